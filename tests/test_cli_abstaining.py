@@ -76,9 +76,10 @@ def test_coverage_is_maximised_within_a_floor_on_what_is_decided():
 
 
 def test_numbers_have_a_number_for_abstaining(table):
-    table.rename(columns={"a": "0", "b": "1", "c": "2"}).replace(
-        {"truth": dict(zip("abc", range(3), strict=True))}
-    ).to_csv("n.csv", index=False)
+    numbers = dict(zip("abc", range(3), strict=True))
+    table.rename(columns={"a": "0", "b": "1", "c": "2"}).assign(truth=table["truth"].map(numbers)).to_csv(
+        "n.csv", index=False
+    )
     arguments = ("--label", "truth", "--metric", "accuracy", *FLOOR, "--columns", "0,1,2", "-o", "rule.json", "--force")
     run("tune", "n.csv", "--abstain", "-1", *arguments)
     assert confmax.DecisionRule.load("rule.json").class_names == (0, 1, 2, -1)

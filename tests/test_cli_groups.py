@@ -51,7 +51,7 @@ def test_tune_and_apply_decide_every_group_by_its_rule(table):
     np.testing.assert_array_equal(decided, rule.predict(table[list("abc")], group=table["sex"]))
     assert sum(done["decided"].values()) == pytest.approx(1.0)
     text = run(*TUNE, *LIMIT)[0]
-    assert "2 groups" in text
+    assert "each group by a rule of its own: men, women" in text
 
 
 def test_groups_that_are_numbers(table):

@@ -257,5 +257,5 @@ def test_the_column_of_spark_holds_names_as_before():
     for names, expected in ((("no", "maybe", "yes"), None), ((4, 5, 6), [4.0, 5.0, 6.0])):
         rule = DecisionRule.from_weights(WEIGHTS, classes=names)
         lists = pa.FixedSizeListArray.from_arrays(pa.array(P.ravel()), 3).cast(pa.list_(pa.float64()))
-        (found,) = list(decider(rule, keyed=False)(iter([lists])))
+        (found,) = list(decider(rule, ())(iter([lists])))
         assert found.to_pylist() == witness(P, expected or names)

@@ -4,6 +4,7 @@ import itertools
 import shutil
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -393,6 +394,45 @@ def test_rules_that_abstain(spark, names, kind):
     np.testing.assert_array_equal(decided(out), one.predict(P))
     np.testing.assert_array_equal(decided(drawn.transform(df, keys="id")), drawn.predict(P, keys=np.arange(1500)))
     np.testing.assert_array_equal(decided(mixed.transform(df)), mixed.predict(P).astype(str))
+
+
+@pytest.mark.parametrize("names", [("men", "women"), (0, 1)])
+def test_rules_with_groups(spark, names):
+    """The column of groups may be of strings or numbers; a group that is not known is an error in its partition."""
+    P, y, _ = labelled(1500, 3, sharp=0.7)
+    codes = np.arange(1500) % 7 % 2
+    group = np.array(names)[codes]
+    df = frame_of(spark, columns_of(P, y) | {"sex": group, "id": np.arange(1500)}, at=(0, 700))
+    gains = Gains.reduced([[1, 1, 1, 1, 2, 1], [1, 0.5, 1.5, 3, 1, 1]], [[0] * 6 + [0.6, 0.5], [0] * 6 + [0.4, 0.9]])
+    drawn = confmax.DecisionRule(
+        gains, np.array([0.4, 0.6]), ("a", "b", "c", "ask"), seed=3, groups=names, abstain="ask"
+    )
+    one = confmax.DecisionRule(gains[1], np.ones(1), drawn.class_names, groups=names, abstain="ask")
+    expected = one.predict(P, group=group)
+    assert (expected != one.predict(P, group=group[::-1])).any()
+    np.testing.assert_array_equal(decided(one.transform(df, group="sex")), expected)
+    keyed = drawn.transform(df, keys="id", group="sex")
+    np.testing.assert_array_equal(decided(keyed), drawn.predict(P, keys=np.arange(1500), group=group))
+    from pyspark.sql import functions as F
+
+    strange = "children" if isinstance(names[0], str) else 9
+    for cell, sentence in (
+        (None, "row 0 of group is missing"),
+        (strange, "row 0 has the group .*, which the rule does"),
+    ):
+        other = df.withColumn("sex", F.when(F.col("id") == 700, F.lit(cell)).otherwise(F.col("sex")))
+        with pytest.raises(Exception, match=f"partition 2, rows counted from its row 0: {sentence}"):
+            one.transform(other, group="sex").collect()
+    shared = replace(one, groups_known=False)
+    for call, sentence in (
+        (lambda: one.transform(df), r"decides by groups \(.*pass group=, the name of the column of groups"),
+        (lambda: one.transform(df, group="gender"), "has no column 'gender'"),
+        (lambda: one.of_group(names[0]).transform(df, group="sex"), "leave group out"),
+        (lambda: shared.transform(df), "reads no probabilities of groups"),
+        (lambda: one.predict(df, group=group), "use rule.transform"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call()
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])

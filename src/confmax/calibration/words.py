@@ -18,7 +18,7 @@ from confmax.calibration.thresholds import abstaining_class_cuts, abstaining_cut
 from confmax.confusion import Array, Gains
 
 UNSEEN = 2.0**-60
-SHOWN = 4  # constraints of a rule
+SHOWN = 4  # constraints, or groups, of a rule
 MISSES = " (misses a constraint)"  # behind the value of a plain rule
 
 
@@ -29,27 +29,64 @@ def printable(text: str, most: int = 40) -> str:
 
 
 def headline(rule: Any) -> list[str]:
-    """Return what a rule is, in one line, the constraints it was tuned within, and how it decides, in one or two."""
+    """Return what a rule is, in one line, the constraints it was tuned within, its calibration, and its groups."""
     kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
     tuned = f" for {printable(rule.metric)}" if rule.metric else ""
-    groups = _groups_of(rule)
-    of = f", {len(groups)} groups" if groups else ""
-    lines = [f"DecisionRule{tuned}: {rule.n_classes} classes{of}, {kind}"]
+    lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
     if rule.constraints:
-        more = f" and {len(rule.constraints) - SHOWN} more" if len(rule.constraints) > SHOWN else ""
-        lines.append(f"  tuned within {', '.join(map(printable, rule.constraints[:SHOWN]))}{more}")
+        lines.append(f"  tuned within {_first(rule.constraints)}")
     if rule.calibrator is not None:
         known = isinstance(rule.calibrator, Scaling)
         lines.append(f"  calibrates p first: {rule.calibrator if known else printable(type(rule.calibrator).__name__)}")
-    if groups:
-        return [*lines, f"  {how(rule)}"]
+    return [*lines, f"  {how(rule)}: {_first(rule.groups)}"] if rule.groups else lines
+
+
+def _first(names: Sequence[Any]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(printable(str(name)) for name in names[:SHOWN])}{more}"
+
+
+def sections(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:
+    """Return how a rule decides, in a line and in numbers where the line leaves these out; of groups, the first ones.
+
+    Of a rule that decides by the probabilities of groups, the numbers of all groups have one scale, because scores are
+    added.
+    """
+    if not rule.groups:
+        return [(_decides(rule), numbers(rule, most_classes))]
+    scale = None if rule.groups_known or rule.gains.full is not None else _least_weights(rule.gains)
+    found = []
+    for name, part in zip(rule.groups, _parts(rule)[:SHOWN], strict=False):
+        if rule.groups_known:
+            line, table = _decides(part), numbers(part, most_classes)
+        elif scale is None:
+            line, table = _scores(part), None
+        else:
+            line, table = f"score {_scores(part)}", _numbers(part, most_classes, scale=scale)
+        found.append((f"group {printable(str(name))}: {line}", table))
+    left = len(rule.groups) - len(found)
+    return [*found, *([(f"... {left} more group{'s' * (left > 1)}", None)] if left else [])]
+
+
+def _parts(rule: Any) -> list[Any]:
+    """Return the rules whose gains stand side by side in a rule with groups, else the rule alone."""
+    known = replace(rule, groups_known=True) if rule.groups else rule
+    return [known.of_group(name) for name in rule.groups] or [rule]
+
+
+def _decides(rule: Any) -> str:
+    """Return how a rule decides, in a line that may leave out its numbers."""
+    return in_words(rule) or f"decides the largest of {'' if rule.gains.full is not None else ' '}{_scores(rule)}"
+
+
+def _scores(rule: Any) -> str:
+    """Return what the scores of a rule are, and what the one of abstaining is."""
     if rule.gains.full is not None:
         scores, last = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})", "the last"
     else:
-        scores, last = " " + score_of_class(rule), "an offset alone"
-    if rule.abstain is not None:
-        scores += f"; {_decision(rule, rule.n_decisions - 1)} has {last}"
-    return [*lines, f"  {in_words(rule) or f'decides the largest of {scores}'}"]
+        scores, last = score_of_class(rule), "an offset alone"
+    return scores + ("" if rule.abstain is None else f"; {_decision(rule, rule.n_decisions - 1)} has {last}")
 
 
 def score_of_class(rule: Any, p: str = "p") -> str:
@@ -58,16 +95,16 @@ def score_of_class(rule: Any, p: str = "p") -> str:
     The score is a weight times the probability, or times the expected distance of the true class, plus any offset.
     """
     feature = (p, "mean distance of the true class", "mean squared distance of the true class")[rule.gains.power]
-    return f"weight * {feature}" + (" + offset" if coefficients(rule.gains)[1].any() else "")
+    offsets = any(coefficients(part.gains)[1].any() for part in _parts(rule))
+    return f"weight * {feature}" + (" + offset" if offsets else "")
 
 
 def how(rule: Any) -> str:
     """Return how a rule decides, as a sentence that may leave out its numbers."""
-    if _groups_of(rule):
-        by = "each group by a rule of its own" if rule.groups_known else (
-            "by the sum of the groups' scores, each times the probability of the group"
-        )  # fmt: skip
-        return f"decides {by}"
+    if rule.groups and rule.groups_known:
+        return "decides each group by a rule of its own"
+    if rule.groups:
+        return "decides all groups alike, by the largest sum over the groups of p(group) * score"
     if rule.gains.full is not None:
         each = "each decision" if rule.abstain is None else "each decision, abstaining too,"
         rest = f"decides the largest expected gain; {each} has a gain for each true class"
@@ -81,10 +118,12 @@ def how(rule: Any) -> str:
 
 
 def weights_alone(rule: Any) -> Array | None:
-    """Return the weights (K,) of a deterministic rule that has one per class and nothing else, None for others."""
-    if rule.is_randomized or rule.gains.full is not None or rule.gains.power or rule.gains.has_further:
-        return None
-    if _groups_of(rule):
+    """Return the weights (K,) of a deterministic rule that has one per class and nothing else, None for others.
+
+    Rules with groups have weights in each group.
+    """
+    others = rule.is_randomized or rule.gains.full is not None or rule.gains.power or rule.gains.has_further
+    if others or rule.groups:
         return None
     a, b = coefficients(rule.gains)
     return None if b.any() else a[0]
@@ -96,8 +135,9 @@ def in_words(rule: Any) -> str | None:
     Rules of two classes have one on the raw probability of the second class, or two where they draw between two. Rules
     for a metric of one class have one on the probability of this class. With more classes, equal weights are argmax.
     Rules that abstain have one on the same probabilities, and one on the largest if they treat all classes alike.
+    Rules with groups have none: the rule of each group may have one.
     """
-    if len(rule.weights) > 2:
+    if len(rule.weights) > 2 or rule.groups:
         return None
     if rule.abstain is not None:
         return _between(rule) or _above_one(rule)
@@ -201,7 +241,7 @@ def _decision(rule: Any, k: int) -> str:
 
 def one_class(rule: Any) -> tuple[int, float] | None:
     """Return the class that a rule decides by its probability alone, and its cut after calibration, None for others."""
-    return None if rule.is_randomized or bool(_groups_of(rule)) else class_cut(rule.gains)
+    return None if rule.is_randomized or rule.groups else class_cut(rule.gains)
 
 
 def _of_several(rule: Any) -> str | None:
@@ -259,16 +299,17 @@ def probability(p: float) -> str:
     return next((text for text in shown if float(text) not in (0.0, 1.0)), shown[0])
 
 
-def coefficients(gains: Gains) -> tuple[Array, Array]:
+def coefficients(gains: Gains, scale: Array | None = None) -> tuple[Array, Array]:
     """Return weights and offsets (A, M) of reduced gains, the least weight of each one, the largest offset zero.
 
     Of gains that decide one class by its probability alone, the weight of this class is one. Decisions beyond the
-    classes have the weight zero.
+    classes have the weight zero. With a ``scale`` (A,), weights and offsets are divided by it.
     """
     a, b = gains.coefficients()
     a = np.pad(a, ((0, 0), (0, b.shape[1] - a.shape[1])))
     # the decision is unchanged by a common factor and a common offset
-    scale = np.array([_scale(gains[s]) for s in range(len(gains))])
+    if scale is None:
+        scale = np.array([_scale(gains[s]) for s in range(len(gains))])
     return a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
 
 
@@ -278,7 +319,14 @@ def _scale(gain: Gains) -> float:
     one = class_cut(gain)
     if one is not None:
         return float(a[one[0]] or np.ptp(b))
-    return float(np.abs(a[a != 0]).min()) if a.any() else 1.0
+    return float(_least_weights(gain)[0])
+
+
+def _least_weights(gains: Gains) -> Array:
+    """Return the least size of each gain's weights (A,) that is not zero, one where all are zero."""
+    sizes = np.abs(gains.coefficients()[0])
+    least = np.where(sizes > 0, sizes, np.inf).min(axis=1)
+    return np.where(np.isfinite(least), least, 1.0)
 
 
 class Numbers(NamedTuple):
@@ -304,10 +352,15 @@ class Numbers(NamedTuple):
 
 
 def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None:
-    """Return the numbers of the first classes and rules, and None where `headline` says all about a rule."""
-    if rule.gains.full is not None or bool(_groups_of(rule)) or in_words(rule) is not None:
+    """Return the numbers of the first classes and rules, None where a line says all, and for rules with groups."""
+    if rule.groups or rule.gains.full is not None or in_words(rule) is not None:
         return None
-    a, b = coefficients(rule.gains)
+    return _numbers(rule, most_classes, most_rules)
+
+
+def _numbers(rule: Any, most_classes: int, most_rules: int = 4, scale: Array | None = None) -> Numbers:
+    """Return the numbers of the first classes and rules, divided by a ``scale`` (A,)."""
+    a, b = coefficients(rule.gains, scale)
     shown, n_rules = [a, b] if b.any() else [a], min(len(rule.weights), most_rules)
     columns = list(range(min(most_classes, rule.n_decisions)))
     if rule.abstain is not None:
@@ -331,33 +384,17 @@ def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None
     )
 
 
-def _groups_of(rule: Any) -> tuple[Any, ...]:
-    """Return the names of the groups that a rule decides by; none for other rules."""
-    return tuple(getattr(rule, "groups", ()))
-
-
-def of_groups(rule: Any) -> list[tuple[str, Any]]:
-    """Return the first groups of a rule, by names to be shown, each with its rule; nothing for a rule without groups.
-
-    A rule that decides by the probabilities of groups adds the scores of all, by these.
-    """
-    names = _groups_of(rule)[:SHOWN]
-    known = replace(rule, groups_known=True) if names else rule
-    return [(printable(str(name)), replace(known.of_group(name), constraints=(), calibrator=None)) for name in names]
-
-
 def describe(rule: Any, most_classes: int = 12) -> str:
     """Return a rule in words, or a table of its weights and offsets, that a person can read."""
-    parts = of_groups(rule)
-    if parts:
-        lines = headline(rule)
-        for name, part in parts:
-            lines += [f"  group {name}:", *("  " + line for line in describe(part, most_classes).split("\n")[1:])]
-        more = len(rule.groups) - len(parts)
-        return "\n".join([*lines, *([f"  ... {more} more groups"] if more else [])])
-    lines, table = headline(rule), numbers(rule, most_classes)
-    if table is None:
-        return "\n".join(lines)
+    lines = headline(rule)
+    for line, table in sections(rule, most_classes):
+        lines += [f"  {line}", *([] if table is None else _table_lines(table))]
+    return "\n".join(lines)
+
+
+def _table_lines(table: Numbers) -> list[str]:
+    """Return numbers as lines, aligned in columns."""
+    lines = []
     first = max(8, *map(len, table.names)) + 2
     # at least two spaces between columns of numbers, which are aligned on the right
     widths = [
@@ -370,7 +407,7 @@ def describe(rule: Any, most_classes: int = 12) -> str:
         lines.append(" " * first + _aligned_right(table.shares, spans))
     for name, cells in zip(["class", *table.names], [table.heads, *table.cells], strict=True):
         lines.append(f"  {name:<{first - 2}}" + _aligned_right(cells, widths))
-    return "\n".join([*lines, *(f"  ... {text}" for text in table.left_out)])
+    return [*lines, *(f"  ... {text}" for text in table.left_out)]
 
 
 def _aligned_right(cells: Sequence[str], widths: Sequence[int]) -> str:

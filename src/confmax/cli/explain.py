@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Scaling, words
-from confmax.cli.matching import typed
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, finite, number, print_document
 from confmax.cli.texts import joined
@@ -44,6 +43,9 @@ def explain(rule: Path, proba: list[float] | None, group: str | None, as_json: b
         known = joined([str(name) for name in loaded.groups])
         raise click.UsageError(f"{rule} decides by the groups {known}; give --group NAME, the one to explain")
     if group is not None:
+        # imported here: it reads files, which takes pyarrow
+        from confmax.cli.matching import typed
+
         loaded = loaded.of_group(typed([group], loaded.groups)[0])
     print_document(explanation(loaded, proba, str(rule)), as_json, partial(_show, decides=_decides(loaded)))
 

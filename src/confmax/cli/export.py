@@ -31,7 +31,9 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     # the database would only say that it knows no such column
     if language == "sql" and "columns" not in settings:
         read = joined(classes[: loaded.n_classes], 20)
-        click.echo(clean(f"note: the expression reads the columns {read}; --columns names others"), err=True)
+        grouped = f", and the group from {settings.get('group', 'group')}; --columns and --group name others"
+        way_out = grouped if loaded.groups else "; --columns names others"
+        click.echo(clean(f"note: the expression reads the columns {read}{way_out}"), err=True)
     if out is None:
         click.echo(made, nl=language == "sql")
         return

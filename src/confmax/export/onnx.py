@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax._version import __version__
-from confmax.export.plan import Exportable, Plan, plan_of, rules_of_groups
+from confmax.export.plan import Exportable, Plan, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 OLDEST = 13  # operator set: sums take their axes as an input since then
@@ -47,18 +47,19 @@ def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels
     -------
     onnx.ModelProto
         Input ``proba`` (n, K), output ``decision`` (n,) of int64: the decided index, or -1 in rows that `predict`
-        refuses. Its metadata hold the class names as a JSON list under ``classes``. Of a rule with groups, a second
-        input ``group`` (n,) of int64 is the position of the row's group in the JSON list ``groups`` of the metadata;
-        a row of no such group gets -1. With labels, ``decision`` is a
+        refuses. Its metadata hold the class names as a JSON list under ``classes``. With labels, ``decision`` is a
         tensor of int64, double, bool or strings (also for names of several types), and a second output ``index``
         (n,) holds the index; where the index is -1, the label is -1, NaN, false or "". Beside integers this is also
         the label of abstaining: there the index tells rows that are refused.
 
+        The model of a rule with groups has a second input, ``group`` (n,) of int64: the place of the row's group in
+        the JSON list ``groups`` of the metadata, or -1 for none of them. Rows without a known group are decided -1.
+
     Raises
     ------
     ValueError
-        If the rule is randomised, its calibration is an object that confmax does not provide, an argument is none
-        of the above, or a name cannot be written as a label.
+        If the rule is randomised, decides by the probabilities of groups, its calibration is an object that confmax
+        does not provide, an argument is none of the above, or a name cannot be written as a label.
     ImportError
         If onnx (extra ``confmax[onnx]``) is not installed.
 
@@ -77,8 +78,7 @@ def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels
     if dtype is None or name not in ("float32", "float64"):
         raise ValueError(f"dtype is 'float32' or 'float64', that of the probabilities; got {dtype!r}")
     # a rule that cannot be written is refused first, whether onnx is installed or not
-    groups = rules_of_groups(rule, "to_onnx")
-    plans = [plan_of(one, "to_onnx", name, labels=labels) for _, one in groups or [(None, rule)]]
+    plans = plans_of(rule, "to_onnx", name, labels=labels)
     try:
         import onnx
     except ModuleNotFoundError as error:
@@ -86,28 +86,23 @@ def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels
     newest = onnx.defs.onnx_opset_version()
     if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= newest:
         raise ValueError(f"opset is a whole number from {OLDEST} to {newest}, what this onnx knows; got {opset!r}")
-    return _model(onnx, plans, [group for group, _ in groups], np.dtype(name), opset)
+    return _model(onnx, plans, rule.groups, np.dtype(name), opset)
 
 
 def _model(onnx: Any, plans: Sequence[Plan], groups: Sequence[Any], dtype: np.dtype[Any], opset: int) -> Any:
     """Return the model, checked: input ``proba`` (n, K) of the dtype, output ``decision`` (n,) of int64.
 
-    With labels, ``decision`` holds these and a second output ``index`` the int64. With ``groups`` (G,) a second input
-    says by which of the ``plans`` (G) a row is decided.
+    With labels, ``decision`` holds these and a second output ``index`` the int64. With groups, there is a plan for
+    each, and a second input ``group`` (n,) of int64.
     """
+    plan = plans[0]
     helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    graph, plan = _Graph(helper, onnx.numpy_helper, dtype), plans[0]
+    graph = _Graph(helper, onnx.numpy_helper, dtype)
+    valid, x = _calibrated(graph, plan)
+    refused_index = graph.constant(np.int64(-1))
+    index = _by_group(graph, plans, x, refused_index) if groups else _decided(graph, plan, x)
     outputs = {"decision" if plan.labels is None else "index": onnx.TensorProto.INT64}
-    index = graph.constant(np.int64(-1))
-    for k, part in enumerate(plans):
-        graph.dtype = dtype
-        valid, scores = _scores(graph, part)
-        decided = graph("ArgMax", scores, axis=1, keepdims=0, select_last_index=1)
-        if groups:
-            valid = graph("And", valid, graph("Equal", "group", graph.constant(np.int64(k))))
-        # the last of these has the name of the output
-        last = {"output": next(iter(outputs))} if k == len(plans) - 1 else {}
-        index = graph("Where", valid, decided, index, **last)
+    index = graph("Where", valid, index, refused_index, output=next(iter(outputs)))
     if plan.labels is not None:
         dtype_of_label, refused = _LABELS[type(plan.labels[0])]
         # a refused row has the index -1, which takes the last label
@@ -130,8 +125,9 @@ def _model(onnx: Any, plans: Sequence[Plan], groups: Sequence[Any], dtype: np.dt
         producer_name="confmax",
         producer_version=__version__,
     )
-    held = {"classes": json.dumps(list(plan.names), default=str), "metric": plan.metric}
-    helper.set_model_props(model, {**held, **({"groups": json.dumps(list(groups))} if groups else {})})
+    named = {"classes": plan.names, **({"groups": groups} if groups else {})}
+    written = {what: json.dumps(list(names), default=str) for what, names in named.items()}
+    helper.set_model_props(model, {**written, "metric": plan.metric})
     onnx.checker.check_model(model, full_check=True)
     return model
 
@@ -171,9 +167,9 @@ class _Graph:
         return names
 
 
-def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
-    """Return which rows are probabilities (n,), and the scores (n, M)."""
-    K, axis = plan.n_classes, graph.constant(np.array([1]))
+def _calibrated(graph: _Graph, plan: Plan) -> tuple[str, str]:
+    """Return which rows are probabilities (n,), and the rows (n, K), calibrated."""
+    axis = graph.constant(np.array([1]))
     total = graph("ReduceSum", graph.cast("proba", np.float64), axis, keepdims=1)
     off = graph("Abs", graph("Sub", total, graph.constant(1.0)))
     below = graph.cast(graph("Less", "proba", graph.number(0.0)), np.float64)
@@ -193,19 +189,38 @@ def _scores(graph: _Graph, plan: Plan) -> tuple[str, str]:
         z = graph("Mul", z, graph.constant(powers)) if powers.ndim == 1 else _product(graph, z, powers.T)
         z = graph("Add", z, graph.constant(offsets))
         x = graph.cast(graph("Softmax", z, axis=1), graph.dtype)
-    kind = plan.gains.dtype
+    return valid, x
+
+
+def _by_group(graph: _Graph, plans: Sequence[Plan], x: str, refused: str) -> str:
+    """Return the decided index (n,) by the gains of the row's group, ``refused`` where it is none of them."""
+    index = refused
+    for k, plan in enumerate(plans):
+        here = graph("Equal", "group", graph.constant(np.int64(k)))
+        index = graph("Where", here, _decided(graph, plan, x), index)
+    return index
+
+
+def _decided(graph: _Graph, plan: Plan, x: str) -> str:
+    """Return the decided index (n,) of calibrated rows (n, K), the last of equal scores."""
+    return graph("ArgMax", _scores(graph, plan, x), axis=1, keepdims=0, select_last_index=1)
+
+
+def _scores(graph: _Graph, plan: Plan, x: str) -> str:
+    """Return the scores (n, M) of calibrated rows (n, K)."""
+    K, kind = plan.n_classes, plan.gains.dtype
     if kind != graph.dtype:
         # the weights span more than the probabilities' type holds
-        x, graph.dtype = graph.cast(x, kind), kind
+        x = graph.cast(x, kind)
     if plan.offsets is None:
-        return valid, _product(graph, x, plan.gains)
+        return _product(graph, x, plan.gains)
     if plan.power:
-        x = graph("Concat", *_distances(graph, graph.columns(x, K), plan.power), axis=1)
-    scores, further = graph("Mul", x, graph.number(plan.gains)), plan.n_decisions - K
+        x = graph("Concat", *_distances(graph, graph.columns(x, K), plan.power, kind), axis=1)
+    scores, further = graph("Mul", x, graph.constant(plan.gains)), plan.n_decisions - K
     if further:
         # a decision beyond the classes scores its offset
         scores = graph("Pad", scores, graph.constant(np.array([0, 0, 0, further])))
-    return valid, graph("Add", scores, graph.number(plan.offsets))
+    return graph("Add", scores, graph.constant(plan.offsets))
 
 
 def _product(graph: _Graph, x: str, matrix: NDArray[Any]) -> str:
@@ -218,18 +233,22 @@ def _product(graph: _Graph, x: str, matrix: NDArray[Any]) -> str:
     return total
 
 
-def _distances(graph: _Graph, p: Sequence[str], power: int) -> list[str]:
+def _distances(graph: _Graph, p: Sequence[str], power: int, kind: np.dtype[Any]) -> list[str]:
     """Return the expected distances (n, 1) of each class, by the operations of the oracles' `features`."""
-    zero = graph("Mul", p[0], graph.number(0.0))
+
+    def number(value: float) -> str:
+        return graph.constant(np.asarray(value, kind))
+
+    zero = graph("Mul", p[0], number(0.0))
     total, mean, square = p[0], zero, zero
     for i, column in enumerate(p[1:], start=1):
         total = graph("Add", total, column)
-        mean = graph("Add", mean, graph("Mul", column, graph.number(i)))
-        square = graph("Add", square, graph("Mul", column, graph.number(i * i)))
+        mean = graph("Add", mean, graph("Mul", column, number(i)))
+        square = graph("Add", square, graph("Mul", column, number(i * i)))
     if power == 2:
         # sum_i (i - j)^2 p_i, multiplied out: two moments of p serve all j
-        far = [graph("Add", square, graph("Mul", total, graph.number(j * j))) for j in range(len(p))]
-        return [graph("Sub", each, graph("Mul", mean, graph.number(2 * j))) for j, each in enumerate(far)]
+        far = [graph("Add", square, graph("Mul", total, number(j * j))) for j in range(len(p))]
+        return [graph("Sub", each, graph("Mul", mean, number(2 * j))) for j, each in enumerate(far)]
     # from class j to j + 1 the distance to all classes up to j grows by one, and that to the others shrinks by one
     out, below, distance = [], zero, mean
     for column in p:

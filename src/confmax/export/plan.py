@@ -29,6 +29,9 @@ class Exportable(Rule, Protocol):
     def metric(self) -> str:
         """The metric that it was tuned for."""
 
+    def of_group(self, name: Any) -> Rule:
+        """Return the rule of a group."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -81,21 +84,32 @@ class Plan:
         return self.scaling is not None or self.has_offsets
 
 
-def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool = False) -> Plan:
-    """Return the numbers of ``rule`` in a dtype, in float64 where that does not hold them.
+def plans_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool = False) -> list[Plan]:
+    """Return the numbers of ``rule`` in a dtype, in float64 where that does not hold them: a plan for each group.
 
-    With ``labels`` also the labels, as ``what`` can hold them: "to_sql", "to_onnx" or "to_python".
+    A rule without groups has one plan. With ``labels`` also the labels, as ``what`` can hold them: "to_sql",
+    "to_onnx" or "to_python".
 
     Raises
     ------
     ValueError
-        If the rule draws between several gains, its calibrator is an object that is not confmax's, or a class name
-        cannot be written as a label.
+        If the rule draws between several gains, decides by the probabilities of groups, its calibrator is an object
+        that is not confmax's, or a class name cannot be written as a label.
     """
     if not isinstance(labels, (bool, np.bool_)):
         raise ValueError(f"labels is True for labels or False for the index; got {labels!r}")
+    if not rule.groups_known:
+        raise ValueError(
+            f"{what} cannot write a rule that decides by the probabilities of groups; call predict with group_proba=, "
+            f"or tune with group= in place of group_proba="
+        )
+    each = [rule.of_group(name) for name in rule.groups] or [rule]
+    return [_plan_of(one, rule.metric, what, dtype, labels=labels) for one in each]
+
+
+def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) -> Plan:
+    """Return the plan of a rule without groups."""
     gains, calibrator = rule.gains, rule.calibrator
-    refuse_unknown_groups(rule, what)
     if len(gains) > 1:
         raise ValueError(
             f"{what} writes deterministic rules, and this randomised rule draws between {len(gains)}; tune with "
@@ -119,33 +133,38 @@ def plan_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool
         written = [_plain(name) for name in rule.class_names[: gains.n_decisions]]
         written = written if what == "to_python" else _of_one_type(written)
     offsets = None if second is None else second[0]
-    return Plan(first[0], offsets, gains.power, scaling, tuple(rule.class_names), rule.metric, written)
+    return Plan(first[0], offsets, gains.power, scaling, tuple(rule.class_names), metric, written)
 
 
-def refuse_unknown_groups(rule: Any, what: str) -> None:
-    """Refuse a rule that decides by the probabilities of groups, which no export reads."""
-    if not getattr(rule, "groups_known", True):
+def group_literals(rule: Exportable, what: str) -> list[Any]:
+    """Return the names of a rule's groups as exactly a str, bool, int or float each; for "to_sql" of one type.
+
+    Raises
+    ------
+    ValueError
+        If a name cannot be written.
+    """
+    names = [_plain(name, what + " writes groups that are strings or finite numbers, and one is {!r}; rename it")
+             for name in rule.groups]  # fmt: skip
+    kinds = {float if type(name) is int else type(name) for name in names}
+    if what == "to_sql" and len(kinds) > 1:
         raise ValueError(
-            f"{what} reads one table of probabilities, and this rule decides by those of groups too; tune with group=, "
-            f"or without groups"
+            f"to_sql compares one column with the groups {names[:8]!r}, which are of several types; rename "
+            f"them, or use to_python"
         )
+    return names
 
 
-def rules_of_groups(rule: Any, what: str) -> list[tuple[Any, Any]]:
-    """Return the groups of a rule, as plain values, each with its rule; nothing for a rule without groups."""
-    refuse_unknown_groups(rule, what)
-    return [(_plain(name, "a group"), rule.of_group(name)) for name in getattr(rule, "groups", ())]
-
-
-def _plain(name: Any, what: str = "a class") -> Any:
-    """Return a class name as exactly a str, bool, int or float, whose repr is a literal."""
+def _plain(
+    name: Any, refusal: str = "labels=True writes strings and finite numbers, and a class is {!r}; export the index"
+) -> Any:
+    """Return a name as exactly a str, bool, int or float, whose repr is a literal; anything else is refused."""
     for kind in (bool, int, float):
         if isinstance(name, kind) and (kind is not float or math.isfinite(name)):
             return kind(name)
     if isinstance(name, str):
         return str.__str__(name)
-    way_out = "; export the index" if what == "a class" else ""
-    raise ValueError(f"an export writes strings and finite numbers, and {what} is {name!r}{way_out}")
+    raise ValueError(refusal.format(name))
 
 
 def _of_one_type(labels: list[Any]) -> list[Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import builtins
 import keyword
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.export.plan import Exportable, Plan, plan_of, rules_of_groups
+from confmax.export.plan import Exportable, Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 # in a loop: `sum` of Python compensates for rounding since 3.12, and `predict` does not
@@ -26,16 +27,16 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
         The rule to write. `DecisionRule.to_python` passes itself.
     name : str
         Name of the function. It takes a sequence of K probabilities in class order and returns the decided index.
-        Like `predict`, it raises `ValueError` if they are not probabilities. Of a rule with groups it takes the group
-        as a second argument, and raises `ValueError` if it does not know it.
+        Of a rule with groups, it takes the group of the row as its second argument. Like `predict`, it raises
+        `ValueError` if they are not probabilities, or the rule does not know the group.
     labels : bool
         Whether the function returns the class's name instead of its index.
 
     Raises
     ------
     ValueError
-        If the rule is randomised, its calibration is an object that confmax does not provide, ``name`` cannot name
-        a function, or a class name cannot be written as a label.
+        If the rule is randomised, decides by the probabilities of groups, its calibration is an object that confmax
+        does not provide, ``name`` cannot name a function, or a class or group cannot be written.
 
     Examples
     --------
@@ -48,10 +49,8 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
     >>> decide([0.7, 0.3]), decide([0.8, 0.2])
     ('yes', 'no')
     """
-    groups = rules_of_groups(rule, "to_python")
-    if groups:
-        return _of_groups(groups, name, labels=labels)
-    plan = plan_of(rule, "to_python", labels=labels)
+    plans, groups = plans_of(rule, "to_python", labels=labels), group_literals(rule, "to_python")
+    plan = plans[0]
     plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
     if not plain or hasattr(builtins, name) or name == "math":
         raise ValueError(f"{name!r} cannot name a Python function; give a name such as 'decide'")
@@ -60,11 +59,12 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
     # ascii() leaves no line break in a name, so that no name of a stranger's rule can leave its comment
     tuned = f"Tuned for {ascii(plan.metric)[1:-1]}; decisions" if plan.metric else "Decisions"
     returned = f"decided index, 0 to {M - 1}," if plan.labels is None else "label of the decided class"
+    takes, a_group = ("proba, group", " and the group of their row") if groups else ("proba", "")
     lines = [
         *(["import math", "", ""] if plan.scaling else []),
         f"# {tuned}, by index: {list(plan.names[:M])!a}",
-        f"def {name}(proba):",
-        f'    """Return the {returned} from a sequence of {K} probabilities."""',
+        f"def {name}({takes}):",
+        f'    """Return the {returned} from a sequence of {K} probabilities{a_group}."""',
         "    p = [float(value) for value in proba]",
         f"    if len(p) != {K}:",
         f'        raise ValueError(f"this rule decides on {K} probabilities; got {{len(p)}}")',
@@ -74,7 +74,7 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
         f"    if abs(total - 1.0) > {rounding!r}:",
         "        p = [value / total for value in p]",
         *(_python_calibration(*plan.scaling) if plan.scaling else []),
-        *(_python_scores(plan)),
+        *(_python_by_group(plans, groups) if groups else _python_scores(plan)),
         "    best = 0",
         f"    for j in range(1, {M}):",
         "        if scores[j] >= scores[best]:  # ties go to the largest index",
@@ -82,25 +82,6 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
         "    return best" if plan.labels is None else f"    return {plan.labels!a}[best]",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _of_groups(groups: list[tuple[Any, Exportable]], name: str, *, labels: bool) -> str:
-    """Return the functions of all groups, and the one that calls that of a row's group."""
-    parts = [to_python(rule, f"{name}_{k}", labels=labels) for k, (_, rule) in enumerate(groups)]
-    # `import` lines stand once, at the top
-    imports = [part.startswith("import math") for part in parts]
-    bodies = [part.removeprefix("import math\n\n\n") for part in parts]
-    known = ", ".join(f"{group!a}: {name}_{k}" for k, (group, _) in enumerate(groups))
-    last = [
-        f"def {name}(proba, group):",
-        '    """Return what is decided from a sequence of probabilities and the group of the row."""',
-        f"    rules = {{{known}}}",
-        "    if group not in rules:",
-        '        raise ValueError(f"the rule does not know the group {group!r}; its groups are {list(rules)}")',
-        "    return rules[group](proba)",
-    ]
-    head = "import math\n\n\n" if any(imports) else ""
-    return head + "\n\n".join([*bodies, "\n".join(last) + "\n"])
 
 
 def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str]:
@@ -135,6 +116,19 @@ def _python_product(row: str, name: str, matrix: NDArray[Any], out: str) -> list
         f"    {out} = [0.0] * {matrix.shape[1]}",
         f"    for value, row in zip({row}, {name}):",
         f"        {out} = [score + value * {name[:-1]} for score, {name[:-1]} in zip({out}, row)]",
+    ]
+
+
+def _python_by_group(plans: Sequence[Plan], groups: Sequence[Any]) -> list[str]:
+    """Return the lines that compute the scores by the gains of the row's group."""
+    lines = []
+    for k, (plan, group) in enumerate(zip(plans, groups, strict=True)):
+        lines += [f"    {'elif' if k else 'if'} group == {group!a}:", *(f"    {line}" for line in _python_scores(plan))]
+    return [
+        *lines,
+        "    else:",
+        f"        known = {list(groups)!a}",
+        '        raise ValueError(f"this rule decides the groups {known}; got {group!r}")',
     ]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.export.plan import Exportable, Plan, plan_of, rules_of_groups
+from confmax.export.plan import Exportable, Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 MOST = 1 << 16  # characters that an expression without selects may have
@@ -47,9 +47,13 @@ _NATIVE = {
 
 
 def to_sql(
-    rule: Exportable, dialect: str = "standard", columns: Sequence[str] | None = None, *, labels: bool = False,
-    group: str = "group",
-) -> str:  # fmt: skip
+    rule: Exportable,
+    dialect: str = "standard",
+    columns: Sequence[str] | None = None,
+    *,
+    labels: bool = False,
+    group: str | None = None,
+) -> str:
     """Return the rule as one scalar SQL expression, the decided index or its label.
 
     The expression uses arithmetic and CASE in double precision, whatever type the columns have. It is NULL for rows
@@ -72,9 +76,10 @@ def to_sql(
     labels : bool
         Whether the expression gives the class's name instead of its index. Names of one type keep it (strings,
         numbers or truth values); names of several types become strings.
-    group : str
-        Of a rule with groups the name of the column that holds the group of a row. The expression is NULL for rows
-        without a group, or of a group that the rule does not know.
+    group : str or None
+        Name of the column of groups, "group" by default, for a rule with groups. The expression is NULL where the
+        group is NULL or one that the rule does not know. The column has the type of the groups' names, and is compared
+        as the engine compares: some take "A" for "a".
 
     Returns
     -------
@@ -85,9 +90,9 @@ def to_sql(
     Raises
     ------
     ValueError
-        If the rule is randomised, its calibration is an object that confmax does not provide or a matrix of more than
-        50 classes, the columns are not K different names, the dialect is unknown, or a name cannot be written as a
-        label.
+        If the rule is randomised, decides by the probabilities of groups, its calibration is an object that confmax
+        does not provide or a matrix of more than 50 classes, the columns are not different names, the dialect is
+        unknown, or a name of a class or a group cannot be written.
     ImportError
         If the dialect needs sqlglot and sqlglot is not installed.
 
@@ -101,74 +106,89 @@ def to_sql(
     >>> expression = rule.to_sql("sqlite", labels=True)
     >>> sqlite3.connect(":memory:").execute(f"SELECT {expression} FROM {table}").fetchall()
     [('yes',), ('no',)]
+
+    A rule with groups is NULL where it does not know the group:
+
+    >>> import numpy as np
+    >>> gains = confmax.confusion.Gains.reduced([1.0, 1.0, 1.0, 3.0])
+    >>> rule = confmax.DecisionRule(gains, np.ones(1), ("no", "yes"), groups=("men", "women"))
+    >>> rows = ("0.7 AS no, 0.3 AS yes, 'men' AS sex", "0.7, 0.3, 'women'", "0.7, 0.3, 'children'")
+    >>> table = f"(SELECT {' UNION ALL SELECT '.join(rows)})"
+    >>> sqlite3.connect(":memory:").execute(f"SELECT {rule.to_sql(group='sex')} FROM {table}").fetchall()
+    [(0,), (1,), (None,)]
     """
-    groups = rules_of_groups(rule, "to_sql")
-    if not groups:
-        return _expression(plan_of(rule, "to_sql", labels=labels), dialect, columns)
-    if not isinstance(group, str) or not group:
-        raise ValueError(f"group is the name of the column of groups; got {group!r}")
-    plans = [(name, plan_of(one, "to_sql", labels=labels)) for name, one in groups]
-    native = dialect if dialect in _NATIVE else "duckdb"
-    if native != dialect:
-        _refuse_odd(
-            [group], '"`[]\\', "group is {!r}, with a quote, bracket, backslash or control character", "columns"
-        )
-        texts = [name for name, _ in plans if isinstance(name, str)]
-        _refuse_odd(texts, "\\", "the group {!r} has a backslash or a control character", "groups")
-    column = '"' + group.replace('"', '""') + '"'
-    cases = " ".join(f"WHEN {_literal(name)} THEN ({_expression(plan, native, columns)})" for name, plan in plans)
-    whole = f"CASE {column} {cases} END"
-    return whole if native == dialect else _translated(whole, dialect)
+    plans, groups = plans_of(rule, "to_sql", labels=labels), group_literals(rule, "to_sql")
+    if group is not None and not groups:
+        raise ValueError("this rule decides all groups alike; leave group out")
+    return _expression(plans, dialect, columns, groups, "group" if group is None else group)
 
 
-def _expression(plan: Plan, dialect: str, columns: Sequence[str] | None) -> str:
+def _expression(
+    plans: Sequence[Plan], dialect: str, columns: Sequence[str] | None, groups: Sequence[Any], group: str
+) -> str:
+    """Return the expression of one plan, or of a plan for each of the ``groups`` in the column ``group``."""
+    plan = plans[0]
     if plan.scaling is not None and plan.scaling[0].ndim > 1 and plan.n_classes > WIDEST:
         raise ValueError(
             f"to_sql writes a calibration by a matrix for at most {WIDEST} classes, because its text grows with their "
             f"square, and this rule has {plan.n_classes}; tune with calibration='vector', or use to_onnx or to_python"
         )
-    names = _checked_columns(plan, columns)
+    names = _checked_columns(plan, columns, [group] if groups else [])
     words = _NATIVE.get(dialect)
     # what the expression is for each decision: its label, or its index
     labels = [_literal(label) for label in (plan.labels or range(plan.n_decisions))]
     if words is None:
-        _refuse_odd(
-            names, '"`[]\\', "columns holds {!r}, with a quote, bracket, backslash or control character", "names"
-        )
+        given = "columns or group holds" if groups else "columns holds"
+        _refuse_odd(names, '"`[]\\', given + " {!r}, with a quote, bracket, backslash or control character", "names")
         texts = [label for label in plan.labels or () if isinstance(label, str)]
         _refuse_odd(texts, "\\", "the label {!r} has a backslash or a control character", "labels")
-        return _translated(_expression(plan, "duckdb", names), dialect)
+        texts = [name for name in groups if isinstance(name, str)]
+        _refuse_odd(texts, "\\", "the group {!r} has a backslash or a control character", "groups")
+        _refuse_alike(texts)
+        return _translated(_expression(plans, "duckdb", names[: plan.n_classes], groups, group), dialect)
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     # the names of parts must not be those of columns, which SQL does not tell apart by case
     prefix = "r_"
     while any(name.lower().startswith(prefix) for name in names):
         prefix = "r" + prefix
-    try:
-        return _Writer(words, None, labels)(plan, quoted)
-    except _TooLong:
-        return _Writer(words, prefix, labels)(plan, quoted)
+    K, most = plan.n_classes, MOST // len(plans)
+
+    def written(one: Plan) -> str:
+        try:
+            return _Writer(words, None, labels, most)(one, quoted[:K])
+        except _TooLong:
+            return _Writer(words, prefix, labels, most)(one, quoted[:K])
+
+    if not groups:
+        return written(plan)
+    pairs = zip(groups, plans, strict=True)
+    whens = " ".join(f"WHEN {_literal(name, 'group', 'rename it')} THEN {written(one)}" for name, one in pairs)
+    return f"CASE {quoted[K]} {whens} END"
 
 
-def _checked_columns(plan: Plan, columns: Sequence[str] | None) -> list[str]:
+def _checked_columns(plan: Plan, columns: Sequence[str] | None, further: Sequence[str]) -> list[str]:
+    """Return the names of the columns of probabilities, and ``further`` ones behind them."""
     K = plan.n_classes
     names = [str(name) for name in plan.names[:K]] if columns is None else columns
     if isinstance(names, str) or len(names) != K or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"columns holds the names of {K} columns, one per class in the rule's order; got {names!r}")
-    if len({name.lower() for name in names}) != K:
-        raise ValueError(
-            f"columns names one column twice (SQL does not tell A from a): {list(names)}; give each class its own"
-        )
+    if not all(isinstance(name, str) and name for name in further):
+        raise ValueError(f"group is the name of a column; got {further[0]!r}")
+    names = [*names, *further]
+    if len({name.lower() for name in names}) != len(names):
+        what, each = ("columns and group name", "class, and the groups,") if further else ("columns names", "class")
+        raise ValueError(f"{what} one column twice (SQL does not tell A from a): {names}; give each {each} its own")
     if any("\0" in name for name in names):
         raise ValueError("columns holds a name with a NUL character, which SQL cannot quote; rename that column")
-    return list(names)
+    return names
 
 
-def _literal(label: Any) -> str:
+def _literal(label: Any, what: str = "label", way_out: str = "export the index") -> str:
     if isinstance(label, bool):
         return "TRUE" if label else "FALSE"
     if isinstance(label, str):
         if "\0" in label:
-            raise ValueError(f"the label {label!r} holds a NUL character, which SQL cannot quote; export the index")
+            raise ValueError(f"the {what} {label!r} holds a NUL character, which SQL cannot quote; {way_out}")
         return "'" + label.replace("'", "''") + "'"
     return str(label) if isinstance(label, int) else _number(label)
 
@@ -180,6 +200,18 @@ def _refuse_odd(texts: Sequence[str], odd: str, holds: str, what: str) -> None:
             raise ValueError(
                 f"{holds.format(text)}, which SQL dialects quote differently; only {', '.join(sorted(_NATIVE))} take "
                 f"such {what}"
+            )
+
+
+def _refuse_alike(groups: Sequence[str]) -> None:
+    """Refuse groups that some dialects take for one: a row would be decided by the rule of another group."""
+    seen: dict[str, str] = {}
+    for name in groups:
+        other = seen.setdefault(name.casefold().rstrip(), name)
+        if other != name:
+            raise ValueError(
+                f"some SQL dialects do not tell the groups {other!r} and {name!r} apart; only "
+                f"{', '.join(sorted(_NATIVE))} take such groups"
             )
 
 
@@ -208,8 +240,8 @@ class _TooLong(Exception):
 class _Writer:
     """Writes one expression; named parts stand where they are used, or with a ``prefix`` in nested selects."""
 
-    def __init__(self, words: _Words, prefix: str | None, labels: Sequence[str]) -> None:
-        self.words, self.prefix, self.labels = words, prefix, labels
+    def __init__(self, words: _Words, prefix: str | None, labels: Sequence[str], most: int) -> None:
+        self.words, self.prefix, self.labels, self.most = words, prefix, labels, most
         self.source, self.depth, self.length = "", 0, 0
         self.valid: list[str] = []  # carried through all selects
 
@@ -232,7 +264,7 @@ class _Writer:
         scores = self.named("score", self.scores(plan, p))
         largest = self.largest(scores, 0, len(scores)) if self.words.greatest else self.won(scores)
         decision = f"CASE WHEN {valid} THEN {largest} END"
-        if self.prefix is None and len(decision) > MOST:
+        if self.prefix is None and len(decision) > self.most:
             raise _TooLong
         return decision if self.prefix is None else f"(SELECT {decision}{self.source})"
 
@@ -243,7 +275,7 @@ class _Writer:
             texts = []
             for part in parts:
                 self.length += len(part)
-                if self.length > 4 * MOST:
+                if self.length > 4 * self.most:
                     raise _TooLong
                 texts.append(part)
             return texts

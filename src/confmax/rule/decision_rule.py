@@ -197,9 +197,9 @@ class DecisionRule:
         rounding only may fall on either side, in float32 those within its precision.
 
         0.0 if the rule always decides the second class, ``inf`` if it never does. None if no such number describes the
-        rule: more than two classes or decisions, a rule that decides at random, one that decides the second class
-        *below* a probability, and a calibration that is not known to be monotone (an object of your own, a negative
-        power).
+        rule: more than two classes or decisions, groups, a rule that decides at random, one that decides the second
+        class *below* a probability, and a calibration that is not known to be monotone (an object of your own, a
+        negative power).
 
         A rule for a metric of one class among several, such as "f1[VF]", prints from which probability it decides this
         class. Its `threshold` is None, because it refers to no second class.
@@ -235,8 +235,9 @@ class DecisionRule:
         keys : array-like, Dask collection (n,) or None
             Identifiers, integers or strings. A randomised rule draws the decision of a row from its identifier.
             Without them it draws from the probabilities of the row, so that equal rows get equal decisions.
-        group : array-like (n,) or None
-            The group of each row, for a rule with `groups`.
+        group : array-like, Dask collection (n,) or None
+            The group of each row, for a rule with `groups`. Of a Dask DataFrame also the name of a column that is no
+            probability.
         group_proba : array-like or data frame (n, G), or None
             The probability of each group, for a rule with `groups` that does not know them.
 
@@ -283,7 +284,7 @@ class DecisionRule:
             return predict_mixed(self, proba, self._shares(group, group_proba), keys)
         if self.groups or group is not None or group_proba is not None:
             self._refuse_shares(group_proba)
-            return in_groups(self, proba, group, keys, lambda rule, part, mine: predict_index(rule, part, mine))
+            return in_groups(self, proba, group, keys, "predict_index")
         return predict_index(self, proba, keys)
 
     def decision_probabilities(
@@ -298,7 +299,7 @@ class DecisionRule:
             return probabilities_mixed(self, proba, self._shares(group, group_proba))
         if self.groups or group is not None or group_proba is not None:
             self._refuse_shares(group_proba)
-            return in_groups(self, proba, group, None, lambda rule, part, _: decision_probabilities(rule, part))
+            return in_groups(self, proba, group, None, "decision_probabilities")
         return decision_probabilities(self, proba)
 
     def _shares(self, group: Any, group_proba: Any) -> Any:
@@ -316,7 +317,13 @@ class DecisionRule:
             raise ValueError(f"this rule {what}; leave group_proba out")
 
     def transform(
-        self, frame: Any, output: str = "decision", *, columns: Sequence[str] | None = None, keys: str | None = None
+        self,
+        frame: Any,
+        output: str = "decision",
+        *,
+        columns: Sequence[str] | None = None,
+        keys: str | None = None,
+        group: str | None = None,
     ) -> Any:
         """Return a Spark DataFrame with a column of decisions, computed by its executors when the column is used.
 
@@ -330,13 +337,16 @@ class DecisionRule:
             The columns of probabilities in the order of `classes`, or one column that holds vectors of them.
         keys : str or None
             Column of identifiers from which a randomised rule draws, see `predict`.
+        group : str or None
+            Column of groups, for a rule with `groups`.
 
         Raises
         ------
         ValueError
-            If columns are missing. Rows that are not probabilities are refused when the column is computed.
+            If columns are missing. Rows that are not probabilities, or whose group the rule does not know, are refused
+            when the column is computed.
         """
-        return with_decisions(self, frame, output, columns=columns, keys=keys)
+        return with_decisions(self, frame, output, columns=columns, keys=keys, group=group)
 
     def to_spark_thresholds(self) -> list[float]:
         """Return the ``thresholds`` (K,) with which a classifier of Spark ML decides like this rule, except for ties.
@@ -352,9 +362,9 @@ class DecisionRule:
         >>> confmax.DecisionRule.from_weights([1.0, 4.0, 2.0]).to_spark_thresholds()
         [1.0, 0.25, 0.5]
         """
-        if self.groups:
-            raise ValueError("Spark ML has one threshold for all groups, and this rule decides by groups; use of_group")
-        return spark.thresholds(self.gains, calibrated=self.calibrator is not None, cut=self.threshold)
+        return spark.thresholds(
+            self.gains, calibrated=self.calibrator is not None, cut=self.threshold, grouped=bool(self.groups)
+        )
 
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
         """Return the exact confusion of the rule on the table of ``oracle``, with its ``matrix`` or without; one pass.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,24 +9,34 @@ from numpy.typing import NDArray
 
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.groups import Groups, GroupShares, decide_mixed
-from confmax.tables.kinds import calibrated_rows, given_hashes, host_array, known, n_rows, rows_of
+from confmax.tables.kinds import (
+    calibrated_rows,
+    decision_probabilities,
+    given_hashes,
+    host_array,
+    known,
+    n_rows,
+    predict_index,
+    refuse_elsewhere,
+    rows_of,
+)
 
 
-def in_groups(rule: Any, proba: Any, group: Any, keys: Any, answer: Callable[[Any, Any, Any], Any]) -> Any:
-    """Return what the rules of the groups answer for the rows of each.
+def in_groups(rule: Any, proba: Any, group: Any, keys: Any, what: str) -> Any:
+    """Return what the rules of the groups answer for the rows of each, lazily for lazy rows.
 
     Parameters
     ----------
     rule : DecisionRule
         A rule with groups.
-    proba : array-like, data frame, sparse matrix or tensor (n, K)
+    proba : array-like, data frame, sparse matrix, tensor or Dask collection (n, K)
         Probabilities as they are given.
-    group : array-like (n,)
+    group : array-like or Dask collection (n,)
         The group of each row.
     keys : array-like (n,) or None
         Identifiers of the rows.
-    answer : callable
-        Returns what a rule answers (m, ...) for m rows and their keys.
+    what : {"predict_index", "decision_probabilities"}
+        The method of the rule that answers.
 
     Raises
     ------
@@ -37,16 +46,16 @@ def in_groups(rule: Any, proba: Any, group: Any, keys: Any, answer: Callable[[An
     groups_given(rule, group)
     kind, rows = known(proba)
     if not kind.in_memory:
-        raise ValueError("rules of groups decide rows in memory; pass an array or a frame of them, part by part")
+        return kind.in_groups(rule, rows, group, keys, what)
     groups = groups_of_rows(rule, group, n_rows(rows), proba)
     parts = []
     for g, name in enumerate(rule.groups):
         index = np.flatnonzero(groups.codes == g)
         if len(index):
             mine = None if keys is None else rows_of(keys, index)
-            parts.append((index, answer(rule.of_group(name), rows_of(proba, index), mine)))
+            parts.append((index, _answer(rule.of_group(name), what, rows_of(proba, index), mine)))
     if not parts:
-        return answer(rule.of_group(rule.groups[0]), proba, keys)
+        return _answer(rule.of_group(rule.groups[0]), what, proba, keys)
     return _joined(parts, len(groups.codes))
 
 
@@ -67,6 +76,11 @@ def groups_given(rule: Any, group: Any) -> None:
     if group is None:
         shown = ", ".join(map(repr, rule.groups[:8]))
         raise ValueError(f"this rule decides by groups ({shown}); pass group=, the group of every row")
+
+
+def _answer(rule: Any, what: str, proba: Any, keys: Any) -> Any:
+    """Return what a method of a rule without groups answers (m, ...) for m rows."""
+    return predict_index(rule, proba, keys) if what == "predict_index" else decision_probabilities(rule, proba)
 
 
 def _joined(parts: list[tuple[NDArray[np.intp], Any]], n: int) -> Any:
@@ -108,6 +122,7 @@ def probabilities_mixed(rule: Any, proba: Any, group_proba: Any) -> NDArray[np.f
 
 def _mixed(rule: Any, proba: Any, group_proba: Any) -> NDArray[np.int64]:
     """Return what every atom decides (A, n)."""
+    refuse_elsewhere(proba, "rules by the probabilities of groups decide rows in memory; pass them part by part")
     found = calibrated_rows(rule.calibrator, rule.checked(proba))
     P = np.asarray(found.storage.dense(found.proba, "group_proba").proba, dtype=np.float64)
     shares = GroupShares.of(group_proba, len(P), rule.groups)

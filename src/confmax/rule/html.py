@@ -6,28 +6,29 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from confmax.calibration.words import MISSES, headline, numbers, of_groups
+from confmax.calibration.words import MISSES, Numbers, headline, sections
 
 MOST_CLASSES = 20
 
 
 def rule_table(rule: Any) -> str:
-    """Return a rule in words, or its weights and offsets, as HTML: at most 20 classes and four rules of a mixture."""
-    parts = of_groups(rule)
-    if parts:
-        more = len(rule.groups) - len(parts)
-        shown = "".join(f"<p>group {escape(name)}:</p>" + rule_table(part) for name, part in parts)
-        return _paragraphs(headline(rule)) + shown + _paragraphs([f"{more} more groups"] if more else [])
-    words, table = _paragraphs(headline(rule)), numbers(rule, MOST_CLASSES)
-    if table is None:
-        return words
+    """Return a rule in words, or its weights and offsets, as HTML.
+
+    At most 20 classes, four rules of a mixture and four groups are shown.
+    """
+    found = sections(rule, MOST_CLASSES)
+    parts = (_paragraphs([line]) + ("" if table is None else _numbers_table(table)) for line, table in found)
+    return _paragraphs(headline(rule)) + "".join(parts)
+
+
+def _numbers_table(table: Numbers) -> str:
     per_rule = len(table.heads) // max(1, len(table.shares))
     heads = [
         f"{head} ({table.shares[k // per_rule]})" if table.shares and head == "weight" else head
         for k, head in enumerate(table.heads)
     ]
     rows = [[name, *cells] for name, cells in zip(table.names, table.cells, strict=True)]
-    return words + _table(["class", *heads], rows) + _paragraphs(table.left_out)
+    return _table(["class", *heads], rows) + _paragraphs(table.left_out)
 
 
 def solution_table(solution: Any) -> str:

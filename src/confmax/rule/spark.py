@@ -7,7 +7,7 @@ import numpy as np
 from confmax.confusion import Gains
 
 
-def thresholds(gains: Gains, *, calibrated: bool, cut: float | None) -> list[float]:
+def thresholds(gains: Gains, *, calibrated: bool, cut: float | None, grouped: bool = False) -> list[float]:
     """Return t (K,) such that ``argmax p_k / t_k`` decides like the gains, the largest t one.
 
     ``cut`` is the rule's threshold on the raw probability of the second of two classes, if it has one.
@@ -24,6 +24,7 @@ def thresholds(gains: Gains, *, calibrated: bool, cut: float | None) -> list[flo
         largest = max(cut, 1.0 - cut)
         return [(1.0 - cut) / largest, cut / largest]
     for refused, what in (
+        (grouped, "with groups, of which each is decided in its own way"),
         (len(gains) > 1, "that decides at random"),
         (cut is not None and not (weights_only and b[0] == b[1]), "that always decides one class"),
         (gains.has_further, "with a decision beyond its classes, such as abstaining"),

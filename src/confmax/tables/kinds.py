@@ -55,13 +55,21 @@ class Rule(Protocol):
     def is_randomized(self) -> bool:
         """Whether the rule draws between several gains."""
 
+    @property
+    def groups(self) -> tuple[Any, ...]:
+        """Names of the groups, if the rule decides by groups."""
+
+    @property
+    def groups_known(self) -> bool:
+        """Whether the group of a row is known."""
+
     def checked(self, proba: Any) -> Any:
         """Return probabilities (n, K) in the order of the rule's classes, checked."""
 
-    def predict_index(self, proba: Any, *, keys: Any = None) -> Any:
+    def predict_index(self, proba: Any, *, keys: Any = None, group: Any = None) -> Any:
         """Return the decisions (n,)."""
 
-    def decision_probabilities(self, proba: Any) -> Any:
+    def decision_probabilities(self, proba: Any, *, group: Any = None) -> Any:
         """Return the probability of every decision (n, M)."""
 
 
@@ -106,6 +114,12 @@ class Kind(ABC):
     @abstractmethod
     def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
         """Return the probability of every decision of a rule (n, M), in the same place."""
+
+    def in_groups(self, rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
+        """Return what the method ``what`` of a rule with groups answers, for rows that are not in memory."""
+        raise ValueError(
+            "rules of groups decide rows in memory or Dask collections; pass an array or a frame, part by part"
+        )
 
     @abstractmethod
     def named(self, names: NDArray[Any], decisions: Any) -> Any:

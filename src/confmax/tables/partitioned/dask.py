@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +32,7 @@ from confmax.tables.table import Table
 PART_CELLS = 1 << 21  # probabilities up to which small blocks make one part: a core scans them in about a task's cost
 LARGE_WORK = 1 << 16  # bytes of work beyond which it is sent to a worker once, not with every part
 MESSAGE_BYTES = 4 << 20  # of labels in memory that are sent at once: Dask warns of graphs beyond 10 MB
+_EACH = {"keys": "one key", "group": "one group"}  # what lies beside a row, for messages
 
 T = TypeVar("T")
 
@@ -356,13 +357,21 @@ class DaskCollections(Kind):
 
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
         """Return the decisions of a rule: lazy, int64 (n,)."""
-        return _lazily(partial(_decisions, rule, _order(rule, proba, keys)), one_column_chunk(proba), keys)
+        return _lazily(partial(_decisions, rule, _order(rule, proba, keys)), one_column_chunk(proba), {"keys": keys})
 
     def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
         """Return the probability of every decision (n, M): lazy, float64."""
         names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
         work = partial(_probabilities, rule, _order(rule, proba))
         return _lazily(work, one_column_chunk(proba), names=names, dtype=np.float64)
+
+    def in_groups(self, rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
+        """Return what a rule with groups decides, or the probability of every decision: lazy."""
+        order, given = _order(rule, proba, keys, group), one_column_chunk(proba)
+        if what == "predict_index":
+            return _lazily(partial(_decisions, rule, order), given, {"keys": keys, "group": group})
+        names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
+        return _lazily(partial(_probabilities, rule, order), given, {"group": group}, names=names, dtype=np.float64)
 
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         """Return the names (n,) of decisions (n,): lazy."""
@@ -372,45 +381,54 @@ class DaskCollections(Kind):
 DASK = DaskCollections()
 
 
-def _order(rule: Rule, proba: Any, keys: Any = None) -> tuple[int, ...] | None:
+def _order(rule: Rule, proba: Any, *beside: Any) -> tuple[int, ...] | None:
     """Return the places of the rule's classes among a frame's columns, where they are not in the same order.
 
     Names are matched here, once: a block that is decided on a worker has no one to warn.
     """
-    names = [name for name in column_names(proba) or () if not (isinstance(keys, str) and name == keys)]
+    others = [name for name in beside if isinstance(name, str)]
+    names = [name for name in column_names(proba) or () if name not in others]
     return order_of(names or None, rule.class_names[: rule.n_classes])
 
 
-def _decisions(rule: Rule, order: tuple[int, ...] | None, block: Any, keys: Any) -> NDArray[np.int64]:
+def _decisions(
+    rule: Rule, order: tuple[int, ...] | None, block: Any, keys: Any = None, group: Any = None
+) -> NDArray[np.int64]:
     block = _in_order(block, order)
     if rule.is_randomized and keys is None:
         # what the rule would draw from; it is given, so that the rule warns of no duplicates within one block
         keys = given_hashes(block)
-    return np.asarray(rule.predict_index(block, keys=keys))
+    return np.asarray(rule.predict_index(block, keys=keys, group=group))
 
 
-def _probabilities(rule: Rule, order: tuple[int, ...] | None, block: Any, _: Any) -> NDArray[Any]:
-    return np.asarray(rule.decision_probabilities(_in_order(block, order)))
+def _probabilities(rule: Rule, order: tuple[int, ...] | None, block: Any, group: Any = None) -> NDArray[Any]:
+    return np.asarray(rule.decision_probabilities(_in_order(block, order), group=group))
 
 
-def _names(names: NDArray[Any], block: Any, _: Any) -> NDArray[Any]:
+def _names(names: NDArray[Any], block: Any) -> NDArray[Any]:
     return names.take(np.asarray(block))
 
 
 def _lazily(
-    work: Callable[..., Any], proba: Any, keys: Any = None, *, names: Sequence[Any] | None = None, dtype: Any = np.int64
+    work: Callable[..., Any],
+    proba: Any,
+    beside: Mapping[str, Any] | None = None,
+    *,
+    names: Sequence[Any] | None = None,
+    dtype: Any = np.int64,
 ) -> Any:
-    """Return what ``work(block, keys of the block)`` makes of every block, as a lazy Dask collection.
+    """Return what ``work(block, **beside of the block)`` makes of every block, as a lazy Dask collection.
 
     Parameters
     ----------
     work : callable
-        Takes a block (m, K) or (m,) and its keys (m,) or None; returns an array (m,), or (m, M) where there are names.
+        Takes a block (m, K) or (m,) and what lies beside it (m,); returns an array (m,), or (m, M) where there are
+        names.
     proba : Dask array, DataFrame or Series
         Whatever is to be mapped, block by block.
-    keys : Dask array or Series, array-like, str or None
-        Of every row, in the same partitions; array-like beside arrays of known chunks only; the name of a frame's
-        column that is no probability.
+    beside : mapping of str to Dask array or Series, array-like, str or None
+        The keys and the group of every row, by these names, in the same partitions; array-like beside arrays of known
+        chunks only; the name of a frame's column that is no probability. None is left out.
     names : sequence or None
         Names of the result's columns.
     dtype : dtype
@@ -421,12 +439,13 @@ def _lazily(
     Dask array (n,) or (n, M) with the same chunks, or a Series or DataFrame with the same index.
     """
     empty = np.empty(0 if names is None else (0, len(names)), dtype)
+    known = {name: values for name, values in (beside or {}).items() if values is not None}
     if is_frame(proba):
-        return _over_partitions(work, proba, keys, names, empty)
+        return _over_partitions(work, proba, known, names, empty)
     import dask.array as da
 
-    given = [] if keys is None else [_keys_beside(keys, proba)]
-    decide = partial(_decided, work, empty, threads_for(proba.numblocks[0]))
+    given = [_values_beside(name, values, proba) for name, values in known.items()]
+    decide = partial(_decided, work, tuple(known), empty, threads_for(proba.numblocks[0]))
     # one line of columns becomes another number of them, or none
     chunks = None if names is None else (proba.chunks[0], (len(names),))
     dropped = 1 if names is None and proba.ndim == 2 else None
@@ -435,66 +454,73 @@ def _lazily(
     )
 
 
-def _keys_beside(keys: Any, proba: Any) -> Any:
-    """Return keys as a Dask array (n, 1) in the chunks of an array of probabilities."""
+def _values_beside(name: str, values: Any, proba: Any) -> Any:
+    """Return keys or groups as a Dask array (n, 1) in the chunks of an array of probabilities."""
     import dask.array as da
 
-    rows = proba.chunks[0]
-    if here(len, keys) is not None:
+    rows, each = proba.chunks[0], _EACH[name]
+    if here(len, values) is not None:
         if np.isnan(proba.shape[0]):
-            raise ValueError("proba has chunks of unknown sizes; pass keys as a Dask array in the same chunks")
-        keys = _of_length(vector(keys, "keys", "one key"), "keys", "one key", proba.shape[0])
-        return da.from_array(keys, chunks=(rows,))[:, None]
-    keys = _in_chunks(keys.to_dask_array() if is_frame(keys) else keys, "keys", "one key", rows)
-    _refuse_other_partitions("keys", keys.numblocks[0], len(rows))
+            raise ValueError(f"proba has chunks of unknown sizes; pass {name} as a Dask array in the same chunks")
+        values = _of_length(vector(values, name, each), name, each, proba.shape[0])
+        return da.from_array(values, chunks=(rows,))[:, None]
+    if is_frame(values):
+        # strings and other types of pandas alone are objects in an array, of which Dask would warn
+        plain = values if isinstance(values.dtype, np.dtype) else values.astype(object)
+        values = plain.to_dask_array()
+    values = _in_chunks(values, name, each, rows)
+    _refuse_other_partitions(name, values.numblocks[0], len(rows))
     # blocks lie beside each other; that their lengths agree is checked where they are
-    return da.Array(keys.dask, keys.name, (rows,), meta=keys._meta)[:, None]
+    return da.Array(values.dask, values.name, (rows,), meta=values._meta)[:, None]
 
 
-def _decided(work: Callable[..., Any], empty: NDArray[Any], threads: int, block: Any, keys: Any, number: int) -> Any:
+def _decided(
+    work: Callable[..., Any], names: tuple[str, ...], empty: NDArray[Any], threads: int,
+    block: Any, beside: Sequence[Any], number: int,
+) -> Any:  # fmt: skip
     # a rule refuses a table without rows, and a partition may be one
     if len(block) == 0:
         return empty
     with parts.naming(f"partition {number}"):
-        return limited(work, threads, block, keys)
+        return limited(partial(work, **dict(zip(names, beside, strict=True))), threads, block)
 
 
-def _on_block(block: Any, keys: Any = None, *, decide: Callable[..., Any], block_id: tuple[int, ...] = (0,)) -> Any:
-    return decide(block, None if keys is None else keys[:, 0], block_id[0])
+def _on_block(block: Any, *beside: Any, decide: Callable[..., Any], block_id: tuple[int, ...] = (0,)) -> Any:
+    return decide(block, [values[:, 0] for values in beside], block_id[0])
 
 
 def _over_partitions(
-    work: Callable[..., Any], frame: Any, keys: Any, names: Sequence[Any] | None, empty: NDArray[Any]
+    work: Callable[..., Any], frame: Any, beside: dict[str, Any], names: Sequence[Any] | None, empty: NDArray[Any]
 ) -> Any:
     """Return the lazy Series, or frame with columns ``names``, of what ``work`` makes of every partition."""
     import pandas as pd
 
-    if isinstance(keys, str):
-        keys, frame = frame[keys], frame[[name for name in frame.columns if name != keys]]
-    if keys is not None:
-        if not is_frame(keys):
+    columns = [values for values in beside.values() if isinstance(values, str)]
+    parts.refuse_missing("the Dask DataFrame", columns, frame.columns)
+    given = {name: frame[values] if isinstance(values, str) else values for name, values in beside.items()}
+    frame = frame[[name for name in frame.columns if name not in columns]] if columns else frame
+    for name, values in given.items():
+        if not is_frame(values):
             raise ValueError(
-                "keys beside a Dask DataFrame must be a Dask Series in the same partitions, or a column's name"
+                f"{name} beside a Dask DataFrame must be a Dask Series in the same partitions, or a column's name"
             )
-        _refuse_other_partitions("keys", keys.npartitions, frame.npartitions)
-        # partitions are taken as they lie: Dask would refuse, or divide anew, those of other divisions
-        if keys.divisions != frame.divisions:
-            frame, keys = frame.clear_divisions(), keys.clear_divisions()
+        _refuse_other_partitions(name, values.npartitions, frame.npartitions)
+    # partitions are taken as they lie: Dask would refuse, or divide anew, those of other divisions
+    if any(values.divisions != frame.divisions for values in given.values()):
+        frame, given = frame.clear_divisions(), {name: each.clear_divisions() for name, each in given.items()}
     index = frame._meta.index[:0]
     meta = pd.Series(empty, index=index) if names is None else pd.DataFrame(empty, index=index, columns=list(names))
     return frame.map_partitions(
-        _on_partition, *([] if keys is None else [keys]), meta=meta, align_dataframes=False, like=meta,
-        decide=partial(_decided, work, empty, threads_for(frame.npartitions)),
+        _on_partition, *given.values(), meta=meta, align_dataframes=False, like=meta,
+        decide=partial(_decided, work, tuple(given), empty, threads_for(frame.npartitions)),
     )  # fmt: skip
 
 
-def _on_partition(
-    frame: Any, keys: Any = None, *, decide: Callable[..., Any], like: Any, partition_info: Any = None
-) -> Any:
+def _on_partition(frame: Any, *beside: Any, decide: Callable[..., Any], like: Any, partition_info: Any = None) -> Any:
     import pandas as pd
 
     number = 0 if partition_info is None else partition_info["number"]
-    found = decide(frame, None if keys is None else np.asarray(keys), number)
+    found = decide(frame, [np.asarray(values) for values in beside], number)
     if like.ndim == 1:
         # stated: pandas would give names of one partition another type than those of the next
         return pd.Series(found, index=frame.index, dtype=like.dtype)

@@ -397,29 +397,33 @@ class SparkFrames(parts.ReadInParts):
         return parts.partitioned_table(frame_source(proba, y, sample_weight, classes=classes), classes, stated=stated)
 
     # decisions are a column of the frame: `with_decisions`
-    predict_index = parts.ReadInParts._refuse
+    predict_index = in_groups = parts.ReadInParts._refuse
 
 
 SPARK = SparkFrames()
 
 
-def with_decisions(rule: Rule, frame: Any, output: str, *, columns: Sequence[str] | None, keys: str | None) -> Any:
+def with_decisions(
+    rule: Rule, frame: Any, output: str, *, columns: Sequence[str] | None, keys: str | None, group: str | None
+) -> Any:
     """Return a Spark DataFrame with the column ``output`` of what a rule decides.
 
     Raises
     ------
     ValueError
-        If a column is missing or of another type, or no column can be told to hold the probabilities.
+        If a column is missing or of another type, or no column can be told to hold the probabilities. If ``group`` is
+        missing for a rule with groups, or given for another one.
     """
     from pyspark.sql.pandas import functions
 
     refuse_stopped(frame)
+    _refuse_groups(rule, group)
     names = rule.class_names[: rule.n_classes]
     kinds = {each.name: each.dataType for each in frame.schema.fields}
-    parts.refuse_missing("the Spark DataFrame", [keys], kinds)
+    parts.refuse_missing("the Spark DataFrame", [keys, group], kinds)
     if output in kinds:
         raise ValueError(f"the Spark DataFrame already has a column {output!r}; choose another output, or drop it")
-    chosen = chosen_columns(kinds, columns, {keys}, lambda: names)
+    chosen = chosen_columns(kinds, columns, {keys, group}, lambda: names)
     note = ""
     if columns is None and is_number(kinds[chosen[0]]):
         # columns of numbers that nobody named: those of the classes, or for numbered classes as many as these
@@ -432,10 +436,24 @@ def with_decisions(rule: Rule, frame: Any, output: str, *, columns: Sequence[str
             )
         chosen = chosen if order is None else tuple(chosen[k] for k in order)
     as_udf: Any = functions.arrow_udf  # the stubs know no untyped functions
-    decide = as_udf(_decider(rule, keyed=keys is not None), _kind(rule.class_names))
+    beside = {name: frame[quoted(column)] for name, column in (("keys", keys), ("group", group)) if column is not None}
+    decide = as_udf(_decider(rule, tuple(beside)), _kind(rule.class_names))
     warn(note)
-    given = [probabilities(frame, chosen), *([] if keys is None else [frame[quoted(keys)]])]
-    return frame.withColumn(output, decide(*given))
+    return frame.withColumn(output, decide(probabilities(frame, chosen), *beside.values()))
+
+
+def _refuse_groups(rule: Rule, group: str | None) -> None:
+    """Refuse a rule that decides by groups without a column of them, and such a column for another rule."""
+    if not rule.groups_known:
+        raise ValueError(
+            "transform reads no probabilities of groups, by which this rule decides; collect the rows and call predict "
+            "with group_proba="
+        )
+    if rule.groups and group is None:
+        shown = ", ".join(map(repr, rule.groups[:8]))
+        raise ValueError(f"this rule decides by groups ({shown}); pass group=, the name of the column of groups")
+    if group is not None and not rule.groups:
+        raise ValueError("this rule decides all groups alike; leave group out")
 
 
 def _kind(names: Sequence[Any]) -> str:
@@ -445,8 +463,8 @@ def _kind(names: Sequence[Any]) -> str:
     return "double" if all(isinstance(name, (int, float)) for name in names) else "string"
 
 
-def _decider(rule: Rule, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return what Spark runs on the Arrow arrays of one partition."""
+def _decider(rule: Rule, beside: tuple[str, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return what Spark runs on the Arrow arrays of one partition: probabilities, and ``beside`` keys and groups."""
     import pyarrow as pa
 
     kind = _kind(rule.class_names)
@@ -455,18 +473,18 @@ def _decider(rule: Rule, *, keyed: bool) -> Callable[[Iterator[Any]], Iterator[A
         start = 0
         names = pa.array([str(name) if kind == "string" else name for name in rule.class_names], kind)
         for batch in batches:
-            lists, keys = batch if keyed else (batch, None)
+            lists, *others = batch if beside else (batch,)
             # a rule refuses a table without rows, and Spark wants an array for every batch
             if len(lists) == 0:
                 yield names.slice(0, 0)
                 continue
-            given = None if keys is None else keys.to_numpy(zero_copy_only=False)
+            given = {name: each.to_numpy(zero_copy_only=False) for name, each in zip(beside, others, strict=True)}
             with cores_of_task() as number, parts.naming(f"partition {number}, rows counted from its row {start}"):
-                found = rule.predict_index(array_of_lists(lists), keys=given)
+                found = rule.predict_index(array_of_lists(lists), **given)
             start += len(lists)
             yield names.take(pa.array(found))
 
     # Spark tells the kind of function by its types, and takes no strings
-    given: Any = tuple[pa.Array, pa.Array] if keyed else pa.Array
+    given: Any = tuple.__class_getitem__((pa.Array,) * (1 + len(beside))) if beside else pa.Array
     decide.__annotations__ = {"batches": Iterator[given], "return": Iterator[pa.Array]}
     return decide

@@ -1,0 +1,189 @@
+"""What rules with groups say: the names of the groups, and how each is decided, as its own rule says it."""
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax import DecisionRule
+from confmax.calibration import Temperature
+from confmax.calibration.words import (
+    SHOWN,
+    how,
+    in_words,
+    numbers,
+    one_class,
+    plain_words,
+    pulled,
+    score_of_class,
+    weights_alone,
+)
+from confmax.confusion import Gains, Layout
+
+
+def rule_of(parts, groups, names, *, weights=(1.0,), **settings):
+    K, M = parts[0].n_classes, parts[0].n_decisions
+    gains = Layout(len(parts), K, M - K, not settings.get("groups_known", True)).beside(parts)
+    abstain = names[-1] if M > K else None
+    return DecisionRule(gains, np.array(weights), names, "accuracy", groups=groups, abstain=abstain, **settings)
+
+
+TWO = rule_of([Gains.reduced([1.0, 1.0]), Gains.reduced([1.0, 3.0])], ("men", "women"), ("no", "yes"))
+SEVERAL = rule_of([Gains.reduced([1.0, 2.0, k]) for k in range(1, 7)], tuple("uvwxyz"), ("a", "b", "c"))
+ABSTAINING = rule_of(
+    [Gains.reduced([1, 1], [0, 0, 0.75]), Gains.reduced([1, 2], [0, 0, 0.75])], ("men", "women"), ("no", "yes", "ask")
+)
+OFFSETS = rule_of(
+    [Gains.reduced([1, 2, 1], [0, 0.5, 0, 0.75]), Gains.reduced([4, 2, 1], [0, 0, 0.25, 0.5])],
+    (0, 1), (0, 1, 2, -1),
+)  # fmt: skip
+FULL = rule_of(
+    [Gains.from_matrix(np.diag([1.0, k, 2.0]) - (k > 1) * np.eye(3)[::-1]) for k in (1.0, 3.0)],
+    ("m", "w"), ("a", "b", "c"),
+)  # fmt: skip
+DRAWS = rule_of(
+    [Gains.reduced([[1, 1, 2], [1, 2, 1]]), Gains.reduced([[2, 1, 1], [1, 2, 3]])],
+    ("m", "w"), ("a", "b", "c"), weights=(0.25, 0.75),
+)  # fmt: skip
+RULES = {
+    "two": TWO, "several": SEVERAL, "abstaining": ABSTAINING, "offsets": OFFSETS, "full": FULL, "draws": DRAWS,
+    "calibrated": replace(TWO, calibrator=Temperature(1.5)),
+}  # fmt: skip
+each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+
+
+def how_lines(rule):
+    """Return the lines of a rule without groups that say how it decides."""
+    lines = repr(rule).splitlines()
+    start = 1 + (rule.calibrator is not None)
+    return [line.strip() for line in lines[start:]]
+
+
+def test_two_groups_of_two_classes():
+    assert repr(TWO).splitlines() == [
+        "DecisionRule for accuracy: 2 classes, deterministic",
+        "  decides each group by a rule of its own: men, women",
+        "  group men: decides yes if p(yes) >= 0.5, else no",
+        "  group women: decides yes if p(yes) >= 0.25, else no",
+    ]
+    assert repr(ABSTAINING).splitlines()[2:] == [
+        "  group men: decides yes if p(yes) >= 0.75, no if p(yes) < 0.25, else abstains (ask)",
+        "  group women: decides yes if p(yes) >= 0.375, no if p(yes) < 0.25, else abstains (ask)",
+    ]
+
+
+@each_rule
+def test_each_group_is_described_like_its_own_rule(rule):
+    """Its own rule is the witness: `of_group` gives it, and `predict` decides by it."""
+    lines = [line.strip() for line in repr(rule).splitlines()]
+    start = next(k for k, line in enumerate(lines) if line.startswith("decides each group")) + 1
+    assert lines[start - 1].startswith("decides each group by a rule of its own: ")
+    expected = []
+    for name in rule.groups[:SHOWN]:
+        first, *table = how_lines(rule.of_group(name))
+        expected += [f"group {name}: {first}", *table]
+    left = len(rule.groups) - SHOWN
+    assert lines[start:] == [*expected, *([f"... {left} more groups"] if left > 0 else [])]
+
+
+@each_rule
+@pytest.mark.parametrize("known", [True, False])
+def test_notebooks_say_the_same(rule, known):
+    rule = replace(rule, groups_known=known)
+    page = ElementTree.fromstring(f"<div>{rule._repr_html_()}</div>")
+    lines = [line.strip() for line in repr(rule).splitlines()]
+    paragraphs = ["".join(part.itertext()) for part in page.iter("p")]
+    assert [line for line in lines if line in paragraphs] == paragraphs
+    cells = ["".join(cell.itertext()) for table in page.iter("table") for cell in table.iter() if cell.tag in "thtd"]
+    in_text = [word for line in lines if line not in paragraphs for word in re.split(r"\s{2,}", line)]
+    # shares of a mixture stand above the heads in text and beside them in a table
+    words = [re.sub(r" \(.*%\)", "", cell) for cell in cells]
+    assert sorted(words) == sorted(word for word in in_text if not word.endswith("%"))
+
+
+@each_rule
+def test_no_sentence_and_no_number_reads_the_groups_as_classes(rule):
+    for known in (True, False):
+        each = replace(rule, groups_known=known)
+        assert (
+            in_words(each) is plain_words(each) is one_class(each) is weights_alone(each) is numbers(each, 12) is None
+        )
+        assert each.threshold is None and pulled(each) == []
+        with pytest.raises(
+            ValueError, match=r"^Spark's thresholds cannot express a rule with groups, of which each is"
+        ):
+            each.to_spark_thresholds()
+    assert how(rule) == "decides each group by a rule of its own"
+
+
+def test_one_group_has_no_threshold_beside_it():
+    """Side by side, one group of two classes has the shape of a rule of two classes."""
+    alone = rule_of([Gains.reduced([1.0, 3.0])], ("all",), ("no", "yes"))
+    assert alone.threshold is None and in_words(alone) is None
+    assert alone.of_group("all").threshold == 0.25
+
+
+def test_offsets_that_are_equal_in_every_group_are_none():
+    rule = rule_of([Gains.reduced([1, 2, 3], 0.5), Gains.reduced([3, 2, 1], 0.25)], ("m", "w"), ("a", "b", "c"))
+    assert score_of_class(rule) == "weight * p"
+    assert score_of_class(OFFSETS) == "weight * p + offset"
+
+
+@pytest.mark.parametrize("name", ["several", "offsets"])
+def test_rules_by_the_probabilities_of_groups_print_their_numbers(name):
+    """The numbers that are printed decide like the rule, by the sum that is printed."""
+    four = RULES[name].groups[:4]
+    parts = [RULES[name].of_group(group).gains for group in four]
+    rule = rule_of(parts, four, RULES[name].class_names, groups_known=False)
+    lines = repr(rule).splitlines()
+    sentence = "  decides all groups alike, by the largest sum over the groups of p(group) * score: "
+    assert lines[1] == sentence + ", ".join(map(str, four))
+    K, M = rule.n_classes, rule.n_decisions
+    a, b, g = np.zeros((len(four), K)), np.zeros((len(four), M)), -1
+    for line in lines[2:]:
+        if line.startswith("  group "):
+            g, heads, j = g + 1, None, 0
+            assert line.startswith(f"  group {four[g]}: score weight * p")
+        elif heads is None:
+            heads = line.split()
+        else:
+            cells = dict(zip(heads[1:], line.split()[-len(heads) + 1 :], strict=True))
+            b[g, j] = float(cells.get("offset", 0))
+            if j < K:
+                a[g, j] = float(cells["weight"])
+            j += 1
+    assert g == len(four) - 1
+    rng = np.random.default_rng(0)
+    P, Q = rng.dirichlet(np.ones(K), 2000), rng.dirichlet(np.full(len(four), 0.3), 2000)
+    scores = Q @ b
+    scores[:, :K] += (Q @ a) * P
+    expected = M - 1 - np.argmax(scores[:, ::-1], axis=1)
+    assert len(np.unique(expected)) == M
+    np.testing.assert_array_equal(rule.predict_index(P, group_proba=Q), expected)
+
+
+def test_full_gains_by_the_probabilities_of_groups():
+    lines = repr(replace(FULL, groups_known=False)).splitlines()
+    assert lines[2:] == [f"  group {name}: 3 scores p @ G, G (3, 3)" for name in "mw"]
+
+
+def test_names_of_a_stranger_are_one_line():
+    rule = rule_of([Gains.reduced([1.0, 1.0])] * 2, ("\x1b[31m\n", "<b>" * 40), ("no", "yes"))
+    assert len(repr(rule).splitlines()) == 4
+    assert all(line.isprintable() and len(line) < 160 for line in repr(rule).splitlines())
+    assert "<b>" not in rule._repr_html_()
+
+
+def test_a_tuned_rule_says_what_it_decides():
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet([0.7, 0.7], 500)
+    group = np.where(rng.random(500) < 0.2 + 0.6 * P[:, 0], "a", "b")
+    rule = confmax.maximize("accuracy", P, constraints="difference(rate[1] | group) <= 0.02", group=group,
+                            randomized=False).rule  # fmt: skip
+    cuts = dict(re.findall(r"group (\w): decides 1 if p\(1\) >= ([\d.]+), else 0", repr(rule)))
+    assert sorted(cuts) == ["a", "b"]
+    for name, cut in cuts.items():
+        assert float(cut) == pytest.approx(rule.of_group(name).threshold, rel=1e-3)
