@@ -503,3 +503,56 @@ def test_scores_of_rules_that_do_not_know_the_groups_are_refused_by_name():
     decided = rule.predict(P, group_proba=Q)
     value = confmax.score("accuracy", P, y, decided, n_replicates=0).estimate("rule").value
     assert value == pytest.approx((decided == y).mean())
+
+
+def test_columns_of_groups_are_joined_without_a_pass():
+    from confmax.constraints import bind
+    from confmax.metrics import get
+    from confmax.optimize import Problem, baselines
+    from confmax.optimize.points import Points, Space
+    from confmax.oracle import CountingOracle
+
+    rng = np.random.default_rng(0)
+    P, group = rng.dirichlet(np.ones(3), 90), random_groups(rng, 90, 3)
+    groups = Groups.of(group, 90)
+    table = GroupedTable(make_table(P), groups)
+    oracle = CountingOracle(make_oracle(table))
+    limits = bind("min(recall[0] | group) >= 0.5", make_table(P), explicit=True, groups=groups)
+    metric = seen(get("accuracy"), table.layout)
+    gains = Gains(rng.random((4, 9)), 0.1 * rng.normal(size=(4, 9)))
+    starts = baselines(oracle, [table.mean_probability()], 9, matrix=False, more=gains)
+    problem = Problem(metric, oracle, 9, tuple(starts), 10, limits=limits)
+    space = Space(metric, oracle.rows, 9, metric.as_functions(oracle.rows, 9), limits.functions(oracle.rows, 9))
+    points, made = Points.start(problem, space), oracle.n_passes
+    asked = rng.random((5, space.n_objective + space.n_limits))
+    found = points.crossed(asked)
+    assert oracle.n_passes == made
+    # what is joined is what the oracle decides by these gains
+    again = oracle.maximize(found.gains)
+    np.testing.assert_allclose(found.confusions.diagonal, again.diagonal, atol=1e-12)
+    np.testing.assert_allclose(found.confusions.columns, again.columns, atol=1e-12)
+    # no choice of a point for every group is worth more
+    layout, prices, A = table.layout, space.gains(asked), len(points.z)
+    parts = np.zeros((3, 5, A))
+    for g in range(3):
+        a, b = layout.gains_of(prices, g).pair()
+        S = points.confusions
+        parts[g] = a @ S.diagonal[:, layout.classes(g)].T + b @ S.columns[:, layout.decisions(g)].T
+    every = parts[0][:, :, None, None] + parts[1][:, None, :, None] + parts[2][:, None, None, :]
+    np.testing.assert_allclose(prices.dot(found.confusions), every.reshape(5, -1).max(axis=1), atol=1e-12)
+
+
+def test_no_difference_at_all_can_be_asked_for():
+    P, y, group = labelled(400, 2)
+    for settings in ({"confusion": "model"}, {"confusion": "labels"}, {}):
+        found = confmax.maximize("accuracy", P, y, constraints="difference(recall[1] | group) <= 0", group=group,
+                                 calibration=None, randomized=True, **settings)  # fmt: skip
+        assert found.feasible and found.value > 0.6
+        if settings.get("confusion") == "model":
+            loose = confmax.maximize("accuracy", P, y, constraints="difference(recall[1] | group) <= 1e-5", group=group,
+                                     calibration=None, randomized=True, **settings)  # fmt: skip
+            assert found.value == pytest.approx(loose.value, abs=1e-4)
+    single = confmax.maximize("accuracy", P, y, constraints="difference(recall[1] | group) <= 0", group=group,
+                              calibration=None, randomized=False, confusion="labels")  # fmt: skip
+    # deciding one class for all rows has no difference
+    assert single.feasible and single.value >= max(np.mean(y == 0), np.mean(y == 1)) - 1e-12

@@ -47,7 +47,9 @@ limits = {
     "equal recalls": "difference(recall[yes] | group) <= 0.02",
 }
 for name, limit in limits.items():
-    solution = confmax.maximize("accuracy", P, y, constraints=limit, group=group)
+    solution = confmax.maximize(
+        "accuracy", P, y, constraints=limit, group=group, randomized=False
+    )
     parts = solution.constraints[0].by_group
     print(f"{name}:")
     for part in parts:

@@ -35,9 +35,11 @@ from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Rat
 from confmax.optimize.beam import improved
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
+from confmax.optimize.group_thresholds import GroupThresholds
 from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, baselines, best_answer
 from confmax.optimize.masters.interior import Program
 from confmax.optimize.masters.linear_program import FEASIBLE
+from confmax.optimize.mixture import Mixture
 from confmax.optimize.path_query import breadth, derivatives, lifted, perturbed
 from confmax.optimize.points import Points, Space
 from confmax.optimize.prices import PriceSearch
@@ -83,6 +85,8 @@ class ColumnState:
         What bounds a sum of ratios.
     bound : float
         Its bound.
+    thresholds : GroupThresholds or None
+        On labels of two classes within limits, the best thresholds for every gain.
     exhausted : frozenset of tuple
         Single rules (the bytes of their class weights) with the classes whose weight improves nothing there.
     """
@@ -97,6 +101,7 @@ class ColumnState:
     near: bool = False
     prices: PriceSearch | None = None
     bound: float = np.inf
+    thresholds: GroupThresholds | None = None
     exhausted: frozenset[tuple[bytes, int]] = frozenset()
 
 
@@ -162,6 +167,10 @@ class ColumnGeneration(Solver):
             return ColumnState(self._started_within_limits(problem, columns))
         if oracle.exact and master.smooth:
             return _from_sample(problem.sample, columns)
+        if not oracle.exact and problem.limits is not None:
+            thresholds = GroupThresholds.of(problem)
+            if thresholds is not None:
+                return ColumnState(columns, thresholds=thresholds)
         if oracle.exact or master.smooth:
             # on labels no gain that follows from a gradient is sure to be better
             few = 1 if problem.limits is None else LIMITED_PATIENCE
@@ -183,7 +192,7 @@ class ColumnGeneration(Solver):
             return replace(state, round=0), Step(state.columns.mixture(), (), state.columns.best_bound)
         exact = problem.oracle.exact
         limited = problem.limits is not None
-        if exact or state.columns.master.smooth or (limited and state.model is None):
+        if exact or state.thresholds or state.columns.master.smooth or (limited and state.model is None):
             following, gains, answers = _price_round(problem, state)
         elif state.model is not None and _passes_left(problem) >= 2:
             following, gains, answers = _model_round(problem, state)
@@ -200,6 +209,9 @@ class ColumnGeneration(Solver):
                 ending = Status.STALLED
             return following, Step(columns.mixture(), rules, status=ending)
         status = Status.STALLED if following.idle >= following.patience else None
+        if state.thresholds is not None and columns.best_bound - columns.optimum.value <= problem.tol:
+            # of thresholds and what draws between them; other rules are not compared
+            status = Status.OPTIMAL
         space, optimum = columns.points.space, columns.optimum
         multipliers, prices = None, None
         if isinstance(problem.metric.structure, MinOfLinear):
@@ -255,6 +267,11 @@ class ColumnGeneration(Solver):
         """
         columns, exact = state.columns, problem.oracle.exact
         space, gains, answers = columns.points.space, columns.points.gains, columns.points.confusions
+        # the constant rules, and those that join the decisions of several in different groups, were never asked for
+        yield Step(best_answer(problem, gains, answers))
+        if state.thresholds is not None:
+            rule, confusion = state.thresholds.single(problem, (incumbent.mixture, incumbent.single))
+            yield Step(Mixture.single(rule[0], confusion[0]))
         swarm = None
         if columns.is_feasible and columns.optimum.path is not None:
             swarm = Swarm.of(space, columns.optimum, columns.queries, problem.oracle.table.n_rows)
@@ -403,7 +420,11 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     prices, bound = _prices(problem, state), state.bound
     if prices is not None:
         gains = Gains.concatenate([gains, prices.gains()])
-    answers, exact = problem.ask(gains), problem.oracle.exact
+    exact = problem.oracle.exact or state.thresholds is not None
+    if state.thresholds is not None:
+        gains, answers = state.thresholds.answers(gains)
+    else:
+        answers = problem.ask(gains)
     columns = state.columns.joined(asked, at, gains, answers, exact=exact)
     least = 0.01 * problem.tol if exact else PRICED_OUT
     if exact:

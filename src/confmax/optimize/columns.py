@@ -36,11 +36,12 @@ INTERIOR = 1e-10  # weight of a rule below which an interior-point master does n
 CUT_WITHIN, ROOM = 1e-9, 0.02  # by how much a mixture keeps a cut at least, and as a part of the gap
 UNPRICED = 1e-9  # multiplier of a cut that counts as zero, relative to the largest
 MOST_CUTS = 30  # that a mixture is cut before more is asked
+CROSSED, MOST_CROSSED = 8, 10  # points of the path at which groups are joined, and how often
+WORTH_CROSSING = 1e-3  # of the gap
 WITHIN, THIN = 1e-11, 1e-8  # by how much a mixture keeps its limits, and the least room that this needs
-TRACE, EDGE = (
-    1e-6,
-    1e-11,
-)  # without room: a price that is zero, and by how much a rule that keeps the limits misses them
+# without room: a price that is zero, by how much a rule that keeps the limits misses them, and the room that the
+# interior-point master is given
+TRACE, EDGE, GIVEN = 1e-6, 1e-11, 1e-7
 DEAREST = 1e6  # price of a limit: of a larger one nothing is left but rounding
 
 
@@ -202,13 +203,13 @@ class Columns:
             mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
             return replace(following, points=self.points.joined(gains, answers), optimum=mixed)
         points, start = self._trimmed()
-        points = points.joined(gains, answers)
-        start = np.append(start, np.zeros(len(z)))
+        points, start = points.joined(gains, answers), np.append(start, np.zeros(len(z)))
         if optimum.path is not None:
             # an interior point would spread its weight over rules that are the same to it
             points, start = _without_copies(points, start)
         start, left = start / start.sum(), following.best_bound - optimum.value
-        points, queries, mixed = mixed_with_cuts(self.master, points, following.queries, start, left)
+        first = mixed_with_cuts(self.master, points, following.queries, start, left)
+        points, queries, mixed = _crossed(self.master, *first, left)
         if points.space.cuts is not None:
             before, left = left, following.best_bound - mixed.value
             # the bound may be nearer now than the room in which the mixture was looked for
@@ -345,6 +346,30 @@ def mixed_with_cuts(
     return points, queries, optimum
 
 
+def _crossed(
+    master: Master, points: Points, queries: DualQueries, mixed: Optimum, gap: float
+) -> tuple[Points, DualQueries, Optimum]:
+    """Return what `mixed_with_cuts` returns, with the rules that join what several points decide in different groups.
+
+    These are as many as a product of the points of all groups. The prices say which of them improve the mixture, until
+    none improves it by more than a part of the ``gap`` that is left to the bound.
+    """
+    least = max(PRICED_OUT, WORTH_CROSSING * gap) if np.isfinite(gap) else PRICED_OUT
+    for _ in range(0 if points.layout is None else MOST_CROSSED):
+        asked = mixed.gain[None]
+        if not np.isfinite(asked).all():
+            break
+        if mixed.path is not None:
+            asked = np.concatenate([asked, mixed.path[-CROSSED:]])
+        found = points.crossed(asked)
+        if (found.z @ mixed.gain).max() <= float(mixed.gain @ mixed.point) + least:
+            break
+        start = np.append(mixed.weights, np.zeros(len(asked)))
+        points, start = _without_copies(points.joined(found.gains, found.confusions), start)
+        points, queries, mixed = mixed_with_cuts(master, points, queries, start, gap)
+    return points, queries, mixed
+
+
 def _without_copies(points: Points, weights: Array) -> tuple[Points, Array]:
     """Return points that differ, with the weights of all that are equal; the first of them stays."""
     _, first, place = np.unique(points.z.round(ALIKE), axis=0, return_index=True, return_inverse=True)
@@ -399,10 +424,10 @@ def _on_edge(master: Program, space: Space, z: Array, first: Optimum) -> Optimum
     alone = np.abs(inner[:, -m:]).max(axis=0) <= EDGE
     inner[:, -m:][:, alone] = 1.0
     # those of phase one leave no room together, the others do
-    shift = np.where(prices[-m:] > 0.0, FEASIBLE, -WITHIN)
+    shift = np.where(prices[-m:] > 0.0, GIVEN, -WITHIN)
     found = _shifted(master, space, inner, first.weights[kept], shift)
     weights = np.zeros(len(z))
-    weights[kept] = found.weights
+    weights[kept] = _just_kept(found.weights, z[kept][:, -m:][:, prices[-m:] > 0.0])
     point = weights @ z
     worth = z[~kept] @ found.gain - float(found.gain @ point)
     needed = float((worth / -slack[~kept]).max(initial=0.0))
@@ -410,6 +435,17 @@ def _on_edge(master: Program, space: Space, z: Array, first: Optimum) -> Optimum
     more = np.zeros_like(found.gain)
     more[-m:] = min(max(needed, 0.0), DEAREST) * prices[-m:]
     return replace(found, weights=weights, point=point, gain=found.gain + more, path=found.path + more)
+
+
+def _just_kept(weights: Array, slack: Array) -> Array:
+    """Return weights (A,) at which no ``slack`` (A, p) differs from zero by more than rounding, if they are near.
+
+    The program had to leave these limits a little room, to have any. Each weight changes in proportion to itself.
+    """
+    rows = np.hstack([slack, np.ones((len(slack), 1))]) * weights[:, None]
+    missed = np.append(-(weights @ slack), 0.0)
+    moved = weights * (1.0 + np.linalg.lstsq(rows.T, missed, rcond=None)[0])
+    return moved if moved.min() >= 0.0 else weights
 
 
 def _shifted(master: Program, space: Space, z: Array, start: Array, shift: float | Array) -> Optimum:

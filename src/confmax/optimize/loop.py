@@ -156,7 +156,18 @@ class Problem:
 
     def best(self, rules: Iterable[Mixture]) -> Mixture:
         """Return the best of some ``rules``, of equal ones the first."""
-        return max(rules, key=lambda rule: self.rank(rule.confusion))
+        rules = list(rules)
+        if self.limits is None:
+            return max(rules, key=lambda rule: self.rank(rule.confusion))
+        # within limits there are many, and one call for all of them costs what one for each costs
+        batch = Confusion.stack([rule.confusion for rule in rules])
+        missed = -self.limits.slacks(batch).min(axis=-1)
+        ranks = zip(
+            np.where(missed > MISSED, -missed, 0.0),
+            np.nan_to_num(self.metric.values(batch), nan=-np.inf, posinf=np.inf),
+            strict=True,
+        )
+        return rules[max(enumerate(ranks), key=lambda one: one[1])[0]]
 
     @cached_property
     def start(self) -> Mixture:
@@ -365,7 +376,8 @@ class Incumbent:
         self.mixture = self.last = problem.start
         self.rank = problem.rank(problem.start.confusion)
         self.iterate_value = problem.value(problem.start.confusion)
-        self.single = problem.best(problem.singles or [problem.start])
+        mixes = 0 < len(problem.singles) < len(problem.starts)
+        self.single = problem.best(problem.singles) if mixes else problem.start
         self.single_rank = problem.rank(self.single.confusion)
         self.bound: float | None = None
         self.history: list[Progress] = []

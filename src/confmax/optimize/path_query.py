@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array
+from confmax.confusion import Array, Gains
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
 from confmax.optimize.query import LARGEST, DualQueries, directions, second_derivative
@@ -31,6 +31,7 @@ NARROW, WIDE, FARTHEST = 0.02, 0.7, 6.0  # how far to look around a price, on a 
 SHRINKS = 0.1  # the least part of a price that is left by a step
 MOST_AROUND, LEAST_AROUND = 128, 4
 PERTURBATION, LIFT = 0.1, 0.02  # of prices on a sample: how far they are moved, and the least of a limit that is near
+FIRST_WEIGHTS, FIRST_OFFSETS = 1.0, 0.1  # how far the first gains lie from argmax: of weights on a log scale
 NARROWEST, DROPS = 5e-4, 6  # how near to look around a price; how often limits are dropped from a step of Newton
 CELLS = 6_000_000  # of the table, times gains around: about what a pass without them costs
 
@@ -38,6 +39,23 @@ CELLS = 6_000_000  # of the table, times gains around: about what a pass without
 def breadth(n_rows: int, n_classes: int) -> int:
     """Return how many gains around the best to ask for on a table: on a small one they cost next to nothing."""
     return int(np.clip(CELLS // max(n_rows * n_classes, 1), LEAST_AROUND, MOST_AROUND))
+
+
+def first_gains(n_rows: int, n_classes: int, n_decisions: int) -> Gains | None:
+    """Return gains in all directions around argmax, which share the first pass over a small table; None for others.
+
+    Limits may bind anywhere: the first prices of a master follow from rules on all sides.
+    """
+    around = breadth(n_rows, n_classes)
+    if around == LEAST_AROUND:
+        return None
+    rng = np.random.default_rng(n_classes)
+    width = (0.5 ** (np.arange(around) % 4))[:, None]
+    a = np.exp(FIRST_WEIGHTS * width * rng.standard_normal((around, n_classes)))
+    b = FIRST_OFFSETS * width * rng.standard_normal((around, n_decisions))
+    # a decision that is none of the classes, such as abstaining, has no weight
+    b[:, n_classes:] = rng.uniform(-1.0, 1.0, (around, n_decisions - n_classes))
+    return Gains(a, b)
 
 
 def path_gains(
@@ -70,15 +88,16 @@ def path_gains(
     within = [best + t * (newest - best) for t in TOWARD]
     newton = newton_step(form, asked, best, optimum)
     steps = [] if newton is None else [_moved(form, best, newton, t) for t in NEWTON]
-    centres = [within[-1], steps[0] if steps else within[-1]]
+    # within limits the master's newest prices count as much as what is predicted
+    centres = [within[-1], steps[0] if steps else within[-1], *([newest] if form.n_limits else [])]
     far = np.abs(np.log(_size(centres[1]) / _size(newest)))
     width = np.full(len(best), FARTHEST) if wide else np.clip(far, NARROW, WIDE)
     if form.ratio:
         # the level is no price
         width[form.n_tops] = 0.0
     turn = np.arange(around)
-    moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // 2 % 4))[:, None] * width
-    near = np.array(centres)[turn % 2] * np.exp(moves)
+    moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // len(centres) % 4))[:, None] * width
+    near = np.array(centres)[turn % len(centres)] * np.exp(moves)
     path = _on_path(optimum, gap, around)
     return np.concatenate([newest[None], path, within, *([steps] if steps else []), near])
 

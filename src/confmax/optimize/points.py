@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics import Metric
 from confmax.metrics.curved import Curved
 from confmax.metrics.first_order import FirstOrder
@@ -269,12 +269,15 @@ class Points:
         Batch of A.
     n_fixed : int
         The first so many are the constant rules, which cost no pass and are never dropped.
+    layout : Layout or None
+        Where groups stand, of which each is decided by gains of its own.
     """
 
     space: Space
     gains: Gains
     confusions: Confusion
     n_fixed: int
+    layout: Layout | None = None
 
     @cached_property
     def z(self) -> Array:
@@ -293,9 +296,39 @@ class Points:
         constants, known = constant_rules(
             problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix, layout=layout
         )
-        gains = Gains.concatenate([constants, *(rule.atoms[0] for rule in problem.singles)])
-        confusions = Confusion.concatenate([known, *(Confusion.stack([rule.confusion]) for rule in problem.singles)])
-        return cls(space, gains, confusions, len(constants))
+        singles = problem.singles
+        gains = Gains.concatenate([constants, *(rule.atoms[0] for rule in singles)])
+        found = [Confusion.stack([rule.confusion for rule in singles])] if singles else []
+        confusions = Confusion.concatenate([known, *found])
+        apart = None if layout is None or layout.shared else layout
+        return cls(space, gains, confusions, len(constants), apart)
+
+    def crossed(self, asked: Array) -> Points:
+        """Return for dual points ``asked`` (B, d + m) the best rules that decide every group as one of the points does.
+
+        No pass is needed: what a group's gains decide does not depend on the other groups.
+        """
+        layout, S, B = self.layout, self.confusions, len(asked)
+        assert layout is not None
+        prices, parts = self.space.gains(asked), []
+        diagonal, columns = np.zeros((B, layout.all_classes)), np.zeros((B, layout.all_decisions))
+        matrix = None if S.matrix is None else np.zeros((B, layout.all_classes, layout.all_decisions))
+        for g in range(layout.n_groups):
+            classes, decisions, block = layout.classes(g), layout.decisions(g), (slice(None), *layout.block(g))
+            mine = layout.gains_of(prices, g)
+            if mine.full is None:
+                a, b = mine.pair()
+                heights = a @ S.diagonal[:, classes].T + b @ S.columns[:, decisions].T
+            else:
+                assert S.matrix is not None
+                heights = mine.full.reshape(B, -1) @ S.matrix[block].reshape(len(S), -1).T
+            best = heights.argmax(axis=1)
+            parts.append(layout.gains_of(self.gains, g)[best])
+            diagonal[:, classes], columns[:, decisions] = S.diagonal[best, classes], S.columns[best][:, decisions]
+            if matrix is not None and S.matrix is not None:
+                matrix[block] = S.matrix[best][block]
+        answers = Confusion(self.space.rows, diagonal, columns, matrix)
+        return replace(self, gains=layout.beside(parts), confusions=answers)
 
     def joined(self, gains: Gains, confusions: Confusion) -> Points:
         """Return these points and more."""

@@ -109,10 +109,7 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
         if mixed is not None:
             mixed = singles[1] if len(singles) == 2 else _between(metric, singles[1], singles[2])
         return singles[0], mixed, confusions
-    # where class 0 is so rare that the other probability rounds to one, its own tells rows apart
-    table = oracle.read_rows("the search of a threshold")
-    by = 0 if table.mean_probability()[0] < np.sqrt(np.finfo(table.dtype).eps) else 1
-    cuts = _Cuts(*all_cuts(table, oracle.model_share, matrix=matrix, by=by), by)
+    cuts = Cuts.of(oracle.read_rows("the search of a threshold"), oracle.model_share, matrix=matrix)
     confusions = cuts.confusions
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best, mixed = int(np.argmax(values)), None
@@ -131,26 +128,44 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
 
 
 @dataclass(frozen=True, eq=False)
-class _Cuts:
+class Cuts:
     """All thresholds ``values`` (T,) with their confusions, as `all_cuts` returns them ``by`` a class."""
 
     values: np.ndarray
     confusions: Confusion
     by: int
 
+    @classmethod
+    def of(cls, table: MemoryTable, model_share: float, *, matrix: bool) -> Cuts:
+        """Sort the rows of a table."""
+        # where class 0 is so rare that the other probability rounds to one, its own tells rows apart
+        by = 0 if table.mean_probability()[0] < np.sqrt(np.finfo(table.dtype).eps) else 1
+        return cls(*all_cuts(table, model_share, matrix=matrix, by=by), by)
+
     def drawn(self, index: list[int], weights: Array) -> Mixture:
         """Return the rule that draws between the listed thresholds with ``weights``, without those of weight zero."""
         used = np.array(index)[weights > 0.0]
-        cut = self.values[used].astype(np.float64)
+        return Mixture.drawn(self.gains(used), self.confusions[used], weights[weights > 0.0])
+
+    def gains(self, index: NDArray[np.intp]) -> Gains:
+        """Return the gains (B) that decide as the listed thresholds do."""
+        cut = self.values[index].astype(np.float64)
         between = np.isfinite(cut)
         # class 1 is decided where p_1 >= cut, or by class 0 where -p_0 >= cut; at the ends one class for every row
-        a, b = np.zeros((2, len(used), 2))
+        a, b = np.zeros((2, len(index), 2))
         a[:, self.by] = between
         b[:, 0], b[:, 1] = cut == np.inf, np.where(between, -cut, cut < 0.0)
-        return Mixture.drawn(Gains.reduced(a, b), self.confusions[used], weights[weights > 0.0])
+        return Gains.reduced(a, b)
+
+    def corners(self) -> Cuts:
+        """Return the thresholds at the corners of the hull, one of which is the best for any gain."""
+        x = np.maximum(self.confusions.rows[..., 0] - self.confusions.diagonal[:, 0], 0.0)
+        y = self.confusions.diagonal[:, 1]
+        kept = np.union1d(_upper_chain(x, y), _upper_chain(x, -y))
+        return Cuts(self.values[kept], self.confusions[kept], self.by)
 
 
-def _inside(metric: Metric, cuts: _Cuts, index: list[int], mixed: Mixture) -> Mixture:
+def _inside(metric: Metric, cuts: Cuts, index: list[int], mixed: Mixture) -> Mixture:
     """Return the best mixture of all thresholds of a concave metric, whose optimum may lie inside the hull.
 
     ``mixed`` draws between the thresholds of ``index``. As long as the gradient rises toward another threshold, that

@@ -25,7 +25,7 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Gains
 from confmax.constraints import ConstraintOutcome, Limits, bind
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.outcomes import on_labels, outcomes
@@ -36,6 +36,7 @@ from confmax.metrics.alignment import extra_names, fit_metric, with_positive
 from confmax.metrics.seen import seen, unseen
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
 from confmax.optimize.loop import MISSED, WarmStart
+from confmax.optimize.path_query import first_gains
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.abstaining import abstain_name, first_rules, with_abstaining
@@ -350,6 +351,9 @@ def _starts(
     n_decisions, priors = metric.n_decisions(table.n_classes), _priors(table)
     sample = None if limited else optimize.warm_start(method, metric, oracle, n_decisions, tol)
     more = first_rules(metric, priors[0]) if sample is None else sample.rules
+    around = first_gains(table.n_rows, table.n_classes, n_decisions) if limited and oracle.exact else None
+    if around is not None:
+        more = around if more is None else Gains.concatenate([more, around])
     starts = optimize.baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
     plain = starts[: 1 + len(priors)]
     if table is not raw:

@@ -1,0 +1,196 @@
+"""Two classes within limits on labels: thresholds against enumeration and linear programs."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import confmax
+from confmax.confusion import Gains
+from confmax.optimize import Status
+from confmax.optimize.group_thresholds import GroupThresholds
+
+# small tables are compared with enumeration, and the library says that they are small
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:group .* rows of class:UserWarning"),
+    pytest.mark.filterwarnings("ignore:the log loss of the probabilities:UserWarning"),
+]
+
+LIMITS = {
+    "difference": "difference(recall[1] | group) <= 0.02",
+    "no difference": "difference(recall[1] | group) <= 0",
+    "floor": "min(recall[1] | group) >= 0.7",
+    "ratio": "ratio(rate[1] | group) >= 0.9",
+    "precision": "min(precision[1] | group) >= 0.6",
+    "all rows": "rate[1] <= 0.35",
+}
+
+
+def rows_of(n, seed, by_zero=False):
+    """Probabilities with ties, labels that follow them loosely, and two groups."""
+    rng = np.random.default_rng(seed)
+    p = np.round(rng.random(n), 1 if seed % 2 else 3)
+    if by_zero:
+        p = 1.0 - 1e-12 * p
+    group = rng.integers(0, 2, n)
+    group[:2] = 0, 1
+    y = (rng.random(n) < 0.2 + 0.5 * p + 0.2 * group).astype(int)
+    y[:4] = 0, 0, 1, 1
+    group[2:4] = 0, 1
+    return np.column_stack([1.0 - p, p]), y, np.array(["a", "b"])[group]
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """The thresholds of runs, with their problems."""
+    found, of = [], GroupThresholds.of
+
+    def keep(problem):
+        found.append((problem, of(problem)))
+        return found[-1][1]
+
+    monkeypatch.setattr(GroupThresholds, "of", keep)
+    return found
+
+
+def tuned(P, y, group, limit, metric="accuracy", **settings):
+    grouped = {"group": group} if "group" in limit else {}
+    return confmax.maximize(
+        metric, P, y, constraints=limit, confusion="labels", calibration=None, **grouped, **settings
+    )
+
+
+def all_rules(P, group):
+    """Every single rule: one threshold, or one for each group, as decisions (B, n)."""
+    cells = [np.ones(len(P), bool)] if group is None else [group == name for name in np.unique(group)]
+    lines = []
+    for cell in cells:
+        cuts = np.append(np.unique(P[cell, 1]), 2.0)
+        lines.append([(P[:, 1] >= cut) & cell for cut in cuts])
+    return np.array([np.any(parts, axis=0) for parts in itertools.product(*lines)])
+
+
+def judged(decided, y, group, limit, metric):
+    """Value and slack of decisions (B, n), from their counts."""
+    cells = [group == name for name in np.unique(group)]
+    hits, right = decided & (y == 1), decided == (y == 1)
+
+    def of(rows):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            recall = hits[:, rows].sum(1) / (y[rows] == 1).sum()
+            precision = hits[:, rows].sum(1) / decided[:, rows].sum(1)
+        return {"recall": recall, "rate": decided[:, rows].mean(1), "precision": precision}
+
+    every = of(np.ones(len(y), bool))
+    both = {name: np.array([of(cell)[name] for cell in cells]) for name in every}
+    slack = {
+        "difference": 0.02 - np.ptp(both["recall"], axis=0),
+        "no difference": -np.ptp(both["recall"], axis=0),
+        "floor": both["recall"].min(0) - 0.7,
+        # 0 / 0 keeps a floor on the precision, and a ratio
+        "ratio": (both["rate"].min(0) - 0.9 * both["rate"].max(0)),
+        "precision": np.nan_to_num(both["precision"], nan=1.0).min(0) - 0.6,
+        "all rows": 0.35 - every["rate"],
+    }[limit]
+    f1 = 2 * hits.sum(1) / np.maximum(decided.sum(1) + (y == 1).sum(), 1)
+    return (right.mean(1) if metric == "accuracy" else f1), slack
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_the_best_single_rule_is_that_of_all_pairs_of_thresholds(limit, metric):
+    for seed in range(6):
+        P, y, group = rows_of(40, seed)
+        found = tuned(P, y, group, LIMITS[limit], metric, randomized=False)
+        assert len(found.rule.weights) == 1
+        values, slack = judged(all_rules(P, None if limit == "all rows" else group), y, group, limit, metric)
+        assert found.value == pytest.approx(values[slack >= -1e-12].max(), abs=1e-12), seed
+
+
+def program(P, y, group, limit):
+    """The largest accuracy of all rules that draw between the thresholds of each group, by a linear program."""
+    n, parts = len(y), []
+    for name in np.unique(group):
+        cell = group == name
+        cuts = np.append(np.unique(P[cell, 1]), 2.0)
+        above = P[cell, 1] >= cuts[:, None]
+        positive = y[cell] == 1
+        parts.append(((above == positive).sum(1) / n, (above & positive).sum(1) / positive.sum(), above.mean(1)))
+    right, recall, rate = (np.concatenate(part) for part in zip(*parts, strict=True))
+    first = np.arange(len(right)) < len(parts[0][0])
+    sign = np.where(first, 1.0, -1.0)
+    A, b = {
+        "difference": ([sign * recall, -sign * recall], [0.02, 0.02]),
+        "no difference": ([sign * recall, -sign * recall], [0.0, 0.0]),
+        "floor": ([-recall * first, -recall * ~first], [-0.7, -0.7]),
+        "ratio": ([rate * np.where(first, 0.9, -1.0), rate * np.where(first, -1.0, 0.9)], [0.0, 0.0]),
+    }[limit]
+    found = linprog(-right, A_ub=A, b_ub=b, A_eq=[first, ~first], b_eq=[1.0, 1.0])
+    return -found.fun
+
+
+@pytest.mark.parametrize("limit", ["difference", "no difference", "floor", "ratio"])
+def test_rules_that_draw_reach_the_program_over_thresholds(limit):
+    for seed in range(6):
+        P, y, group = rows_of(120, seed)
+        found = tuned(P, y, group, LIMITS[limit], randomized=True)
+        # where the limits leave no room, prices need not close the gap
+        assert found.feasible and (found.status is Status.OPTIMAL or limit == "no difference")
+        assert found.value == pytest.approx(program(P, y, group, limit), abs=2e-6), seed
+        # the program knows nothing of draws of all groups at once: these are what is evaluated
+        chances = found.rule.decision_probabilities(P, group=group)[:, 1]
+        assert np.where(y == 1, chances, 1 - chances).mean() == pytest.approx(found.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.parametrize("seed", [0, 1, "rare"])
+def test_answers_are_the_best_thresholds_for_a_gain(kept, grouped, seed):
+    P, y, group = rows_of(60, 3 if seed == "rare" else seed, by_zero=seed == "rare")
+    tuned(P, y, group, LIMITS["floor"] if grouped else "recall[1] >= 0.5", randomized=False)
+    problem, thresholds = kept[-1]
+    rng = np.random.default_rng(0)
+    G = 2 if grouped else 1
+    for gains in (
+        Gains(rng.normal(size=(9, 2 * G)), rng.normal(size=(9, 2 * G))),
+        Gains(rng.random((9, 2 * G)), 0.1 * rng.normal(size=(9, 2 * G))),
+    ):
+        rules, answers = thresholds.answers(gains)
+        # the oracle decides by the thresholds that are returned, and counts the same
+        again = problem.oracle.maximize(rules)
+        np.testing.assert_allclose(answers.diagonal, again.diagonal, atol=1e-12)
+        np.testing.assert_allclose(answers.columns, again.columns, atol=1e-12)
+        heights, every = gains.dot(answers), []
+        for decided in all_rules(P, group if grouped else None):
+            height = np.zeros(9)
+            for g in range(G):
+                cell = group == "ab"[g] if grouped else np.ones(len(y), bool)
+                for j in range(2):
+                    taken = cell & (decided == bool(j))
+                    height += gains.a[:, 2 * g + j] * (taken & (y == j)).mean() + gains.b[:, 2 * g + j] * taken.mean()
+            every.append(height)
+        np.testing.assert_allclose(heights, np.max(every, axis=0), atol=1e-12)
+
+
+def test_more_classes_abstaining_and_unknown_groups_have_no_thresholds(kept):
+    P, y, group = rows_of(60, 0)
+    tuned(P, y, group, "coverage >= 0.8", randomized=False, abstain=True)
+    Q = np.column_stack([0.5 * P, 0.5 * np.ones(60)])
+    Q /= Q.sum(1, keepdims=True)
+    labels = np.where(np.arange(60) % 3 == 0, 2, y)
+    tuned(Q, labels, group, "min(recall[2] | group) >= 0.2", randomized=False)
+    shares = np.full((60, 2), 0.5)
+    confmax.maximize("accuracy", P, y, group_proba=shares, constraints=LIMITS["floor"], confusion="labels")
+    assert [thresholds for _, thresholds in kept] == [None] * len(kept) and kept
+
+
+def test_large_groups_are_searched_near_and_far(monkeypatch):
+    from confmax.optimize import group_thresholds
+
+    P, y, group = rows_of(200, 2)
+    limit = LIMITS["difference"]
+    whole = tuned(P, y, group, limit, randomized=False)
+    monkeypatch.setattr(group_thresholds, "CELLS", 2000)
+    monkeypatch.setattr(group_thresholds, "BATCH", 300)
+    part = tuned(P, y, group, limit, randomized=False)
+    assert part.feasible and whole.value >= part.value >= whole.value - 0.01
