@@ -272,6 +272,8 @@ class ColumnGeneration(Solver):
         if state.thresholds is not None:
             rule, confusion = state.thresholds.single(problem, (incumbent.mixture, incumbent.single))
             yield Step(Mixture.single(rule[0], confusion[0]))
+            if state.thresholds.compares_all:
+                return
         swarm = None
         if columns.is_feasible and columns.optimum.path is not None:
             swarm = Swarm.of(space, columns.optimum, columns.queries, problem.oracle.table.n_rows)

@@ -58,6 +58,12 @@ class GroupThresholds:
         parts = [Cuts.of(rows, part.model_share, matrix=problem.needs_matrix) for part, rows in groups]
         return cls(tuple(parts), tuple(part.corners() for part in parts), oracle.rows, layout)
 
+    @property
+    def compares_all(self) -> bool:
+        """Whether `single` compares all single rules."""
+        sizes = [len(part.values) for part in self.parts]
+        return len(sizes) == 1 or (len(sizes) == 2 and sizes[0] * sizes[1] <= CELLS)
+
     def answers(self, gains: Gains) -> tuple[Gains, Confusion]:
         """Return the best thresholds for ``gains`` (B), as gains, with their confusions."""
         places = []
@@ -73,10 +79,7 @@ class GroupThresholds:
         return self._rules(self.corners, places)
 
     def single(self, problem: Problem, near: Iterable[Mixture]) -> tuple[Gains, Confusion]:
-        """Return the best single rule (1) that a search from the rules of mixtures ``near`` meets.
-
-        Without groups, and with two groups of few rows, it is the best of all single rules.
-        """
+        """Return the best single rule (1) that a search from the rules of mixtures ``near`` meets."""
         # from many thresholds of the group that has fewest, those of the others are searched, and its own at last
         first, *others = sorted(range(len(self.parts)), key=lambda g: len(self.parts[g].values))
         at = self._starts(near, first, others)
@@ -125,7 +128,9 @@ class GroupThresholds:
         These are by how much a limit is missed (S,), and values (S,).
         """
         T = len(self.parts[g].values)
-        found = [self._compared(problem, some, g, T) for some in np.array_split(at, -(-len(at) * T // BATCH))]
+        found = [
+            self._compared(problem, some, g, T) for some in np.array_split(at, min(len(at), -(-len(at) * T // BATCH)))
+        ]
         best, missed, values = (np.concatenate(part) for part in zip(*found, strict=True))
         return best, missed, values
 
