@@ -82,7 +82,11 @@ def test_rows_without_weight_are_not_tested_either(grouped):
     tuned = classifier(cv="prefit", confidence=0.8, constraints="min(recall[bad] | group) >= 0.5")
     tuned.set_params(estimator=model).fit(X, y, weight, group)
     kept = weight > 0
-    assert tuned.rule_ == clone(tuned).set_params(estimator=model).fit(X[kept], y[kept], group=group[kept]).rule_
+    again = clone(tuned).set_params(estimator=model).fit(X[kept], y[kept], group=group[kept])
+    # sums of weights and numbers of rows differ in the last digit
+    np.testing.assert_allclose(tuned.rule_.gains.a, again.rule_.gains.a, rtol=1e-12)
+    np.testing.assert_allclose(tuned.rule_.gains.b, again.rule_.gains.b, rtol=1e-12)
+    assert (tuned.predict(X, group) == again.predict(X, group)).all()
 
 
 @pytest.mark.parametrize("more", [{"cv": 0.5, "refit": False}, {"cv": 3, "ensemble": True}, {"cv": "prefit"}])
