@@ -39,7 +39,7 @@ from confmax.optimize.group_thresholds import GroupThresholds
 from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, baselines, best_answer
 from confmax.optimize.masters.interior import Program
 from confmax.optimize.masters.linear_program import FEASIBLE
-from confmax.optimize.mixture import Mixture
+from confmax.optimize.mixture import Mixture, constant_rules
 from confmax.optimize.path_query import breadth, derivatives, lifted, perturbed
 from confmax.optimize.points import Points, Space
 from confmax.optimize.prices import PriceSearch
@@ -269,6 +269,12 @@ class ColumnGeneration(Solver):
         space, gains, answers = columns.points.space, columns.points.gains, columns.points.confusions
         # the constant rules, and those that join the decisions of several in different groups, were never asked for
         yield Step(best_answer(problem, gains, answers))
+        layout, matrix = problem.oracle.table.layout, problem.needs_matrix
+        if layout is not None:
+            # deciding one class for the rows of all groups keeps every difference
+            alike = replace(layout, shared=True)
+            constants = constant_rules(problem.oracle.rows, problem.n_decisions, matrix=matrix, layout=alike)
+            yield Step(best_answer(problem, *constants))
         if state.thresholds is not None:
             rule, confusion = state.thresholds.single(problem, (incumbent.mixture, incumbent.single))
             yield Step(Mixture.single(rule[0], confusion[0]))

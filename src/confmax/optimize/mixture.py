@@ -171,8 +171,8 @@ def constant_rules(
 ) -> tuple[Gains, Confusion]:
     """Return gains and confusions (M) of the rules that decide the same for every row, without a scan.
 
-    Of groups side by side, these are the rules by which all groups decide the same, and those by which one group does
-    and the others make their last decision. Raise a ValueError if they take too many numbers.
+    Of groups side by side, one group decides the same and the others make their last decision; of groups that get one
+    decision for all, all of them decide the same. Raise a ValueError if they take too many numbers.
     """
     if layout is not None:
         return _constant_in_groups(rows, layout, matrix=matrix)
@@ -194,7 +194,9 @@ def _constant_in_groups(rows: Array, layout: Layout, *, matrix: bool) -> tuple[G
     """Return `constant_rules` of groups side by side."""
     shares = rows.reshape(layout.n_groups, -1).sum(axis=1)
     M, last = layout.n_decisions, layout.n_decisions - 1
-    chosen = [[j] * layout.n_groups for j in range(M)]
+    chosen = [[last] * layout.n_groups]
+    if layout.shared:
+        chosen += [[j] * layout.n_groups for j in range(last)]
     for g in range(0 if layout.shared else layout.n_groups):
         chosen += [[j if h == g else last for h in range(layout.n_groups)] for j in range(last)]
     every = np.array(chosen)
