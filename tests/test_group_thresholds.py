@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from sklearn.metrics import f1_score
 
 import confmax
 from confmax.confusion import Gains
@@ -194,3 +195,17 @@ def test_large_groups_are_searched_near_and_far(monkeypatch):
     monkeypatch.setattr(group_thresholds, "BATCH", 300)
     part = tuned(P, y, group, limit, randomized=False)
     assert part.feasible and whole.value >= part.value >= whole.value - 0.01
+
+
+def test_what_only_climbs_is_not_called_optimal():
+    P, y, group = rows_of(200, 2)
+    drawn = tuned(P, y, group, LIMITS["all rows"], "macro_f1", randomized=True)
+    single = tuned(P, y, group, LIMITS["all rows"], "macro_f1", randomized=False)
+    assert drawn.status is Status.STALLED and drawn.value >= single.value - 1e-12
+    # without groups all thresholds are compared
+    best = max(
+        f1_score(y, decided.astype(int), average="macro", zero_division=0)
+        for decided in all_rules(P, None)
+        if decided.mean() <= 0.35
+    )
+    assert single.value == pytest.approx(best, abs=1e-12)

@@ -209,7 +209,8 @@ class ColumnGeneration(Solver):
                 ending = Status.STALLED
             return following, Step(columns.mixture(), rules, status=ending)
         status = Status.STALLED if following.idle >= following.patience else None
-        if state.thresholds is not None and columns.best_bound - columns.optimum.value <= problem.tol:
+        closed = columns.best_bound - columns.optimum.value <= problem.tol
+        if state.thresholds is not None and closed and not columns.master.local:
             # of thresholds and what draws between them; other rules are not compared
             status = Status.OPTIMAL
         space, optimum = columns.points.space, columns.optimum
@@ -227,8 +228,8 @@ class ColumnGeneration(Solver):
         if columns.master.local:
             bound = following.bound
             # nothing to gain to first order
-            if columns.best_bound - columns.optimum.value <= problem.tol and following.prices is None:
-                status = Status.STATIONARY
+            if closed and following.prices is None:
+                status = Status.STATIONARY if problem.oracle.exact else Status.STALLED
         return following, Step(columns.mixture(), rules, bound, status, multipliers, prices)
 
     def _started_within_limits(self, problem: Problem, columns: Columns) -> Columns:
