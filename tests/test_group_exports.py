@@ -109,6 +109,7 @@ def in_python(exported, P, group, **settings):
 
 
 def in_onnx(exported, P, group):
+    pytest.importorskip("onnx")
     return run_onnx(exported.to_onnx(P.dtype.name), P, group)[0].tolist()
 
 
@@ -183,6 +184,7 @@ def test_standard_sql_of_groups():
 
 def test_single_precision_in_onnx():
     """One group has weights that are decided in float64 and the others have not, as `predict` has it."""
+    pytest.importorskip("onnx")
     exported = in_groups([Gains.reduced([1.0, 2.0, 1e-40]), Gains.reduced([1.0, 3.0, 2.0]), drawn(3)])
     assert is_wide(exported.of_group("men").gains, "float32") and not is_wide(
         exported.of_group("women").gains, "float32"
@@ -219,6 +221,7 @@ def test_rows_without_a_known_group_are_not_decided(engine):
 
 
 def test_onnx_rows_that_are_no_probabilities_and_places_beyond_the_groups():
+    pytest.importorskip("onnx")
     exported = RULES["weights of 2"]
     model = exported.to_onnx("float64")
     session = pytest.importorskip("onnxruntime").InferenceSession(model.SerializeToString())
@@ -314,6 +317,7 @@ def test_tuned_rules():
 
 
 def test_rules_without_groups_are_written_as_before():
+    pytest.importorskip("onnx")
     plain = rule(drawn(2))
     assert "group" not in plain.to_python() and 'CASE "group"' not in plain.to_sql()
     model = plain.to_onnx()

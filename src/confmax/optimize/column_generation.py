@@ -434,7 +434,7 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
         gains, answers = state.thresholds.answers(gains)
     else:
         answers = problem.ask(gains)
-    columns = state.columns.joined(asked, at, gains, answers, exact=exact)
+    columns = state.columns.joined(asked, at, gains, answers, exact=exact, idle=state.idle > 1)
     least = 0.01 * problem.tol if exact else PRICED_OUT
     if exact:
         closer = columns.best_bound < state.columns.best_bound - least

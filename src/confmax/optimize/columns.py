@@ -162,13 +162,15 @@ class Columns:
         gains = path_gains(Form(m), cut, self.best_gain[-m:], gap, queries, seed, self.breadth)
         return np.pad(gains, ((0, 0), (len(optimum.gain) - m, 0)))
 
-    def joined(self, asked: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool) -> Columns:
+    def joined(
+        self, asked: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool, idle: bool = False
+    ) -> Columns:
         """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew.
 
-        Further ``gains`` with their answers may follow these.
+        Further ``gains`` with their answers may follow these. After ``idle`` rounds, groups are not joined: a master of
+        few rules is more exact.
         """
-        space, optimum, B = self.points.space, self.optimum, len(asked)
-        z = space.vectors(answers)
+        (space, optimum, B), z = (self.points.space, self.optimum, len(asked)), self.points.space.vectors(answers)
         if space.cuts is not None and asked.shape[1] < z.shape[1]:
             # dual points of other columns, which have other cuts
             asked, at = _padded(asked, z.shape[1]), space.with_values_of_cuts(at)
@@ -198,7 +200,7 @@ class Columns:
                 point = at[min(k, len(at) - 1)]
                 following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
         priced_out = (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT
-        if priced_out and space.cuts is None:
+        if priced_out and space.cuts is None and not (idle and self.points.layout):
             # no answer is worth more than the mixture at the master's own prices: its solution stays
             mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
             return replace(following, points=self.points.joined(gains, answers), optimum=mixed)
@@ -209,7 +211,7 @@ class Columns:
             points, start = _without_copies(points, start)
         start, left = start / start.sum(), following.best_bound - optimum.value
         first = mixed_with_cuts(self.master, points, following.queries, start, left)
-        points, queries, mixed = _crossed(self.master, *first, left)
+        points, queries, mixed = first if idle else _crossed(self.master, *first, left)
         if points.space.cuts is not None:
             before, left = left, following.best_bound - mixed.value
             # the bound may be nearer now than the room in which the mixture was looked for
@@ -365,8 +367,12 @@ def _crossed(
         if (found.z @ mixed.gain).max() <= float(mixed.gain @ mixed.point) + least:
             break
         start = np.append(mixed.weights, np.zeros(len(asked)))
-        points, start = _without_copies(points.joined(found.gains, found.confusions), start)
-        points, queries, mixed = mixed_with_cuts(master, points, queries, start, gap)
+        more, start = _without_copies(points.joined(found.gains, found.confusions), start)
+        again = mixed_with_cuts(master, more, queries, start, gap)
+        # where many rules are nearly the same, an interior-point master may end short of its solution
+        if (-again[2].shortfall, again[2].value) <= (-mixed.shortfall, mixed.value):
+            break
+        points, queries, mixed = again
     return points, queries, mixed
 
 
