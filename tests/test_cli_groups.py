@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,9 @@ def test_explain_and_export_name_the_group(table):
         ((*SCORE, "--group", "code", "--rule", "rule.json"), "which the rule does not know; its groups are 'men'"),
         ((*SCORE, "--group", "nowhere"), "has no column 'nowhere'"),
         ((*SCORE, "--rule", "blind.json", "--group", "sex"), "by the probabilities of groups, which no file holds"),
+        (("report", "rule.json", "t.csv", "--label", "truth"), "men, women; give --group, the column"),
+        (("report", "rule.json", "t.csv", "--label", "truth", "--group", "code"), "does not know the group"),
+        (("report", "blind.json", "t.csv", "--label", "truth", "--group", "sex"), "which no file holds"),
         (("compare", "t.csv", "--label", "truth", "--rule", "rule.json"), "decides by groups"),
     ],
 )  # fmt: skip
@@ -227,6 +231,14 @@ def test_limits_that_a_file_cannot_judge_are_not_missed(table):
     stdout, stderr = run(*SCORE, "--rule", "rule.json", "--group", "sex", "--json", "--metric", "accuracy", code=3)
     kept = {one["text"]: one["kept"] for one in json.loads(stdout)["constraints"]}
     assert kept["difference(rate[c] | group) <= 0"] is None and kept["min(recall[b] | group) >= 0.99"] is False
+
+
+def test_report_shows_the_groups_of_a_column():
+    pytest.importorskip("vl_convert")
+    limited("min(recall[b] | group) >= 0.5")
+    found = document("report", "rule.json", "t.csv", "--label", "truth", "--replicates", "0", "--group", "sex")
+    text = Path(found["report_file"]).read_text()
+    assert "The rule decides each group by a rule of its own." in text and "--group sex" in text
 
 
 def test_tune_prints_the_value_of_every_group():

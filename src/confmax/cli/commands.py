@@ -408,6 +408,9 @@ def explain() -> None:
               help="The metric to evaluate.  [default: what the rule was tuned for]")  # fmt: skip
 @PARAM
 @SECOND
+@click.option("--group", metavar="COL", shell_complete=column_names,
+              help="Column of groups: the page shows every metric by group. Rules that decide by groups need "
+                   "it.")  # fmt: skip
 @table_options
 @REPLICATES
 @LEVEL
@@ -424,6 +427,7 @@ def report() -> None:
     Example:
       confmax report rule.json held_out.csv --label truth -o report.html
       confmax report rule.json held_out.csv --label truth --second macro_f1
+      confmax report rule.json held_out.csv --label truth --group sex
     """
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -13,12 +12,8 @@ from confmax.cli.columns import FileRows
 from confmax.cli.matching import typed
 from confmax.cli.show import Document, Page, between, key_of
 from confmax.cli.texts import joined
-from confmax.confusion import Confusion
-from confmax.constraints import Limits
 from confmax.evaluate import Score
-from confmax.evaluate.uncertainty import Decided, counts_of
 from confmax.rule import DecisionRule
-from confmax.tables import MemoryTable
 from confmax.tables.groups import Groups
 
 
@@ -45,33 +40,6 @@ def groups_of_file(rows: FileRows, rule: DecisionRule | None) -> Groups | None:
     every = Groups.of(typed(rows.group, rule.groups), rows.n_rows, rule.groups)
     present, codes = np.unique(every.codes, return_inverse=True)
     return Groups(tuple(every.names[k] for k in present), codes.reshape(-1))
-
-
-def confusion_of(decided: Decided, table: MemoryTable) -> Confusion:
-    """Return the confusion of decisions on labelled rows."""
-    C = counts_of(decided, table)
-    return Confusion.from_matrix(C / C.sum())
-
-
-def side_by_side(
-    limits: Limits, decided: Decided, table: MemoryTable, groups: Groups | None
-) -> tuple[Limits, Confusion]:
-    """Return limits and the confusion of decisions on labelled rows, for limits of groups that of every group."""
-    if limits.layout is None or groups is None:
-        return limits, confusion_of(decided, table)
-    # a rule may have more decisions than its limits speak of
-    layout = replace(limits.layout, n_further=decided.n_decisions - table.n_classes)
-    parts, weights = [], []
-    for g in range(len(groups)):
-        rows = np.flatnonzero(groups.codes == g)
-        part = table.take(rows)
-        C = counts_of(decided._replace(decisions=decided.decisions[:, rows]), part)
-        weights.append(C.sum())
-        one = Confusion.from_matrix(C / C.sum())
-        # row sums stand once for a batch
-        parts.append(Confusion(one.rows, one.diagonal[None], one.columns[None], (C / C.sum())[None]))
-    S = layout.joined(parts, np.array(weights) / np.sum(weights))
-    return replace(limits, layout=layout), S[0]
 
 
 def limit_by_group(scores: Mapping[Any, Score], text: str, rule: str) -> Document:

@@ -11,7 +11,8 @@ import click
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
-from confmax.cli.matching import over, rows_for
+from confmax.cli.grouped import check_group
+from confmax.cli.matching import over, rows_for, typed
 from confmax.cli.outputs import check_output, load_rule, refuse_same, writing
 from confmax.cli.show import print_document
 from confmax.evaluate.applicable import named
@@ -30,7 +31,8 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
         raise click.UsageError("--param belongs to --metric; give both")
     check_output(out, as_json, file, rule)
     pages = installed_pages()
-    loaded = load_rule(rule)
+    loaded = load_rule(rule, of_groups=True)
+    check_group(loaded, str(rule), more["group"])
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
     settings = {"n_replicates": more.pop("n_replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
@@ -38,8 +40,9 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     tuned_for = named(loaded.metric)
     # who tuned a rule for a metric of ordered classes has said what the order is
     ordered = rows.order_known or (tuned_for is not None and tuned_for.ordered)
+    group = None if rows.group is None else typed(rows.group, loaded.groups)
     with writing(out):
-        pages.write(out, over(loaded, rows.classes), rows.proba, rows.labels, rows.weight, metric=metric,
+        pages.write(out, over(loaded, rows.classes), rows.proba, rows.labels, rows.weight, group=group, metric=metric,
                     order_known=ordered, **_about(rows, second), **settings)  # fmt: skip
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     items = {"evaluated on": f"{file}, {rows.n_rows} rows", "written": str(out)}

@@ -28,7 +28,6 @@ from confmax.cli.grouped import (
     limit_by_group,
     lines_by_group,
     show_groups,
-    side_by_side,
     values_by_group,
 )
 from confmax.cli.matching import check_applies, not_applicable, over, positive_of, rows_for, tuned_metric
@@ -50,6 +49,7 @@ from confmax.constraints import Limits, bind
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.limits import judged
 from confmax.evaluate import Score, uncertainty
+from confmax.evaluate.by_group import side_by_side
 from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import Decided, check_bootstrap, decided_by, doubts, in_groups, plain_rules
 from confmax.metrics import Metric

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, refuse_groups, with_gain
+from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, rules_of_groups, with_gain
 from confmax.evaluate.uncertainty import Decided, counts_of, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle
 from confmax.tables import MemoryTable, Table, apply_calibrator
 from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
+from confmax.tables.groups import Groups
 
 EQUAL = 1e-9  # statistics of the same rows agree better than this
 
@@ -54,6 +55,8 @@ class Evidence:
         Of the folds: each tuned on all rows but those of its fold.
     seen : bool
         Whether the rows are those that the rule was tuned on.
+    groups : Groups or None
+        The groups of the rows, if they are known.
     """
 
     table: MemoryTable
@@ -67,6 +70,7 @@ class Evidence:
     fold: NDArray[np.int64] | None = None
     solutions: tuple[Tuned, ...] = ()
     seen: bool = False
+    groups: Groups | None = None
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -83,23 +87,46 @@ class Evidence:
     def parts(self) -> list[tuple[Rule, MemoryTable]]:
         """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
         if self.fold is None:
-            return [(self.rule, self.table)]
-        parts = [(one.rule, self.table.take(self.fold == k)) for k, one in enumerate(self.solutions)]
-        return [(rule, part) for rule, part in parts if part.weight_total]
+            return rules_of_groups(self.rule, self.table, self.groups)
+        parts = []
+        for k, one in enumerate(self.solutions):
+            held = self.fold == k
+            groups = None if self.groups is None else self.groups.take(held)
+            parts += rules_of_groups(one.rule, self.table.take(held), groups)
+        return parts
 
     def counts(self, decided: Decided) -> Array:
         """Return the weights (K, M) of rows by true class and decision."""
         return counts_of(decided, self.table)
 
 
-def evidence_of(table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None) -> Evidence:
-    """Return the evidence of a finished rule on the rows of a table; ValueError for a rule that decides by groups."""
-    refuse_groups(rule, "a report")
-    decided = decided_by(rule, table)
-    single = decided_by(with_gain(rule, frequent_gain(rule)), table) if rule.is_randomized else None
-    seen = solution is not None and tuned_on(solution, table)
+def evidence_of(
+    table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None, groups: Groups | None = None
+) -> Evidence:
+    """Return the evidence of a finished rule on the rows of a table, which may be in ``groups``.
+
+    Raises
+    ------
+    ValueError
+        If the rule decides by groups and there are none, it does not know one, or it reads their probabilities.
+    """
+    check_groups(rule)
+    decided = decided_by(rule, table, groups)
+    single = decided_by(with_gain(rule, frequent_gain(rule)), table, groups) if rule.is_randomized else None
+    seen = solution is not None and tuned_on(solution, table, groups)
     proba = apply_calibrator(rule.calibrator, table.proba)
-    return Evidence(table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen)
+    return Evidence(
+        table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen, groups=groups
+    )
+
+
+def check_groups(rule: Any) -> None:
+    """Refuse, by a ValueError, a rule that decides by the probabilities of groups: no row has one group."""
+    if getattr(rule, "groups", ()) and not rule.groups_known:
+        raise ValueError(
+            "this rule decides by the probabilities of groups, of which a report knows none; score what "
+            "predict(proba, group_proba=...) returns by confmax.score"
+        )
 
 
 def cross_fitted(
@@ -109,6 +136,7 @@ def cross_fitted(
     *,
     n_folds: int,
     seed: int,
+    groups: Groups | None = None,
 ) -> Evidence:
     """Return the evidence in which every row is decided by the rule tuned without its fold.
 
@@ -128,13 +156,16 @@ def cross_fitted(
         Number of folds.
     seed : int
         Seed of the folds.
+    groups : Groups or None
+        The groups of the rows, which rules that decide by groups need.
 
     Raises
     ------
     ValueError
-        If nothing can be tuned without one of the folds, or the rule decides by groups.
+        If nothing can be tuned without one of the folds. For groups as in `evidence_of`.
     """
-    refuse_groups(solution.rule, "a report")
+    check_groups(solution.rule)
+    kept = decided_by(solution.rule, table, groups)
     fold, kind = folds_to_judge(table, n_folds, seed), kind_of(solution)
     solutions: list[Tuned] = []
     try:
@@ -153,14 +184,18 @@ def cross_fitted(
     for part, rule in zip(masks(fold), rules, strict=True):
         proba[part] = apply_calibrator(rule.calibrator, table.proba[part])
     return Evidence(
-        table, as_written(solution.metric), solution.rule, pooled(rules, table, fold), decided_by(solution.rule, table),
-        pooled(singles, table, fold) if any(rule.is_randomized for rule in rules) else None, proba, solution, fold,
-        tuple(solutions),
+        table, as_written(solution.metric), solution.rule, pooled(rules, table, fold, groups), kept,
+        pooled(singles, table, fold, groups) if any(rule.is_randomized for rule in rules) else None, proba, solution,
+        fold, tuple(solutions), groups=groups,
     )  # fmt: skip
 
 
-def pooled(rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64]) -> Decided:
+def pooled(
+    rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64], groups: Groups | None = None
+) -> Decided:
     """Return what the rules decide, rule ``which[i]`` for row i, as one mixture of deterministic decisions.
+
+    ``groups`` are those of the rows, for rules that decide by groups.
 
     Rules that draw have other shares in other folds: the unit interval is cut where any of them changes, and in each
     piece every fold has one deterministic rule.
@@ -173,7 +208,7 @@ def pooled(rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64]) 
     out = np.empty((len(shares), table.n_rows), np.int64)
     for k, (rule, end) in enumerate(zip(rules, ends, strict=True)):
         part = which == k
-        lines = table.take(part).decisions(rule.gains, rule.calibrator)
+        lines = decided_by(rule, table.take(part), None if groups is None else groups.take(part)).decisions
         # the middle of a piece lies inside one share of every rule
         atom = np.minimum(np.searchsorted(end, middles), len(lines) - 1)
         out[:, part] = lines[atom]
@@ -191,17 +226,27 @@ def kind_of(solution: Tuned) -> dict[str, Any]:
     return settings if kind == "given" else {**settings, "calibration": None if kind == "none" else kind}
 
 
-def tuned_on(solution: Tuned, table: Table) -> bool:
-    """Return whether a table holds the rows that a solution was found on: the statistics of its rule are the same."""
+def tuned_on(solution: Tuned, table: Table, groups: Groups | None = None) -> bool:
+    """Return whether a table holds the rows that a solution was found on: the statistics of its rule are the same.
+
+    ``groups`` are those of the rows, for a rule that decides by groups.
+    """
     # a blend or a label estimate cannot be computed again without labels
     if not table.has_labels and solution.mode != "model":
         return False
+    rule: Any = solution.rule
+    if rule.groups:
+        # other groups are other rows
+        if groups is None or groups.names != rule.groups:
+            return False
+        table = groups.beside(table.in_memory(), rule.n_decisions - rule.n_classes)
     calibrator = None if solution.calibration is None else solution.calibration.calibrator
     # the oracle of the tuning, on these rows: equal rows give equal statistics
     share = solution.model_share if solution.mode == "blend" else None
     oracle = make_oracle(table.calibrated(calibrator), solution.mode, model_share=share)
+    counted = rule.evaluate(oracle)
+    # the statistics of a solution are those of all groups together
+    counted = rule.layout.total(counted) if rule.groups else counted
     # one rule counted on two tables of its classes: the vectors have the same lengths
-    here, there = (
-        np.concatenate([S.rows, S.diagonal, S.columns]) for S in (solution.rule.evaluate(oracle), solution.statistics)
-    )
+    here, there = (np.concatenate([S.rows, S.diagonal, S.columns]) for S in (counted, solution.statistics))
     return np.allclose(here, there, rtol=0.0, atol=EQUAL)

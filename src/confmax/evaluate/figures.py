@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.scores import Difference, Estimate, verdict_of
 from confmax.evaluate.thresholds import ThresholdCurve, class_thresholds, decided_between, spread_of, threshold_curve
 from confmax.evaluate.trade_off import TradeOff, trade_off
-from confmax.evaluate.uncertainty import compare, plain_rules, values_at
+from confmax.evaluate.uncertainty import Decided, compare, in_groups, plain_rules, values_at
 from confmax.metrics import Metric, get
 from confmax.metrics.catalogue import title_of
 
@@ -155,6 +155,34 @@ def reliability(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -
 
 
 @dataclass(frozen=True, eq=False)
+class GroupFigures:
+    """The numbers of a report about the rows of one group.
+
+    Attributes
+    ----------
+    name : str
+        The group.
+    n_rows : int
+        Number of its rows.
+    share : float
+        Its part of all weight.
+    changed : float
+        Share of its weight for which another class than argmax's is decided.
+    metrics : tuple of MetricRow
+        Every metric on its rows, in the order of `Figures.metrics`.
+    own : Figures or None
+        The figures of the report with the rule of this group in the place of a rule that decides by groups.
+    """
+
+    name: str
+    n_rows: int
+    share: float
+    changed: float
+    metrics: tuple[MetricRow, ...]
+    own: Figures | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Figures:
     """All numbers of a report.
 
@@ -189,6 +217,8 @@ class Figures:
         Of a rule that was tuned within limits.
     undecided : CoverageFigures or None
         Of a rule that leaves rows undecided.
+    groups : tuple of GroupFigures
+        Of rows whose groups are known.
     """
 
     evidence: Evidence
@@ -207,6 +237,7 @@ class Figures:
     names: list[str]
     limits: LimitFigures | None = None
     undecided: CoverageFigures | None = None
+    groups: tuple[GroupFigures, ...] = ()
 
     @property
     def main(self) -> MetricRow:
@@ -225,6 +256,11 @@ class Figures:
         places = [heads.index(name) for name in dict.fromkeys(wanted) if name in heads]
         rows = [self.metrics[k] for k in places if k > 0 and np.isfinite(self.metrics[k].tuned.value)]
         return tuple(rows[:MOST_LEADING])
+
+    @property
+    def decides_by_groups(self) -> bool:
+        """Whether the rule decides each group by gains of its own, so that it has no thresholds for all rows."""
+        return any(group.own is not None for group in self.groups)
 
     @property
     def is_finite(self) -> bool:
@@ -267,16 +303,15 @@ def figures(
         studied |= {} if one is None else one.metrics
         rules |= {} if one is None else one.rules
     score = compare(table, {**shown, **by_class, **studied}, rules, n_replicates=n_replicates, level=level, seed=seed)
-    k = positive_class(evidence.metric)
     # a decision beyond the classes may be called like a class: all labels are told apart together
     names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
-    positive = names[k]
-    rows = [_metric_row(score, name, metric_name(name), metric.described(positive)) for name, metric in shown.items()]
-    # a metric may name the positive one of two classes; in a known order it is the second
-    if K == 2 and (evidence.metric.label is not None or any(metric.binary for metric in shown.values())):
-        for part in ("precision", "recall"):
-            if evidence.metric.formula is not get(part).formula:
-                rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {positive}", ""))
+    rows = _metric_rows(score, evidence.metric, shown, names, K)
+    if evidence.groups is not None:
+        of_groups = {row.name: {**shown, **by_class}[row.name] for row in rows}
+        of_groups |= {} if study is None else study.metrics_of_groups
+        settings = {"n_replicates": n_replicates, "level": level, "seed": seed}
+        parts_of = in_groups(table, evidence.groups, of_groups, {**plain, "rule": evidence.decided}, **settings)
+        score = replace(score, by_group=parts_of)
     # argmax decides classes only, and both matrices have a column for every decision of the rule
     argmax = plain["argmax"]._replace(n_decisions=evidence.decided.n_decisions)
     change = ConfusionChange(evidence.counts(argmax), evidence.counts(evidence.decided))
@@ -294,11 +329,64 @@ def figures(
     curve = threshold_curve(evidence.rule, table, evidence.metric)
     classes = _class_rows(evidence, score if by_class else None, change, names)
     other = next(row for row in rows if row.name == repr(second))
-    return Figures(
+    found = Figures(
         evidence, tuple(rows), other, classes, change, changed, by_folds, raw, calibrated, trade, curve, score, single,
         names, None if study is None else study.figures(score),
         None if undecided is None else undecided.figures(score, names, metric_name(repr(undecided.metric))),
     )  # fmt: skip
+    return replace(found, groups=_groups(found, argmax))
+
+
+def _groups(figures: Figures, argmax: Decided) -> tuple[GroupFigures, ...]:
+    """Return the figures of every group with a row, given what ``argmax`` decides."""
+    evidence = figures.evidence
+    if evidence.groups is None:
+        return ()
+    moved = evidence.decided.shares @ (evidence.decided.decisions != argmax.decisions)
+    own = _rules_of_groups(figures)
+    found, total = [], evidence.weight.sum()
+    for name, score in figures.score.by_group.items():
+        mine = evidence.groups.codes == evidence.groups.names.index(name)
+        weight = evidence.weight[mine].sum()
+        rows = [_metric_row(score, row.name, row.label, row.description) for row in figures.metrics]
+        found.append(GroupFigures(
+            printable(str(name)), score.n_rows, float(weight / total),
+            float(evidence.weight[mine] @ moved[mine] / weight) if weight else 0.0, tuple(rows), own.get(name),
+        ))  # fmt: skip
+    return tuple(found)
+
+
+def _rules_of_groups(figures: Figures) -> dict[Any, Figures]:
+    """Return the figures with the rule of each group in the place of the rule, nothing for a rule of all rows."""
+    evidence, found = figures.evidence, {}
+    by_group: Any = evidence.rule
+    if not by_group.groups or evidence.groups is None:
+        return {}
+    for name in evidence.groups.names:
+        rule, mine = by_group.of_group(name), evidence.groups.codes == evidence.groups.names.index(name)
+        mean = evidence.table.take(mine).mean_probability()
+        thresholds = class_thresholds([rule, plain_rule(rule)], mean)
+        classes = [
+            replace(row, threshold=float(cut), threshold_plain=float(plain), between=decided_between(rule, mean, k))
+            for k, (row, cut, plain) in enumerate(zip(figures.classes, *thresholds, strict=True))
+        ]
+        curve = threshold_curve(rule, evidence.table.take(mine), evidence.metric)
+        found[name] = replace(figures, evidence=replace(evidence, rule=rule), classes=tuple(classes), curve=curve)
+    return found
+
+
+def _metric_rows(
+    score: Score, tuned: Metric, shown: Mapping[str, Metric], names: Sequence[str], n_classes: int
+) -> list[MetricRow]:
+    """Return the rows of the metrics that are ``shown``, of two classes also of precision and recall of one."""
+    k = positive_class(tuned)
+    rows = [_metric_row(score, name, metric_name(name), metric.described(names[k])) for name, metric in shown.items()]
+    # a metric may name the positive one of two classes; in a known order it is the second
+    if n_classes == 2 and (tuned.label is not None or any(metric.binary for metric in shown.values())):
+        for part in ("precision", "recall"):
+            if tuned.formula is not get(part).formula:
+                rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {names[k]}", ""))
+    return rows
 
 
 def _metric_row(score: Score, name: str, label: str, description: str) -> MetricRow:
@@ -317,12 +405,8 @@ def _class_rows(
     K, total = table.n_classes, evidence.weight.sum()
     n_rows = np.bincount(evidence.labels[evidence.weight > 0], minlength=K)
     mean = table.mean_probability()
-    folds = [one.rule for one in evidence.solutions]
-    between = [decided_between(evidence.rule, mean, k) for k in range(K)]
-    # a class that is decided only up to some probability has no threshold, and so no range of thresholds
-    if any(between) or any(decided_between(rule, mean, k) for rule in folds for k in range(K)):
-        folds = []
-    thresholds = class_thresholds([evidence.rule, plain_rule(evidence.rule), *folds], mean)
+    between, thresholds = _thresholds_of(evidence, mean)
+    folds = len(thresholds) > 2
     spread = spread_of(thresholds[2:])
 
     def estimates(rule: str, C: Array, k: int) -> dict[str, Estimate]:
@@ -344,6 +428,23 @@ def _class_rows(
             float(spread[k]), between[k],
         ))  # fmt: skip
     return tuple(rows)
+
+
+def _thresholds_of(evidence: Evidence, mean: Array) -> tuple[list[tuple[float, float] | None], Array]:
+    """Return for every class between which probabilities it is decided, and the thresholds (2 + F, K).
+
+    These are of the rule, of argmax, and of the rules of the folds, if all classes have them. A rule that decides by
+    groups has those of its groups alone: then they are NaN.
+    """
+    K, rule = len(mean), evidence.rule
+    if getattr(rule, "groups", ()):
+        return [None] * K, np.full((2, K), np.nan)
+    folds = [one.rule for one in evidence.solutions]
+    between = [decided_between(rule, mean, k) for k in range(K)]
+    # a class that is decided only up to some probability has no threshold, and so no range of thresholds
+    if any(between) or any(decided_between(one, mean, k) for one in folds for k in range(K)):
+        folds = []
+    return between, class_thresholds([rule, plain_rule(rule), *folds], mean)
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

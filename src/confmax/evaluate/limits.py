@@ -13,12 +13,25 @@ MISSED = 1e-12  # a limit that is missed by no more, which rounding explains, co
 
 
 @dataclass(frozen=True)
+class GroupLimit:
+    """What a limit of groups limits in one ``group``: expected, and of three rules on the labels."""
+
+    group: str
+    expected: float
+    labels: Estimate
+    argmax: Estimate
+    prior: Estimate
+
+
+@dataclass(frozen=True)
 class LimitRow:
     """A limit: the quantity as the probabilities expect it, and of three rules on the labels; its price, and tests.
 
     ``price`` is by how much the best value rises per unit by which the limit is loosened, None where it is not known.
     ``outcome`` is what the tuning says of the limit (`confmax.constraints.ConstraintOutcome`), None for a saved rule.
     ``vacuous`` says that no row is decided as the class of a precision, ``is_floor`` on which side the limit lies.
+    A limit of groups has the values ``by_group``. Its own is the smallest of them, the largest, their difference or
+    their ratio, without an interval.
     """
 
     text: str
@@ -31,6 +44,8 @@ class LimitRow:
     price: float | None
     vacuous: bool
     outcome: Any = None
+    by_group: tuple[GroupLimit, ...] = ()
+    of_each: bool = False
 
     def keeps(self, it: Estimate) -> bool:
         """Whether a value keeps the limit."""
@@ -43,9 +58,13 @@ class LimitRow:
 
     @property
     def unsure(self) -> bool:
-        """Whether the interval of the rule's value holds the limit."""
-        low, high = self.labels.low, self.labels.high
-        return low is not None and high is not None and low <= self.limit <= high and not self.vacuous
+        """Whether the interval of the rule's value holds the limit, or that of some group, if each must keep it."""
+        shown = [part.labels for part in self.by_group] if self.of_each else [self.labels]
+        return not self.vacuous and any(_holds(it, self.limit) for it in shown)
+
+
+def _holds(it: Estimate, limit: float) -> bool:
+    return it.low is not None and it.high is not None and it.low <= limit <= it.high
 
 
 @dataclass(frozen=True, eq=False)

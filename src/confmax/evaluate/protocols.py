@@ -16,6 +16,7 @@ from confmax.calibration import Calibration
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.tables import MemoryTable, Oracle
+from confmax.tables.groups import Groups
 from confmax.tables.kinds import Rule as AppliedRule
 
 
@@ -98,13 +99,12 @@ def refuse_groups(rule: Any, what: str) -> None:
     if getattr(rule, "groups", ()):
         raise ValueError(
             f"{what} shows one rule for all rows, and this rule decides by groups; show rule.of_group(NAME) on the "
-            f"rows of this group, or score every group by confmax.score(metric, proba, y, rule, group=group)"
+            f"rows of this group"
         )
 
 
 def frequent_gain(rule: Rule) -> Gains:
-    """Return the gain that a rule draws most often."""
-    refuse_groups(rule, "this figure")
+    """Return the gain that a rule draws most often; of a rule that decides by groups, theirs side by side."""
     return rule.gains[int(np.argmax(rule.weights))]
 
 
@@ -114,12 +114,24 @@ def with_gain(rule: Rule, gain: Gains) -> Rule:
     return replace(rule, gains=gain, weights=np.ones(1))
 
 
+def rules_of_groups(rule: Rule, table: MemoryTable, groups: Groups | None) -> list[tuple[Rule, MemoryTable]]:
+    """Return a rule with its rows; of a rule that decides by groups, the rule of each of the ``groups`` with its rows.
+
+    Groups without a row that has weight are left out.
+    """
+    by_group: Any = rule
+    if groups is None or not by_group.groups:
+        return [(rule, table)] if table.weight_total else []
+    parts = [(by_group.of_group(name), table.take(groups.codes == g)) for g, name in enumerate(groups.names)]
+    return [(one, part) for one, part in parts if part.n_rows and part.weight_total]
+
+
 def plain_rule(rule: Rule) -> Rule:
     """Return argmax of the raw probabilities for the classes of ``rule``."""
     K = rule.n_classes
     return replace(
         rule, gains=Gains.reduced(np.ones(K)), weights=np.ones(1), class_names=rule.class_names[:K], calibrator=None,
-        abstain=None,
+        abstain=None, **({"groups": ()} if getattr(rule, "groups", ()) else {}),
     )  # fmt: skip
 
 

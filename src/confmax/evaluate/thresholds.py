@@ -187,7 +187,8 @@ def _parts(rule: Rule, k: int) -> list[tuple[Rule, float, float]]:
     A threshold is 0 where the class is always decided, infinite where it never is. None are returned if a rule does not
     decide the class from a threshold on.
     """
-    if rule.n_classes != 2 or rule.n_decisions != 2:
+    # a rule that decides by groups has a threshold in each of them
+    if rule.n_classes != 2 or rule.n_decisions != 2 or rule.groups:
         return []
     p = np.linspace(0.0, 1.0, ORDER_CHECKED)
     P = np.column_stack([p, 1.0 - p] if k == 0 else [1.0 - p, p])

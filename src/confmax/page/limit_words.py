@@ -14,9 +14,10 @@ def asked(figures: Figures) -> str:
     n = len(limits.rows) + len(limits.absent)
     text = f"The rule was tuned within {'one limit' if n == 1 else f'{n} limits'}."
     if limits.absent:
+        group = "" if figures.evidence.groups is None else " in a group"
         text += (
-            f" These rows cannot judge {listed(limits.absent)}: no row has the class, so its recall and precision are "
-            f"not defined."
+            f" These rows cannot judge {listed(limits.absent)}: no row has the class{group}, so its recall and "
+            f"precision are not defined."
         )
     solution = figures.evidence.solution
     if solution is not None and not solution.feasible:

@@ -354,6 +354,11 @@ def _ratio_to_largest(figures: Figures, k: int) -> str:
     return f"against {name} alone, {number(ratio)} of the probability of {name} is enough"
 
 
+def threshold_or_range(row: ClassRow) -> str:
+    """Return the probability from which a class is decided, or between which ones."""
+    return threshold(row.threshold) if row.between is None else f"{number(row.between[0])} to {number(row.between[1])}"
+
+
 def fold_range(row: ClassRow) -> str:
     """Return between what the threshold lies in the folds."""
     if row.folds is None:

@@ -33,11 +33,12 @@ from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import as_written
-from confmax.page import coverage_words, limit_words, words
+from confmax.page import coverage_words, group_words, limit_words, words
 from confmax.page.charts import charts
 from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.draws import RandomState, as_seed
+from confmax.tables.groups import Groups
 
 AnyPath = str | os.PathLike[str]
 Studies = Callable[[Evidence], tuple[Any, Any]]
@@ -69,6 +70,7 @@ def write_page(
     metric: AnyMetric | None = None,
     second: AnyMetric = "accuracy",
     random_state: RandomState = 0,
+    group: ArrayLike | None = None,
     **shown: Any,
 ) -> None:
     """Write a report of a finished rule: `confmax.report.write`, with the `Settings` that are ``shown``.
@@ -88,10 +90,19 @@ def write_page(
     tuned_for = named(evaluated.metric) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
-    evidence = evidence_of(table, chosen, evaluated, solution)
-    call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
+    groups = None if group is None else Groups.of(group, table.n_rows, proba=proba)
+    evidence = evidence_of(table, chosen, evaluated, solution, groups)
+    call = "confmax.report.write({!r}, rule, proba, y{})" if solution is None else "solution.report({!r}, proba, y{})"
     pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
-    finish(path, evidence, other, how, pairs, call.format(os.fspath(path)), studies)
+    finish(
+        path,
+        evidence,
+        other,
+        how,
+        pairs,
+        call.format(os.fspath(path), "" if groups is None else ", group=group"),
+        studies,
+    )
 
 
 def check_first(path: AnyPath, n_replicates: int, level: float) -> None:
@@ -213,7 +224,7 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
     # what the template may use; only the texts of this package are Markup, all else is escaped
     values = {
         "figures": figures, "made": made, "words": words, "limit_words": limit_words,
-        "coverage_words": coverage_words, "charts": drawn,
+        "coverage_words": coverage_words, "group_words": group_words, "charts": drawn,
         "warnings": words.warnings_of(figures),
         "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],
         "largest_share": share, "largest_change": change, "class_intervals": CLASS_INTERVALS, "as_good": AS_GOOD,

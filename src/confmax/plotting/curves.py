@@ -12,7 +12,7 @@ from confmax.confusion import Array
 from confmax.evaluate.coverage_curves import NEAR, RiskCoverage
 from confmax.evaluate.evidence import evidence_of, tuned_on
 from confmax.evaluate.palette import CLASSES
-from confmax.evaluate.protocols import convergence
+from confmax.evaluate.protocols import convergence, refuse_groups
 from confmax.evaluate.thresholds import Mark, threshold_curve
 from confmax.evaluate.trade_off import trade_off
 from confmax.evaluate.uncertainty import AnyMetric, by_prior
@@ -210,6 +210,7 @@ class ThresholdDisplay(OfRows):
             metric.check_table(2, 2)
             curve = threshold_curve(rule, table.dense("a plot"), metric)
         if curve is None:
+            refuse_groups(rule, "this figure")
             raise ValueError(
                 f"a curve of thresholds needs two classes, and a rule that decides the positive one from some "
                 f"probability on; this rule has {rule.n_classes} classes and {rule.n_decisions} decisions"

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from confmax.confusion import Gains
 from confmax.evaluate.palette import DARK, LIGHT
-from confmax.evaluate.protocols import frequent_gain
+from confmax.evaluate.protocols import frequent_gain, refuse_groups
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.tables import Table, make_table
@@ -35,6 +35,7 @@ def rows_for(
 ) -> tuple[DecisionRule, Table, str]:
     """Return the rule of ``solution``, the table of the rows, and "labels" or "model": what is counted by."""
     rule = solution.rule
+    refuse_groups(rule, "this figure")
     table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
     return rule, table, "labels" if table.has_labels else "model"
 
@@ -94,6 +95,7 @@ def fitted(estimator: Any) -> Solution:
 
 def weights_of(rule: DecisionRule) -> Gains:
     """Return the gain that a rule draws most often, weights and offsets of probabilities."""
+    refuse_groups(rule, "this figure")
     gain = frequent_gain(rule)
     if gain.full is not None or gain.power:
         raise ValueError(

@@ -34,6 +34,7 @@ def write(
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     *,
+    group: ArrayLike | None = None,
     metric: AnyMetric | None = None,
     second: AnyMetric = "accuracy",
     n_replicates: int = 1000,
@@ -58,6 +59,9 @@ def write(
         True classes: names or column numbers.
     sample_weight : array-like (n,) or None
         Non-negative weights.
+    group : array-like (n,) or None
+        The group of each row. The page then has a section with every metric by group. Rules that decide by groups need
+        it.
     metric : str, Metric, callable or None
         The metric to evaluate; by default the one that the rule was tuned for.
     second : str, Metric or callable
@@ -79,7 +83,8 @@ def write(
     Raises
     ------
     ValueError
-        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None.
+        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None. If the rule decides by
+        groups, and the group of a row is missing or the rule does not know it.
     ImportError
         If the extra ``confmax[report]`` is not installed.
     OSError
@@ -93,8 +98,8 @@ def write(
     >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
     """
     write_page(
-        path, rule, proba, y, sample_weight, metric=metric, second=second, n_replicates=n_replicates, level=level,
-        random_state=random_state, source=source, again=again, order_known=order_known, studies=studies,
+        path, rule, proba, y, sample_weight, group=group, metric=metric, second=second, n_replicates=n_replicates,
+        level=level, random_state=random_state, source=source, again=again, order_known=order_known, studies=studies,
     )  # fmt: skip
 
 

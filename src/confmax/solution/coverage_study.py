@@ -50,7 +50,8 @@ class CoverageStudy:
 
     @property
     def _limits(self) -> tuple[Constraint, ...]:
-        return () if self.limits is None else self.limits.constraints
+        """The limits on all rows; those of groups have no value there."""
+        return () if self.limits is None else tuple(one for one in self.limits.constraints if one.over is None)
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -117,6 +118,8 @@ class CoverageStudy:
     @cached_property
     def path(self) -> RiskCoverage | None:
         """The curve of the best rules within the limits at each coverage, None where fewer than two are known."""
+        if self.limits is not None and self.limits.speak_of_groups:
+            return None
         search = Search(self.evidence)
         kept = self._other_limits()
         if refused_within_limits(search.metric_within(self.metric, None)) is not None:
@@ -154,7 +157,7 @@ def coverage_study(evidence: Evidence) -> CoverageStudy | None:
     if not evidence.decided.abstains:
         return None
     texts: tuple[str, ...] = getattr(evidence.rule, "constraints", ())
-    limits = judged(texts, evidence.table, abstains=True)[0] if texts else None
+    limits = judged(texts, evidence.table, abstains=True, groups=evidence.groups)[0] if texts else None
     study = CoverageStudy(evidence, limits)
     # without a decided row there is neither a loss nor a curve
     return study if study.coverage > 0.0 else None

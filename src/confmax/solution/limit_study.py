@@ -19,11 +19,12 @@ from confmax.constraints import Limits, least_coverage
 from confmax.constraints.limits import judged
 from confmax.constraints.outcomes import outcomes
 from confmax.constraints.words import metric_text
+from confmax.evaluate.by_group import confusion_of, side_by_side, values_of_members
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.evidence import Evidence
-from confmax.evaluate.limits import MISSED, LimitCurve, LimitFigures, LimitRow
-from confmax.evaluate.scores import Score
-from confmax.evaluate.uncertainty import Decided, counts_of
+from confmax.evaluate.limits import MISSED, GroupLimit, LimitCurve, LimitFigures, LimitRow
+from confmax.evaluate.scores import Estimate, Score
+from confmax.evaluate.uncertainty import Decided, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.catalogue import range_of
 from confmax.metrics.decided import Coverage, OfDecided, of_decided
@@ -94,8 +95,11 @@ class LimitStudy:
     def __init__(self, evidence: Evidence, limits: Limits | None, absent: tuple[str, ...]) -> None:
         self.evidence, self.limits, self.absent = evidence, limits, absent
         self.search = Search(evidence)
-        self.metric = self.search.metric_within(evidence.metric, limits)
-        can_solve = limits is not None and refused_within_limits(self.metric) is None
+        # limits of groups lie on groups side by side, and the search for other rules is one over all rows
+        self.of_groups = limits is not None and limits.speak_of_groups
+        within = None if self.of_groups else limits
+        self.metric = self.search.metric_within(evidence.metric, within)
+        can_solve = within is not None and refused_within_limits(self.metric) is None
         # without limits, what is decided is best if next to nothing is decided
         alone = can_solve and not isinstance(self.metric.formula, (Coverage, OfDecided))
         self.free = self._solved(None) if alone else None
@@ -103,8 +107,15 @@ class LimitStudy:
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """What is limited, by the texts of the limits."""
-        return {} if self.limits is None else {str(one): one.metric for one in self.limits.constraints}
+        """What is limited on all rows, by the texts of the limits."""
+        wanted = () if self.limits is None else self.limits.constraints
+        return {str(one): one.metric for one in wanted if one.over is None}
+
+    @property
+    def metrics_of_groups(self) -> dict[str, Metric]:
+        """What is limited in every group, by the texts of the limits."""
+        wanted = () if self.limits is None else self.limits.constraints
+        return {str(one): one.metric for one in wanted if one.over is not None}
 
     @cached_property
     def rules(self) -> dict[str, Decided]:
@@ -137,30 +148,50 @@ class LimitStudy:
     @cached_property
     def _expected(self) -> Confusion:
         """What the probabilities expect of the decisions of the tuned rule."""
-        C = counts_of(self.evidence.decided, self.evidence.table, self.evidence.proba)
-        return Confusion.from_matrix(C / C.sum())
+        return confusion_of(self.evidence.decided, self.evidence.table, self.evidence.proba)
 
     def _rows(self, score: Score) -> tuple[LimitRow, ...]:
         if self.limits is None:
             return ()
-        solution, S = self.evidence.solution, self._expected
+        solution = self.evidence.solution
         told = {} if solution is None else {one.text: one for one in solution.constraints}
         prices: Sequence[float | None] = [None] * len(self.limits)
         if self.within is not None and met(self.within, self.limits):
             at, found = self.within.mixture.confusion, self.within.prices
             prices = [one.price for one in outcomes(self.limits, at, None, found, at, rounding=MISSED)]
-        labelled = self.evidence.counts(self.evidence.decided)
-        vacuous = self.limits.vacuous(Confusion.from_matrix(labelled / labelled.sum()))
+        evidence, groups = self.evidence, self.evidence.groups
+        limits, S = side_by_side(self.limits, evidence.decided, evidence.table, groups, evidence.proba)
+        vacuous = limits.vacuous(self._labelled["rule"])
         rows = []
-        for k, (one, value) in enumerate(zip(self.limits.constraints, self.limits.values(S), strict=True)):
+        for k, (one, value) in enumerate(zip(limits.constraints, limits.values(S), strict=True)):
             text, own = str(one), told.get(str(one))
-            rule, argmax, prior = (score.estimate(rule, text) for rule in ("rule", "argmax", "p/prior"))
+            rule, argmax, prior = (self._estimate(score, name, k) for name in ("rule", "argmax", "p/prior"))
             # the price of the tuning is that of the rule, and other rows have another one
             price = prices[k] if own is None else own.price
-            rows.append(
-                LimitRow(text, one.limit, one.is_floor, float(value), rule, argmax, prior, price, bool(vacuous[k]), own)
-            )
+            rows.append(LimitRow(
+                text, one.limit, one.is_floor, float(value), rule, argmax, prior, price, bool(vacuous[k]), own,
+                _in_groups(score, text, values_of_members(limits, k, S)) if one.over is not None else (),
+                one.over == "each",
+            ))  # fmt: skip
         return tuple(rows)
+
+    @cached_property
+    def _labelled(self) -> dict[str, Confusion]:
+        """The confusions of the rules on the labels, where groups are limited with these side by side."""
+        assert self.limits is not None
+        evidence, limits = self.evidence, self.limits
+        M = evidence.decided.n_decisions
+        every = {name: one._replace(n_decisions=M) for name, one in plain_rules(evidence.table).items()}
+        every["rule"] = evidence.decided
+        return {name: side_by_side(limits, one, evidence.table, evidence.groups)[1] for name, one in every.items()}
+
+    def _estimate(self, score: Score, rule: str, k: int) -> Estimate:
+        """Return the value of limit ``k`` for a rule on the labels: of all rows with its interval, else without."""
+        assert self.limits is not None
+        one = self.limits.constraints[k]
+        if one.over is None:
+            return score.estimate(rule, str(one))
+        return Estimate(float(self.limits.values(self._labelled[rule])[k]), None, None)
 
     def _curve(self, rows: tuple[LimitRow, ...]) -> LimitCurve | None:
         """Return the curve of the dearest limit."""
@@ -195,9 +226,20 @@ class LimitStudy:
         )  # fmt: skip
 
 
+def _in_groups(score: Score, text: str, expected: Sequence[float]) -> tuple[GroupLimit, ...]:
+    """Return what a limit of groups limits in each of them."""
+    rules = ("rule", "argmax", "p/prior")
+    return tuple(
+        GroupLimit(str(name), value, *(part.estimate(rule, text) for rule in rules))
+        for (name, part), value in zip(score.by_group.items(), expected, strict=True)
+    )
+
+
 def limit_study(evidence: Evidence) -> LimitStudy | None:
     """Return the limits of the rule of some ``evidence``, placed on its rows; None if it has none."""
     texts: tuple[str, ...] = getattr(evidence.rule, "constraints", ())
     if not texts:
         return None
-    return LimitStudy(evidence, *judged(texts, evidence.table, abstains=evidence.decided.abstains))
+    return LimitStudy(
+        evidence, *judged(texts, evidence.table, abstains=evidence.decided.abstains, groups=evidence.groups)
+    )

@@ -1,0 +1,221 @@
+"""Reports of rows in groups: values by group, limits of groups, the rules of groups, and what is refused."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, recall_score
+
+import confmax
+from confmax.evaluate.evidence import cross_fitted, evidence_of, pooled, tuned_on
+from confmax.evaluate.figures import figures
+from confmax.evaluate.trade_off import trade_off
+from confmax.metrics import get
+from confmax.oracle import make_table
+from confmax.solution.coverage_study import studies
+from confmax.tables.draws import folds_to_judge
+from confmax.tables.groups import Groups
+from tests.report_helpers import sample
+
+LIMITS = ("min(recall[1] | group) >= 0.6", "difference(rate[0] | group) <= 0.1", "rate[2] <= 0.7")
+
+
+def grouped(n=500, seed=0, K=3):
+    """Return probabilities, labels and groups of which one has more rows of the first class."""
+    P, y = sample(n, K, seed=seed)
+    men = np.random.default_rng(seed).random(n) < 0.2 + 0.6 * P[:, 0]
+    return P, y, np.where(men, "men", "women")
+
+
+def tuned(*limits, **more):
+    P, y, group = grouped()
+    return confmax.maximize("accuracy", P, y, group=group, constraints=limits or LIMITS, **more)
+
+
+def judged(solution, P, y, group, *, replicates=99, weight=None):
+    rule = solution.rule if isinstance(solution, confmax.Solution) else solution
+    table = make_table(P, y, weight, rule.class_names[: rule.n_classes])
+    groups = Groups.of(group, len(P))
+    evidence = evidence_of(table, get("accuracy"), rule, solution if rule is not solution else None, groups)
+    limits, undecided = studies(evidence)
+    return figures(evidence, get("macro_f1"), order_known=True, n_replicates=replicates, level=0.95, seed=0,
+                   study=limits, undecided=undecided)  # fmt: skip
+
+
+def page(tmp_path, rule, P, y, **more):
+    path = tmp_path / "page.html"
+    confmax.report.write(path, rule, P, y, n_replicates=49, **more)
+    text = re.sub(r"<(script|style).*?</\1>", " ", path.read_text(), flags=re.S)
+    return " ".join(re.sub(r"<[^>]*>", " ", text).replace("&gt;", ">").replace("&lt;", "<").split())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_by_group_are_those_of_scikit_learn(weighted):
+    solution, (P, y, group) = tuned(), grouped(400, seed=1)
+    weight = np.random.default_rng(2).integers(1, 4, len(y)) * 1.0 if weighted else np.ones(len(y))
+    found = judged(solution, P, y, group, weight=weight if weighted else None)
+    decided = solution.rule.predict(P, group=group)
+    assert found.main.tuned.value == pytest.approx(accuracy_score(y, decided, sample_weight=weight))
+    assert [one.name for one in found.groups] == ["men", "women"]
+    for one in found.groups:
+        mine = group == one.name
+        rows = {row.name: row for row in one.metrics}
+        for rule, what in (("tuned", decided), ("argmax", P.argmax(1))):
+            kept = {"sample_weight": weight[mine]}
+            expected = f1_score(y[mine], what[mine], average="macro", **kept)
+            assert getattr(rows["macro_f1"], rule).value == pytest.approx(expected)
+            assert getattr(rows["accuracy"], rule).value == pytest.approx(accuracy_score(y[mine], what[mine], **kept))
+        assert rows["accuracy"].tuned.low <= rows["accuracy"].tuned.value <= rows["accuracy"].tuned.high
+        assert one.share == pytest.approx(weight[mine].sum() / weight.sum())
+        assert one.changed == pytest.approx(np.average((decided != P.argmax(1))[mine], weights=weight[mine]))
+
+
+def test_limits_of_groups_have_the_values_of_the_groups():
+    solution, (P, y, group) = tuned(confusion="model", calibration=None), grouped(400, seed=1)
+    recall, rate, all_rows = judged(solution, P, y, group).limits.rows
+    for one, what in (("labels", solution.rule.predict(P, group=group)), ("argmax", P.argmax(1))):
+        recalls = [recall_score(y[group == g], what[group == g], labels=[1], average=None)[0]
+                   for g in ("men", "women")]  # fmt: skip
+        rates = [(what[group == g] == 0).mean() for g in ("men", "women")]
+        assert [getattr(part, one).value for part in recall.by_group] == pytest.approx(recalls)
+        assert getattr(recall, one).value == pytest.approx(min(recalls))
+        assert [getattr(part, one).value for part in rate.by_group] == pytest.approx(rates)
+        assert getattr(rate, one).value == pytest.approx(abs(rates[0] - rates[1]))
+    decided = solution.rule.predict(P, group=group)
+    share = [P[(group == g) & (decided == 1), 1].sum() / P[group == g, 1].sum() for g in ("men", "women")]
+    assert [part.expected for part in recall.by_group] == pytest.approx(share)
+    assert recall.expected == pytest.approx(min(share))
+    assert recall.kept == (recall.labels.value >= 0.6) and rate.kept == (rate.labels.value <= 0.1)
+    # each group must keep a floor, so that the interval of any may hold it
+    assert recall.unsure == any(part.labels.low <= 0.6 <= part.labels.high for part in recall.by_group)
+    assert not rate.unsure and not all_rows.by_group and all_rows.labels.low is not None
+
+
+def test_one_rule_in_all_groups_is_a_rule_of_all_rows():
+    """Groups change no figure that is not by group if all of them are decided alike."""
+    P, y, group = grouped(400, seed=1)
+    plain = confmax.DecisionRule.from_weights([1.0, 1.7, 2.9])
+    alike = confmax.DecisionRule(confmax.confusion.Gains.reduced([1.0, 1.7, 2.9] * 2), np.ones(1), plain.class_names,
+                                 groups=("men", "women"))  # fmt: skip
+    one, other = (judged(rule, P, y, group) for rule in (plain, alike))
+    assert [row.tuned for row in one.metrics] == [row.tuned for row in other.metrics]
+    np.testing.assert_array_equal(one.change.after, other.change.after)
+    np.testing.assert_allclose(one.trade.tuned, other.trade.tuned)
+    assert not one.decides_by_groups and other.decides_by_groups
+    for part in other.groups:
+        assert [row.threshold for row in part.own.classes] != [row.threshold for row in other.classes]
+        w = np.array([1.0, 1.7, 2.9])
+        mean = P[group == part.name].mean(0)
+        for k, row in enumerate(part.own.classes):
+            # at the threshold the class and the strongest of the others tie
+            rest = np.delete(mean / np.delete(mean, k).sum(), k) * (1 - row.threshold)
+            assert w[k] * row.threshold == pytest.approx((np.delete(w, k) * rest).max())
+
+
+def test_the_trade_off_ends_at_the_rule_of_every_group():
+    solution, (P, y, group) = tuned(calibration=None), grouped(400, seed=1)
+    found = judged(solution, P, y, group)
+    way = trade_off(found.evidence.parts, (get("accuracy"), get("macro_f1")))
+    at = {round(t, 6): value for t, value in zip(way.steps, way.tuned, strict=True)}
+    assert at[0.0] == pytest.approx((P.argmax(1) == y).mean())
+    assert at[1.0] == pytest.approx((solution.rule.predict(P, group=group) == y).mean())
+
+
+def test_tuning_rows_are_known_by_their_groups():
+    P, y, group = grouped()
+    solution, table = tuned(), make_table(P, y)
+    assert tuned_on(solution, table, Groups.of(group, len(P)))
+    assert not tuned_on(solution, table, Groups.of(np.where(group == "men", "women", "men"), len(P)))
+    assert not tuned_on(solution, table, Groups.of(group == "men", len(P)))
+    assert not tuned_on(solution, table)
+
+
+def test_folds_are_decided_by_the_rules_of_their_groups():
+    P, y, group = grouped(600)
+    table, groups = make_table(P, y), Groups.of(group, len(P))
+
+    def tune(kept, kind):
+        return confmax.maximize("accuracy", P[kept], y[kept], classes=(0, 1, 2), group=group[kept],
+                                constraints=LIMITS[0], **kind)  # fmt: skip
+
+    evidence = cross_fitted(table, tune(np.ones(len(y), bool), {}), tune, n_folds=3, seed=0, groups=groups)
+    fold = folds_to_judge(table, 3, 0)
+    for k, one in enumerate(evidence.solutions):
+        mine = fold == k
+        np.testing.assert_array_equal(evidence.decided.decisions[0, mine], one.rule.predict(P[mine], group=group[mine]))
+    again = pooled([one.rule for one in evidence.solutions], table, fold, groups)
+    np.testing.assert_array_equal(again.decisions, evidence.decided.decisions)
+    assert len(evidence.parts) == 6 and sum(part.n_rows for _, part in evidence.parts) == len(y)
+
+
+def test_pages_show_groups_for_rules_with_and_without_them(tmp_path):
+    P, y, group = grouped(400, seed=1)
+    solution = tuned()
+    text = page(tmp_path, solution, P, y, group=group)
+    sizes = [(group == name).sum() for name in ("men", "women")]
+    assert f"There are 2 groups: men ({sizes[0]} rows) and women ({sizes[1]} rows)." in text
+    assert "The rule decides each group by a rule of its own." in text and "Thresholds by class and group" in text
+    assert "The groups of min(recall[1] | group) >= 0.6" in text
+    assert "A difference or a ratio of groups has no interval here" in text
+    assert "neither the best rule without limits nor a line over one limit" in text
+    assert "confmax.report.write" not in text and "proba, y, group=group)" in text
+    plain = page(tmp_path, confmax.DecisionRule.from_weights([1, 2, 3]), P, y, metric="g_mean", group=group)
+    assert "The rule decides all groups alike." in plain and "Thresholds by class and group" not in plain
+    assert "There are 2 groups" not in page(
+        tmp_path, confmax.DecisionRule.from_weights([1, 2, 3]), P, y, metric="g_mean"
+    )
+
+
+def test_pages_of_rules_that_abstain_in_groups(tmp_path):
+    P, y, group = grouped(400, seed=1)
+    solution = tuned("min(recall[1] | group) >= 0.6", "coverage >= 0.8", abstain=True)
+    found = judged(solution, P, y, group)
+    decided = solution.rule.predict_index(P, group=group)
+    for one in found.groups:
+        mine = (group == one.name) & (decided < 3)
+        assert one.metrics[0].tuned.value == pytest.approx((decided == y)[mine].mean())
+    assert found.undecided.shares[0].rule.value == pytest.approx((decided == 3).mean())
+    assert found.undecided.path is None
+    assert "Rows left undecided" in page(tmp_path, solution, P, y, group=group)
+
+
+def test_names_of_groups_cannot_break_the_page(tmp_path):
+    P, y, group = grouped(200, seed=1)
+    strange = np.where(group == "men", "<b>men</b>", "women")
+    confmax.report.write(tmp_path / "page.html", confmax.DecisionRule.from_weights([1, 2, 3]), P, y, metric="accuracy",
+                         group=strange, n_replicates=0)  # fmt: skip
+    text = (tmp_path / "page.html").read_text()
+    assert "&lt;b&gt;men" in text and "<b>men" not in text
+
+
+@pytest.mark.parametrize(
+    ("group", "sentence"),
+    [
+        (None, "this rule decides by groups; pass group=, the group of every row"),
+        (["men"], "400 rows"),
+        (["tall"] * 400, "the rule does not know the group 'tall'"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused_and_nothing_is_written(tmp_path, group, sentence):
+    P, y, _ = grouped(400, seed=1)
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        confmax.report.write(tmp_path / "page.html", tuned(), P, y, group=group)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rules_by_probabilities_of_groups_are_refused(tmp_path):
+    P, y, group = grouped(300)
+    shares = np.column_stack([np.where(group == "men", 0.8, 0.3), np.where(group == "men", 0.2, 0.7)])
+    solution = confmax.maximize("accuracy", P, y, group_proba=shares, constraints="min(recall[1] | group) >= 0.5")
+    with pytest.raises(ValueError, match="decides by the probabilities of groups, of which a report knows none"):
+        solution.report(tmp_path / "page.html", P, y)
+
+
+def test_displays_of_one_rule_refuse_rules_of_groups():
+    pytest.importorskip("matplotlib")
+    from confmax import plotting
+
+    P, y, _ = grouped(300)
+    for display in (plotting.ConfusionChangeDisplay, plotting.TradeOffDisplay, plotting.RiskCoverageDisplay):
+        with pytest.raises(ValueError, match=r"this rule decides by groups; show rule\.of_group"):
+            display.from_solution(tuned(), P, y)
