@@ -106,6 +106,8 @@ def outputs():
             ("compare", *labelled, "--metric", "g_mean", "--replicates", "0"),
             ("compare", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
             ("compare", *labelled, *asks),
+            ("compare", *labelled, "--metric", "accuracy", "--group", "y", "--subject-to",
+             "max(rate[a] | group) <= 1"),
         ],
         "apply": [("apply", f"{name}.json", path, "-o", "out.csv") for name in "ra"],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),

@@ -12,10 +12,13 @@ from sklearn.metrics import accuracy_score, precision_score, recall_score
 
 import confmax
 from confmax.confusion import Gains
+from confmax.oracle import make_table
+from confmax.tables.draws import folds_to_judge
 from tests.cli_helpers import document, run
 
 LIMIT = ("--subject-to", "min(recall[b] | group) >= 0.6")
 SCORE = ("score", "t.csv", "--label", "truth")
+COMPARE = ("compare", "t.csv", "--label", "truth", "--metric", "accuracy")
 TUNE = ("tune", "t.csv", "--label", "truth", "--metric", "accuracy", "--group", "sex")
 
 
@@ -108,7 +111,11 @@ def test_explain_and_export_name_the_group(table):
         (("report", "rule.json", "t.csv", "--label", "truth"), "men, women; give --group, the column"),
         (("report", "rule.json", "t.csv", "--label", "truth", "--group", "code"), "does not know the group"),
         (("report", "blind.json", "t.csv", "--label", "truth", "--group", "sex"), "which no file holds"),
-        (("compare", "t.csv", "--label", "truth", "--rule", "rule.json"), "decides by groups"),
+        ((*COMPARE, "--rule", "rule.json"), "men, women; give --group, the column"),
+        ((*COMPARE, "--rule", "rule.json", "--group", "code"), "which the rule does not know; its groups are 'men'"),
+        ((*COMPARE, "--rule", "blind.json", "--group", "sex"), "which no file holds"),
+        ((*COMPARE, *LIMIT), "speaks of groups; give --group"),
+        ((*COMPARE, "--group", "nowhere"), "has no column 'nowhere'"),
     ],
 )  # fmt: skip
 def test_mistakes_get_a_sentence(arguments, sentence):
@@ -231,6 +238,56 @@ def test_limits_that_a_file_cannot_judge_are_not_missed(table):
     stdout, stderr = run(*SCORE, "--rule", "rule.json", "--group", "sex", "--json", "--metric", "accuracy", code=3)
     kept = {one["text"]: one["kept"] for one in json.loads(stdout)["constraints"]}
     assert kept["difference(rate[c] | group) <= 0"] is None and kept["min(recall[b] | group) >= 0.99"] is False
+
+
+@pytest.mark.parametrize("abstain", [(), ("--abstain", "ask", "--subject-to", "coverage >= 0.8")])
+def test_compare_tunes_and_judges_by_the_groups_of_the_rows(table, abstain):
+    rule = limited()
+    given = (*COMPARE, *LIMIT, *abstain, "--group", "sex", "--rule", "rule.json", "--replicates", "0")
+    found = {row["rule"]: row for row in document(*given)["rules"]}
+    P, truth, sex = table[list("abc")], table["truth"].to_numpy(), table["sex"].to_numpy()
+    limits = ["min(recall[b] | group) >= 0.6", *abstain[3:]]
+    folds = folds_to_judge(make_table(P, truth, classes=list("abc")), 5, 0)
+    decided = np.empty(len(P), dtype=object)
+    for k in range(5):
+        mine = folds == k
+        one = confmax.maximize(
+            "accuracy", P[~mine], truth[~mine], classes=list("abc"), group=sex[~mine], constraints=limits,
+            on_infeasible="closest", abstain="ask" if abstain else False,
+        )  # fmt: skip
+        assert not one.rule.is_randomized
+        decided[mine] = one.predict(P[mine], group=sex[mine])
+    plain = rule.predict(P, group=sex)
+    for name, what in (("for accuracy", decided), ("rule.json", plain)):
+        for group, values in found[name]["groups"].items():
+            kept = (sex == group) & (what != "ask")
+            assert values["accuracy"] == pytest.approx((truth == what)[kept].mean())
+            # of a rule that abstains, the recall is that of the rows that it decides
+            recall = (what == "b")[kept & (truth == "b")].mean()
+            assert found[name]["constraints"][0]["by_group"][group]["value"] == pytest.approx(recall)
+        one = found[name]["constraints"][0]
+        assert one["value"] == pytest.approx(min(part["value"] for part in one["by_group"].values()))
+        assert one["kept"] == (one["value"] >= 0.6)
+    if not abstain:
+        text = run(*given)[0]
+        assert "Values in group men" in text and "min(recall[b] | group) >= 0.6, by group" in text
+        assert "--group sex" in text
+
+
+def test_compare_without_limits_of_groups_tunes_for_all_rows():
+    plain, grouped = (document(*COMPARE, *more, "--replicates", "0") for more in ((), ("--group", "sex")))
+    assert [row["values"] for row in plain["rules"]] == [row["values"] for row in grouped["rules"]]
+    assert "groups" not in plain["rules"][0] and set(grouped["rules"][0]["groups"]) == {"men", "women"}
+
+
+def test_compare_takes_rules_whose_groups_are_numbers(table):
+    gains = Gains.reduced([1.0, 2.0, 1.0, 1.0, 1.0, 2.0])
+    rule = confmax.DecisionRule(gains, np.ones(1), tuple("abc"), "accuracy", groups=(1, 2))
+    rule.save("rule.json")
+    found = document(*COMPARE, "--columns", "a,b,c", "--group", "code", "--rule", "rule.json", "--replicates", "0")
+    decided = rule.predict(table[list("abc")], group=table["code"])
+    row = next(row for row in found["rules"] if row["rule"] == "rule.json")
+    assert row["values"]["accuracy"] == pytest.approx((decided == table["truth"]).mean())
 
 
 def test_report_shows_the_groups_of_a_column():

@@ -285,6 +285,9 @@ def score() -> None:
               help="A rule file to compare with the tuned rules; may be repeated.")  # fmt: skip
 @SUBJECT_TO
 @ABSTAIN
+@click.option("--group", metavar="COL", shell_complete=column_names,
+              help="Column of groups: values are shown for every group too. Limits that speak of groups, and rules "
+                   "that decide by groups, need it.")  # fmt: skip
 @table_options
 @bootstrap_options
 @AS_JSON
@@ -301,6 +304,7 @@ def compare() -> None:
       confmax compare validation.csv --label truth --metric macro_f1 --metric min_recall
       confmax compare validation.csv --label truth --subject-to 'recall[yes] >= 0.9'
       confmax compare validation.csv --label truth --abstain ask --subject-to 'coverage >= 0.8'
+      confmax compare validation.csv --label truth --group sex --subject-to 'min(recall[yes] | group) >= 0.7'
       confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
     """
 

@@ -22,6 +22,7 @@ from confmax.optimize.column_generation import refused_within_limits
 from confmax.solution import fit_metric
 from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.tables import MemoryTable
+from confmax.tables.groups import Groups
 
 EVERY_ROW = "Metrics are those of the rows that a rule decides; argmax and p/prior decide every row."
 
@@ -71,14 +72,16 @@ def rows_undecided(decided: Decided) -> float:
 
 
 def checked_abstain(
-    text: str | None, chosen: Mapping[str, Metric], constraints: Sequence[str], table: MemoryTable
-) -> tuple[Any, Limits | None]:
+    text: str | None, chosen: Mapping[str, Metric], constraints: Sequence[str], table: MemoryTable,
+    groups: Groups | None = None,
+) -> tuple[Any, Limits | None]:  # fmt: skip
     """Return the name of abstaining for the classes of a table, None without one, and the limits of rules tuned so.
 
-    Refuse, before anything is tuned, metrics ``chosen`` that cannot be maximised so.
+    Limits may speak of the ``groups`` of the rows. Refuse, before anything is tuned, metrics ``chosen`` that cannot be
+    maximised so.
     """
     name = None if text is None else abstain_name(name_beside(text, table.classes), table.classes)
-    limits = bind(constraints, table, explicit=True, abstains=name is not None)
+    limits = bind(constraints, table, explicit=True, abstains=name is not None, groups=groups)
     for metric in chosen.values():
         with_abstaining(metric, table, limits, name)
     return name, limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -40,6 +40,15 @@ def groups_of_file(rows: FileRows, rule: DecisionRule | None) -> Groups | None:
     every = Groups.of(typed(rows.group, rule.groups), rows.n_rows, rule.groups)
     present, codes = np.unique(every.codes, return_inverse=True)
     return Groups(tuple(every.names[k] for k in present), codes.reshape(-1))
+
+
+def values_in_groups(scores: Mapping[Any, Score], rule: str, metrics: Iterable[str]) -> Document:
+    """Return a rule's values of ``metrics`` in every group."""
+    found: Document = {}
+    for name, part in scores.items():
+        entries = part.to_dict()["metrics"]
+        found[str(name)] = {metric: entries[metric][rule]["value"] for metric in metrics}
+    return found
 
 
 def limit_by_group(scores: Mapping[Any, Score], text: str, rule: str) -> Document:

@@ -29,6 +29,7 @@ from confmax.cli.grouped import (
     lines_by_group,
     show_groups,
     values_by_group,
+    values_in_groups,
 )
 from confmax.cli.matching import check_applies, not_applicable, over, positive_of, rows_for, tuned_metric
 from confmax.cli.outputs import load_rule
@@ -301,10 +302,14 @@ def compare(file: Path, as_json: bool, **more: Any) -> None:
     """Run `confmax compare`."""
     wanted, settings = metrics_and_bootstrap(more)
     paths, constraints, abstain = (more.pop(key) for key in ("rules", "constraints", "abstain"))
-    resolve_constraints(constraints)
+    wanted_limits = resolve_constraints(constraints)
     if len(set(paths)) < len(paths):
         raise click.UsageError("--rule names a file twice; name each rule once")
-    rules = {str(path): load_rule(path) for path in paths}
+    rules = {str(path): load_rule(path, of_groups=True) for path in paths}
+    for path, rule in rules.items():
+        check_group(rule, path, more["group"])
+    if more["group"] is None and any(one.over is not None for one in wanted_limits):
+        raise click.UsageError("a limit of --subject-to speaks of groups; give --group, the column of these")
     rows = rows_for(next(iter(rules.values()), None), file, TableOptions(**more))
     with Bar("comparing", "rules") as bar:
         document = comparison(rows, wanted, rules, bar.update, constraints, abstain, **settings)
@@ -341,18 +346,21 @@ def comparison(
     """
     table = judged_table(rows)  # every rule is tuned on calibrated probabilities
     chosen = _chosen(wanted, rows, limited=bool(constraints), abstains=abstain is not None)
-    name, limits = checked_abstain(abstain, chosen, constraints, table)
+    groups = groups_of_file(rows, None)
+    name, limits = checked_abstain(abstain, chosen, constraints, table, groups)
     abstains = name is not None or any(rule.abstain is not None for rule in rules.values())
     evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
     if abstains:
         evaluated, _ = of_what_is_decided(evaluated, table, rows)
-        limits = bind(constraints, table, explicit=True, abstains=True)
+        limits = bind(constraints, table, explicit=True, abstains=True, groups=groups)
     _warn_of_rare(table)
     given = _of_files(rules, rows)
+    # a file may hold the names of a rule's groups as text
+    applied = {path: decided_by(rule, table, groups_of_file(rows, rule)) for path, rule in given.items()}
     cross_fitted = _cross_fitted(table, rows, chosen, settings["seed"], progress, constraints, name)
     tuned_for = {one: one.removeprefix("for ") for one in cross_fitted} | {path: rules[path].metric for path in given}
-    decides = _decisions(table, {**cross_fitted, **given}, None, abstains=abstains)
-    scores, _ = _scores(table, evaluated, limits, decides, None, **settings)
+    decides = _decisions(table, {**cross_fitted, **applied}, None, abstains=abstains)
+    scores, _ = _scores(table, evaluated, limits, decides, groups, **settings)
     return {
         **source_document(rows),
         "folds": N_FOLDS,
@@ -364,10 +372,11 @@ def comparison(
                 "tuned_for": tuned_for.get(name),
                 "cross_fitted": name in cross_fitted,
                 **_values_of_rule(scores, name, evaluated),
+                **({} if groups is None else {"groups": values_in_groups(scores.by_group, name, evaluated)}),
                 **(
                     {}
                     if limits is None
-                    else {"constraints": _constraints(scores, limits, decides[name], table, None, name)}
+                    else {"constraints": _constraints(scores, limits, decides[name], table, groups, name)}
                 ),
             }
             for name in scores.rules
@@ -428,6 +437,9 @@ def _cross_fitted(
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
     assert labels is not None
+    groups = groups_of_file(rows, None)
+    # without a limit of groups the rules are those of all rows
+    by_group = rows.group if any(one.over is not None for one in resolve_constraints(constraints)) else None
     decided: dict[str, Any] = {}
     done = itertools.count()
     for name, metric in chosen.items():
@@ -438,7 +450,7 @@ def _cross_fitted(
             return maximize(
                 metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
                 random_state=seed, constraints=constraints, on_infeasible="closest",
-                abstain=False if abstain is None else abstain,
+                abstain=False if abstain is None else abstain, group=None if by_group is None else by_group[~part],
             )  # fmt: skip
 
         try:
@@ -452,7 +464,7 @@ def _cross_fitted(
                 f"for {name}: in {missing} of {len(found)} folds no rule was met that keeps all limits on the other "
                 f"folds, and the one that misses them least is used"
             )
-        decided[f"for {name}"] = pooled([solution.rule for solution in found], table, folds)
+        decided[f"for {name}"] = pooled([solution.rule for solution in found], table, folds, groups)
     return decided
 
 
@@ -487,6 +499,11 @@ def _show_comparison(page: Page, document: Document) -> None:
     if limits:
         page.say("", "Limits; * is kept on these rows", style="bold")
         page.table(["rule", *limits], [[row["rule"], *_kept(row)] for row in document["rules"]])
+        _show_limits_of_groups(page, document["rules"])
+    for name in document["rules"][0].get("groups", {}):
+        page.say("", f"Values in group {name}", style="bold")
+        cells = [[row["rule"], *map(number, row["groups"][name].values())] for row in document["rules"]]
+        page.table(["rule", *names], cells)
     intervals = document["intervals"]
     if intervals is not None:
         page.say("", "Difference to argmax, with its interval", style="bold")
@@ -508,9 +525,23 @@ def _show_comparison(page: Page, document: Document) -> None:
         page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
     if "coverage" in names:
         page.say(EVERY_ROW)
-    kept = ("file", "constraints", "abstain", *TABLE_OPTIONS)
+    kept = ("file", "constraints", "abstain", *(["group"] if _has_limits_of_groups(document) else []), *TABLE_OPTIONS)
     again = app.command_line(click.get_current_context(), "confmax tune", kept)
     page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
+
+
+def _has_limits_of_groups(document: Document) -> bool:
+    return any("by_group" in one for one in document["rules"][0].get("constraints", ()))
+
+
+def _show_limits_of_groups(page: Page, rules: Sequence[Document]) -> None:
+    """Print what every limit of groups limits in each of them, a table each."""
+    for k, one in enumerate(rules[0]["constraints"]):
+        if "by_group" in one:
+            page.say("", f"{one['text']}, by group", style="bold")
+            each = [[row["rule"], row["constraints"][k]["by_group"]] for row in rules]
+            cells = [[rule, *(number(part["value"]) for part in found.values())] for rule, found in each]
+            page.table(["rule", *one["by_group"]], cells)
 
 
 def _values(row: Document, best: Mapping[str, Sequence[str]]) -> list[str]:
