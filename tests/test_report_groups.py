@@ -203,6 +203,18 @@ def test_groups_that_do_not_fit_are_refused_and_nothing_is_written(tmp_path, gro
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("decides_by_groups", [False, True])
+def test_a_group_without_weight_is_named(tmp_path, decides_by_groups):
+    P, y, group = grouped(400, seed=1)
+    rule = tuned().rule if decides_by_groups else confmax.DecisionRule.from_weights([1, 2, 3])
+    weight, sentence = (group == "men") * 1.0, "all rows of group 'women' have the weight zero"
+    with pytest.raises(ValueError, match=sentence):
+        confmax.report.write(tmp_path / "page.html", rule, P, y, weight, group=group, metric="accuracy")
+    with pytest.raises(ValueError, match=sentence):
+        confmax.score("accuracy", P, y, rule, sample_weight=weight, group=group)
+    assert not list(tmp_path.iterdir())
+
+
 def test_rules_by_probabilities_of_groups_are_refused(tmp_path):
     P, y, group = grouped(300)
     shares = np.column_stack([np.where(group == "men", 0.8, 0.3), np.where(group == "men", 0.2, 0.7)])

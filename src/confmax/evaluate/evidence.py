@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, rules_of_groups, with_gain
-from confmax.evaluate.uncertainty import Decided, counts_of, decided_by
+from confmax.evaluate.uncertainty import Decided, check_weights_of_groups, counts_of, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle
@@ -108,9 +108,12 @@ def evidence_of(
     Raises
     ------
     ValueError
-        If the rule decides by groups and there are none, it does not know one, or it reads their probabilities.
+        If the rule decides by groups and there are none, it does not know one, or it reads their probabilities. If all
+        rows of a group have the weight zero.
     """
     check_groups(rule)
+    if groups is not None:
+        check_weights_of_groups(table, groups)
     decided = decided_by(rule, table, groups)
     single = decided_by(with_gain(rule, frequent_gain(rule)), table, groups) if rule.is_randomized else None
     seen = solution is not None and tuned_on(solution, table, groups)

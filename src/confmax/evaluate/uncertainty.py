@@ -239,6 +239,7 @@ def in_groups(
 
     ``metrics`` and ``settings`` are those of `compare`. Groups without a row are left out.
     """
+    check_weights_of_groups(table, groups)
     found = {}
     for g, name in enumerate(groups.names):
         rows = np.flatnonzero(groups.codes == g)
@@ -246,6 +247,19 @@ def in_groups(
             mine = {rule: one._replace(decisions=one.decisions[:, rows]) for rule, one in decided.items()}
             found[name] = compare(table.take(rows), metrics, mine, **settings)
     return found
+
+
+def check_weights_of_groups(table: MemoryTable, groups: Groups) -> None:
+    """Refuse, by a ValueError, a group whose rows all have the weight zero: it has no values."""
+    if table.weight is None:
+        return
+    n_rows, total = np.bincount(groups.codes), np.bincount(groups.codes, table.weight)
+    empty = np.flatnonzero((n_rows > 0) & (total == 0.0))
+    if len(empty):
+        raise ValueError(
+            f"all rows of group {groups.names[empty[0]]!r} have the weight zero, so nothing is known of it; leave "
+            f"these rows out"
+        )
 
 
 def plain_rules(table: MemoryTable) -> dict[str, Decided]:
