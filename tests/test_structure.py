@@ -16,7 +16,7 @@ ORDER = (
     "page rule populations solution checks report estimators plotting cli __main__ __init__"
 ).split()
 MOST_LEVELS, MOST_MODULES = 9, 8
-MOST_CODE, LEAST_COMMENTS = 23_000, 0.05
+MOST_CODE, LEAST_COMMENTS = 24_000, 0.05
 FILES = sorted(ROOT.rglob("*.py"))
 MODULES = {
     ".".join(("confmax", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__") for path in FILES
