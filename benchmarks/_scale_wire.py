@@ -15,7 +15,7 @@ import numpy as np
 
 import confmax
 from benchmarks._speed_tables import SEED, Recipe, short
-from confmax.tables.partitioned.table import Part
+from confmax.tables.partitioned.parts import Part
 
 SIZES = ((100_000, 10), (10_000_000, 10), (100_000, 100), (1_000_000, 100))
 PARTS = 8

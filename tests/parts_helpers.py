@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from confmax.tables.partitioned.table import Part
+from confmax.tables.partitioned.parts import Part
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from confmax.oracle import make_oracle, make_table
 from confmax.tables.partitioned import dask as _dask
-from confmax.tables.partitioned.table import together
+from confmax.tables.partitioned.parts import together
 
 from .dask_helpers import all_gains, frame_of, labelled, rows, same, workers
 

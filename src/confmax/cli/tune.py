@@ -36,7 +36,7 @@ from confmax.solution.confidence import check_confidence
 from confmax.tables.columns import find, table_order
 from confmax.tables.partitioned.files import parquet_file
 from confmax.tables.partitioned.opening import files_of, open_table
-from confmax.tables.partitioned.table import distinct_labels
+from confmax.tables.partitioned.parts import distinct_labels
 
 HEAD = 1000  # rows that tell the types of columns
 

@@ -26,7 +26,8 @@ from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import column_names, order_of
 from confmax.tables.kinds import Kind, Rule, given_hashes, here
 from confmax.tables.labels import vector
-from confmax.tables.partitioned import table as parts
+from confmax.tables.partitioned import parts
+from confmax.tables.partitioned.table import partitioned_table
 from confmax.tables.table import Table
 
 PART_CELLS = 1 << 21  # probabilities up to which small blocks make one part: a core scans them in about a task's cost
@@ -353,7 +354,7 @@ class DaskCollections(Kind):
 
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
-        return parts.partitioned_table(dask_source(proba, y, sample_weight), classes, stated=stated)
+        return partitioned_table(dask_source(proba, y, sample_weight), classes, stated=stated)
 
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
         """Return the decisions of a rule: lazy, int64 (n,)."""

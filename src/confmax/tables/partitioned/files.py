@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from confmax import kernels
 from confmax.tables.labels import Coded
-from confmax.tables.partitioned.table import Heard, Part, naming
+from confmax.tables.partitioned.parts import Heard, Part, naming
 
 TURNED_ROWS = 1 << 12
 # Row groups that begin within so many probabilities are read together. A part costs about a millisecond of its own, as

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from confmax.tables.partitioned import files, is_dask, is_spark
+from confmax.tables.partitioned.parts import Heard, refuse_missing, stated_columns
 from confmax.tables.partitioned.spark import frame_source
-from confmax.tables.partitioned.table import Heard, refuse_missing, stated_columns
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib leaves one slash of s3://

@@ -20,8 +20,9 @@ from typing import Any, TypeVar, final
 from confmax.kernels.blocks import on_threads
 from confmax.tables.columns import find, matched, warn
 from confmax.tables.kinds import Rule
-from confmax.tables.partitioned import table as parts
+from confmax.tables.partitioned import parts
 from confmax.tables.partitioned.files import array_of_lists, labels_of
+from confmax.tables.partitioned.table import ReadInParts, partitioned_table
 from confmax.tables.table import Table
 
 PROBA, LABEL, WEIGHT = "p", "y", "w"  # columns of the narrowed frame
@@ -387,17 +388,17 @@ def _let_go(held: Any) -> None:
 
 
 @final
-class SparkFrames(parts.ReadInParts):
+class SparkFrames(ReadInParts):
     """Data frames of Spark."""
 
     refusal = "a Spark DataFrame is decided by Spark: use rule.transform(df), which adds a column of decisions"
 
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
-        return parts.partitioned_table(frame_source(proba, y, sample_weight, classes=classes), classes, stated=stated)
+        return partitioned_table(frame_source(proba, y, sample_weight, classes=classes), classes, stated=stated)
 
     # decisions are a column of the frame: `with_decisions`
-    predict_index = in_groups = parts.ReadInParts._refuse
+    predict_index = in_groups = ReadInParts._refuse
 
 
 SPARK = SparkFrames()

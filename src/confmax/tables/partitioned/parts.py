@@ -1,0 +1,299 @@
+"""What lies in a part of a table, and what every engine runs on it and adds up.
+
+A *source* knows where the parts are and runs a function on each of them; that is all that an engine has to do. Errors in
+a part are returned as values, so that the message names the first part rather than the fastest, and no engine tries a
+bad row again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.tables.array.kind import ARRAYS
+from confmax.tables.arrays import as_array, checked_weight
+from confmax.tables.fingerprints import column_factors
+from confmax.tables.labels import Coded, distinct, encode_labels, vector
+from confmax.tables.table import Checked, MemoryTable, T
+
+Heard = Callable[[int, int], None]  # takes the rows read of a pass so far, and the rows of the table
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The rows of one part as they lie there, unchecked.
+
+    Attributes
+    ----------
+    proba : ndarray or frame (n, K) or None
+        Probabilities in the order of the source's columns, None where labels alone are read; n may be zero.
+    labels : ndarray (n,), Coded or None
+        True classes, as names or numbers.
+    weight : ndarray (n,) or None
+        Sample weights.
+    name : str
+        What a person calls this part, such as "row group 3 of a.parquet".
+    """
+
+    proba: Any
+    labels: Any
+    weight: Any
+    name: str
+
+
+class Source(Protocol):
+    """Where the parts of a table lie.
+
+    Attributes
+    ----------
+    n_rows, n_classes : int
+        Of all parts together.
+    names : tuple of str or None
+        Names of the columns of probabilities.
+    has_labels : bool
+        Whether there are true classes.
+    holds : bool
+        Whether `kept` holds what it makes; otherwise it is made anew in every pass.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all parts."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns of probabilities."""
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether there are true classes."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether `kept` holds what it makes."""
+
+    def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
+        """Yield what ``work`` returns for every part, in the order of the parts.
+
+        ``work`` can be pickled and takes a `Part`, or what `kept` has made of it; with ``labels_only`` the part's
+        probabilities and weights may be left out.
+        """
+
+    def with_columns(self, order: Sequence[int]) -> Source:
+        """Return the source with its columns of probabilities in another order."""
+
+    def kept(self, step: Callable[[Any], Any]) -> Source:
+        """Return the source of what ``step`` makes of each part, held where the parts lie if they are held at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What one part, or all of them, add up to.
+
+    Attributes
+    ----------
+    n_rows, n_weighted : int
+        Rows, and rows whose weight is not zero.
+    weight : float
+        Sum of the weights.
+    totals : ndarray (K,)
+        Weighted sum of each column.
+    label_weight : ndarray (K,) or (0,)
+        Weight of each true class; empty without labels.
+    sample : tuple of MemoryTable
+        The chosen rows of each part.
+    renormalised : int
+        Number of parts in which some row was divided by its sum.
+    """
+
+    n_rows: int
+    n_weighted: int
+    weight: float
+    totals: Array
+    label_weight: Array
+    sample: tuple[MemoryTable, ...]
+    renormalised: int
+
+    def __add__(self, other: Summary) -> Summary:
+        """Return the summary of the rows of both."""
+        # parts are added one by one: a table of very many parts and classes never holds a summary of each
+        return Summary(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Summary)))
+
+
+# --- what engines share ----------------------------------------------------------------------------------------------
+
+
+class Refused(str):
+    """A sentence about bad rows that takes the place of a part's result."""
+
+
+def attempted(work: Callable[[Any], Any], part: Any) -> Any:
+    """Return ``work(part)``, or that the part was refused, now or before."""
+    if isinstance(part, Refused):
+        return part
+    try:
+        return work(part)
+    except ValueError as error:
+        return Refused(str(error))
+
+
+def refuse_first(found: Iterable[Any]) -> None:
+    """Raise the sentence of the first part that was refused.
+
+    Raises
+    ------
+    ValueError
+        If there is one.
+    """
+    for each in found:
+        if isinstance(each, Refused):
+            raise ValueError(str(each))
+
+
+def together(sizes: Sequence[int], most: int) -> list[slice]:
+    """Return the places of neighbours of at most so many rows together, or of one that has more."""
+    edges, rows = [0], 0
+    for place, size in enumerate(sizes):
+        if place > edges[-1] and rows + size > most:
+            edges.append(place)
+            rows = 0
+        rows += size
+    return [slice(low, high) for low, high in pairwise([*edges, len(sizes)])]
+
+
+@contextmanager
+def naming(part: str) -> Iterator[None]:
+    """Put the name of a part before the sentence of a ValueError about its rows."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{part}: {error}") from None
+
+
+# --- what is run on a part -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedPart:
+    """A part after its check: its table, None without rows, and what it adds up to.
+
+    The summary rides along, so that a part which is not held is read once for both.
+    """
+
+    table: MemoryTable | None
+    fraction: float
+    renormalised: bool = False
+
+
+def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> CheckedPart:
+    """Return the checked table of a part, or with fraction zero the table of one that was found good before.
+
+    Raises
+    ------
+    ValueError
+        As `make_table`, with the name of the part before it.
+    """
+    if len(part.proba) == 0:
+        return CheckedPart(None, fraction)
+    with naming(part.name):
+        P = as_array(part.proba)
+        if P.shape[1] != len(classes):
+            raise ValueError(f"proba has {P.shape[1]} columns for {len(classes)} classes; give every part the same")
+        found = ARRAYS.check(P, hashed=True) if fraction > 0 else Checked(ARRAYS, P)
+        labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
+        weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
+    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes)
+    return CheckedPart(table, fraction, found.proba is not P)
+
+
+def joined(found: Iterable[CheckedPart]) -> CheckedPart:
+    """Return the rows of several checked parts as those of one."""
+    several = list(found)
+    tables = [each.table for each in several if each.table is not None]
+    if len(several) == 1 or not tables:
+        return several[0]
+    return CheckedPart(_one_after_another(tables), several[0].fraction, any(each.renormalised for each in several))
+
+
+def _given(labels: Any) -> Any:
+    return labels if isinstance(labels, Coded) else vector(labels, "y", "one label")
+
+
+def summary_of(checked: CheckedPart) -> Summary | None:
+    """Return what a part adds up to; None without rows."""
+    table = checked.table
+    if table is None:
+        return None
+    labelled = np.empty(0)
+    if table.labels is not None:
+        labelled = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
+    return Summary(table.n_rows, table.n_weighted, table.weight_total, table.column_sums(table.weight), labelled,
+                   (table.sampled(checked.fraction),), int(checked.renormalised))  # fmt: skip
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def distinct_labels(source: Source) -> NDArray[Any]:
+    """Return the distinct labels (m,) of all parts of ``source``."""
+    found: dict[Any, None] = {}
+    for values in source.run(_distinct_of, labels_only=True):
+        found.update(dict.fromkeys(values))
+    # an array of objects keeps the types of names, which NumPy would make one
+    out = np.empty(len(found), dtype=object)
+    out[:] = list(found)
+    return out
+
+
+def _distinct_of(part: Part) -> list[Any]:
+    with naming(part.name):
+        return distinct(_given(part.labels))
+
+
+def ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
+    """Return the chosen rows of all parts as one table, in an order that depends on nothing but their content."""
+    whole = _one_after_another(parts)
+    # rows of one hash are equal in float32; in float64 the last digits may differ
+    digits = (whole.proba * column_factors(whole.n_classes).astype(np.float64)).sum(axis=1)
+    keys = (whole.weight, whole.labels, digits, whole.row_hashes())
+    return whole.take(np.lexsort([key for key in keys if key is not None]))
+
+
+def _one_after_another(tables: Sequence[MemoryTable]) -> MemoryTable:
+    """Return the rows of tables of the same classes as one table."""
+    # rows that were divided by their sums keep the hashes that they were given with
+    kept = any(t.unordered is not None for t in tables)
+    given = [(t.proba, t.row_hashes(), t.unordered_hashes() if kept else None, t.labels, t.weight) for t in tables]
+    rows = [None if each[0] is None else np.concatenate(each) for each in zip(*given, strict=True)]
+    proba, hashes, unordered, labels, weight = rows
+    return MemoryTable(ARRAYS, proba, None, hashes, unordered, labels=labels, weight=weight, classes=tables[0].classes)
+
+
+# --- columns, as a caller states them ---------------------------------------------------------------------------------
+
+
+def stated_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of probabilities that a caller names, one or several; a ValueError for none."""
+    chosen = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not chosen:
+        raise ValueError("columns is empty; name at least one column of probabilities")
+    return chosen
+
+
+def refuse_missing(table: str, names: Iterable[Any], there: Iterable[Any]) -> None:
+    """Refuse, by a ValueError, a ``table`` without one of the columns ``names``, of which None are none."""
+    known = list(there)
+    for name in names:
+        if name is not None and name not in known:
+            raise ValueError(f"{table} has no column {name!r}; its columns are {', '.join(map(str, known[:12]))}")
