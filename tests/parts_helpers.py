@@ -19,6 +19,7 @@ class ListSource:
     names: tuple | None = None
     holds: bool = False
     steps: tuple = ()
+    has_groups: bool = False
     is_confmax_source = True
 
     @property
@@ -41,14 +42,14 @@ class ListSource:
             yield pickle.loads(pickle.dumps(work(found)))
 
 
-def cut(P, y=None, weight=None, *, at, names=None):
+def cut(P, y=None, weight=None, *, at, names=None, group=None):
     """Return a table cut before the rows ``at``; equal or outer places make empty parts."""
     edges = [0, *at, len(P)]
-    parts = [
-        Part(P[low:high], None if y is None else y[low:high], None if weight is None else weight[low:high], f"part {k}")
-        for k, (low, high) in enumerate(itertools.pairwise(edges))
-    ]
-    return ListSource(tuple(parts), P.shape[1], y is not None, names)
+    parts = []
+    for k, (low, high) in enumerate(itertools.pairwise(edges)):
+        labels, weights, groups = (None if each is None else each[low:high] for each in (y, weight, group))
+        parts.append(Part(P[low:high], labels, weights, f"part {k}", groups))
+    return ListSource(tuple(parts), P.shape[1], y is not None, names, has_groups=group is not None)
 
 
 def labelled(n, K, *, seed=0, dtype=np.float64, sharp=1.0):

@@ -112,15 +112,30 @@ def test_groups_that_do_not_fit_are_refused():
             call()
 
 
-def test_opened_tables_bring_no_groups(tmp_path):
+def test_opened_tables_bring_their_groups(tmp_path):
     pytest.importorskip("pyarrow")
-    _, group, frame, _ = given()
-    frame[list("abcd")].to_parquet(tmp_path / "rows.parquet")
-    opened = confmax.open_table(tmp_path / "rows.parquet")
-    with pytest.raises(ValueError, match="rules of groups decide rows in memory or Dask collections; pass"):
-        rule_of().predict(opened, group=group)
+    P, group, frame, _ = given()
+    frame = frame[list("abcd")].assign(sex=group)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=700)
+    opened, named = (confmax.open_table(tmp_path / "rows.parquet", group=name) for name in (None, "sex"))
+    np.testing.assert_array_equal(rule_of().predict(named), rule_of().predict(P, group=group))
+    np.testing.assert_array_equal(rule_of().of_group("men").predict(named), rule_of().of_group("men").predict(P))
+    for call in (
+        lambda: rule_of().predict(opened),
+        lambda: rule_of().predict(opened, group=group),
+        lambda: rule_of().predict(named, group=group),
+    ):
+        with pytest.raises(ValueError, match=r"groups \('men', 'women'\).*pass group= to open_table"):
+            call()
+    with pytest.raises(ValueError, match="leave group out"):
+        rule_of().of_group("men").predict(named, group=group)
+    with pytest.raises(ValueError, match="an opened table is not an array of rows"):
+        rule_of().decision_probabilities(named)
     with pytest.raises(ValueError, match="part by part"):
         replace(rule_of(), groups_known=False).predict(opened, group_proba=np.full((3000, 2), 0.5))
+    frame.assign(sex=np.where(np.arange(3000) == 2100, "children", group)).to_parquet(tmp_path / "bad.parquet")
+    with pytest.raises(ValueError, match=r"bad.parquet: row 2100 has the group 'children', which the rule does not"):
+        rule_of().predict(confmax.open_table(tmp_path / "bad.parquet", group="sex"))
 
 
 def test_missing_groups_of_pandas_in_every_partition():

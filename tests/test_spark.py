@@ -435,6 +435,29 @@ def test_rules_with_groups(spark, names):
             call()
 
 
+@pytest.mark.parametrize("names", [("men", "women"), (1, 2)])
+def test_maximize_with_groups(spark, names):
+    P, y, w = labelled(1500, 3, sharp=0.7)
+    group = np.array(names)[np.arange(1500) % 7 % 2]
+    truth = np.array(list("abc"))[y]
+    df = frame_of(spark, columns_of(P, truth, w) | {"sex": group}, at=(0, 700))
+    more = {"constraints": "difference(recall[a] | group) <= 0.02", "confusion": "model", "calibration": None}
+    memory = confmax.maximize("accuracy", P, truth, sample_weight=w, group=group, **more)
+    for found in (
+        confmax.maximize("accuracy", df, "label", sample_weight="weight", group="sex", **more),
+        confmax.maximize("accuracy", confmax.open_table(df, label="label", weight="weight", group="sex"), **more),
+    ):
+        assert found.rule.groups == names and found.value == pytest.approx(memory.value, abs=2e-6)
+        assert found.gap < 1e-6 and found.constraints[0].kept
+    for given, sentence in (
+        ({"group": group}, "group must be the name of a column; got ndarray"),
+        ({"group": "gender"}, "has no column 'gender'"),
+        ({}, "speaks of groups, and there are none"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            confmax.maximize("accuracy", df, "label", sample_weight="weight", **given, **more)
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
 def test_maximize_with_abstaining(spark, metric):
     P, y, w = labelled(1500, 3, sharp=0.7)

@@ -36,7 +36,7 @@ from confmax.solution.confidence import check_confidence
 from confmax.tables.columns import find, table_order
 from confmax.tables.partitioned.files import parquet_file
 from confmax.tables.partitioned.opening import files_of, open_table
-from confmax.tables.partitioned.parts import distinct_labels
+from confmax.tables.partitioned.parts import distinct_beside, distinct_labels
 
 HEAD = 1000  # rows that tell the types of columns
 
@@ -67,8 +67,6 @@ def tune(
     with Bar("tuning", "passes") as bar:
         # one pass over the file can take minutes, so its rows are shown as they are read
         parted = is_read_in_parts(file, in_parts)
-        if parted and options.group is not None:
-            raise click.UsageError(f"{file} is read in parts, and groups need all rows at once; give --in-parts no")
         rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
         if abstain is not None:
             settings["abstain"] = name_beside(abstain, rows.classes)
@@ -239,9 +237,14 @@ def rows_in_parts(path: Path, options: TableOptions, progress: Callable[[int, in
     if path.suffix.lower() == ".npy":
         return _mapped_rows(path, options, progress)
     head = _head(path)
-    rows = aligned_columns(head, options, _labels(path, options.label) if options.label in head.columns else [])
+    named = [name for name in (options.label, options.group) if name is not None]
+    # a column that is missing is named by `aligned_columns`
+    readable = bool(named) and all(name in head.columns for name in named)
+    rows = aligned_columns(head, options, _labels(path, options) if readable else [])
     columns = rows.columns if rows.block is None else (rows.block,)
-    source = open_table(path, label=options.label, weight=options.weight, columns=columns, progress=progress)
+    source = open_table(
+        path, label=options.label, weight=options.weight, group=options.group, columns=columns, progress=progress
+    )
     if rows.block is not None:
         source = source.with_columns(rows.order)
     # the columns are in the order of the classes now, whatever their names are
@@ -258,17 +261,21 @@ def _head(path: Path) -> Frame:
     raise ValueError(f"{path} has column names but no rows; give at least one row of probabilities")
 
 
-def _labels(path: Path, label: str | None) -> list[Any]:
-    """Return the distinct labels of all rows, sorted."""
+def _labels(path: Path, options: TableOptions) -> list[Any]:
+    """Return the distinct labels of all rows, sorted; a ValueError for a row with an empty label or group."""
     # columns of probabilities must be named here, and none is read
-    found = distinct_labels(open_table(path, label=label, columns=[str(label)] * 2)).tolist()
-    if any(isinstance(name, str) and not name.strip() for name in found):
-        raise ValueError(f"label column {label!r} of {path} has empty rows; drop such rows, or leave the option out")
-    return sorted(found)
+    label, group = options.label, options.group
+    found, groups = distinct_beside(open_table(path, label=label, group=group, columns=[str(label or group)] * 2))
+    for what, name, each in (("label", label, found.tolist()), ("group", group, groups)):
+        if any(isinstance(one, str) and not one.strip() for one in each):
+            raise ValueError(
+                f"{what} column {name!r} of {path} has empty rows; drop such rows, or leave the option out"
+            )
+    return sorted(found.tolist())
 
 
 def _mapped_rows(path: Path, options: TableOptions, progress: Callable[[int, int], None] | None) -> FileRows:
-    source = open_table(path, label=options.label, weight=options.weight, progress=progress)
+    source = open_table(path, label=options.label, weight=options.weight, group=options.group, progress=progress)
     # labels are read only to give names from --classes the type of the labels
     labels = distinct_labels(source).tolist() if options.classes and source.has_labels else []
     classes = tuple(class_order(options, (), labels)) or tuple(range(source.n_classes))

@@ -43,6 +43,7 @@ from confmax.metrics.structure import (
 from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.groups import Groups, GroupShares
 from confmax.tables.labels import plain
+from confmax.tables.partitioned.table import GroupsInParts
 
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
 ALIKE = 1e-12  # difference between limits that rounding explains
@@ -203,7 +204,7 @@ class Limits:
 
 def bind(
     constraints: Any, table: Table, *, explicit: bool, pos_label: Any = None, n_decisions: int | None = None,
-    abstains: bool = False, groups: Groups | GroupShares | None = None,
+    abstains: bool = False, groups: Groups | GroupShares | GroupsInParts | None = None,
 ) -> Limits | None:  # fmt: skip
     """Return ``constraints``, as for `resolve`, placed among the classes of a ``table``; None if there are none.
 
@@ -277,7 +278,9 @@ def judged(
     return bind(kept, table, explicit=True, abstains=abstains, groups=groups), tuple(absent)
 
 
-def _in_groups(limits: Limits, table: Table, groups: Groups | GroupShares | None, n_further: int) -> Limits:
+def _in_groups(
+    limits: Limits, table: Table, groups: Groups | GroupShares | GroupsInParts | None, n_further: int
+) -> Limits:
     """Return limits some of which speak of the ``groups`` of the rows, which lie side by side.
 
     Raise a ValueError if there are no groups, or one has no row of a class that a limit divides by.
@@ -289,31 +292,39 @@ def _in_groups(limits: Limits, table: Table, groups: Groups | GroupShares | None
     if len(groups) < 2 and about.over != "each":
         raise ValueError(f"the constraint {about.text!r} compares groups, and there is one; pass a group= of several, "
                          f"or leave the constraint out")  # fmt: skip
+    for group, size in zip(groups.names, _sizes(table, groups).sum(axis=1), strict=True):
+        if size <= 0.0:
+            raise ValueError(f"group {group!r} has no weight; leave its rows out")
     for one, group, name in _lacking(limits.constraints, table, groups):
         raise ValueError(
             f"the constraint {one.text!r} cannot be used: group {group!r} has no row of class {name!r}; join groups, "
             f"or limit a quantity that every group has, such as its rate"
         )
-    layout = replace(groups.beside(table.in_memory()).layout, n_further=n_further)
+    layout = replace(groups.beside(table).layout, n_further=n_further)
     return Limits(limits.constraints, layout, groups.names)
 
 
 def _lacking(
-    constraints: Sequence[Constraint], table: Table, groups: Groups | GroupShares | None
+    constraints: Sequence[Constraint], table: Table, groups: Groups | GroupShares | GroupsInParts | None
 ) -> list[tuple[Constraint, Any, Any]]:
     """Return the limits of groups that divide by the size of a class which a group has no row of, with both names."""
     about = [one for one in constraints if one.over is not None]
     if groups is None or not about:
         return []
-    beside = groups.beside(table.in_memory())
-    weights = beside.label_weight() if table.has_labels else beside.mean_probability()
-    sizes = weights.reshape(len(groups), -1)
+    sizes = _sizes(table, groups)
     return [
         (one, groups.names[g], plain(table.classes[k]))
         for one in about
         for k in as_written(one.metric).divided_by(table.n_classes)
         for g in np.flatnonzero(sizes[:, k] <= 0.0).tolist()
     ]
+
+
+def _sizes(table: Table, groups: Groups | GroupShares | GroupsInParts) -> Array:
+    """Return the weight of each class in each group (G, K), by labels if there are any."""
+    beside = groups.beside(table)
+    weights = beside.label_weight() if table.has_labels else beside.mean_probability()
+    return weights.reshape(len(groups), -1)
 
 
 class _naming:

@@ -44,7 +44,7 @@ from confmax.solution.grouping import groups_of
 from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
 from confmax.tables.columns import find, warn
 from confmax.tables.draws import RandomState, as_seed
-from confmax.tables.groups import Groups, GroupShares
+from confmax.tables.groups import Groups
 from confmax.tables.labels import plain, refuse_masked
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
@@ -269,7 +269,7 @@ def groups_of_rows(group: Any, table: Table, wanted: Sequence[Constraint]) -> Gr
     Raise a ValueError as `maximize`.
     """
     found = groups_of(group, None, None, table, wanted)
-    assert not isinstance(found, GroupShares)  # which are given by another argument
+    assert found is None or isinstance(found, Groups)  # others are given by another argument, or not in memory
     return found
 
 

@@ -106,8 +106,7 @@ def improved(problem: Problem, gains: Gains, answers: Confusion, prices: Array |
     table, limits = problem.oracle.table, problem.limits
     n_classes = table.n_classes if table.layout is None else table.layout.n_classes
     size = min(CELLS // (table.n_rows * n_classes**2), MOST_RULES)
-    searched = table.is_whole if table.layout is None else not table.layout.shared
-    if size == 0 or limits is None or not searched:
+    if size == 0 or limits is None or not table.sorts_groups:
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
     functions = limits.functions(problem.oracle.rows, problem.n_decisions)

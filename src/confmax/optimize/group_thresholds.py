@@ -52,8 +52,7 @@ class GroupThresholds:
         table, layout = oracle.table, oracle.table.layout
         K = table.n_classes if layout is None else layout.n_classes
         M = problem.n_decisions if layout is None else layout.n_decisions
-        sortable = table.is_whole if layout is None else not layout.shared
-        if not K == M == 2 or not sortable:
+        if not K == M == 2 or not table.sorts_groups:
             return None
         groups = oracle.read_groups("the search of thresholds")
         parts = [Cuts.of(rows, part.model_share, matrix=problem.needs_matrix) for part, rows in groups]

@@ -11,6 +11,7 @@ passes of two or three gains cost less than the sample. Screening out rows whose
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
 from confmax.optimize.loop import Problem, Solver, WarmStart, baselines, declared, run
+from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle, same_estimate
 from confmax.tables import Oracle
 
@@ -79,11 +81,33 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     return WarmStart(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers), n)
 
 
+def with_rules_of_sample(solver: Solver, problem: Problem) -> Problem:
+    """Return a problem of a table in parts that starts with the best rules of its sample, too, within limits on labels.
+
+    On labels the best rules are searched among sorted rows, and only those of the sample are in one place. Without
+    limits, with a certificate, and for rows in memory, the problem is returned as it is.
+    """
+    oracle, table = problem.oracle, problem.oracle.table
+    rows = table.in_one_place()
+    if problem.limits is None or oracle.exact or rows is table or not rows.sorts_groups:
+        return problem
+    small = CountingOracle(same_estimate(oracle, rows))
+    # limits, and divisions by the class sizes, need every class in the sample
+    if not (small.rows[oracle.rows > 0] > 0).all():
+        return problem
+    matrix = problem.needs_matrix
+    starts = baselines(small, [small.rows], problem.n_decisions, matrix=matrix)
+    found = run(solver, replace(problem, oracle=small, starts=tuple(starts), max_passes=solver.budget))
+    gains = Gains.concatenate([found.mixture.gathered()[0], *found.single.atoms])
+    answers = problem.ask(gains)
+    more = [Mixture.single(gains[k], answers[k]) for k in range(len(gains))]
+    return replace(problem, starts=(*problem.starts, *more))
+
+
 def sample_of(oracle: Oracle) -> Oracle | None:
     """Return the oracle of a sample of the rows, for the same estimate; None if the table is small."""
     table = oracle.table
-    # groups side by side are sampled as such
-    rows: Any = table.in_memory() if table.layout is None else table
+    rows: Any = table.in_one_place()
     wanted = min(max(SAMPLE_ROWS, ROWS_PER_CLASS * table.n_classes, table.n_rows // PART), rows.n_rows)
     if table.n_rows < LARGE * wanted:
         return None

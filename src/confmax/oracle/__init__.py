@@ -129,7 +129,7 @@ class CountingOracle:
         if not isinstance(self.oracle, GroupedOracle):
             return [(self, self.read_rows(what))]
         self._count()
-        return [(part, part.table.dense(what)) for part in self.oracle.parts]
+        return [(part, part.table.in_memory().dense(what)) for part in self.oracle.parts.values()]
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
         """Yield what ``work`` returns for every part of the table, where the part lies, and count one pass."""

@@ -43,9 +43,11 @@ def in_groups(rule: Any, proba: Any, group: Any, keys: Any, what: str) -> Any:
     ValueError
         If there is no group for a row, or the rule does not know it, or rows are not in memory.
     """
-    groups_given(rule, group)
     kind, rows = known(proba)
     if not kind.in_memory:
+        # an opened table brings the groups of its rows
+        if group is not None or not kind.brings_groups:
+            groups_given(rule, group)
         return kind.in_groups(rule, rows, group, keys, what)
     groups = groups_of_rows(rule, group, n_rows(rows), proba)
     parts = []

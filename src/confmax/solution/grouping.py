@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from confmax.constraints import Constraint, Limits
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
@@ -14,22 +12,38 @@ from confmax.metrics.seen import seen
 from confmax.tables import Table
 from confmax.tables.columns import warn
 from confmax.tables.groups import Groups, GroupShares, SideBySide
+from confmax.tables.partitioned.table import GroupsInParts, PartitionedTable
 
 FEW = 30  # rows of a class in a group, below which its recall says little
 
 
 def groups_of(
     group: Any, group_proba: Any, proba: Any, raw: Table, wanted: Sequence[Constraint]
-) -> Groups | GroupShares | None:
-    """Return the groups of the rows of a table, for constraints that speak of them; None if none are given.
+) -> Groups | GroupShares | GroupsInParts | None:
+    """Return the groups of the rows of a table, for constraints that speak of them; None if there are none.
 
     Raises
     ------
     ValueError
-        If no constraint speaks of groups, both are given, or the rows are not in memory.
+        If no constraint speaks of groups, both are given, or there are probabilities of groups of rows that are not in
+        memory.
     """
+    check_groups(group, group_proba, wanted)
+    if isinstance(raw, PartitionedTable):
+        if group_proba is not None:
+            raise ValueError("group_proba= needs all rows in memory, and these lie in parts; pass an array or a frame")
+        # an opened table may bring groups that nobody asked for
+        check_groups(raw.groups, None, wanted)
+        return raw.groups
+    if group_proba is not None:
+        return GroupShares.of(group_proba, raw.n_rows)
+    return None if group is None else Groups.of(group, raw.n_rows, proba=proba)
+
+
+def check_groups(group: Any, group_proba: Any, wanted: Sequence[Constraint]) -> None:
+    """Refuse, by a ValueError, groups of which no constraint speaks, and groups that are both known and not known."""
     if group is None and group_proba is None:
-        return None
+        return
     name = "group_proba" if group is None else "group"
     if group is not None and group_proba is not None:
         raise ValueError("pass group=, if the group of a row is known when it is decided, or group_proba=; not both")
@@ -38,14 +52,9 @@ def groups_of(
             f"{name}= changes the rule only through constraints that speak of groups, and there are none; add one, "
             f"such as 'min(recall[yes] | group) >= 0.7', or leave {name} out"
         )
-    if not raw.is_whole:
-        raise ValueError("groups need all rows in one place; pass an array or a frame of them")
-    if group is None:
-        return GroupShares.of(group_proba, raw.n_rows)
-    return Groups.of(group, raw.n_rows, proba=proba)
 
 
-def warn_of_groups(groups: Groups | GroupShares | None, raw: Table, limits: Limits | None) -> None:
+def warn_of_groups(groups: Groups | GroupShares | GroupsInParts | None, raw: Table, limits: Limits | None) -> None:
     """Warn if several recalls of the groups are to be equal, or a class that is limited has few rows in a group."""
     if groups is None or limits is None:
         return
@@ -56,26 +65,24 @@ def warn_of_groups(groups: Groups | GroupShares | None, raw: Table, limits: Limi
             "equal recalls of several classes are met by deciding the better group worse, often at random; floors for "
             "every group, such as min(recall[NAME] | group) >= 0.7, raise the worse group instead"
         )
-    labels = raw.in_memory().labels
     used = sorted({k for one in about for k in as_written(one.metric).divided_by(raw.n_classes)})
-    if labels is None or not used or isinstance(groups, GroupShares):
+    if not raw.has_labels or not used or isinstance(groups, GroupShares):
         return
-    cells = np.zeros((len(groups), raw.n_classes), dtype=np.int64)
-    np.add.at(cells, (groups.codes, labels), 1)
+    cells = groups.beside(raw).cells()
     few = [(g, k) for g in range(len(groups)) for k in used if cells[g, k] < FEW]
     if few:
         g, k = few[0]
         more = f", and {len(few) - 1} more such cells" if len(few) > 1 else ""
         warn(
-            f"group {groups.names[g]!r} has {cells[g, k]} rows of class {raw.classes[k]!r}{more}: with fewer than "
+            f"group {groups.names[g]!r} has {cells[g, k]:.0f} rows of class {raw.classes[k]!r}{more}: with fewer than "
             f"{FEW}, limits on this class in this group hold on new rows by luck"
         )
 
 
 def side_by_side(
-    raw: Table, table: Table, metric: Metric, groups: Groups | GroupShares
+    raw: Table, table: Table, metric: Metric, groups: Groups | GroupShares | GroupsInParts
 ) -> tuple[SideBySide, SideBySide, Metric]:
     """Return raw and calibrated rows with their groups side by side, and a metric of all rows on them."""
     n_further = metric.n_decisions(table.n_classes) - table.n_classes
-    tables = [groups.beside(one.in_memory(), n_further) for one in (raw, table)]
+    tables = [groups.beside(one, n_further) for one in (raw, table)]
     return tables[0], tables[1], seen(metric, tables[0].layout)

@@ -37,11 +37,12 @@ from confmax.metrics.seen import seen, unseen
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
 from confmax.optimize.loop import MISSED, WarmStart
 from confmax.optimize.path_query import first_gains
+from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.abstaining import abstain_name, first_rules, with_abstaining
 from confmax.solution.confidence import assured, check_confidence
-from confmax.solution.grouping import groups_of, side_by_side, warn_of_groups
+from confmax.solution.grouping import check_groups, groups_of, side_by_side, warn_of_groups
 from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
 from confmax.solution.result import Solution
 from confmax.tables import Table, make_table
@@ -49,6 +50,7 @@ from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.groups import Groups, GroupShares, SideBySide
 from confmax.tables.memory import TransferredDecisions
+from confmax.tables.partitioned.table import GroupsInParts
 from confmax.tables.precision import held
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
@@ -123,7 +125,7 @@ def maximize(
         for ``coverage``, ``rate`` and tables of costs, which speak of all rows. Set a floor on the coverage
         (``"coverage >= 0.8"``, ``"coverage[VF] >= 0.5"``), maximise "coverage" itself with a floor on what is decided
         (``"accuracy >= 0.95"``), or give a table of costs one more column, for what abstaining costs.
-    group : array-like (n,) or None
+    group : array-like (n,), Dask array or Series, name of a column of a Dask or Spark DataFrame, or None
         The group of each row, for constraints that speak of groups, such as ``"min(recall[VF] | group) >= 0.7"``,
         ``"difference(rate[VF] | group) <= 0.02"`` or ``"ratio(rate[VF] | group) >= 0.8"``. The rule then decides every
         group by gains of its own, and `DecisionRule.predict` needs the group of each row.
@@ -196,7 +198,8 @@ def maximize(
     if confidence is not None:
         check_confidence(confidence, wanted)
     order = stated_order(y, proba) if classes is None else classes
-    raw = make_table(proba, y, sample_weight, order, stated=classes is not None)
+    check_groups(group, group_proba, wanted)
+    raw = make_table(proba, y, sample_weight, order, stated=classes is not None, group=group)
     chosen = with_positive(chosen, raw.classes, pos_label)
     explicit = order is not None or pos_label is not None
     fitted = fit_metric(chosen, raw, explicit=explicit)
@@ -232,7 +235,7 @@ def tune(
     out_of_fold: Table | None = None,
     limits: Limits | None = None,
     abstain: Any = None,
-    groups: Groups | GroupShares | None = None,
+    groups: Groups | GroupShares | GroupsInParts | None = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -289,7 +292,7 @@ def tune(
         metric, oracle, n_decisions, tuple(starts), budget, tol, sample, limits, certify=mode == "model",
         wants_single=limits is not None and (randomized is not True or mode != "model"),
     )  # fmt: skip
-    outcome = optimize.run(method, problem, callback)
+    outcome = optimize.run(method, with_rules_of_sample(method, problem), callback)
     best, base = _best(problem, outcome, plain, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
     missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)

@@ -6,10 +6,10 @@ their own, and one scan of all of them answers gains for all groups (`confmax.co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import column_names
 from confmax.tables.fingerprints import chosen_by_hash
-from confmax.tables.labels import coded_labels, is_missing, plain, refuse_other_rows, vector
+from confmax.tables.labels import Coded, coded_labels, is_missing, plain, refuse_other_rows, vector
 from confmax.tables.memory import checked_probabilities
-from confmax.tables.table import Calibrator, MemoryTable, Oracle, Table
+from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table
 
 MOST_GROUPS = 100  # each has gains of its own for every class
 SHOWN = 8  # groups in a message
@@ -47,9 +47,9 @@ class Groups:
         """Return the groups of the ``chosen`` rows (n,), a mask or indices."""
         return Groups(self.names, self.codes[chosen])
 
-    def beside(self, table: MemoryTable, n_further: int = 0) -> GroupedTable:
+    def beside(self, table: Table, n_further: int = 0) -> GroupedTable:
         """Return a table of these rows with the groups side by side."""
-        return GroupedTable(table, self, n_further)
+        return GroupedTable(table.in_memory(), self, n_further)
 
     @classmethod
     def of(cls, group: Any, n: int, names: Sequence[Any] | None = None, *, proba: Any = None) -> Groups:
@@ -78,33 +78,48 @@ class Groups:
         (('a', 'b'), [1, 0, 1])
         """
         refuse_other_rows(proba, group, "group")
-        values = vector(group, "group", "one group")
-        if values.shape != (n,):
-            raise ValueError(f"group must have one name per row of proba: {n} rows; got shape {values.shape}")
-        coded = coded_labels(values)
-        found = [plain(value) for value in coded.values]
-        for k, value in enumerate(found):
-            if is_missing(value):
-                row = int(np.argmax(coded.index == k))
-                raise ValueError(f"row {row} of group is missing; give every row a group, or drop such rows")
-        if names is None:
-            if len(found) > MOST_GROUPS:
-                raise ValueError(
-                    f"group has {len(found):,} different values and may have at most {MOST_GROUPS}; join small groups"
-                )
-            order = sorted(range(len(found)), key=lambda k: (isinstance(found[k], str), found[k]))
-            place = np.empty(len(found), dtype=np.intp)
-            place[order] = np.arange(len(found))
-            return cls(tuple(found[k] for k in order), place[coded.index])
+        coded, found = _coded_groups(group)
+        if coded.shape != (n,):
+            raise ValueError(f"group must have one name per row of proba: {n} rows; got shape {coded.shape}")
+        names = ordered_names(found.values()) if names is None else names
         known = {name: k for k, name in enumerate(names)}
-        for k, value in enumerate(found):
+        code = np.full(len(coded.values), -1, dtype=np.intp)
+        for k, value in found.items():
             if value not in known:
                 row = int(np.argmax(coded.index == k))
                 shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
                 raise ValueError(
                     f"row {row} has the group {value!r}, which the rule does not know; its groups are {shown}"
                 )
-        return cls(tuple(names), np.array([known[value] for value in found], dtype=np.intp)[coded.index])
+            code[k] = known[value]
+        return cls(tuple(names), code[coded.index])
+
+
+def distinct_groups(group: Any) -> list[Any]:
+    """Return the distinct groups of rows (n,) as plain Python values; a ValueError for a row without a group."""
+    return list(_coded_groups(group)[1].values())
+
+
+def ordered_names(found: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the distinct names of groups in their order, numbers before strings; a ValueError for too many."""
+    names = sorted(set(found), key=lambda name: (isinstance(name, str), name))
+    if len(names) > MOST_GROUPS:
+        raise ValueError(
+            f"group has {len(names):,} different values and may have at most {MOST_GROUPS}; join small groups"
+        )
+    return tuple(names)
+
+
+def _coded_groups(group: Any) -> tuple[Coded, dict[int, Any]]:
+    """Return groups (n,) by their distinct values, and the plain names of the values that some row has."""
+    coded = coded_labels(group if isinstance(group, Coded) else vector(group, "group", "one group"))
+    used = np.flatnonzero(np.bincount(coded.index, minlength=len(coded.values)))
+    found = {int(k): plain(coded.values[k]) for k in used}
+    for k, value in found.items():
+        if is_missing(value):
+            row = int(np.argmax(coded.index == k))
+            raise ValueError(f"row {row} of group is missing; give every row a group, or drop such rows")
+    return coded, found
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +144,9 @@ class GroupShares:
         """Return the probabilities of the ``chosen`` rows (n,), a mask or indices."""
         return GroupShares(self.names, self.proba[chosen])
 
-    def beside(self, table: MemoryTable, n_further: int = 0) -> MixedTable:
+    def beside(self, table: Table, n_further: int = 0) -> MixedTable:
         """Return a table of these rows with the groups side by side."""
-        return MixedTable(table, self, n_further)
+        return MixedTable(table.in_memory(), self, n_further)
 
     @classmethod
     def of(cls, group_proba: Any, n: int, names: Sequence[Any] | None = None) -> GroupShares:
@@ -172,19 +187,19 @@ class GroupShares:
 
 @dataclass(frozen=True, eq=False)
 class SideBySide(Table):
-    """A table in memory whose groups lie side by side.
+    """A table whose groups lie side by side.
 
     Attributes
     ----------
-    whole : MemoryTable
+    whole : Table
         All rows.
-    groups : Groups or GroupShares
+    groups : Groups, GroupShares or GroupsInParts
         Their groups.
     n_further : int
         Number of decisions beyond the classes.
     """
 
-    whole: MemoryTable
+    whole: Any
     groups: Any
     n_further: int = 0
 
@@ -202,7 +217,7 @@ class SideBySide(Table):
     @property
     def calibrator(self) -> Calibrator | None:  # type: ignore[override]
         """What made the probabilities from those that were given."""
-        return self.whole.calibrator
+        return cast("Calibrator | None", self.whole.calibrator)
 
     @property
     def backend(self) -> str:
@@ -212,17 +227,17 @@ class SideBySide(Table):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.whole.n_rows
+        return int(self.whole.n_rows)
 
     @property
     def weight_total(self) -> float:
         """Sum of the weights; the number of rows where all are equal."""
-        return self.whole.weight_total
+        return float(self.whole.weight_total)
 
     @property
     def n_weighted(self) -> int:
         """Number of rows whose weight is not zero."""
-        return self.whole.n_weighted
+        return int(self.whole.n_weighted)
 
     @property
     def is_whole(self) -> bool:
@@ -238,8 +253,16 @@ class SideBySide(Table):
         return type(self)(self.whole.calibrated(calibrator), self.groups, self.n_further)
 
     def in_memory(self) -> MemoryTable:
-        """Return all rows."""
-        return self.whole
+        """Return all rows, or a sample where they lie in parts."""
+        return cast("MemoryTable", self.whole.in_memory())
+
+    def in_one_place(self) -> Table:
+        """Return the rows of `in_memory`, with their groups side by side."""
+        return self
+
+    def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
+        """Yield what ``work`` returns for the rows of every part, of all groups together."""
+        return cast("Iterator[T]", self.whole.over_parts(work))
 
     def sampled(self, fraction: float) -> SideBySide:
         """Return about this ``fraction`` of the rows, chosen by the hash of their probabilities."""
@@ -253,7 +276,12 @@ class SideBySide(Table):
 
 @dataclass(frozen=True, eq=False)
 class GroupedTable(SideBySide):
-    """A table whose rows belong to one group each."""
+    """A table in memory whose rows belong to one group each."""
+
+    @property
+    def sorts_groups(self) -> bool:
+        """Yes: the rows of each group are in memory."""
+        return True
 
     @cached_property
     def parts(self) -> tuple[MemoryTable, ...]:
@@ -267,31 +295,39 @@ class GroupedTable(SideBySide):
 
     def label_weight(self) -> Array:
         """Return the weight of each true class in each group (G K,), fractions of all weight; needs labels."""
-        return self._beside([part.label_weight() for part in self.parts])
+        return self._beside(lambda part: part.label_weight())
+
+    def cells(self) -> Array:
+        """Return the number of rows of each true class in each group (G, K); needs labels."""
+        out = np.zeros((len(self.groups), self.whole.n_classes))
+        np.add.at(out, (self.groups.codes, self.whole.labels), 1)
+        return out
 
     @cached_property
     def _mean_probability(self) -> Array:
-        return self._beside([part.mean_probability() for part in self.parts])
+        return self._beside(lambda part: part.mean_probability())
 
-    def _beside(self, parts: Sequence[Array]) -> Array:
-        return np.concatenate([share * part for share, part in zip(self.shares, parts, strict=True)])
+    def _beside(self, numbers: Callable[[MemoryTable], Array]) -> Array:
+        found = [share * numbers(part) if share else np.zeros(part.n_classes)
+                 for share, part in zip(self.shares, self.parts, strict=True)]  # fmt: skip
+        return np.concatenate(found)
 
     def oracle(self, model_share: float) -> Oracle:
         """Return the oracle over these rows, for a confusion with this ``model_share``."""
-        return GroupedOracle(self, [part.oracle(model_share) for part in self.parts])
+        return GroupedOracle(self, model_share)
 
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
         """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with."""
-        return self._answered(
-            gains, [lambda part, table=table, by=by: table.counted_by(by, part, matrix=matrix)
-                    for table, by in zip(self.parts, oracle_parts(oracle), strict=True)],
-        )  # fmt: skip
+        by = oracle_parts(oracle)
+        return self._answered(gains, lambda g, part: self.parts[g].counted_by(by[g], part, matrix=matrix), matrix)
 
-    def _answered(self, gains: Gains, by: Sequence[Any]) -> Confusion:
-        """Return what functions of gains answer for every group, side by side."""
-        layout = self.layout
-        answers = [answer(layout.gains_of(gains, g)) for g, answer in enumerate(by)]
-        return layout.joined(answers, self.shares)
+    def _answered(self, gains: Gains, answer: Callable[[int, Gains], Confusion], matrix: bool) -> Confusion:
+        """Return what ``answer`` gives for every group and its gains, side by side; zeros for a group without rows."""
+        layout, B = self.layout, len(gains)
+        K, M = layout.n_classes, layout.n_decisions
+        nothing = Confusion(np.zeros(K), np.zeros((B, K)), np.zeros((B, M)), np.zeros((B, K, M)) if matrix else None)
+        found = [answer(g, layout.gains_of(gains, g)) if share else nothing for g, share in enumerate(self.shares)]
+        return layout.joined(found, self.shares)
 
 
 class GroupedOracle:
@@ -301,23 +337,30 @@ class GroupedOracle:
     ----------
     table : GroupedTable
         The table.
-    parts : list of Oracle
-        The oracles of its groups.
+    model_share : float
+        Part of the model in the confusion.
+
+    Attributes
+    ----------
+    parts : dict of int to Oracle
+        The oracles of the groups that have weight.
     """
 
-    def __init__(self, table: GroupedTable, parts: list[Oracle]) -> None:
-        self.table, self.parts = table, parts
-        self.rows = table._beside([part.rows for part in parts])
-        self.model_share, self.exact = parts[0].model_share, parts[0].exact
+    def __init__(self, table: GroupedTable, model_share: float) -> None:
+        self.table, self.model_share, self.exact = table, model_share, model_share == 1.0
+        self.parts = {g: part.oracle(model_share) for g, part in enumerate(table.parts) if table.shares[g]}
+        K = table.layout.n_classes
+        self.rows = np.concatenate([
+            table.shares[g] * self.parts[g].rows if g in self.parts else np.zeros(K) for g in range(len(table.groups))
+        ])  # fmt: skip
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain, in every group."""
-        by = [lambda part, oracle=oracle: oracle.maximize(part, matrix=matrix) for oracle in self.parts]
-        return self.table._answered(gains, by)
+        return self.table._answered(gains, lambda g, part: self.parts[g].maximize(part, matrix=matrix), matrix)
 
 
-def oracle_parts(oracle: Any) -> list[Oracle]:
-    """Return the oracles of the groups, of an oracle that may be counted."""
+def oracle_parts(oracle: Any) -> dict[int, Oracle]:
+    """Return the oracles of the groups that have weight, of an oracle that may be counted."""
     found = getattr(oracle, "oracle", oracle)
     assert isinstance(found, GroupedOracle)
     return found.parts

@@ -77,6 +77,7 @@ class Kind(ABC):
     """What is done with values of one kind as they are given, before they are a table."""
 
     in_memory: ClassVar[bool]
+    brings_groups: ClassVar[bool] = False  # whether values hold the group of each row, where they have groups
 
     @property
     @abstractmethod
@@ -106,6 +107,12 @@ class Kind(ABC):
     @abstractmethod
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
+
+    def table_in_groups(
+        self, proba: Any, y: Any, sample_weight: Any, group: Any, classes: Sequence[Any] | None, *, stated: bool
+    ) -> Table:
+        """Return `make_table` of rows that are not in memory, with the ``group`` of each."""
+        raise ValueError("groups of these rows cannot be read; pass an array or a frame of them")
 
     @abstractmethod
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
@@ -215,6 +222,7 @@ def make_table(
     classes: Sequence[Any] | None = None,
     *,
     stated: bool = True,
+    group: Any = None,
 ) -> Table:
     """Check probabilities, labels and weights and return them as one table.
 
@@ -233,6 +241,9 @@ def make_table(
         K of them, else 0..K-1.
     stated : bool
         Whether ``classes`` state the order of the columns, so that names which fit no class need no warning.
+    group : Dask array or Series, array-like (n,), str or None
+        The group of each row, of rows that are not in memory. Groups of rows in memory are
+        `confmax.tables.groups.Groups`.
 
     Returns
     -------
@@ -258,7 +269,9 @@ def make_table(
     """
     refuse_name(proba)
     kind, rows = known(proba)
-    return kind.table(rows, y, sample_weight, classes, stated=stated)
+    if group is None or kind.in_memory:
+        return kind.table(rows, y, sample_weight, classes, stated=stated)
+    return kind.table_in_groups(rows, y, sample_weight, group, classes, stated=stated)
 
 
 def given_hashes(proba: Any) -> Any:

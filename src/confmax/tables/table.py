@@ -127,6 +127,10 @@ class Table(Protocol):
     def in_memory(self) -> MemoryTable:
         """Return the rows that are in one place: all of them, or a sample."""
 
+    def in_one_place(self) -> Table:
+        """Return the rows of `in_memory`, side by side where those of this table are."""
+        return self.in_memory()
+
     def dense(self, what: str) -> MemoryTable:
         """Return the table with ``proba`` as an array in host memory, which ``what`` needs.
 
@@ -167,6 +171,11 @@ class Table(Protocol):
     def is_whole(self) -> bool:
         """Whether all rows are in one place, so that they can be sorted and searched."""
         return self.in_memory() is self
+
+    @property
+    def sorts_groups(self) -> bool:
+        """Whether the rows of every group can be sorted and searched; without groups, all rows."""
+        return self.is_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,6 +331,8 @@ class MemoryTable(Checked, Table):
         What made ``proba`` from the probabilities of ``raw``; None for that table itself.
     raw : MemoryTable or None
         The table as it was given, where this one is calibrated.
+    groups : Groups or None
+        The group of each row, where these rows are a part, or the sample, of a table in parts.
     """
 
     _: KW_ONLY
@@ -330,6 +341,7 @@ class MemoryTable(Checked, Table):
     classes: tuple[Any, ...]
     calibrator: Calibrator | None = None
     raw: MemoryTable | None = None
+    groups: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -416,12 +428,13 @@ class MemoryTable(Checked, Table):
         """Return the ``chosen`` rows (n,), a mask or indices, as a table; hashed as they were given."""
         labels = None if self.labels is None else self.labels[chosen]
         weight = None if self.weight is None else self.weight[chosen]
+        groups = None if self.groups is None else self.groups.take(chosen)
         # a part keeps the hashes of its rows, so that samples and folds of a part are those of the whole table
         hashes, unordered = self.row_hashes()[chosen], None
         if self.unordered is not None or self.raw is not None:
             unordered = self.unordered_hashes()[chosen]
         return replace(self, proba=self.storage.rows(self.proba, chosen), labels=labels, weight=weight, calibrator=None,
-                       raw=None, totals=None, hashes=hashes, unordered=unordered)  # fmt: skip
+                       raw=None, totals=None, hashes=hashes, unordered=unordered, groups=groups)  # fmt: skip
 
     def sampled(self, fraction: float) -> MemoryTable:
         """Return about this ``fraction`` of the rows, in (0, 1), chosen by the hash of their probabilities."""

@@ -44,15 +44,15 @@ class DaskSource:
 
     Attributes
     ----------
-    blocks : tuple of (first, lengths, probabilities, labels, weights)
+    blocks : tuple of (first, lengths, probabilities, labels, weights, groups)
         Of each part: the number of its first block, the rows of each block, and lists of delayed objects: one for each
         block, or one for all of them, or none. Rows that were computed are held.
     n_rows, n_classes : int
         Of all parts together.
     names : tuple of str or None
         Names of the columns of a frame.
-    has_labels : bool
-        Whether there are true classes.
+    has_labels, has_groups : bool
+        Whether there are true classes, and a group of every row.
     order : tuple of int or None
         In which order the columns are given on.
     held : tuple of delayed objects or None
@@ -61,11 +61,12 @@ class DaskSource:
         Called after each pass with the number of rows, twice.
     """
 
-    blocks: tuple[tuple[int, list[int], list[Any], list[Any], list[Any]], ...]
+    blocks: tuple[tuple[int, list[int], list[Any], list[Any], list[Any], list[Any]], ...]
     n_rows: int
     n_classes: int
     names: tuple[str, ...] | None
     has_labels: bool
+    has_groups: bool = False
     order: tuple[int, ...] | None = None
     held: tuple[Any, ...] | None = None
     progress: parts.Heard | None = None
@@ -105,14 +106,20 @@ class DaskSource:
             return [task(_sent(work), part) for part in self.held]
         task = partial(delayed(limited, pure=False, traverse=False), _on_blocks, threads, _sent(work), join, self.order)
         return [
-            task(first, lengths, [len(x), len(x) + len(y)], *x, *y, *w)
-            for first, lengths, given, y, w in self.blocks
-            for x in [[] if labels_only else given]
+            task(first, lengths, [len(each) for each in held], *chain(*held))
+            for first, lengths, x, y, w, g in self.blocks
+            for held in [([], y, [], g) if labels_only else (x, y, w, g)]
         ]
 
 
 def dask_source(
-    proba: Any, y: Any, sample_weight: Any, *, columns: Sequence[str] | None = None, progress: parts.Heard | None = None
+    proba: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    group: Any = None,
+    columns: Sequence[str] | None = None,
+    progress: parts.Heard | None = None,
 ) -> DaskSource:
     """Return the blocks of Dask collections as a source; their rows are computed once and held where they lie.
 
@@ -120,9 +127,9 @@ def dask_source(
     ----------
     proba : Dask array or Dask DataFrame (n, K)
         Probabilities; the sizes of an array's chunks may be unknown. Of a frame, ``columns`` if they are named, else
-        all columns but those that ``y`` and ``sample_weight`` name.
-    y, sample_weight : Dask array or Series (n,), array-like (n,), str or None
-        Labels and weights in the same partitions, in memory, or the name of a column of the frame.
+        all columns but those that ``y``, ``sample_weight`` and ``group`` name.
+    y, sample_weight, group : Dask array or Series (n,), array-like (n,), str or None
+        Labels, weights and groups in the same partitions, in memory, or the name of a column of the frame.
     columns : sequence of str or None
         Columns of probabilities of a frame, in class order.
     progress : callable or None
@@ -131,7 +138,7 @@ def dask_source(
     Raises
     ------
     ValueError
-        If there is no such column, or labels and weights do not lie beside the probabilities.
+        If there is no such column, or labels, weights and groups do not lie beside the probabilities.
 
     Examples
     --------
@@ -144,34 +151,37 @@ def dask_source(
     """
     names = None
     if is_frame(proba):
-        proba, y, sample_weight, names = _of_frame(proba, y, sample_weight, columns)
-    elif columns is not None or isinstance(y, str) or isinstance(sample_weight, str):
-        raise ValueError("a Dask array has no column names; pass y and sample_weight as arrays, and leave columns= out")
+        proba, (y, sample_weight, group), names = _of_frame(proba, [y, sample_weight, group], columns)
+    elif columns is not None or any(isinstance(each, str) for each in (y, sample_weight, group)):
+        raise ValueError(
+            "a Dask array has no column names; pass y, sample_weight and group as arrays, and leave columns= out"
+        )
     proba = one_column_chunk(proba)
-    proba, y, sample_weight = _persisted([proba, y, sample_weight])
+    proba, y, sample_weight, group = _persisted([proba, y, sample_weight, group])
     x = _blocks(proba)
     lengths, K = _shape(proba, x)
     places = parts.together(lengths, PART_CELLS // max(1, K))
     labels = _beside(y, "y", "one label", lengths, places)
     weights = _beside(sample_weight, "sample_weight", "one weight", lengths, places)
+    groups = _beside(group, "group", _EACH["group"], lengths, places)
     first, each = [place.start for place in places], [lengths[place] for place in places]
-    blocks = tuple(zip(first, each, [x[place] for place in places], labels, weights, strict=True))
-    return DaskSource(blocks, sum(lengths), K, names, y is not None, progress=progress)
+    blocks = tuple(zip(first, each, [x[place] for place in places], labels, weights, groups, strict=True))
+    return DaskSource(blocks, sum(lengths), K, names, y is not None, group is not None, progress=progress)
 
 
 # --- opening ---------------------------------------------------------------------------------------------------------
 
 
-def _of_frame(frame: Any, y: Any, weight: Any, columns: Sequence[str] | None) -> tuple[Any, Any, Any, tuple[str, ...]]:
-    """Return the columns of probabilities, labels, weights, and the columns' names."""
+def _of_frame(frame: Any, beside: list[Any], columns: Sequence[str] | None) -> tuple[Any, list[Any], tuple[str, ...]]:
+    """Return the columns of probabilities, what lies ``beside`` them (labels, weights, groups), and their names."""
     there = list(frame.columns)
-    named = [each for each in (y, weight) if isinstance(each, str)]
+    named = [each for each in beside if isinstance(each, str)]
     chosen = [name for name in there if name not in named] if columns is None else list(columns)
     parts.refuse_missing("the Dask DataFrame", (*named, *chosen), there)
-    y, weight = (frame[each] if isinstance(each, str) else each for each in (y, weight))
+    given = [frame[each] if isinstance(each, str) else each for each in beside]
     if len(chosen) < 2:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got the columns {chosen}")
-    return frame[chosen], y, weight, tuple(map(str, chosen))
+    return frame[chosen], given, tuple(map(str, chosen))
 
 
 def is_frame(values: Any) -> bool:
@@ -233,7 +243,7 @@ def _shape(proba: Any, blocks: list[Any]) -> tuple[list[int], int]:
 
 
 def _beside(values: Any, name: str, each: str, lengths: list[int], places: list[slice]) -> list[list[Any]]:
-    """Return labels or weights as delayed objects for each part: one per block, or one for all of its rows, or none."""
+    """Return what lies beside rows as delayed objects for each part: one per block, or one for all of them, or none."""
     if values is None:
         return [[] for _ in places]
     if not (is_frame(values) or _is_array(values)):
@@ -292,11 +302,18 @@ def _joined(start: int, n: int, *pieces: Any) -> Any:
 # --- what runs on a worker -------------------------------------------------------------------------------------------
 
 
-def _on_blocks(work: Any, join: Any, order: Any, first: int, lengths: list[int], edges: list[int], *held: Any) -> Any:
-    """Return ``join`` of what ``work`` makes of each block of a part, or that the first bad one was refused."""
-    given = [_by_block(held[low:high], lengths) for low, high in pairwise([0, *edges, len(held)])]
-    blocks = [(None if x is None else _in_order(x, order), y, w) for x, y, w in zip(*given, strict=True)]
-    made = (work(parts.Part(*block, f"partition {number}")) for number, block in enumerate(blocks, first))
+def _on_blocks(work: Any, join: Any, order: Any, first: int, lengths: list[int], sizes: list[int], *held: Any) -> Any:
+    """Return ``join`` of what ``work`` makes of each block of a part, or that the first bad one was refused.
+
+    ``held`` are probabilities, labels, weights and groups, so many of each as ``sizes`` say.
+    """
+    edges = np.cumsum([0, *sizes]).tolist()
+    given = [_by_block(held[low:high], lengths) for low, high in pairwise(edges)]
+    blocks = [(None if x is None else _in_order(x, order), *beside) for x, *beside in zip(*given, strict=True)]
+    made = (
+        work(parts.Part(x, y, weight, f"partition {number}", group))
+        for number, (x, y, weight, group) in enumerate(blocks, first)
+    )
     return parts.attempted(join, made)
 
 
@@ -354,7 +371,13 @@ class DaskCollections(Kind):
 
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
-        return partitioned_table(dask_source(proba, y, sample_weight), classes, stated=stated)
+        return self.table_in_groups(proba, y, sample_weight, None, classes, stated=stated)
+
+    def table_in_groups(
+        self, proba: Any, y: Any, sample_weight: Any, group: Any, classes: Sequence[Any] | None, *, stated: bool
+    ) -> Table:
+        """Return `make_table` with the group of every row."""
+        return partitioned_table(dask_source(proba, y, sample_weight, group=group), classes, stated=stated)
 
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
         """Return the decisions of a rule: lazy, int64 (n,)."""

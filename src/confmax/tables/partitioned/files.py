@@ -40,10 +40,10 @@ class Piece:
     start: int
     stop: int
     stamp: tuple[int, int]  # size and time of the file
-    beside: tuple[tuple[str, tuple[int, int]], ...] = ()  # files of labels and weights, with their stamps
+    beside: tuple[tuple[str, tuple[int, int]], ...] = ()  # files of labels, weights and groups, with their stamps
 
     def refuse_changed(self) -> None:
-        """Refuse a file that is no longer the one that was opened; so are those of labels and weights.
+        """Refuse a file that is no longer the one that was opened; so are those beside it.
 
         Raises
         ------
@@ -70,7 +70,7 @@ class FileSource:
         The parts that have rows, in order.
     columns : tuple of str
         Columns of probabilities; one column of lists of K numbers is named alone. Empty for an array.
-    label, weight : str or None
+    label, weight, group : str or None
         Names of columns, or for arrays files of their own.
     n_classes : int
         Columns of probabilities.
@@ -93,6 +93,7 @@ class FileSource:
     order: tuple[int, ...] | None = None
     step: Callable[[Any], Any] | None = None
     progress: Heard | None = None
+    group: str | None = None
 
     is_confmax_source = True
     holds = False
@@ -106,6 +107,11 @@ class FileSource:
     def has_labels(self) -> bool:
         """Whether a column of labels was named."""
         return self.label is not None
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether a column of groups was named."""
+        return self.group is not None
 
     def with_columns(self, order: Sequence[int]) -> FileSource:
         """Return the source with its columns in another order."""
@@ -158,7 +164,9 @@ def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tu
     """Yield the row groups of each part, and their Arrow table."""
     import pyarrow as pa
 
-    names = [source.label] if labels_only else [*source.columns, source.weight, source.label]
+    names = [source.label, source.group]
+    if not labels_only:
+        names += [*source.columns, source.weight]
     # a column that is named twice is read once
     columns = list(dict.fromkeys(name for name in names if name is not None))
     footers, most = dict[str, Any](), max(1, PART_CELLS // source.n_classes)
@@ -184,8 +192,9 @@ def _part_of(
         raise table
     place = str(pieces[0]) if len(pieces) == 1 else f"{pieces[0]} to {pieces[-1]}"
     labels = None if source.label is None else labels_of(table.column(source.label))
+    group = None if source.group is None else labels_of(table.column(source.group))
     if labels_only:
-        return Part(None, labels, None, place)
+        return Part(None, labels, None, place, group)
     weight = None if source.weight is None else _numbers(table.column(source.weight), place, source.weight)
     arrays = [_numbers(table.column(name), place, name) for name in source.columns]
     proba = arrays[0]
@@ -193,7 +202,7 @@ def _part_of(
         proba = _turned(arrays, source.order, held)
     elif source.order is not None:
         proba = np.ascontiguousarray(proba[:, source.order])
-    return Part(proba, labels, weight, place)
+    return Part(proba, labels, weight, place, group)
 
 
 def _numbers(column: Any, place: str, name: str) -> NDArray[Any]:
@@ -246,8 +255,8 @@ def array_of_lists(column: Any) -> NDArray[Any]:
     return np.asarray(whole.flatten().to_numpy(zero_copy_only=False)).reshape(len(whole), width)
 
 
-def refuse_label_type(kind: Any, name: str, path: Path) -> None:
-    """Refuse a column of labels that holds neither strings nor numbers, before its rows are read.
+def refuse_label_type(kind: Any, name: str, path: Path, what: str = "label") -> None:
+    """Refuse a column of labels, or of ``what`` else, that holds neither strings nor numbers, before its rows are read.
 
     Raises
     ------
@@ -259,7 +268,7 @@ def refuse_label_type(kind: Any, name: str, path: Path) -> None:
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
     if not (is_text(inner) or any(test(inner) for test in numbers)):
-        raise ValueError(f"label column {name!r} of {path} holds {kind}; it must hold strings or numbers")
+        raise ValueError(f"{what} column {name!r} of {path} holds {kind}; it must hold strings or numbers")
 
 
 def is_text(kind: Any) -> bool:
@@ -297,12 +306,13 @@ def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[
         labels = None if source.label is None else np.array(map_array(source.label)[rows])
         weight = None if source.weight is None or labels_only else np.array(map_array(source.weight)[rows])
         proba = None if labels_only else np.array(map_array(piece.path)[rows])
-        yield (piece,), Part(proba, labels, weight, str(piece))
+        group = None if source.group is None else np.array(map_array(source.group)[rows])
+        yield (piece,), Part(proba, labels, weight, str(piece), group)
 
 
 def width_of_lists(source: FileSource) -> int:
     """Return how many probabilities each row of the one column of a source holds, by its first row group."""
-    alone = replace(source, label=None, weight=None, pieces=source.pieces[:1])
+    alone = replace(source, label=None, weight=None, group=None, pieces=source.pieces[:1])
     pieces, table = next(_row_groups(alone))
     return int(np.shape(_part_of(alone, pieces, table, held={}).proba)[1])
 

@@ -26,6 +26,7 @@ def open_table(
     *,
     label: str | os.PathLike[str] | None = None,
     weight: str | os.PathLike[str] | None = None,
+    group: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
     progress: Heard | None = None,
 ) -> Any:
@@ -36,23 +37,23 @@ def open_table(
     path : str, path or sequence of them
         Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory, or several names.
         They are read in sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is
-        memory-mapped. Or a Dask DataFrame whose columns other than label and weight are all probabilities, or a Spark
-        DataFrame.
-    label, weight : str or None
-        Columns of true classes and of sample weights; with a ``.npy`` file of probabilities, the ``.npy`` files that
-        hold labels and weights (n,).
+        memory-mapped. Or a Dask DataFrame whose columns other than label, weight and group are all probabilities, or a
+        Spark DataFrame.
+    label, weight, group : str or None
+        Columns of true classes, of sample weights and of groups, for constraints that speak of groups; with a ``.npy``
+        file of probabilities, the ``.npy`` files that hold them (n,).
     columns : sequence of str or None
         The columns of probabilities in class order, or one column that holds a list of K numbers per row. Default: the
-        column ``probability`` if it holds lists, otherwise every column of floating-point numbers except label and
-        weight. Columns of decimals or whole numbers are used only if you name them here.
+        column ``probability`` if it holds lists, otherwise every column of floating-point numbers except label, weight
+        and group. Columns of decimals or whole numbers are used only if you name them here.
     progress : callable or None
         Called with the number of rows read so far in a pass and the number of rows of the table.
 
     Returns
     -------
     object
-        Pass it to `maximize` as ``proba``, without ``y`` and ``sample_weight``, or to `DecisionRule.predict`. So far
-        only the headers of the files have been read.
+        Pass it to `maximize` as ``proba``, without ``y``, ``sample_weight`` and ``group``, or to
+        `DecisionRule.predict`. So far only the headers of the files have been read.
 
     Raises
     ------
@@ -80,18 +81,18 @@ def open_table(
     if is_dask(path):
         from confmax.tables.partitioned.dask import dask_source
 
-        return dask_source(path, label, weight, columns=columns, progress=progress)
+        return dask_source(path, label, weight, group=group, columns=columns, progress=progress)
     if is_spark(path):
-        return frame_source(path, label, weight, columns=columns)
+        return frame_source(path, label, weight, group=group, columns=columns)
     paths = files_of(path)
-    label, weight = (None if given is None else os.fspath(given) for given in (label, weight))
+    label, weight, group = (None if given is None else os.fspath(given) for given in (label, weight, group))
     if paths[0].suffix.lower() == ".npy":
         if columns is not None:
             raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
-        return _mapped(str(paths[0]), label, weight, progress)
+        return _mapped(str(paths[0]), label, weight, group, progress)
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
-    return _parquet(paths, label, weight, columns, progress)
+    return _parquet(paths, label, weight, group, columns, progress)
 
 
 def files_of(path: Any) -> list[Path]:
@@ -184,27 +185,33 @@ def _refuse_partitions(folder: str) -> None:
 
 
 def _parquet(
-    paths: list[Path], label: str | None, weight: str | None, columns: Sequence[str] | None, progress: Heard | None
+    paths: list[Path],
+    label: str | None,
+    weight: str | None,
+    group: str | None,
+    columns: Sequence[str] | None,
+    progress: Heard | None,
 ) -> files.FileSource:
     schemas, pieces = [], []
     for path in paths:
         # the stamp is taken before the file is looked at: a change between the two would be missed otherwise
         stamp = files.stamp_of(path)
         with files.parquet_file(path) as file:
-            groups = range(file.metadata.num_row_groups)
-            edges = [0, *accumulate(file.metadata.row_group(group).num_rows for group in groups)]
+            numbers = range(file.metadata.num_row_groups)
+            edges = [0, *accumulate(file.metadata.row_group(number).num_rows for number in numbers)]
             schemas.append(file.schema_arrow)
-        pieces += [files.Piece(str(path), group, *rows, stamp) for group, rows in enumerate(pairwise(edges))]
-    chosen = _probability_columns(schemas[0], columns, {label, weight}, paths[0])
+        pieces += [files.Piece(str(path), number, *rows, stamp) for number, rows in enumerate(pairwise(edges))]
+    chosen = _probability_columns(schemas[0], columns, {label, weight, group}, paths[0])
     for path, schema in zip(paths, schemas, strict=True):
-        refuse_missing(str(path), (*chosen, label, weight), schema.names)
-        if label is not None:
-            files.refuse_label_type(schema.field(label).type, label, path)
+        refuse_missing(str(path), (*chosen, label, weight, group), schema.names)
+        for name, what in ((label, "label"), (group, "group")):
+            if name is not None:
+                files.refuse_label_type(schema.field(name).type, name, path, what)
     filled = tuple(piece for piece in pieces if piece.stop > piece.start)
     # the width of lists is known from a row only
     if not pieces or (len(chosen) == 1 and not filled):
         raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
-    source = files.FileSource(filled, chosen, label, weight, len(chosen), chosen, progress=progress)
+    source = files.FileSource(filled, chosen, label, weight, len(chosen), chosen, progress=progress, group=group)
     return source if len(chosen) > 1 else replace(source, n_classes=files.width_of_lists(source), names=None)
 
 
@@ -220,22 +227,28 @@ def _probability_columns(
     chosen = tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in others)
     if len(chosen) < 2:
         raise ValueError(
-            f"{path} has {len(chosen)} columns of floating-point numbers beside label and weight; name the columns of "
-            f"probabilities with columns="
+            f"{path} has {len(chosen)} columns of floating-point numbers beside label, weight and group; name "
+            f"the columns of probabilities with columns="
         )
     return chosen
 
 
-def _mapped(path: str, label: str | None, weight: str | None, progress: Heard | None) -> files.FileSource:
+def _mapped(
+    path: str, label: str | None, weight: str | None, group: str | None, progress: Heard | None
+) -> files.FileSource:
     stamp = files.stamp_of(path)
     array = files.map_array(path)
     if array.ndim != 2 or array.shape[1] < 2:
         raise ValueError(f"{path} must hold an array (n, K) with K >= 2 classes; got shape {array.shape}")
     n, K = array.shape
     # stamped before they are looked at; what is no file is refused there
-    there = [name for name in (label, weight) if name is not None and os.path.isfile(name)]
+    there = [name for name in (label, weight, group) if name is not None and os.path.isfile(name)]
     beside = tuple((name, files.stamp_of(name)) for name in there)
-    given = [(label, "label", "biufU", "strings or numbers"), (weight, "weight", "biuf", "numbers")]
+    given = [
+        (label, "label", "biufU", "strings or numbers"),
+        (weight, "weight", "biuf", "numbers"),
+        (group, "group", "biufU", "strings or numbers"),
+    ]
     for name, what, kinds, words in given:
         if name is None:
             continue
@@ -247,4 +260,4 @@ def _mapped(path: str, label: str | None, weight: str | None, progress: Heard | 
     # an array has no row groups: parts are of one size in bytes, whatever the number of classes
     rows = max(1, MAPPED_BYTES // max(1, array.itemsize * K))
     pieces = tuple(files.Piece(path, -1, low, min(low + rows, n), stamp, beside) for low in range(0, n, rows))
-    return files.FileSource(pieces, (), label, weight, K, progress=progress)
+    return files.FileSource(pieces, (), label, weight, K, progress=progress, group=group)

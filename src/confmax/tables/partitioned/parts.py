@@ -1,15 +1,15 @@
 """What lies in a part of a table, and what every engine runs on it and adds up.
 
-A *source* knows where the parts are and runs a function on each of them; that is all that an engine has to do. Errors in
-a part are returned as values, so that the message names the first part rather than the fastest, and no engine tries a
-bad row again.
+A *source* knows where the parts are and runs a function on each of them; that is all that an engine has to do. Errors
+in a part are returned as values, so that the message names the first part rather than the fastest, and no engine tries
+a bad row again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from confmax.confusion import Array
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import as_array, checked_weight
 from confmax.tables.fingerprints import column_factors
+from confmax.tables.groups import Groups, distinct_groups
 from confmax.tables.labels import Coded, distinct, encode_labels, vector
 from confmax.tables.table import Checked, MemoryTable, T
 
@@ -40,12 +41,15 @@ class Part:
         Sample weights.
     name : str
         What a person calls this part, such as "row group 3 of a.parquet".
+    group : ndarray (n,), Coded or None
+        The group of each row, as names or numbers.
     """
 
     proba: Any
     labels: Any
     weight: Any
     name: str
+    group: Any = None
 
 
 class Source(Protocol):
@@ -59,6 +63,8 @@ class Source(Protocol):
         Names of the columns of probabilities.
     has_labels : bool
         Whether there are true classes.
+    has_groups : bool
+        Whether there is a group of every row.
     holds : bool
         Whether `kept` holds what it makes; otherwise it is made anew in every pass.
     """
@@ -80,6 +86,10 @@ class Source(Protocol):
         """Whether there are true classes."""
 
     @property
+    def has_groups(self) -> bool:
+        """Whether there is a group of every row."""
+
+    @property
     def holds(self) -> bool:
         """Whether `kept` holds what it makes."""
 
@@ -87,7 +97,7 @@ class Source(Protocol):
         """Yield what ``work`` returns for every part, in the order of the parts.
 
         ``work`` can be pickled and takes a `Part`, or what `kept` has made of it; with ``labels_only`` the part's
-        probabilities and weights may be left out.
+        probabilities and weights may be left out, and its labels and groups are there.
         """
 
     def with_columns(self, order: Sequence[int]) -> Source:
@@ -115,6 +125,9 @@ class Summary:
         The chosen rows of each part.
     renormalised : int
         Number of parts in which some row was divided by its sum.
+    by_group : ndarray (3, G, K) or (0,)
+        Of every group, the number of rows of each true class, their weight, and the weighted sum of each column; empty
+        without groups.
     """
 
     n_rows: int
@@ -124,6 +137,7 @@ class Summary:
     label_weight: Array
     sample: tuple[MemoryTable, ...]
     renormalised: int
+    by_group: Array
 
     def __add__(self, other: Summary) -> Summary:
         """Return the summary of the rows of both."""
@@ -196,8 +210,12 @@ class CheckedPart:
     renormalised: bool = False
 
 
-def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> CheckedPart:
+def as_table(
+    part: Part, *, classes: tuple[Any, ...], fraction: float, groups: tuple[Any, ...] | None = None
+) -> CheckedPart:
     """Return the checked table of a part, or with fraction zero the table of one that was found good before.
+
+    ``groups`` are the names of those of all parts, None where there are none.
 
     Raises
     ------
@@ -213,7 +231,8 @@ def as_table(part: Part, *, classes: tuple[Any, ...], fraction: float) -> Checke
         found = ARRAYS.check(P, hashed=True) if fraction > 0 else Checked(ARRAYS, P)
         labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
-    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes)
+        mine = None if groups is None else Groups.of(part.group, len(P), groups)
+    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, groups=mine)
     return CheckedPart(table, fraction, found.proba is not P)
 
 
@@ -238,8 +257,27 @@ def summary_of(checked: CheckedPart) -> Summary | None:
     labelled = np.empty(0)
     if table.labels is not None:
         labelled = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
-    return Summary(table.n_rows, table.n_weighted, table.weight_total, table.column_sums(table.weight), labelled,
-                   (table.sampled(checked.fraction),), int(checked.renormalised))  # fmt: skip
+    totals = table.column_sums(table.weight)
+    return Summary(table.n_rows, table.n_weighted, table.weight_total, totals, labelled,
+                   (table.sampled(checked.fraction),), int(checked.renormalised), _sums_by_group(table))  # fmt: skip
+
+
+def _sums_by_group(table: MemoryTable) -> Array:
+    if table.groups is None:
+        return np.empty(0)
+    out = np.zeros((3, len(table.groups), table.n_classes))
+    for g in range(len(table.groups)):
+        part = table.take(np.flatnonzero(table.groups.codes == g))
+        if part.labels is not None:
+            out[0, g] = np.bincount(part.labels, minlength=table.n_classes)
+            out[1, g] = np.bincount(part.labels, part.weight, table.n_classes)
+        out[2, g] = column_totals(part)
+    return out
+
+
+def column_totals(table: MemoryTable) -> Array:
+    """Return the weighted sum of each column (K,) of a part."""
+    return table.column_sums(table.weight)
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -247,18 +285,26 @@ def summary_of(checked: CheckedPart) -> Summary | None:
 
 def distinct_labels(source: Source) -> NDArray[Any]:
     """Return the distinct labels (m,) of all parts of ``source``."""
-    found: dict[Any, None] = {}
-    for values in source.run(_distinct_of, labels_only=True):
-        found.update(dict.fromkeys(values))
+    return distinct_beside(source)[0]
+
+
+def distinct_beside(source: Source) -> tuple[NDArray[Any], list[Any]]:
+    """Return the distinct labels (m,), and the distinct groups, of all parts of ``source``; empty where it has none."""
+    labels: dict[Any, None] = {}
+    groups: dict[Any, None] = {}
+    for of_labels, of_groups in source.run(_distinct_of, labels_only=True):
+        labels.update(dict.fromkeys(of_labels))
+        groups.update(dict.fromkeys(of_groups))
     # an array of objects keeps the types of names, which NumPy would make one
-    out = np.empty(len(found), dtype=object)
-    out[:] = list(found)
-    return out
+    out = np.empty(len(labels), dtype=object)
+    out[:] = list(labels)
+    return out, list(groups)
 
 
-def _distinct_of(part: Part) -> list[Any]:
+def _distinct_of(part: Part) -> tuple[list[Any], list[Any]]:
     with naming(part.name):
-        return distinct(_given(part.labels))
+        labels = [] if part.labels is None else distinct(_given(part.labels))
+        return labels, [] if part.group is None else distinct_groups(part.group)
 
 
 def ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
@@ -266,7 +312,8 @@ def ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     whole = _one_after_another(parts)
     # rows of one hash are equal in float32; in float64 the last digits may differ
     digits = (whole.proba * column_factors(whole.n_classes).astype(np.float64)).sum(axis=1)
-    keys = (whole.weight, whole.labels, digits, whole.row_hashes())
+    codes = None if whole.groups is None else whole.groups.codes
+    keys = (whole.weight, codes, whole.labels, digits, whole.row_hashes())
     return whole.take(np.lexsort([key for key in keys if key is not None]))
 
 
@@ -274,10 +321,18 @@ def _one_after_another(tables: Sequence[MemoryTable]) -> MemoryTable:
     """Return the rows of tables of the same classes as one table."""
     # rows that were divided by their sums keep the hashes that they were given with
     kept = any(t.unordered is not None for t in tables)
-    given = [(t.proba, t.row_hashes(), t.unordered_hashes() if kept else None, t.labels, t.weight) for t in tables]
+    first = tables[0].groups
+    given = [
+        (t.proba, t.row_hashes(), t.unordered_hashes() if kept else None, t.labels, t.weight,
+         None if t.groups is None else t.groups.codes)
+        for t in tables
+    ]  # fmt: skip
     rows = [None if each[0] is None else np.concatenate(each) for each in zip(*given, strict=True)]
-    proba, hashes, unordered, labels, weight = rows
-    return MemoryTable(ARRAYS, proba, None, hashes, unordered, labels=labels, weight=weight, classes=tables[0].classes)
+    proba, hashes, unordered, labels, weight, codes = rows
+    return MemoryTable(
+        ARRAYS, proba, None, hashes, unordered, labels=labels, weight=weight, classes=tables[0].classes,
+        groups=None if first is None else replace(first, codes=codes),
+    )  # fmt: skip
 
 
 # --- columns, as a caller states them ---------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from confmax.tables.partitioned.files import array_of_lists, labels_of
 from confmax.tables.partitioned.table import ReadInParts, partitioned_table
 from confmax.tables.table import Table
 
-PROBA, LABEL, WEIGHT = "p", "y", "w"  # columns of the narrowed frame
+PROBA, LABEL, WEIGHT, GROUP = "p", "y", "w", "g"  # columns of the narrowed frame
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BATCH_BYTES, MOST_BATCH_ROWS = 8 << 20, 1 << 16  # of the batches in which partitions come to Python
 MOST_BYTES = (1 << 31) - (1 << 20)  # of one value in Spark
@@ -48,8 +48,10 @@ class SparkSource:
         Columns of true classes and of sample weights.
     n_classes : int
         Number of probabilities of a row.
+    group : str or None
+        Column of groups.
     seen : dict
-        What runs over the labels alone have found.
+        What runs over the labels and groups alone have found.
     """
 
     frame: Any
@@ -57,6 +59,7 @@ class SparkSource:
     label: str | None
     weight: str | None
     n_classes: int
+    group: str | None = None
     seen: dict[Any, Any] = field(default_factory=dict)
 
     is_confmax_source = True
@@ -79,6 +82,11 @@ class SparkSource:
     def has_labels(self) -> bool:
         """Whether a column of labels was named."""
         return self.label is not None
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether a column of groups was named."""
+        return self.group is not None
 
     def with_columns(self, order: Sequence[int]) -> SparkSource:
         """Return the source with its columns in another order."""
@@ -116,11 +124,12 @@ class SparkSource:
         """Return the RDD of what ``work`` makes of each partition; the size of batches is fixed in its plan."""
         refuse_stopped(self.frame)
         chosen = [] if labels_only else [probabilities(self.frame, self.columns).alias(PROBA)]
-        if self.label is not None:
-            # decimals are doubles, as `labels_of` makes those of files
-            label = self.frame[quoted(self.label)]
-            decimal = self.frame.schema[self.label].dataType.typeName() == "decimal"
-            chosen.append((label.cast("double") if decimal else label).alias(LABEL))
+        for name, alias in ((self.label, LABEL), (self.group, GROUP)):
+            if name is not None:
+                # decimals are doubles, as `labels_of` makes those of files
+                decimal = self.frame.schema[name].dataType.typeName() == "decimal"
+                column = self.frame[quoted(name)]
+                chosen.append((column.cast("double") if decimal else column).alias(alias))
         if self.weight is not None and not labels_only:
             chosen.append(self.frame[quoted(self.weight)].cast("double").alias(WEIGHT))
         made = self.frame.select(*chosen).mapInArrow(partial(_on_partition, work), "made binary")
@@ -144,7 +153,13 @@ class HeldParts:
 
 
 def frame_source(
-    frame: Any, label: Any, weight: Any, *, columns: Sequence[str] | None = None, classes: Sequence[Any] | None = None
+    frame: Any,
+    label: Any,
+    weight: Any,
+    *,
+    group: Any = None,
+    columns: Sequence[str] | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> SparkSource:
     """Return a Spark DataFrame as a source of parts; its types are checked here, its rows with the first pass.
 
@@ -152,9 +167,9 @@ def frame_source(
     ----------
     frame : pyspark.sql.DataFrame
         With probabilities in the column ``probability`` (arrays or ``pyspark.ml`` vectors), else in the columns named
-        like the classes, else in all columns of floating-point numbers but label and weight.
-    label, weight : str or None
-        Columns of true classes and of sample weights.
+        like the classes, else in all columns of floating-point numbers but label, weight and group.
+    label, weight, group : str or None
+        Columns of true classes, of sample weights and of groups.
     columns : sequence of str or None
         The columns of probabilities, or the one that holds all.
     classes : sequence or None
@@ -166,22 +181,23 @@ def frame_source(
         If a column is missing or of another type, or the frame has no rows, no partitions or no end.
     """
     refuse_frames(frame)
-    for given, what in ((label, "y"), (weight, "sample_weight")):
+    for given, what in ((label, "y"), (weight, "sample_weight"), (group, "group")):
         if given is not None and not isinstance(given, str):
             raise ValueError(
                 f"with a Spark DataFrame of probabilities, {what} must be the name of a column; got "
                 f"{type(given).__name__}: add it to the frame as a column"
             )
     kinds = {each.name: each.dataType for each in frame.schema.fields}
-    parts.refuse_missing("the Spark DataFrame", (label, weight), kinds)
+    parts.refuse_missing("the Spark DataFrame", (label, weight, group), kinds)
     if weight is not None and not is_number(kinds[weight]):
         raise ValueError(f"column {weight!r} holds {kinds[weight].simpleString()}, not numbers; name another as weight")
-    if label is not None and not (is_number(kinds[label]) or kinds[label].typeName() in ("string", "boolean")):
-        raise ValueError(
-            f"column {label!r} holds {kinds[label].simpleString()}; labels are strings, numbers or booleans"
-        )
-    source = SparkSource(frame, (), label, weight, 0)
-    chosen = chosen_columns(kinds, columns, {label, weight}, partial(_known_classes, source, classes))
+    for name, what in ((label, "labels"), (group, "groups")):
+        if name is not None and not (is_number(kinds[name]) or kinds[name].typeName() in ("string", "boolean")):
+            raise ValueError(
+                f"column {name!r} holds {kinds[name].simpleString()}; {what} are strings, numbers or booleans"
+            )
+    source = SparkSource(frame, (), label, weight, 0, group)
+    chosen = chosen_columns(kinds, columns, {label, weight, group}, partial(_known_classes, source, classes))
     source = replace(source, columns=chosen, n_classes=len(chosen))
     if source.names is not None:
         return source
@@ -326,9 +342,10 @@ def _part_of(table: Any, name: str) -> parts.Part:
     columns = set(table.column_names)
     labels = labels_of(table.column(LABEL)) if LABEL in columns else None
     weight = table.column(WEIGHT).to_numpy() if WEIGHT in columns else None
+    group = labels_of(table.column(GROUP)) if GROUP in columns else None
     with parts.naming(name):
         proba = array_of_lists(table.column(PROBA)) if PROBA in columns else None
-    return parts.Part(proba, labels, weight, name)
+    return parts.Part(proba, labels, weight, name, group)
 
 
 def _opened(row: Any) -> Any:
@@ -395,7 +412,14 @@ class SparkFrames(ReadInParts):
 
     def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`."""
-        return partitioned_table(frame_source(proba, y, sample_weight, classes=classes), classes, stated=stated)
+        return self.table_in_groups(proba, y, sample_weight, None, classes, stated=stated)
+
+    def table_in_groups(
+        self, proba: Any, y: Any, sample_weight: Any, group: Any, classes: Sequence[Any] | None, *, stated: bool
+    ) -> Table:
+        """Return `make_table` with a column of groups."""
+        source = frame_source(proba, y, sample_weight, group=group, classes=classes)
+        return partitioned_table(source, classes, stated=stated)
 
     # decisions are a column of the frame: `with_decisions`
     predict_index = in_groups = ReadInParts._refuse

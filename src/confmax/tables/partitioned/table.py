@@ -21,18 +21,19 @@ from typing import Any, ClassVar, NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Confusion, Gains
-from confmax.tables.array.oracle import ArrayOracle
+from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import arranged, order_of, warn
+from confmax.tables.groups import SideBySide, ordered_names
 from confmax.tables.kinds import Kind, Rule
-from confmax.tables.labels import resolve_classes
+from confmax.tables.labels import Coded, resolve_classes
 from confmax.tables.partitioned.parts import (
     CheckedPart,
     Part,
     Source,
     Summary,
     as_table,
-    distinct_labels,
+    column_totals,
+    distinct_beside,
     naming,
     ordered,
     summary_of,
@@ -61,6 +62,8 @@ class PartitionedTable(Table):
         The rows in memory: about as many as `SAMPLE_CELLS` entries, chosen by a hash of their content.
     calibrator : Calibrator or None
         What every pass applies to each part.
+    groups : GroupsInParts or None
+        The groups of the rows, if these have groups.
     """
 
     source: Any
@@ -68,6 +71,7 @@ class PartitionedTable(Table):
     known: Summary
     sample: MemoryTable
     calibrator: Calibrator | None = None
+    groups: GroupsInParts | None = None
 
     backend = "parts"
 
@@ -126,7 +130,7 @@ class PartitionedTable(Table):
     def _mean_probability(self) -> Array:
         if self.calibrator is None:
             return np.asarray(self.known.totals / self.known.weight)
-        return np.asarray(np.sum(list(self.over_parts(_column_totals)), axis=0) / self.known.weight)
+        return np.asarray(np.sum(list(self.over_parts(column_totals)), axis=0) / self.known.weight)
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
         """Yield what ``work`` returns for the table of every part that has weight."""
@@ -142,7 +146,11 @@ def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: 
     ValueError
         For anything that is no such table; the sentence names the part and its first offending row.
     """
-    labels = distinct_labels(source) if source.has_labels else None
+    # a source of somebody else may not speak of groups
+    grouped = getattr(source, "has_groups", False)
+    known_labels, found_groups = distinct_beside(source) if source.has_labels or grouped else (None, [])
+    labels = known_labels if source.has_labels else None
+    names = ordered_names(found_groups) if grouped else None
     found = arranged(source.names, classes, labels, stated=stated)
     if found.order is not None:
         source = source.with_columns(found.order)
@@ -151,7 +159,8 @@ def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: 
     cells = SAMPLE_CELLS if source.has_labels else SAMPLE_CELLS_UNLABELLED
     K = source.n_classes
     wanted = max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
-    tables = source.kept(partial(as_table, classes=resolved, fraction=min(1.0, wanted / max(1, source.n_rows))))
+    checked = partial(as_table, classes=resolved, groups=names)
+    tables = source.kept(partial(checked, fraction=min(1.0, wanted / max(1, source.n_rows))))
     summaries = (summary for summary in tables.run(summary_of) if summary is not None)
     first = next(summaries, None)
     if first is None:
@@ -161,8 +170,9 @@ def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: 
         raise ValueError("sample_weight sums to zero, or to more than a float can hold; give usable weights")
     if not source.holds and not known.renormalised:
         # the source itself sees to it that rows do not change
-        tables = source.kept(partial(as_table, classes=resolved, fraction=0.0))
-    return PartitionedTable(tables, resolved, replace(known, sample=()), ordered(known.sample))
+        tables = source.kept(partial(checked, fraction=0.0))
+    groups = None if names is None else GroupsInParts(names)
+    return PartitionedTable(tables, resolved, replace(known, sample=()), ordered(known.sample), groups=groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +193,7 @@ def in_parts(table: Table) -> PartitionedTable:
     raw = given.calibrated(None)
     labelled = raw.label_weight() * raw.weight_total if raw.has_labels else np.empty(0)
     totals = raw.mean_probability() * raw.weight_total
-    known = Summary(raw.n_rows, raw.n_weighted, raw.weight_total, totals, labelled, (), 0)
+    known = Summary(raw.n_rows, raw.n_weighted, raw.weight_total, totals, labelled, (), 0, np.empty(0))
     return PartitionedTable(_OnePart(raw), raw.classes, known, raw).calibrated(given.calibrator)
 
 
@@ -191,9 +201,9 @@ def in_parts(table: Table) -> PartitionedTable:
 
 
 class PartsOracle(TableOracle):
-    """Oracle on a table whose rows lie in parts."""
+    """Oracle on a table whose rows lie in parts, side by side or not."""
 
-    table: PartitionedTable
+    table: PartitionedTable | GroupedParts
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
@@ -201,27 +211,97 @@ class PartsOracle(TableOracle):
 
     def summed(self, work: Callable[[MemoryTable], list[Array]]) -> Confusion:
         """Return the confusions whose statistics, times the weight of a part, ``work`` gives for the part's table."""
-        found = self.table.over_parts(work)
+        found = self.table.over_parts(partial(_seen, work, self.table.layout))
         sums = reduce(lambda one, other: [a + b for a, b in zip(one, other, strict=True)], found)
         return Confusion(self.rows, *(each / self.table.weight_total for each in sums))
 
 
-def _answers(table: MemoryTable, *, gains: Gains, share: float, matrix: bool) -> list[Array]:
-    return _times_weight(table, ArrayOracle(table, share).maximize(gains, matrix=matrix))
+def _seen(work: Callable[[Any], T], layout: Layout | None, part: MemoryTable) -> T:
+    """Return ``work`` of a part, whose groups lie side by side where there is a layout."""
+    return work(part if layout is None else part.groups.beside(part, layout.n_further))
 
 
-def _answers_on(table: MemoryTable, *, gains: Gains, share: float, matrix: bool, decides_on: Any) -> list[Array]:
+def _answers(table: Any, *, gains: Gains, share: float, matrix: bool) -> list[Array]:
+    return _times_weight(table, table.oracle(share).maximize(gains, matrix=matrix))
+
+
+def _answers_on(table: Any, *, gains: Gains, share: float, matrix: bool, decides_on: Any) -> list[Array]:
     """Return the sums of what is decided under another calibrator, counted by this one's truth."""
-    oracle = ArrayOracle(table, share)
+    oracle = table.oracle(share)
     return _times_weight(table, table.calibrated(decides_on).counted_by(oracle, gains, matrix=matrix))
 
 
-def _times_weight(table: MemoryTable, found: Confusion) -> list[Array]:
+def _times_weight(table: Table, found: Confusion) -> list[Array]:
     sums = [found.diagonal, found.columns, *([] if found.matrix is None else [found.matrix])]
     return [table.weight_total * each for each in sums]
 
 
-# --- steps -------------------------------------------------------------------------------------------------------------
+# --- groups side by side ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class GroupsInParts:
+    """The groups of rows that lie in parts, which have the group of each row.
+
+    Attributes
+    ----------
+    names : tuple
+        Names of the G groups, sorted.
+    """
+
+    names: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def beside(self, table: Table, n_further: int = 0) -> GroupedParts:
+        """Return a table in parts with the groups side by side in each part."""
+        return GroupedParts(table, self, n_further)
+
+
+class GroupedParts(SideBySide):
+    """A table whose rows lie in parts, and belong to one group each."""
+
+    whole: PartitionedTable
+
+    def label_weight(self) -> Array:
+        """Return the weight of each true class in each group (G K,), fractions of all weight; needs labels."""
+        return np.asarray(self.whole.known.by_group[1].reshape(-1) / self.whole.known.weight)
+
+    def cells(self) -> Array:
+        """Return the number of rows of each true class in each group (G, K); needs labels."""
+        return self.whole.known.by_group[0]
+
+    @cached_property
+    def _mean_probability(self) -> Array:
+        totals = self.whole.known.by_group[2].reshape(-1)
+        if self.calibrator is not None:
+            totals = np.sum(list(self.over_parts(_totals_by_group)), axis=0)
+        return np.asarray(totals / self.whole.known.weight)
+
+    def in_one_place(self) -> Table:
+        """Return the sample, with its groups side by side."""
+        sample = self.in_memory()
+        beside: Table = sample.groups.beside(sample, self.n_further)
+        return beside
+
+    def oracle(self, model_share: float) -> Oracle:
+        """Return the oracle that scans every part where it lies."""
+        return PartsOracle(self, model_share)
+
+    def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
+        """Return the confusions of decisions on this calibration of the rows, by another one's truth."""
+        table = oracle.table
+        assert isinstance(table, GroupedParts)
+        work = partial(_answers_on, gains=gains, share=oracle.model_share, matrix=matrix, decides_on=self.calibrator)
+        return PartsOracle(table, oracle.model_share).summed(work)
+
+
+def _totals_by_group(part: MemoryTable) -> Array:
+    return part.weight_total * np.asarray(part.groups.beside(part).mean_probability())
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
 
 
 def _on_table(work: Callable[[MemoryTable], T], calibrator: Calibrator | None, checked: CheckedPart) -> T | None:
@@ -229,10 +309,6 @@ def _on_table(work: Callable[[MemoryTable], T], calibrator: Calibrator | None, c
     if table is None or (table.weight is not None and not table.weight.any()):
         return None
     return work(table.calibrated(calibrator))
-
-
-def _column_totals(table: MemoryTable) -> Array:
-    return table.column_sums(table.weight)
 
 
 # --- opened tables, as values that are given -------------------------------------------------------------------------
@@ -256,6 +332,7 @@ class ReadInParts(Kind):
 class Opened(ReadInParts):
     """A table from `open_table`, or whatever else is a `Source` and says so by ``is_confmax_source``."""
 
+    brings_groups = True
     refusal = (
         "an opened table is not an array of rows; rule.predict(table) decides it, everything else needs its rows "
         "in memory"
@@ -267,6 +344,12 @@ class Opened(ReadInParts):
             raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
         return partitioned_table(proba, classes, stated=stated)
 
+    def table_in_groups(
+        self, proba: Any, y: Any, sample_weight: Any, group: Any, classes: Sequence[Any] | None, *, stated: bool
+    ) -> Table:
+        """Refuse: groups are named where the table is opened."""
+        raise ValueError("an opened table brings the group of each row; pass group= to open_table")
+
     def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, read part by part."""
         if keys is not None:
@@ -275,12 +358,29 @@ class Opened(ReadInParts):
         source = proba if order is None else proba.with_columns(order)
         return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, rule))])
 
+    def in_groups(self, rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> NDArray[np.int64]:
+        """Return the decisions (n,) of a rule with groups, read part by part with the group of each row."""
+        if what != "predict_index":
+            self._refuse()
+        if group is not None or not getattr(proba, "has_groups", False):
+            shown = ", ".join(map(repr, rule.groups[:8]))
+            raise ValueError(
+                f"this rule decides by groups ({shown}), and an opened table brings the group of each row; pass group= "
+                f"to open_table"
+            )
+        return self.predict_index(rule, proba, keys)
+
 
 def _decide_part(rule: Rule, part: Part) -> NDArray[np.int64]:
     if len(part.proba) == 0:
         return np.empty(0, np.int64)
     with naming(part.name):
-        return rule.predict_index(part.proba)
+        return np.asarray(rule.predict_index(part.proba, group=_by_name(part.group) if rule.groups else None))
+
+
+def _by_name(group: Any) -> Any:
+    """Return the group of each row, which a source may give by distinct values."""
+    return group.values[group.index] if isinstance(group, Coded) else group
 
 
 OPENED = Opened()
