@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.rows import (
+    ManyRatios,
     count,
     count_of,
     functions_of,
@@ -46,6 +48,8 @@ from confmax.tables.labels import plain
 from confmax.tables.partitioned.table import GroupsInParts
 
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
+MOST_KEPT = 8  # row sums for which limits are kept as ratios: those of a table, its sample and its labels
+FEW_METRICS = 4  # up to which they are read one after another
 ALIKE = 1e-12  # difference between limits that rounding explains
 
 
@@ -152,7 +156,8 @@ class Limits:
 
     def values(self, S: Confusion) -> Array:
         """Return the values (..., n) of the n quantities at a confusion ``S``, or at each of a batch (...)."""
-        return np.stack([over_groups(one, *self._of_members(one, S)) for one in self.constraints], axis=-1)
+        found = zip(self.constraints, self._of_all_members(S), strict=True)
+        return np.stack([over_groups(one, *of_members) for one, of_members in found], axis=-1)
 
     def members(self, one: Constraint) -> tuple[Metric, ...]:
         """Return the metrics that ``one`` of the constraints speaks of: of every group, or of all rows."""
@@ -165,10 +170,12 @@ class Limits:
 
         It is zero where a ratio has no denominator (`vacuous`).
         """
+        signs = np.array([1.0 if one.is_floor else -1.0 for one in self.constraints])
+        if not self.speak_of_groups:
+            every, nothing = self._read(S, [self.members(one)[0] for one in self.constraints])
+            return np.where(nothing, 0.0, signs * (every - np.array([one.limit for one in self.constraints])))
         slacks = []
-        for one in self.constraints:
-            values, vacuous = self._of_members(one, S)
-            sign = 1.0 if one.is_floor else -1.0
+        for one, sign, (values, vacuous) in zip(self.constraints, signs, self._of_all_members(S), strict=True):
             if one.over in ("difference", "ratio"):
                 slacks.append(sign * (over_groups(one, values, vacuous) - one.limit))
             else:
@@ -181,11 +188,11 @@ class Limits:
         Prices of the recalls under a mean are those of the mean times its derivatives: they add up to its price.
         """
         parts = []
-        for one in self.constraints:
+        for one, of_members in zip(self.constraints, self._of_all_members(S), strict=True):
             members = self.members(one)
             if one.over in ("difference", "ratio"):
                 # a ratio moves its function by what stands below
-                below = np.ones(len(members)) if one.over == "difference" else self._of_members(one, S)[0]
+                below = np.ones(len(members)) if one.over == "difference" else of_members[0]
                 parts += [below[[b]] for a in range(len(members)) for b in range(len(members)) if a != b]
                 continue
             parts += [scales_of(metric, S) for metric in members]
@@ -193,13 +200,44 @@ class Limits:
 
     def vacuous(self, S: Confusion) -> NDArray[np.bool_]:
         """Return which limits (..., n) are kept at ``S`` because their ratio is 0/0: precisions of no decision."""
-        return np.stack([self._of_members(one, S)[1].all(axis=-1) for one in self.constraints], axis=-1)
+        return np.stack([vacuous.all(axis=-1) for _, vacuous in self._of_all_members(S)], axis=-1)
 
-    def _of_members(self, one: Constraint, S: Confusion) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the values of a constraint's metrics (..., G) at ``S``, and where they are 0/0."""
-        members = self.members(one)
-        values = np.stack([np.asarray(metric.values(S)) for metric in members], axis=-1)
-        return values, np.stack([is_vacuous(metric, S) for metric in members], axis=-1)
+    def _of_all_members(self, S: Confusion) -> list[tuple[Array, NDArray[np.bool_]]]:
+        """Return for each constraint the values of its metrics (..., G) at ``S``, and where they are 0/0."""
+        members = [self.members(one) for one in self.constraints]
+        values, vacuous = self._read(S, [metric for part in members for metric in part])
+        edges = np.cumsum([len(part) for part in members])[:-1]
+        return list(zip(np.split(values, edges, axis=-1), np.split(vacuous, edges, axis=-1), strict=True))
+
+    def _read(self, S: Confusion, every: Sequence[Metric]) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the values of all members (..., n) at ``S``, and where they are 0/0."""
+        # many limits are of one kind: as ratios they take one product, where one metric after another takes long
+        ratios = self._ratios_at(S.rows, S.columns.shape[-1], every) if S.rows.ndim == 1 else None
+        values = np.empty((*S.diagonal.shape[:-1], len(every)))
+        vacuous = np.zeros(values.shape, dtype=bool)
+        alone = list(range(len(every)))
+        if ratios is not None:
+            values[..., ratios.places], vacuous[..., ratios.places] = ratios.of(S)
+            alone = [k for k in alone if k not in ratios.places]
+        for k in alone:
+            values[..., k], vacuous[..., k] = every[k].values(S), is_vacuous(every[k], S)
+        return values, vacuous
+
+    def _ratios_at(self, rows: Array, n_decisions: int, metrics: Sequence[Metric]) -> ManyRatios | None:
+        """Return those of the ``metrics`` that are ratios at row sums ``rows``; None where there are few."""
+        if len(metrics) < FEW_METRICS:
+            return None
+        key = (rows.tobytes(), n_decisions)
+        kept = self._kept_ratios
+        if key not in kept:
+            if len(kept) == MOST_KEPT:
+                kept.clear()
+            kept[key] = ManyRatios.of_metrics(metrics, rows, n_decisions)
+        return kept[key]
+
+    @cached_property
+    def _kept_ratios(self) -> dict[tuple[bytes, int], ManyRatios | None]:
+        return {}
 
 
 def bind(

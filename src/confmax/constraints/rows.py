@@ -8,7 +8,7 @@ ordered pair of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from confmax.constraints.words import Constraint
 from confmax.metrics import Metric
 from confmax.metrics.first_order import TINY
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.structure import AffineFunctions, Concave, MinOfLinear, PowerMean, Ratio
+from confmax.metrics.structure import AffineFunctions, Concave, Linear, MinOfLinear, PowerMean, Ratio
 
 
 def mean_of(metric: Metric) -> PowerMean | None:
@@ -130,6 +130,56 @@ def ratio_of(metric: Metric, rows: Array, n_decisions: int) -> Ratios:
         one, none = np.ones(1), Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
         parts = Ratios(linear.gains, none, linear.constants, one, one, one)
     return replace(parts, top=_wide(parts.top, n_decisions), bottom=_wide(parts.bottom, n_decisions))
+
+
+@dataclass(frozen=True, eq=False)
+class ManyRatios:
+    """Ratios (n) of linear functions at given row sums, read at once.
+
+    Attributes
+    ----------
+    places : ndarray (n,) of int
+        Which of several metrics they are.
+    tops, bottoms : tuple of ndarray (K, n), (M, n), (n,)
+        Coefficients of the diagonal and of the decisions, and constants.
+    linear : ndarray (n,) of bool
+        Which have the denominator one.
+    """
+
+    places: NDArray[np.intp]
+    tops: tuple[Array, Array, Array]
+    bottoms: tuple[Array, Array, Array]
+    linear: NDArray[np.bool_]
+
+    @classmethod
+    def of_metrics(cls, metrics: Sequence[Metric], rows: Array, n_decisions: int) -> ManyRatios | None:
+        """Return those of the ``metrics`` that are ratios or linear in diagonal and decisions; None if none is."""
+        found = []
+        for place, metric in enumerate(metrics):
+            if not isinstance(metric.structure, Linear | Ratio) or metric.statistics == "matrix":
+                continue
+            parts = ratio_of(metric, rows, n_decisions)
+            if len(parts.top) == 1 and not any(
+                gains.full is not None or gains.power for gains in (parts.top, parts.bottom)
+            ):
+                found.append((place, parts, isinstance(metric.structure, Linear)))
+        if not found:
+            return None
+        places, every, linear = zip(*found, strict=True)
+        tops = [(*parts.top.coefficients(), parts.top_constant) for parts in every]
+        bottoms = [(*parts.bottom.coefficients(), parts.bottom_constant) for parts in every]
+        return cls(np.array(places), _stacked(tops), _stacked(bottoms), np.array(linear))
+
+    def of(self, S: Confusion) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the values (..., n) at ``S``, and where they are 0/0."""
+        N, D = (S.diagonal @ a + S.columns @ b + constant for a, b, constant in (self.tops, self.bottoms))
+        vacuous = ~self.linear & (D <= TINY)
+        return np.divide(N, D, out=np.zeros(D.shape), where=D > 0), vacuous
+
+
+def _stacked(parts: Sequence[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array]:
+    a, b, constants = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), constants
 
 
 def without_errors(parts: Ratios, rows: Array) -> float:
