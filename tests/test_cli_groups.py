@@ -90,6 +90,28 @@ def test_explain_and_export_name_the_group(table):
     )
 
 
+@pytest.mark.parametrize("names", [("men", "women"), (1, 2, 3, 5, 8, 13)])
+def test_explain_shows_every_group(names):
+    G = len(names)
+    gains = Gains.reduced(1.0 + np.arange(3 * G), np.zeros(3 * G))
+    rule = confmax.DecisionRule(gains, np.ones(1), ("a", "b", "c"), groups=names, constraints=("rate[a] <= 0.5",))
+    rule.save("each.json")
+    row = ("--proba", "0.5,0.3,0.2")
+    every = document("explain", "each.json", *row)["groups"]
+    assert list(every) == [str(name) for name in names]
+    for name in names:
+        alone = document("explain", "each.json", "--group", str(name), *row)
+        weights = rule.of_group(name).gains.a[0]
+        assert every[str(name)] == alone and alone["parts"][0]["weights"] == (weights / weights.min()).tolist()
+    text = " ".join(run("explain", "each.json", *row)[0].split())
+    assert text.count("tuned for") == 1 and text.count("within rate[a] <= 0.5") == 1
+    shown = names[:4]
+    assert text.count("step by step") == text.count("In words") == len(shown)
+    assert all(f"Group {name} calibrates" in text for name in shown)
+    assert ("... 2 more groups; --group NAME shows one of them" in text) == (G == 6)
+    assert ("Group 8" in text) is False
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -100,7 +122,7 @@ def test_explain_and_export_name_the_group(table):
         (("apply", "rule.json", "t.csv", "-o", "out.csv"), "give --group, the column of these"),
         (("apply", "rule.json", "t.csv", "-o", "out.csv", "--group", "code"), "which the rule does not know"),
         (("apply", "plain.json", "t.csv", "-o", "out.csv", "--group", "sex"), "leave --group out"),
-        (("explain", "rule.json"), "give --group NAME"),
+        (("explain", "blind.json"), "decides all groups alike, by their probabilities"),
         (("explain", "rule.json", "--group", "x"), "its groups are men, women"),
         (("explain", "plain.json", "--group", "x"), "has no group 'x'"),
         (("export", "plain.json", "--to", "sql", "--group", "x"), "leave --group out"),

@@ -388,7 +388,7 @@ def tune() -> None:
 @click.argument("rule", type=PATH, shell_complete=rule_files)
 @click.option("--proba", callback=_numbers, metavar="P,P,...",
               help="Decide this row of probabilities, given in class order, and show every step.")  # fmt: skip
-@click.option("--group", metavar="NAME", help="The group to explain, of a rule that decides by groups.")
+@click.option("--group", metavar="NAME", help="The group to explain, of a rule that decides by groups.  [default: all]")
 @AS_JSON
 def explain() -> None:
     """Show how RULE decides, and why it decides a row as it does.

@@ -13,7 +13,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +30,7 @@ FEATURES = ("probability", "mean distance", "mean squared distance")
 SHOWN = 20  # classes in words and tables
 RIVALS = 4  # of a class, in words
 SHOWN_PARTS = 4  # of a rule that draws
+SHOWN_GROUPS = 4  # of a rule with groups
 MOST_LIMITS = 8  # of probabilities, in a sentence
 WIDEST = 12  # a table of gains
 KEYS = {"a": "powers", "W": "matrix", "b": "offsets"}  # of the numbers of calibrations
@@ -40,8 +40,14 @@ def explain(rule: Path, proba: list[float] | None, group: str | None, as_json: b
     """Run `confmax explain`."""
     loaded = load_rule(rule, of_groups=True)
     if loaded.groups and group is None:
-        known = joined([str(name) for name in loaded.groups])
-        raise click.UsageError(f"{rule} decides by the groups {known}; give --group NAME, the one to explain")
+        parts = {str(name): loaded.of_group(name) for name in loaded.groups}
+        document = {
+            "rule_file": str(rule),
+            "groups": {name: explanation(part, proba, str(rule)) for name, part in parts.items()},
+        }
+        decides = {name: _decides(part) for name, part in parts.items()}
+        print_document(document, as_json, partial(_show_groups, decides=decides))
+        return
     if group is not None:
         # imported here: it reads files, which takes pyarrow
         from confmax.cli.matching import typed
@@ -297,6 +303,24 @@ def _last_largest(scores: NDArray[Any]) -> int:
 
 
 def _show(page: Page, document: Document, decides: str) -> None:
+    page.items({**_about(document), **_way(document, decides)})
+    _show_steps(page, document)
+
+
+def _show_groups(page: Page, document: Document, decides: dict[str, str]) -> None:
+    """Print what the groups share, and how the rows of each are decided."""
+    every = document["groups"]
+    page.items({**_about(next(iter(every.values()))), "groups": joined(list(every), SHOWN)})
+    for name, part in list(every.items())[:SHOWN_GROUPS]:
+        page.say("", f"Group {name}", style="bold")
+        page.items(_way(part, decides[name]))
+        _show_steps(page, part)
+    if len(every) > SHOWN_GROUPS:
+        page.say("", f"... {len(every) - SHOWN_GROUPS} more groups; --group NAME shows one of them, --json shows all.")
+
+
+def _about(document: Document) -> dict[str, str]:
+    """Return what a rule is for."""
     classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
     items = {"rule": document["rule_file"], "tuned for": document["tuned_for"] or "an unnamed metric"}
     if document["constraints"]:
@@ -306,10 +330,20 @@ def _show(page: Page, document: Document, decides: str) -> None:
         items["also"] = f"leaves rows undecided, as {document['abstain']}"
     elif len(names) > len(classes):
         items["also"] = f"decides {joined(names[len(classes) :], SHOWN)}"
-    items |= {"calibrates": _calibrates(document["calibration"]), "decides": decides}
+    return items
+
+
+def _way(document: Document, decides: str) -> dict[str, str]:
+    """Return in a few words how a rule decides."""
+    items = {"calibrates": _calibrates(document["calibration"]), "decides": decides}
     if document["randomized"]:
         items["draws"] = f"between {len(document['parts'])} parts, by seed {document['seed']} and row"
-    page.items(items)
+    return items
+
+
+def _show_steps(page: Page, document: Document) -> None:
+    """Print a rule in words and numbers, and the steps of its decision on a row."""
+    classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
     if document["words"]:
         page.say("", "In words", style="bold")
         page.say(*document["words"])
