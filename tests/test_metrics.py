@@ -205,3 +205,20 @@ def test_values_are_those_beside_the_derivatives(name):
     for metric in (metrics.get(name), replace(metrics.get(name), classes=(0, 2, 3)), *soft):
         with np.errstate(all="ignore"):
             assert metric.values(S).tobytes() == np.asarray(metric.at(S).value).tobytes()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_best_step_of_a_soft_minimum_is_that_of_a_fine_grid(seed):
+    rng = np.random.default_rng(seed)
+    K, rho = int(rng.integers(2, 7)), float(np.exp(rng.uniform(-5, 0)))
+    first, last = (Confusion.from_matrix(rng.dirichlet(np.ones(K * K)).reshape(K, K)) for _ in range(2))
+    rows = rng.dirichlet(np.ones(K))
+    ends = [replace(S, rows=rows, diagonal=rows * rng.random(K)) for S in (first, last)]
+    metric = metrics.get("min_recall").smoothed(rho)
+    step = metric.best_step(*ends)
+    at = np.linspace(0.0, 1.0, 4001)
+    values = metric.values(ends[0].toward(ends[1], at))
+    assert 0.0 <= step <= 1.0 and abs(step - at[values.argmax()]) < 2.6e-4
+    assert float(metric.values(ends[0].toward(ends[1], np.array([step])))[0]) >= values.max() - 1e-12
+    # the metric itself has corners, and its best step is searched
+    assert metrics.get("min_recall").best_step(*ends) is None and metrics.get("g_mean").best_step(*ends) is None

@@ -58,6 +58,10 @@ class Formula(ABC):
     def values(self, S: Confusion, **params: Any) -> Array:
         """Return the values (B,) alone, the same bytes."""
 
+    def best_step(self, C: Confusion, V: Confusion, **params: Any) -> float | None:
+        """Return the step in [0, 1] from ``C`` toward ``V`` with the largest value; None if it is not known."""
+        return None
+
     def admit(self, n_classes: int, n_decisions: int) -> None:  # noqa: B027
         """Refuse, by a ValueError, tables of ``n_classes`` and ``n_decisions`` for which the function does not work."""
 

@@ -220,6 +220,14 @@ class Metric:
         index = self._selected(S.rows.shape[-1], S.columns.shape[-1])
         return self.formula.values(S if index is None else S.select(index), **self._arguments)
 
+    def best_step(self, C: Confusion, V: Confusion) -> float | None:
+        """Return the step in [0, 1] from ``C`` toward ``V`` with the largest value; None if it is not known."""
+        if not isinstance(self.formula, Formula) or self._is_unplaced:
+            return None
+        index = self._selected(C.rows.shape[-1], C.columns.shape[-1])
+        ends = (C, V) if index is None else (C.select(index), V.select(index))
+        return self.formula.best_step(*ends, **self._arguments)
+
     def gains(self, first: FirstOrder) -> Gains:
         """Return the gradient in ``first`` as one gain, reduced where the metric allows."""
         if first.matrix is not None:

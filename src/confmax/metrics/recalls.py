@@ -19,6 +19,7 @@ from confmax.metrics.metric import Metric
 from confmax.metrics.structure import Concave, DiagonalFunctions, Linear, MinOfLinear, PowerMean
 
 Smoothing = Literal["relative", "additive"]
+LEAST_STEP = 1e-12  # to which the best step on a segment is found
 
 
 def _recalls(S: Confusion, rho: float, smoothing: Smoothing, *, numerator_too: bool) -> tuple[Array, Array]:
@@ -147,6 +148,37 @@ def smallest(T: Array, rho: float) -> tuple[Array, Array]:
     return (low - rho * np.log(total / T.shape[-1]))[..., 0], partial / total
 
 
+def steepest_end(first: Array, change: Array, rho: float) -> float:
+    """Return where the soft minimum of ``first + t change`` (K,), t in [0, 1], is largest.
+
+    It is concave: Newton's steps on its derivative, the mean of ``change`` by the weights of the soft minimum, stay
+    between two points at which the signs differ.
+    """
+
+    def slopes(t: float) -> tuple[float, float]:
+        at = first + t * change
+        weights = np.exp((at.min() - at) / rho)
+        weights /= weights.sum()
+        mean = float(weights @ change)
+        return mean, -float(weights @ (change - mean) ** 2) / rho
+
+    low, high = 0.0, 1.0
+    if slopes(low)[0] <= 0.0:
+        return low
+    if slopes(high)[0] >= 0.0:
+        return high
+    t = 0.5
+    while high - low > LEAST_STEP:
+        slope, curvature = slopes(t)
+        low, high = (t, high) if slope > 0.0 else (low, t)
+        newton = t - slope / curvature if curvature < 0.0 else low
+        following = newton if low < newton < high else 0.5 * (low + high)
+        if abs(following - t) <= LEAST_STEP:
+            return following
+        t = following
+    return t
+
+
 @dataclass(frozen=True)
 class SmallestFormula(Formula):
     """The smallest recall as a formula, or with ``rho > 0`` its soft minimum."""
@@ -160,6 +192,13 @@ class SmallestFormula(Formula):
         # the search on labels compares thousands of single values, and derivatives take twice their time
         T = _recalls(S, 0.0, "relative", numerator_too=True)[0]
         return T.min(-1) if rho == 0.0 else smallest(T, rho)[0]
+
+    def best_step(self, C: Confusion, V: Confusion, *, rho: float = 0.0, **_: Any) -> float | None:
+        """Return the step from ``C`` toward ``V`` at which the derivative of the soft minimum is zero."""
+        if rho == 0.0:
+            return None
+        first, last = (_recalls(S, 0.0, "relative", numerator_too=True)[0] for S in (C, V))
+        return steepest_end(first, last - first, rho)
 
 
 def recalls_of(rows: Array) -> DiagonalFunctions:

@@ -56,7 +56,7 @@ NEAREST = 1e-6  # how exactly the smallest shortfall is found where no rule keep
 
 SAMPLE_PASSES, SAMPLE_GAP = 40, 1e-4  # of a run on a sample of the rows
 
-LABEL_PATIENCE = 15  # least number of rounds without progress on labels, where no bound ends the run
+LABEL_PATIENCE = 4  # least number of rounds without progress on labels, where no bound ends the run
 LIMITED_PATIENCE = 8  # the same within limits, where the rounds that follow prices are the last
 PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
@@ -111,12 +111,11 @@ class ColumnGeneration(Solver):
 
     Notes
     -----
-    The master follows from the metric: `masters.Program` for the smallest recall, and `masters.LinearProgram` for that
-    on labels; `masters.RecallMeans` for the unsmoothed means of recalls, `masters.Smooth` for every other metric with a
-    gradient. Of the rules without weight, only the few that come nearest to being used are kept. Within limits, ratios
-    and sums of ratios (macro F1) are maximised too. A sum of ratios is not concave: its master, `masters.RatioSum`,
-    climbs, and the run ends where no rule improves the metric to first order. Its bound is that of
-    `optimize/prices.py`, with prices of the limits.
+    The master follows from the metric: `masters.Program` for the smallest recall, `masters.RecallMeans` for the
+    unsmoothed means of recalls, `masters.Smooth` for every other metric with a gradient. Of the rules without weight,
+    only the few that come nearest to being used are kept. Within limits, ratios and sums of ratios (macro F1) are
+    maximised too. A sum of ratios is not concave: its master, `masters.RatioSum`, climbs, and the run ends where no
+    rule improves the metric to first order. Its bound is that of `optimize/prices.py`, with prices of the limits.
 
     Examples
     --------
@@ -159,7 +158,7 @@ class ColumnGeneration(Solver):
     def init(self, problem: Problem) -> ColumnState:
         """Mix the constant rules and the starting rules."""
         oracle = problem.oracle
-        master = master_of(problem.metric, limited=problem.limits is not None, exact=oracle.exact)
+        master = master_of(problem.metric, limited=problem.limits is not None)
         space = _space(problem, oracle.rows)
         points = Points.start(problem, space)
         columns = Columns.of(points, master, breadth(oracle.table.n_rows, oracle.table.n_classes))

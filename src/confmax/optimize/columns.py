@@ -17,7 +17,7 @@ from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Rat
 from confmax.optimize.cuts import further_cuts
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.masters.interior import Program, solve
-from confmax.optimize.masters.linear_program import FEASIBLE, LinearProgram, largest_minimum, per_price
+from confmax.optimize.masters.linear_program import FEASIBLE, largest_minimum, per_price
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.ratio_sum import RatioSum
 from confmax.optimize.masters.recall_means import RecallMeans
@@ -268,19 +268,15 @@ class Columns:
         return points.chosen(kept), weights[kept]
 
 
-def master_of(metric: Metric, *, limited: bool = False, exact: bool = True) -> Master:
-    """Return the master of a ``metric``, of which some are solved otherwise if they are ``limited``.
-
-    ``exact`` says whether the answers to its prices are maximisers. Where they are not, the search of the labels
-    follows the corners of a linear program.
-    """
+def master_of(metric: Metric, *, limited: bool = False) -> Master:
+    """Return the master of a ``metric``, of which some are solved otherwise if they are ``limited``."""
     if limited and isinstance(metric.structure, General):
         return RatioSum()
     mean = isinstance(metric.structure, Concave) and metric.structure.recall_mean is not None
     if limited and (mean or isinstance(metric.structure, (Linear, MinOfLinear, Ratio))):
         return Program()
     if isinstance(metric.structure, MinOfLinear):
-        return Program() if exact else LinearProgram()
+        return Program()
     return RecallMeans() if metric.bounds_any_gain else Smooth()
 
 

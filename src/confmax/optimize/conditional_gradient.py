@@ -158,8 +158,11 @@ def line_search(metric: Metric, C: Confusion, V: Confusion) -> float:
     """Return the step in [0, 1] from C toward V that maximises the metric; 0 where nothing improves on C.
 
     A grid is refined around its best point until the interval is below 1e-7: exact for metrics that are concave or
-    quasi-concave along the segment, and a global scan with 65 points for the others.
+    quasi-concave along the segment, and a global scan with 65 points for the others. A metric may know its best step.
     """
+    known = metric.best_step(C, V)
+    if known is not None:
+        return known if known <= 1.0 - LEAST_WEIGHT else 1.0
     return float(line_searches(metric, Confusion.stack([C]), Confusion.stack([V]))[0])
 
 

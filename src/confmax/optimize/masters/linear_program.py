@@ -1,36 +1,16 @@
-"""The master of a minimum of linear functions: a linear program, whose dual prices the functions and the limits.
+"""The largest minimum of linear functions: a linear program, whose dual prices the functions and the limits.
 
-Source: linear programming duality. Phase one of every master, the largest slack that all limits can have at once, is
-the same program with the limits in the place of the functions.
+Source: linear programming duality. Phase one of a smooth master, the largest slack that all limits can have at once, is
+this program with the limits in the place of the functions. So is a mixture under which no recall is zero.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.optimize.masters.protocol import Master, Optimum
-from confmax.optimize.points import Space
 
 FEASIBLE = 1e-9  # a limit that is missed by no more than this counts as met
-
-
-class LinearProgram(Master):
-    """Maximise the smallest of d linear functions, the first d entries of a vector."""
-
-    most_columns: ClassVar[int] = 150
-    smooth: ClassVar[bool] = False
-
-    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
-        """Solve ``max v`` with ``v <= (w @ z)_u`` for every function u, within the limits."""
-        value, weights, prices, multipliers = largest_minimum(*space.split(z))
-        return Optimum(weights, weights @ z, value, np.concatenate([prices, multipliers]))
-
-    def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
-        """Bound the minimum: at weights on the functions it is at most their weighted mean."""
-        return per_price(heights, space.split(gains)[0].sum(axis=1))
 
 
 def per_price(heights: Array, total: Array) -> Array:
