@@ -231,3 +231,41 @@ def test_displays_of_one_rule_refuse_rules_of_groups():
     for display in (plotting.ConfusionChangeDisplay, plotting.TradeOffDisplay, plotting.RiskCoverageDisplay):
         with pytest.raises(ValueError, match=r"this rule decides by groups; show rule\.of_group"):
             display.from_solution(tuned(), P, y)
+
+
+@pytest.mark.parametrize("limits", [LIMITS, ()])
+def test_pages_that_are_cross_fitted_show_groups(tmp_path, limits):
+    """The rows of a fold are decided by the rule of their group that was tuned without them."""
+    P, y, group = grouped()
+    path = tmp_path / "page.html"
+    solution = confmax.report.write_cross_fitted(
+        path, "accuracy", P, y, group=group, constraints=limits, n_replicates=49, calibration=None
+    )
+    assert solution.rule.groups == (("men", "women") if limits else ())
+    fold = folds_to_judge(make_table(P, y), 5, 0)
+    decided = np.empty(len(y), dtype=np.int64)
+    for k in range(5):
+        held = fold == k
+        more = {"group": group[~held], "constraints": limits} if limits else {}
+        rule = confmax.maximize(
+            "accuracy", P[~held], y[~held], classes=range(3), randomized=False, calibration=None, **more
+        ).rule
+        decided[held] = rule.predict_index(P[held], **({"group": group[held]} if limits else {}))
+    text = re.sub(r"<(script|style).*?</\1>", " ", path.read_text(), flags=re.S)
+    text = " ".join(re.sub(r"<[^>]*>", " ", text).split())
+    assert "write_cross_fitted(" in text and "group=group" in text
+    for name in ("men", "women"):
+        mine = group == name
+        value = accuracy_score(y[mine], decided[mine])
+        assert re.search(rf"{value:.4f}".rstrip("0"), text) or f"{value:.3f}" in text, (name, value)
+
+
+def test_groups_of_pages_that_are_cross_fitted_are_checked(tmp_path):
+    P, y, group = grouped()
+    for given, sentence in (
+        ({"group": group[:7]}, "group must have one name per row of proba: 500 rows"),
+        ({"constraints": LIMITS[0]}, "speaks of groups, and there are none"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            confmax.report.write_cross_fitted(tmp_path / "page.html", "accuracy", P, y, **given)
+    assert not list(tmp_path.iterdir())

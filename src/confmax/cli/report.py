@@ -91,8 +91,9 @@ def write_cross_fitted_page(
     )
     with writing(path):
         installed_pages().write_cross_fitted(
-            path, solution.metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes,
-            folds=FOLDS, solution=solution, order_known=rows.order_known, **_about(rows, second), **settings,
+            path, solution.metric, rows.proba, rows.labels, sample_weight=rows.weight, group=rows.group,
+            classes=rows.classes, folds=FOLDS, solution=solution, order_known=rows.order_known,
+            **_about(rows, second), **settings,
         )  # fmt: skip
 
 

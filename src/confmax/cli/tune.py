@@ -55,8 +55,6 @@ def tune(
     one_result(as_json, out, report)
     wanted = resolve_constraints(more["constraints"])
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"))
-    if options.group is not None and report is not None:
-        raise click.UsageError("--report shows one rule for all rows, and --group tunes one for each; leave one out")
     _check(more, options.label, wanted, costs)
     check_tune(report, out, options.label, second, read)
     # what is left are the settings of `maximize`, by its names

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confmax.constraints import resolve as resolve_constraints
 from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.protocols import Rule, Tuned
 from confmax.evaluate.uncertainty import AnyMetric
@@ -23,6 +24,7 @@ from confmax.page.writing import AnyPath, Settings, check_first, check_order, fi
 from confmax.solution import Solution, maximize
 from confmax.solution.coverage_study import studies
 from confmax.tables.draws import RandomState, as_seed, is_whole
+from confmax.tables.groups import Groups
 
 __all__ = ["write", "write_cross_fitted"]
 
@@ -110,6 +112,7 @@ def write_cross_fitted(
     y: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    group: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
     folds: int = 5,
     second: AnyMetric = "accuracy",
@@ -139,6 +142,9 @@ def write_cross_fitted(
         Raw class probabilities.
     y, sample_weight : array-like (n,)
         True classes; weights, or None.
+    group : array-like (n,) or None
+        The group of each row. The page then has a section with every metric by group. Constraints that speak of groups
+        need it.
     classes : sequence or None
         Class names in column order.
     random_state : int, RandomState, Generator or None
@@ -191,6 +197,8 @@ def write_cross_fitted(
     # who passes the classes in column order has said what the order is
     if not (order_known or (order_known is None and classes is not None)):
         check_order((chosen, other) if solution is None else (other,), table)
+    groups = None if group is None else Groups.of(group, table.n_rows, proba=proba)
+    by_group = any(one.over is not None for one in resolve_constraints(settings.get("constraints", ())))
     fixed = {"classes": table.classes, "random_state": seed, **settings}
 
     def tune(kept: NDArray[np.bool_] | slice, kind: Mapping[str, Any]) -> Solution:
@@ -200,14 +208,18 @@ def write_cross_fitted(
         names = np.array(table.classes, dtype=object)[table.labels[kept]]
         # a fold that cannot keep the limits is no reason for no report, which says so
         nearest = {"on_infeasible": "closest"} if kind else {}
-        return maximize(chosen, table.proba[kept], names, sample_weight=weight, **{**fixed, **kind, **nearest})
+        mine = np.array(groups.names, dtype=object)[groups.codes[kept]] if groups is not None and by_group else None
+        return maximize(
+            chosen, table.proba[kept], names, sample_weight=weight, group=mine, **{**fixed, **kind, **nearest}
+        )
 
     whole_table = tune(slice(None), {}) if solution is None else solution
-    evidence = cross_fitted(table, whole_table, tune, n_folds=int(folds), seed=seed)
+    evidence = cross_fitted(table, whole_table, tune, n_folds=int(folds), seed=seed, groups=groups)
     # a callback watches the run and changes nothing on the page
     given = [(name, str(value)) for name, value in settings.items() if name != "callback"]
     pairs = [("metric", repr(whole_table.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *given]
-    call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y)"
+    beside = "" if groups is None else ", group=group"
+    call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y{beside})"
     how = Settings(n_replicates, level, seed, source, again, order_known)
     finish(path, evidence, other, how, pairs, call, studies)
     return whole_table
