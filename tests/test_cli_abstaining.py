@@ -313,11 +313,24 @@ def test_compare_tunes_and_judges_at_the_same_coverage(table):
     # by hand: the same folds, a rule tuned without each
     P, y = table[list("abc")].to_numpy(), table["truth"].to_numpy()
     folds, decided = stratified_folds(make_table(P, y, classes=list("abc")), 5, 0), np.empty(400, dtype=object)
+    calibrated = np.empty_like(P)
     for k in range(5):
         part = confmax.maximize("accuracy", P[folds != k], y[folds != k], classes=list("abc"), abstain=True,
                                 constraints="coverage >= 0.8", on_infeasible="closest")  # fmt: skip
         assert not part.rule.is_randomized
         decided[folds == k] = part.predict(P[folds == k])
+        calibrated[folds == k] = (
+            part.rule.calibrator.transform(P[folds == k]) if part.rule.calibrator else P[folds == k]
+        )
+    area = rules["for accuracy"]["risk_coverage"]
+    curve = confmax.risk_coverage("accuracy", calibrated, y, classes=list("abc"), coverages=np.linspace(0.5, 1.0, 41))
+    assert (area["metric"], area["from"]) == ("accuracy", 0.5)
+    assert area["chow"] == pytest.approx(curve.area(0.5, area["to"]))
+    # the best rules at each coverage are those of the probabilities alone
+    path = confmax.coverage_path("accuracy", calibrated, confusion="model", classes=list("abc"))
+    best = confmax.risk_coverage("accuracy", calibrated, y, path, classes=list("abc")).area(0.5, 1.0)
+    assert area["best"] == pytest.approx(best, abs=2e-3)
+    assert "risk_coverage" not in rules["argmax"] and rules["for macro_f1"]["risk_coverage"]["metric"] == "macro_f1"
     kept = decided != "abstain"
     assert rules["for accuracy"]["values"]["coverage"] == pytest.approx(kept.mean())
     assert rules["for accuracy"]["values"]["accuracy"] == pytest.approx((decided == y)[kept].mean())
@@ -325,6 +338,7 @@ def test_compare_tunes_and_judges_at_the_same_coverage(table):
     fixed = three_classes().predict(P)
     assert rules["rule.json"]["values"]["accuracy"] == pytest.approx((fixed == y)[fixed != "ask"].mean())
     text = run(*arguments)[0]
+    assert f"for accuracy  accuracy  50% to 100%       {area['chow']:.4f}      {area['best']:.4f}" in text
     assert "argmax and p/prior decide every row." in text and "--abstain later" in text.splitlines()[-1]
 
 

@@ -13,14 +13,16 @@ from typing import Any
 from confmax import metrics as catalogue
 from confmax.cli.columns import FileRows
 from confmax.cli.matching import name_beside, not_applicable
-from confmax.cli.show import Document
+from confmax.cli.show import Document, Page, number
 from confmax.constraints import Limits, bind
+from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
 from confmax.metrics.decided import of_decided
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.solution import fit_metric
 from confmax.solution.abstaining import abstain_name, with_abstaining
+from confmax.solution.coverage_study import CoverageStudy
 from confmax.tables import MemoryTable
 from confmax.tables.groups import Groups
 
@@ -63,6 +65,30 @@ def with_one_more(decided: Mapping[str, Decided], table: MemoryTable) -> dict[st
             )
         found[name] = one._replace(n_decisions=M, abstains=True)
     return found
+
+
+def areas_of(evidence: Mapping[str, Evidence], limits: Limits | None) -> dict[str, Document]:
+    """Return the areas under the risk-coverage curves of rules that abstain, by their names."""
+    studies = {name: CoverageStudy(one, limits) for name, one in evidence.items()}
+    # without a decided row there is no curve
+    return {name: study.areas for name, study in studies.items() if study.coverage > 0.0}
+
+
+def show_areas(page: Page, rules: Sequence[Document]) -> None:
+    """Print the areas under the risk-coverage curves of the rules that have one."""
+    cells = []
+    for rule in rules:
+        area = rule.get("risk_coverage")
+        if area is not None:
+            over = f"{area['from']:.0%} to {area['to']:.0%}"
+            cells.append([rule["rule"], area["metric"], over, number(area["chow"]), number(area["best"])])
+    if cells:
+        page.say("", "Area under the risk-coverage curve: mean loss over these coverages", style="bold")
+        page.table(["rule", "loss of", "coverage", "Chow's rule", "best rules"], cells)
+        page.say(
+            "Chow's rule decides the most probable class of the rows where its probability is largest. The best rules "
+            "are those for each coverage, by the probabilities of the rows."
+        )
 
 
 def rows_undecided(decided: Decided) -> float:

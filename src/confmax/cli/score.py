@@ -21,7 +21,16 @@ from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions
-from confmax.cli.decided import EVERY_ROW, checked_abstain, of_what_is_decided, refused, rows_undecided, with_one_more
+from confmax.cli.decided import (
+    EVERY_ROW,
+    areas_of,
+    checked_abstain,
+    of_what_is_decided,
+    refused,
+    rows_undecided,
+    show_areas,
+    with_one_more,
+)
 from confmax.cli.grouped import (
     check_group,
     groups_of_file,
@@ -51,7 +60,7 @@ from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.limits import judged
 from confmax.evaluate import Score, uncertainty
 from confmax.evaluate.by_group import side_by_side
-from confmax.evaluate.evidence import pooled
+from confmax.evaluate.evidence import Evidence, of_folds
 from confmax.evaluate.uncertainty import Decided, check_bootstrap, decided_by, doubts, in_groups, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
@@ -357,7 +366,9 @@ def comparison(
     given = _of_files(rules, rows)
     # a file may hold the names of a rule's groups as text
     applied = {path: decided_by(rule, table, groups_of_file(rows, rule)) for path, rule in given.items()}
-    cross_fitted = _cross_fitted(table, rows, chosen, settings["seed"], progress, constraints, name)
+    evidence = _cross_fitted(table, rows, chosen, settings["seed"], progress, constraints, name)
+    cross_fitted = {one: found.decided for one, found in evidence.items()}
+    areas = {} if name is None else areas_of(evidence, limits)
     tuned_for = {one: one.removeprefix("for ") for one in cross_fitted} | {path: rules[path].metric for path in given}
     decides = _decisions(table, {**cross_fitted, **applied}, None, abstains=abstains)
     scores, _ = _scores(table, evaluated, limits, decides, groups, **settings)
@@ -372,6 +383,7 @@ def comparison(
                 "tuned_for": tuned_for.get(name),
                 "cross_fitted": name in cross_fitted,
                 **_values_of_rule(scores, name, evaluated),
+                **({"risk_coverage": areas[name]} if name in areas else {}),
                 **({} if groups is None else {"groups": values_in_groups(scores.by_group, name, evaluated)}),
                 **(
                     {}
@@ -433,14 +445,14 @@ def _chosen(wanted: Sequence[Metric], rows: FileRows, *, limited: bool, abstains
 def _cross_fitted(
     table: MemoryTable, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any],
     constraints: Sequence[str], abstain: Any,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Evidence]:  # fmt: skip
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
     assert labels is not None
     groups = groups_of_file(rows, None)
     # without a limit of groups the rules are those of all rows
     by_group = rows.group if any(one.over is not None for one in resolve_constraints(constraints)) else None
-    decided: dict[str, Any] = {}
+    decided: dict[str, Evidence] = {}
     done = itertools.count()
     for name, metric in chosen.items():
 
@@ -464,7 +476,7 @@ def _cross_fitted(
                 f"for {name}: in {missing} of {len(found)} folds no rule was met that keeps all limits on the other "
                 f"folds, and the one that misses them least is used"
             )
-        decided[f"for {name}"] = pooled([solution.rule for solution in found], table, folds, groups)
+        decided[f"for {name}"] = of_folds([solution.rule for solution in found], table, metric, folds, groups)
     return decided
 
 
@@ -500,6 +512,7 @@ def _show_comparison(page: Page, document: Document) -> None:
         page.say("", "Limits; * is kept on these rows", style="bold")
         page.table(["rule", *limits], [[row["rule"], *_kept(row)] for row in document["rules"]])
         _show_limits_of_groups(page, document["rules"])
+    show_areas(page, document["rules"])
     for name in document["rules"][0].get("groups", {}):
         page.say("", f"Values in group {name}", style="bold")
         cells = [[row["rule"], *map(number, row["groups"][name].values())] for row in document["rules"]]

@@ -7,7 +7,7 @@ by the rule that was tuned without its fold (cross-fitting). Of rules that draw,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -179,18 +179,23 @@ def cross_fitted(
             f"no rule can be tuned without fold {len(solutions) + 1} of {fold.max() + 1} ({error}); evaluate the rule "
             f"on other rows instead, or pass more rows"
         ) from None
+    found = of_folds([one.rule for one in solutions], table, solution.metric, fold, groups)
+    return replace(found, rule=solution.rule, kept=kept, solution=solution, solutions=tuple(solutions))
+
+
+def of_folds(
+    rules: Sequence[Rule], table: MemoryTable, metric: Metric, fold: NDArray[np.int64], groups: Groups | None = None
+) -> Evidence:
+    """Return the evidence in which rule ``fold[i]``, tuned for a ``metric``, decides row i, which may be in a group."""
     # the single rules answer what drawing adds: they are pooled over the same folds
-    rules = [one.rule for one in solutions]
     singles = [with_gain(rule, frequent_gain(rule)) for rule in rules]
     # every fold has a calibration of its own, which was fitted without its rows
     proba = np.empty_like(table.proba)
     for part, rule in zip(masks(fold), rules, strict=True):
         proba[part] = apply_calibrator(rule.calibrator, table.proba[part])
-    return Evidence(
-        table, as_written(solution.metric), solution.rule, pooled(rules, table, fold, groups), kept,
-        pooled(singles, table, fold, groups) if any(rule.is_randomized for rule in rules) else None, proba, solution,
-        fold, tuple(solutions), groups=groups,
-    )  # fmt: skip
+    decided = pooled(rules, table, fold, groups)
+    single = pooled(singles, table, fold, groups) if any(rule.is_randomized for rule in rules) else None
+    return Evidence(table, as_written(metric), rules[0], decided, decided, single, proba, fold=fold, groups=groups)
 
 
 def pooled(

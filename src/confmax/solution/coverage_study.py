@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class CoverageStudy:
         return CoverageFigures(
             label, self._shares(score, names), score.estimate("argmax", name), score.estimate(CHOW, name),
             score.estimate("rule", name), score.difference("rule", CHOW, name), curve, path,
-            (self._levels[0], float((path or curve).coverages[-1])), self._missed(score),
+            self._over, self._missed(score),
         )  # fmt: skip
 
     def _missed(self, score: Score) -> tuple[str, ...]:
@@ -139,6 +140,22 @@ class CoverageStudy:
             return None
         curve = curve_of(of_decided(self.metric, search.table.n_classes), confusions)
         return curve if len(curve.coverages) > 1 else None
+
+    @property
+    def areas(self) -> dict[str, Any]:
+        """The mean losses over coverages, ``from`` one ``to`` another: of Chow's rule, and of the best rules.
+
+        The latter is None where no best rules are known. ``metric`` is the one whose loss it is.
+        """
+        low, high = self._over
+        best = None if self.path is None else self.path.area(low, high)
+        return {"metric": repr(self.metric), "from": low, "to": high, "chow": self.chow_curve.area(low, high),
+                "best": best}  # fmt: skip
+
+    @property
+    def _over(self) -> tuple[float, float]:
+        """The coverages that both areas are taken over."""
+        return self._levels[0], float((self.path or self.chow_curve).coverages[-1])
 
     def _other_limits(self) -> list[Constraint]:
         """Return the limits but for those on the coverage of all rows and on the metric of the curve."""
