@@ -109,6 +109,7 @@ for folder in ("scores", "new"):
     for k in range(3):
         rows = slice(400 * k, 400 * k + 400)
         columns = {name: P[rows, j] for j, name in enumerate("abc")} | {"truth": y[rows]}
+        columns["sex"] = np.array(["men", "women"])[np.arange(400) % 2]
         pq.write_table(pa.table(columns), f"{folder}/{k}.parquet")
 """
 # stands for zarr, which is not confmax's affair
@@ -132,9 +133,11 @@ model = types.SimpleNamespace(transform=lambda frame: frame)
 
 
 def scale():
-    """Return the Python of the sections on files, Dask and Spark."""
+    """Return the Python of the sections on files, Dask, Spark and groups."""
     code = [code for _, code, _ in BLOCK.findall((ROOT / "docs" / "scale.md").read_text())]
-    assert [word in block for word, block in zip(("open_table", "dask", "Spark"), code, strict=True)] == [True] * 3
+    assert [word in block for word, block in zip(("open_table", "dask", "Spark", "group="), code, strict=True)] == [
+        True
+    ] * 4
     return code
 
 
@@ -143,15 +146,16 @@ def test_scale_with_optional_packages(tmp_path):
     """Dask comes to a process that has not imported distributed."""
     dask = find_spec("dask") is not None and find_spec("distributed") is not None
     spark = find_spec("pyspark") is not None and shutil.which("java") is not None
-    on_files, on_dask, on_spark = scale()
+    on_files, on_dask, on_spark, on_groups = scale()
     steps = [{"find": OPTIONAL, "code": TABLES}, {"code": f"{on_files}\nprint(len(decisions))"}]
+    steps += [{"code": ""}, {"code": f"{on_groups}\nprint(len(decisions))"}]
     if dask:
         steps += [{"code": ZARR}, {"code": f"{on_dask}\nprint(len(decided.compute()))"}]
     if spark:
         steps += [{"code": MODEL}, {"code": f"{on_spark}\nprint(decided.select('decision').count())\nspark.stop()"}]
     found = run_fresh(steps, tmp_path)
     assert [step["error"] for step in found] == [None] * len(steps)
-    assert [step["printed"] for step in found[1::2]] == ["1200\n", "1200\n", "300\n"][: 1 + dask] + ["300\n"] * spark
+    assert [step["printed"] for step in found[1::2]] == ["1200\n"] * (2 + dask) + ["300\n"] * spark
     if not (dask and spark):
         pytest.skip("Dask or Spark is not installed; the rest ran")
 

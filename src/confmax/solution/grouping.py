@@ -12,7 +12,7 @@ from confmax.metrics.seen import seen
 from confmax.tables import Table
 from confmax.tables.columns import warn
 from confmax.tables.groups import Groups, GroupShares, SideBySide
-from confmax.tables.partitioned.table import GroupsInParts, PartitionedTable
+from confmax.tables.partitioned.table import GroupsInParts
 
 FEW = 30  # rows of a class in a group, below which its recall says little
 
@@ -29,15 +29,16 @@ def groups_of(
         memory.
     """
     check_groups(group, group_proba, wanted)
-    if isinstance(raw, PartitionedTable):
-        if group_proba is not None:
-            raise ValueError("group_proba= needs all rows in memory, and these lie in parts; pass an array or a frame")
-        # an opened table may bring groups that nobody asked for
-        check_groups(raw.groups, None, wanted)
-        return raw.groups
     if group_proba is not None:
+        if not raw.is_whole:
+            raise ValueError("group_proba= needs all rows in memory, and these lie in parts; pass an array or a frame")
         return GroupShares.of(group_proba, raw.n_rows)
-    return None if group is None else Groups.of(group, raw.n_rows, proba=proba)
+    if raw.groups is None:
+        return None if group is None else Groups.of(group, raw.n_rows, proba=proba)
+    # an opened table may bring groups that nobody asked for
+    check_groups(raw.groups, None, wanted)
+    found: GroupsInParts = raw.groups
+    return found
 
 
 def check_groups(group: Any, group_proba: Any, wanted: Sequence[Constraint]) -> None:

@@ -65,6 +65,8 @@ class Table(Protocol):
         Names of the columns; 0..K-1 when nothing else is known.
     calibrator : Calibrator or None
         What made the probabilities from those that were given; None for the table as it was given.
+    groups : Groups, GroupShares, GroupsInParts or None
+        The groups of the rows, where the table brings them; None if it does not.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class Table(Protocol):
 
     classes: tuple[Any, ...]
     calibrator: Calibrator | None
+    groups: Any
 
     @property
     def backend(self) -> str:
