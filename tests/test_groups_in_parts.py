@@ -248,6 +248,22 @@ def test_dask():
         confmax.maximize("accuracy", lazy, "truth", sample_weight="w", group="gender", **more)
 
 
+@pytest.mark.parametrize("confusion", ["model", "labels"])
+@pytest.mark.parametrize("kind", ["pandas", "sparse", "torch"])
+def test_other_kinds_in_memory(kind, confusion):
+    P, y, _, group = grouped(800)
+    P[P < 0.02] = 0.0
+    P /= P.sum(axis=1, keepdims=True)
+    module = pytest.importorskip({"pandas": "pandas", "sparse": "scipy.sparse", "torch": "torch"}[kind])
+    given = {"pandas": lambda: module.DataFrame(P, columns=list(NAMES)), "sparse": lambda: module.csr_array(P),
+             "torch": lambda: module.tensor(P)}[kind]()  # fmt: skip
+    more = {"constraints": LIMITS[0], "confusion": confusion, "calibration": None, "classes": NAMES}
+    array, other = (confmax.maximize("accuracy", one, y, group=group, **more) for one in (P, given))
+    assert other.value == pytest.approx(array.value, abs=1e-9) and other.rule.groups == array.rule.groups
+    decided = np.asarray(other.rule.predict_index(given, group=group))
+    np.testing.assert_array_equal(decided, array.rule.predict_index(P, group=group))
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
