@@ -286,7 +286,11 @@ class GroupedTable(SideBySide):
     @cached_property
     def parts(self) -> tuple[MemoryTable, ...]:
         """The rows of each group."""
-        return tuple(self.whole.take(np.flatnonzero(self.groups.codes == g)) for g in range(len(self.groups)))
+        codes = self.groups.codes
+        if self.groups is self.whole.groups and not (codes[1:] < codes[:-1]).any():
+            # a part of a table in parts is split once, for all passes
+            return cast("tuple[MemoryTable, ...]", self.whole.groups_apart)
+        return tuple(self.whole.take(np.flatnonzero(codes == g)) for g in range(len(self.groups)))
 
     @cached_property
     def shares(self) -> Array:

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
@@ -335,7 +336,8 @@ class MemoryTable(Checked, Table):
     raw : MemoryTable or None
         The table as it was given, where this one is calibrated.
     groups : Groups or None
-        The group of each row, where these rows are a part, or the sample, of a table in parts.
+        The group of each row, where these rows are a part of a table in parts, in the order of the groups; or its
+        sample.
     """
 
     _: KW_ONLY
@@ -438,6 +440,22 @@ class MemoryTable(Checked, Table):
             unordered = self.unordered_hashes()[chosen]
         return replace(self, proba=self.storage.rows(self.proba, chosen), labels=labels, weight=weight, calibrator=None,
                        raw=None, totals=None, hashes=hashes, unordered=unordered, groups=groups)  # fmt: skip
+
+    def between(self, low: int, high: int) -> MemoryTable:
+        """Return the rows of an array from ``low`` to before ``high`` as a table, without a copy."""
+        rows = slice(low, high)
+        beside: tuple[Any, ...] = (self.hashes, self.unordered, self.labels, self.weight)
+        hashes, unordered, labels, weight = (None if each is None else each[rows] for each in beside)
+        raw = None if self.raw is None else self.raw.between(low, high)
+        return replace(self, proba=self.proba[rows], labels=labels, weight=weight, raw=raw, totals=None, hashes=hashes,
+                       unordered=unordered, groups=None)  # fmt: skip
+
+    @cached_property
+    def groups_apart(self) -> tuple[MemoryTable, ...]:
+        """The rows of each group, of a table whose rows lie in the order of their groups."""
+        codes = self.groups.codes
+        edges = np.searchsorted(codes, np.arange(len(self.groups) + 1)).tolist()
+        return tuple(self.between(low, high) for low, high in pairwise(edges))
 
     def sampled(self, fraction: float) -> MemoryTable:
         """Return about this ``fraction`` of the rows, in (0, 1), chosen by the hash of their probabilities."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.arrays import as_array, checked_weight
+from confmax.tables.arrays import as_array, checked_weight, gathered
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.groups import Groups, distinct_groups
 from confmax.tables.labels import Coded, distinct, encode_labels, vector
@@ -232,8 +232,17 @@ def as_table(
         labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
         mine = None if groups is None else Groups.of(part.group, len(P), groups)
-    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, groups=mine)
-    return CheckedPart(table, fraction, found.proba is not P)
+    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes)
+    return CheckedPart(table if mine is None else _by_group(table, mine), fraction, found.proba is not P)
+
+
+def _by_group(table: MemoryTable, groups: Groups) -> MemoryTable:
+    """Return the rows of a part in the order of their groups, which then are slices of it."""
+    order = np.argsort(groups.codes, kind="stable")
+    beside: tuple[Any, ...] = (table.hashes, table.unordered, table.labels, table.weight)
+    hashes, unordered, labels, weight = (None if each is None else each[order] for each in beside)
+    return replace(table, proba=gathered(table.proba, order), hashes=hashes, unordered=unordered, labels=labels,
+                   weight=weight, groups=groups.take(order))  # fmt: skip
 
 
 def joined(found: Iterable[CheckedPart]) -> CheckedPart:
@@ -242,7 +251,10 @@ def joined(found: Iterable[CheckedPart]) -> CheckedPart:
     tables = [each.table for each in several if each.table is not None]
     if len(several) == 1 or not tables:
         return several[0]
-    return CheckedPart(_one_after_another(tables), several[0].fraction, any(each.renormalised for each in several))
+    whole = _one_after_another(tables)
+    if whole.groups is not None:
+        whole = _by_group(whole, whole.groups)
+    return CheckedPart(whole, several[0].fraction, any(each.renormalised for each in several))
 
 
 def _given(labels: Any) -> Any:
@@ -266,8 +278,7 @@ def _sums_by_group(table: MemoryTable) -> Array:
     if table.groups is None:
         return np.empty(0)
     out = np.zeros((3, len(table.groups), table.n_classes))
-    for g in range(len(table.groups)):
-        part = table.take(np.flatnonzero(table.groups.codes == g))
+    for g, part in enumerate(table.groups_apart):
         if part.labels is not None:
             out[0, g] = np.bincount(part.labels, minlength=table.n_classes)
             out[1, g] = np.bincount(part.labels, part.weight, table.n_classes)
