@@ -15,6 +15,7 @@ from sklearn.metrics import get_scorer
 
 from confmax import metrics
 from confmax.confusion import Confusion
+from confmax.metrics.decided import of_decided
 from confmax.metrics.first_order import Formula
 from tests.helpers import labels_from_counts
 
@@ -222,3 +223,15 @@ def test_the_best_step_of_a_soft_minimum_is_that_of_a_fine_grid(seed):
     assert float(metric.values(ends[0].toward(ends[1], np.array([step])))[0]) >= values.max() - 1e-12
     # the metric itself has corners, and its best step is searched
     assert metrics.get("min_recall").best_step(*ends) is None and metrics.get("g_mean").best_step(*ends) is None
+
+
+def test_accuracy_is_known_after_a_trip_through_a_process():
+    """What is known of a metric hangs on its formula, and objects that were pickled are others."""
+    metric = pickle.loads(pickle.dumps(metrics.get("accuracy")))
+    decided = of_decided(metric, 3)
+    assert decided == of_decided(metrics.get("accuracy"), 3) and decided.statistics == "columns"
+    S = Confusion.from_matrix(np.random.default_rng(0).random((5, 3, 4)))
+    np.testing.assert_array_equal(decided.values(S), decided.at(S).value)
+    for name in ("macro_f1", "g_mean", "balanced_accuracy", "cohen_kappa"):
+        one = of_decided(metrics.get(name), 3)
+        np.testing.assert_array_equal(one.values(S), one.at(S).value)

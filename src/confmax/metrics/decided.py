@@ -106,20 +106,24 @@ class OfDecided(Formula):
 
     def values(self, S: Confusion, **_: Any) -> Array:
         """Return the values alone."""
-        seen, unit = self.seen(S)
+        # of many matrices mostly the sums are read, and then none is copied
+        seen, unit = self.seen(S, matrix=self.inner.statistics == "matrix")
         return np.where(unit == 0.0, 0.0, self.inner.values(seen))
 
-    def seen(self, S: Confusion) -> tuple[Confusion, Array]:
-        """Return the confusion of the rows that are decided, and one over their share (...), 0 for none."""
+    def seen(self, S: Confusion, *, matrix: bool = True) -> tuple[Confusion, Array]:
+        """Return the confusion of the rows that are decided, and one over their share (...), 0 for none.
+
+        Its ``matrix`` is there for metrics that read the row sums, if it is asked for.
+        """
         K = S.rows.shape[-1]
         unit = np.asarray(reciprocal(S.columns[..., :K].sum(-1)))
+        hits, decisions = (part * unit[..., None] for part in (S.diagonal, S.columns[..., :K]))
         if not reads_rows(self.inner):
-            return Confusion(
-                np.broadcast_to(S.rows, S.diagonal.shape), S.diagonal * unit[..., None],
-                S.columns[..., :K] * unit[..., None],
-            ), unit  # fmt: skip
+            return Confusion(np.broadcast_to(S.rows, S.diagonal.shape), hits, decisions), unit
         assert S.matrix is not None
-        return Confusion.from_matrix(S.matrix[..., :K] * unit[..., None, None]), unit
+        kept = S.matrix[..., :K]
+        whole = kept * unit[..., None, None] if matrix else None
+        return Confusion(kept.sum(-1) * unit[..., None], hits, decisions, whole), unit
 
 
 def of_decided(metric: Metric, n_classes: int, least: float = 0.0, of_classes: tuple[float, ...] = ()) -> Metric:
@@ -174,7 +178,7 @@ def reads_rows(metric: Metric) -> bool:
     formula = metric.formula
     if isinstance(formula, ClassScores):
         return formula.rows != 0.0 or formula.over == "sizes"
-    return formula is not accuracy
+    return formula != accuracy
 
 
 # --- ratios -----------------------------------------------------------------------------------------------------------
@@ -247,7 +251,7 @@ def _parts(metric: Metric, rows: Array) -> Ratios | None:
     formula, one, none = metric.formula, np.ones(1), np.zeros(1)
     if not isinstance(metric.structure, Linear):
         return None
-    if formula is accuracy:
+    if formula == accuracy:
         found = Ratios(Gains.reduced(np.ones(len(index))), Gains.reduced(np.zeros(len(index))), none,
                        np.array([index.sum()]), none, one)  # fmt: skip
     elif isinstance(formula, ClassScores):

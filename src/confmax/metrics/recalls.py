@@ -55,10 +55,21 @@ def _through_recalls(
 # --- linear ----------------------------------------------------------------------------------------------------------
 
 
-def accuracy(S: Confusion) -> FirstOrder:
+@dataclass(frozen=True)
+class _Accuracy(Formula):
     """Sum of the diagonal."""
-    zero = np.zeros_like(S.diagonal)
-    return FirstOrder(S.diagonal.sum(-1), np.ones_like(S.diagonal), np.zeros_like(S.columns), zero)
+
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+        """Return value and derivatives."""
+        zero = np.zeros_like(S.diagonal)
+        return FirstOrder(S.diagonal.sum(-1), np.ones_like(S.diagonal), np.zeros_like(S.columns), zero)
+
+    def values(self, S: Confusion, **_: Any) -> Array:
+        """Return the values alone."""
+        return np.asarray(S.diagonal.sum(-1))
+
+
+accuracy = _Accuracy()
 
 
 def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
