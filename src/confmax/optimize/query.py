@@ -9,6 +9,7 @@ coordinate scaled by how far the best gain and the newest are apart in it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -168,7 +169,7 @@ def second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | 
         return None
     nearest = asked.answers[order[0]]
     # each coordinate of an answer changes about in proportion to itself
-    base = np.diag(nearest / unit + 1e-12 * np.abs(nearest).max())
+    base = nearest / unit + 1e-12 * np.abs(nearest).max()
     steps, changes = away[order] - away[order[0]], asked.answers[order] - nearest
     B = _bfgs(base, steps, changes)
     if B is None:
@@ -178,20 +179,23 @@ def second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | 
 
 
 def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:
-    """Return the second derivative (d, d) by steps and changes of the gradient (N, d), the nearest first."""
+    """Return the second derivative (d, d) by steps and changes of the gradient (N, d), the nearest first.
+
+    ``base`` (d,) is the diagonal that it starts from, times a number.
+    """
     # a step along which the gradient does not rise tells nothing of a convex function; the first is none
     pairs = [
-        (s, y)
+        (s, y, rise)
         for s, y in zip(steps[1:], changes[1:], strict=True)
-        if np.dot(s, y) > 1e-12 * np.sqrt(np.dot(s, s) * np.dot(y, y))
+        if (rise := s.dot(y)) > 1e-12 * math.sqrt(s.dot(s) * y.dot(y))
     ]
     if not pairs:
         return None
-    B = base * float(np.median([np.dot(s, y) / np.dot(s, np.dot(base, s)) for s, y in pairs]))
+    B = np.diag(base * float(np.median([rise / s.dot(base * s) for s, _, rise in pairs])))
     # from far to near: the nearest has the last word
-    for s, y in reversed(pairs):
-        Bs = np.dot(B, s)
-        B = B - np.outer(Bs, Bs) / np.dot(s, Bs) + np.outer(y, y) / np.dot(s, y)
+    for s, y, rise in reversed(pairs):
+        Bs = B.dot(s)
+        B = B - Bs[:, None] * Bs / s.dot(Bs) + y[:, None] * y / rise
     return B
 
 
