@@ -56,7 +56,8 @@ NEAREST = 1e-6  # how exactly the smallest shortfall is found where no rule keep
 
 SAMPLE_PASSES, SAMPLE_GAP = 40, 1e-4  # of a run on a sample of the rows
 
-LABEL_PATIENCE = 4  # least number of rounds without progress on labels, where no bound ends the run
+SEARCHED = 2  # class weights that a round searches on labels
+LABEL_PATIENCE = 3  # least number of rounds without progress on labels, where no bound ends the run
 LIMITED_PATIENCE = 8  # the same within limits, where the rounds that follow prices are the last
 PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
@@ -178,7 +179,7 @@ class ColumnGeneration(Solver):
         answers = model.maximize(points.gains, matrix=problem.needs_matrix)
         space = _space(problem, model.rows)
         points = Points(space, points.gains, answers, points.n_fixed)
-        patience = max(LABEL_PATIENCE, space.split(points.z)[0].shape[1])
+        patience = max(LABEL_PATIENCE, -(-space.split(points.z)[0].shape[1] // SEARCHED))
         if problem.limits is not None:
             model_columns = Columns.of(points, master, columns.breadth)
             return ColumnState(columns, model_columns, model, patience=LIMITED_PATIENCE)
@@ -332,9 +333,9 @@ class MaxMin(ColumnGeneration):
     and around them.
 
     On labels there is no bound. At first, the model confusion generates rules and the program mixes them on label
-    confusions; such a round takes two passes, one on each confusion. After that, every round searches one class weight
-    of the best single rule exactly (as `CoordinateSearch` does) for a greater soft minimum, and evaluates the result
-    together with the gains of the duals. Such a round takes two passes as well.
+    confusions; such a round takes two passes, one on each confusion. After that, every round searches two class weights
+    of the best single rule exactly (as `CoordinateSearch` does) for a greater soft minimum, and evaluates the results
+    together with the gains of the duals. Such a round takes three passes.
 
     Source: linear programming duality. The paper's remark in Section 3, that every maximiser of a subgradient is
     optimal, is false as printed (erratum E19). Under Assumption A it holds for the class weights of the program's dual,
@@ -486,7 +487,7 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
 
 
 def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:
-    """Search one class weight of the best single rule, and follow the prices."""
+    """Search some class weights of the best single rule, and follow the prices."""
     columns, points = state.columns, state.columns.points
     soft = problem.metric.smoothed(SOFTNESS)
     merits = soft.values(points.confusions)
@@ -494,21 +495,26 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     merits[: points.n_fixed] = -np.inf
     single = int(np.argmax(merits))
     classes = problem.metric.classes or range(len(points.space.rows))
-    # one class per round, in turn
-    place = Coordinate("weight", classes[state.round % len(classes)])
+    # all classes in turn
+    turn = state.round * SEARCHED + np.arange(min(SEARCHED, len(classes)))
+    places = [Coordinate("weight", classes[k % len(classes)]) for k in turn.tolist()]
     asked, at = columns.asked(state.round, problem.tol, near=False)
     gains, exhausted = points.space.gains(asked), state.exhausted
-    if _passes_left(problem) >= 2 and problem.oracle.table.is_whole and points.gains.full is None:
+    if problem.oracle.table.is_whole and points.gains.full is None:
         gain = working_gain(points.gains[single], problem.oracle.table.dtype)
         # near the end the same rule returns round after round, and a second search of one weight repeats the first
-        here = (b"".join(part.tobytes() for part in gain.pair()), place.decision)
-        found = None
-        if here not in exhausted:
-            found = better_values(soft, problem.oracle, gain, place, float(merits[single]))
-        if found is None:
-            exhausted |= {here}
-        else:
-            gains = Gains.concatenate([gains, found])
+        weights = b"".join(part.tobytes() for part in gain.pair())
+        for place in places:
+            here, found = (weights, place.decision), None
+            if _passes_left(problem) < 2:
+                # the last pass is for the answers
+                break
+            if here not in exhausted:
+                found = better_values(soft, problem.oracle, gain, place, float(merits[single]))
+            if found is None:
+                exhausted |= {here}
+            else:
+                gains = Gains.concatenate([gains, found])
     answers = problem.ask(gains)
     following = columns.joined(asked, at, gains, answers, exact=False)
     better = following.optimum.value > columns.optimum.value + PROGRESS
