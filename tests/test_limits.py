@@ -1,6 +1,7 @@
 """`maximize` under constraints: against linear programs over all rows, with what it says where none is possible."""
 
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import confmax
 from benchmarks.constraints import tiny, verdict
 from confmax import constraints as c
+from confmax.confusion import Confusion
 from confmax.oracle import make_table
 from tests.helpers import population
 
@@ -218,3 +220,29 @@ def test_plain_rules_that_miss_a_limit_are_marked():
     assert "(misses a constraint)" in repr(solution) and "(misses a constraint)" in solution._repr_html_()
     assert "recall[0] &gt;= 0.9" in solution._repr_html_()
     assert confmax.maximize("accuracy", P, constraints="recall[0] >= 0", **MODEL).missed_by == ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_limits_are_read_as_each_of_them(seed):
+    """Limits that are read at once have the values and slacks of their metrics, one by one."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(4), 50)
+    one_class = ("recall", "precision", "specificity", "fpr", "rate", "f1", "jaccard")
+    texts = [f"{name}[{k}] >= 0.2" for name in one_class for k in range(4)]
+    texts += [f"{name} <= 0.4" for name in ("accuracy", "balanced_accuracy", "cohen_kappa", "rate[2]", "fpr[1]")]
+    texts += ["min_recall >= 0.2", "g_mean >= 0.1"]
+    limits = c.bind(texts, make_table(P), explicit=True)
+    matrices = rng.dirichlet(np.ones(16), 6).reshape(6, 4, 4) * 4
+    # a class that is never decided: its precision is 0/0
+    matrices[0, :, 0] = 0.0
+    matrices *= P.mean(axis=0)[:, None] / matrices.sum(axis=2, keepdims=True)
+    S = replace(Confusion.from_matrix(matrices), rows=P.mean(axis=0))
+    values, slacks, vacuous = limits.values(S), limits.slacks(S), limits.vacuous(S)
+    for k, one in enumerate(limits.constraints):
+        expected = one.metric.values(S)
+        np.testing.assert_allclose(values[:, k], expected, rtol=1e-13, atol=1e-15, err_msg=str(one))
+        sign = 1.0 if one.is_floor else -1.0
+        kept = np.where(vacuous[:, k], 0.0, sign * (expected - one.limit))
+        np.testing.assert_allclose(slacks[:, k], kept, rtol=1e-12, atol=1e-14, err_msg=str(one))
+        np.testing.assert_allclose(limits.slacks(S[2])[k], slacks[2, k], rtol=1e-13, atol=1e-15)
+    assert vacuous[0, texts.index("precision[0] >= 0.2")] and vacuous[:, :].sum() < vacuous.size / 4

@@ -159,9 +159,8 @@ class ManyRatios:
             if not isinstance(metric.structure, Linear | Ratio) or metric.statistics == "matrix":
                 continue
             parts = ratio_of(metric, rows, n_decisions)
-            if len(parts.top) == 1 and not any(
-                gains.full is not None or gains.power for gains in (parts.top, parts.bottom)
-            ):
+            reduced = not any(gains.full is not None or gains.power for gains in (parts.top, parts.bottom))
+            if reduced and parts.weights.tolist() == [1.0]:
                 found.append((place, parts, isinstance(metric.structure, Linear)))
         if not found:
             return None
