@@ -148,6 +148,8 @@ def test_explain_shows_every_group(names):
     ],
 )  # fmt: skip
 def test_mistakes_get_a_sentence(arguments, sentence):
+    if arguments[0] == "report":
+        pytest.importorskip("vl_convert")
     frame = pd.read_csv("t.csv")
     settings = {"classes": list("abc"), "group": frame["sex"], "constraints": "min(recall[b] | group) >= 0.6"}
     confmax.maximize("accuracy", frame[list("abc")], frame["truth"], **settings).rule.save("rule.json")

@@ -17,6 +17,9 @@ from confmax.tables.draws import folds_to_judge
 from confmax.tables.groups import Groups
 from tests.report_helpers import sample
 
+pytest.importorskip("jinja2")
+pytest.importorskip("vl_convert")
+
 LIMITS = ("min(recall[1] | group) >= 0.6", "difference(rate[0] | group) <= 0.1", "rate[2] <= 0.7")
 
 

@@ -11,6 +11,7 @@ are statements about segments.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -24,6 +25,7 @@ Statistics = Literal["diagonal", "columns", "matrix"]
 
 STEPS = np.linspace(0.0, 1.0, 33)
 INSIDE = 1e-6  # recalls at which a tangent of a mean is taken lie so far from zero and one
+ROUNDED = 1e-12  # of the largest weight, below zero: it counts as zero
 DEPENDENT = 1e-9  # relative error up to which a gain counts as a combination of linear functions
 
 
@@ -232,11 +234,18 @@ class AffineFunctions:
 
     def weights(self, gains: Gains) -> Array:
         """Return the weights (B, S), not negative, whose sums of the functions come nearest to ``gains`` (B)."""
-        # scipy.optimize takes longer to import than confmax
-        from scipy.optimize import nnls
+        system, wanted = (each.matrices().reshape(len(each), -1).T for each in (self.gains, gains))
+        found = np.linalg.lstsq(system, wanted, rcond=None)[0].T
+        below = found.min(axis=1) < -ROUNDED * np.abs(found).max(axis=1)
+        found = np.maximum(found, 0.0)
+        for k in np.flatnonzero(below):
+            # scipy.optimize takes longer to import than confmax
+            from scipy.optimize import nnls
 
-        system = self.gains.matrices().reshape(len(self.gains), -1).T
-        return np.array([nnls(system, G.reshape(-1))[0] for G in gains.matrices()])
+            # SciPy 1.12 gives up on some of these systems, and what is near enough serves as well
+            with suppress(RuntimeError):
+                found[k] = nnls(system, wanted[:, k])[0]
+        return found
 
     def bounds(self, gains: Gains, heights: Array) -> Array:
         """Return upper bounds (B,) as for the recalls; inf for gains that are no sums of the functions."""
