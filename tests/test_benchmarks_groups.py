@@ -197,3 +197,14 @@ def test_a_sample_of_equal_opportunity(tmp_path, section, monkeypatch):
     assert value == pytest.approx(np.sqrt(hit[0] * hit[1]))
     recalls = [D[(data.z == 1) & (there == g), 1].mean() for g in (0, 1)]
     assert off == pytest.approx(abs(recalls[0] - recalls[1]))
+
+
+def test_a_sample_of_parts():
+    pytest.importorskip("dask")
+    from benchmarks import parts
+
+    (line,) = parts.costs(2000, 4)[:1]
+    assert line[0] == 1 and float(line[3]) > 0.0
+    lines = parts.singles(600, (2,), (200,))
+    # of two classes every threshold is compared in memory, and none is better in parts
+    assert [len(each) for each in lines] == [5, 5, 5] and all(float(each[3]) <= 1e-9 for each in lines)

@@ -43,9 +43,9 @@ from confmax.metrics.structure import (
     Statistics,
 )
 from confmax.tables import Table, refuse_too_few_classes
-from confmax.tables.groups import Groups, GroupShares
+from confmax.tables.groups import Groups
 from confmax.tables.labels import plain
-from confmax.tables.partitioned.table import GroupsInParts
+from confmax.tables.partitioned.table import AnyGroups
 
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
 MOST_KEPT = 8  # row sums for which limits are kept as ratios: those of a table, its sample and its labels
@@ -242,7 +242,7 @@ class Limits:
 
 def bind(
     constraints: Any, table: Table, *, explicit: bool, pos_label: Any = None, n_decisions: int | None = None,
-    abstains: bool = False, groups: Groups | GroupShares | GroupsInParts | None = None,
+    abstains: bool = False, groups: AnyGroups | None = None,
 ) -> Limits | None:  # fmt: skip
     """Return ``constraints``, as for `resolve`, placed among the classes of a ``table``; None if there are none.
 
@@ -316,9 +316,7 @@ def judged(
     return bind(kept, table, explicit=True, abstains=abstains, groups=groups), tuple(absent)
 
 
-def _in_groups(
-    limits: Limits, table: Table, groups: Groups | GroupShares | GroupsInParts | None, n_further: int
-) -> Limits:
+def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further: int) -> Limits:
     """Return limits some of which speak of the ``groups`` of the rows, which lie side by side.
 
     Raise a ValueError if there are no groups, or one has no row of a class that a limit divides by.
@@ -343,7 +341,7 @@ def _in_groups(
 
 
 def _lacking(
-    constraints: Sequence[Constraint], table: Table, groups: Groups | GroupShares | GroupsInParts | None
+    constraints: Sequence[Constraint], table: Table, groups: AnyGroups | None
 ) -> list[tuple[Constraint, Any, Any]]:
     """Return the limits of groups that divide by the size of a class which a group has no row of, with both names."""
     about = [one for one in constraints if one.over is not None]
@@ -358,7 +356,7 @@ def _lacking(
     ]
 
 
-def _sizes(table: Table, groups: Groups | GroupShares | GroupsInParts) -> Array:
+def _sizes(table: Table, groups: AnyGroups) -> Array:
     """Return the weight of each class in each group (G, K), by labels if there are any."""
     beside = groups.beside(table)
     weights = beside.label_weight() if table.has_labels else beside.mean_probability()

@@ -159,7 +159,7 @@ def smallest(T: Array, rho: float) -> tuple[Array, Array]:
     return (low - rho * np.log(total / T.shape[-1]))[..., 0], partial / total
 
 
-def steepest_end(first: Array, change: Array, rho: float) -> float:
+def peak_of_soft_minimum(first: Array, change: Array, rho: float) -> float:
     """Return where the soft minimum of ``first + t change`` (K,), t in [0, 1], is largest.
 
     It is concave: Newton's steps on its derivative, the mean of ``change`` by the weights of the soft minimum, stay
@@ -209,7 +209,7 @@ class SmallestFormula(Formula):
         if rho == 0.0:
             return None
         first, last = (_recalls(S, 0.0, "relative", numerator_too=True)[0] for S in (C, V))
-        return steepest_end(first, last - first, rho)
+        return peak_of_soft_minimum(first, last - first, rho)
 
 
 def recalls_of(rows: Array) -> DiagonalFunctions:

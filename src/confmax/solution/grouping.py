@@ -12,14 +12,12 @@ from confmax.metrics.seen import seen
 from confmax.tables import Table
 from confmax.tables.columns import warn
 from confmax.tables.groups import Groups, GroupShares, SideBySide
-from confmax.tables.partitioned.table import GroupsInParts
+from confmax.tables.partitioned.table import AnyGroups, GroupsInParts
 
 FEW = 30  # rows of a class in a group, below which its recall says little
 
 
-def groups_of(
-    group: Any, group_proba: Any, proba: Any, raw: Table, wanted: Sequence[Constraint]
-) -> Groups | GroupShares | GroupsInParts | None:
+def groups_of(group: Any, group_proba: Any, proba: Any, raw: Table, wanted: Sequence[Constraint]) -> AnyGroups | None:
     """Return the groups of the rows of a table, for constraints that speak of them; None if there are none.
 
     Raises
@@ -55,7 +53,7 @@ def check_groups(group: Any, group_proba: Any, wanted: Sequence[Constraint]) -> 
         )
 
 
-def warn_of_groups(groups: Groups | GroupShares | GroupsInParts | None, raw: Table, limits: Limits | None) -> None:
+def warn_of_groups(groups: AnyGroups | None, raw: Table, limits: Limits | None) -> None:
     """Warn if several recalls of the groups are to be equal, or a class that is limited has few rows in a group."""
     if groups is None or limits is None:
         return
@@ -80,9 +78,7 @@ def warn_of_groups(groups: Groups | GroupShares | GroupsInParts | None, raw: Tab
         )
 
 
-def side_by_side(
-    raw: Table, table: Table, metric: Metric, groups: Groups | GroupShares | GroupsInParts
-) -> tuple[SideBySide, SideBySide, Metric]:
+def side_by_side(raw: Table, table: Table, metric: Metric, groups: AnyGroups) -> tuple[SideBySide, SideBySide, Metric]:
     """Return raw and calibrated rows with their groups side by side, and a metric of all rows on them."""
     n_further = metric.n_decisions(table.n_classes) - table.n_classes
     tables = [groups.beside(one, n_further) for one in (raw, table)]

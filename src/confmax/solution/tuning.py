@@ -48,9 +48,9 @@ from confmax.solution.result import Solution
 from confmax.tables import Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
-from confmax.tables.groups import Groups, GroupShares, SideBySide
+from confmax.tables.groups import Groups, SideBySide
 from confmax.tables.memory import TransferredDecisions
-from confmax.tables.partitioned.table import GroupsInParts
+from confmax.tables.partitioned.table import AnyGroups
 from confmax.tables.precision import held
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
@@ -235,7 +235,7 @@ def tune(
     out_of_fold: Table | None = None,
     limits: Limits | None = None,
     abstain: Any = None,
-    groups: Groups | GroupShares | GroupsInParts | None = None,
+    groups: AnyGroups | None = None,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",

@@ -69,7 +69,7 @@ class DaskSource:
     has_groups: bool = False
     order: tuple[int, ...] | None = None
     held: tuple[Any, ...] | None = None
-    progress: parts.Heard | None = None
+    progress: parts.RowsRead | None = None
 
     is_confmax_source = True
     holds = True
@@ -119,7 +119,7 @@ def dask_source(
     *,
     group: Any = None,
     columns: Sequence[str] | None = None,
-    progress: parts.Heard | None = None,
+    progress: parts.RowsRead | None = None,
 ) -> DaskSource:
     """Return the blocks of Dask collections as a source; their rows are computed once and held where they lie.
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from confmax import kernels
 from confmax.tables.labels import Coded
-from confmax.tables.partitioned.parts import Heard, Part, naming
+from confmax.tables.partitioned.parts import Part, RowsRead, naming
 
 TURNED_ROWS = 1 << 12
 # Row groups that begin within so many probabilities are read together. A part costs about a millisecond of its own, as
@@ -92,7 +92,7 @@ class FileSource:
     names: tuple[str, ...] | None = None
     order: tuple[int, ...] | None = None
     step: Callable[[Any], Any] | None = None
-    progress: Heard | None = None
+    progress: RowsRead | None = None
     group: str | None = None
 
     is_confmax_source = True

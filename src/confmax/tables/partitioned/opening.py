@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from confmax.tables.partitioned import files, is_dask, is_spark
-from confmax.tables.partitioned.parts import Heard, refuse_missing, stated_columns
+from confmax.tables.partitioned.parts import RowsRead, refuse_missing, stated_columns
 from confmax.tables.partitioned.spark import frame_source
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
@@ -28,7 +28,7 @@ def open_table(
     weight: str | os.PathLike[str] | None = None,
     group: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
-    progress: Heard | None = None,
+    progress: RowsRead | None = None,
 ) -> Any:
     """Open a table of probabilities in files of any size, which are then read part by part.
 
@@ -190,7 +190,7 @@ def _parquet(
     weight: str | None,
     group: str | None,
     columns: Sequence[str] | None,
-    progress: Heard | None,
+    progress: RowsRead | None,
 ) -> files.FileSource:
     schemas, pieces = [], []
     for path in paths:
@@ -234,7 +234,7 @@ def _probability_columns(
 
 
 def _mapped(
-    path: str, label: str | None, weight: str | None, group: str | None, progress: Heard | None
+    path: str, label: str | None, weight: str | None, group: str | None, progress: RowsRead | None
 ) -> files.FileSource:
     stamp = files.stamp_of(path)
     array = files.map_array(path)

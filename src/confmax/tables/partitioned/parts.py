@@ -24,7 +24,7 @@ from confmax.tables.groups import Groups, distinct_groups
 from confmax.tables.labels import Coded, distinct, encode_labels, vector
 from confmax.tables.table import Checked, MemoryTable, T
 
-Heard = Callable[[int, int], None]  # takes the rows read of a pass so far, and the rows of the table
+RowsRead = Callable[[int, int], None]  # takes the rows read of a pass so far, and the rows of the table
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import arranged, order_of, warn
-from confmax.tables.groups import SideBySide, ordered_names
+from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
 from confmax.tables.kinds import Kind, Rule
-from confmax.tables.labels import Coded, resolve_classes
+from confmax.tables.labels import resolve_classes
 from confmax.tables.partitioned.parts import (
     CheckedPart,
     Part,
@@ -301,6 +301,9 @@ def _totals_by_group(part: MemoryTable) -> Array:
     return part.weight_total * np.asarray(part.groups.beside(part).mean_probability())
 
 
+AnyGroups = Groups | GroupShares | GroupsInParts
+
+
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
@@ -375,12 +378,7 @@ def _decide_part(rule: Rule, part: Part) -> NDArray[np.int64]:
     if len(part.proba) == 0:
         return np.empty(0, np.int64)
     with naming(part.name):
-        return np.asarray(rule.predict_index(part.proba, group=_by_name(part.group) if rule.groups else None))
-
-
-def _by_name(group: Any) -> Any:
-    """Return the group of each row, which a source may give by distinct values."""
-    return group.values[group.index] if isinstance(group, Coded) else group
+        return np.asarray(rule.predict_index(part.proba, group=part.group if rule.groups else None))
 
 
 OPENED = Opened()
