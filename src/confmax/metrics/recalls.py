@@ -153,10 +153,15 @@ def smallest(T: Array, rho: float) -> tuple[Array, Array]:
         partial = (low == T).astype(np.float64)
         partial /= partial.sum(-1, keepdims=True)
         return low[..., 0], partial
+    value, partial, total = _soft_minimum(T, low, rho)
+    return value, partial / total
+
+
+def _soft_minimum(T: Array, low: Array, rho: float) -> tuple[Array, Array, Array]:
     # differences from the smallest: no exponential overflows, however small rho is
     partial = np.exp((low - T) / rho)
     total = partial.sum(-1, keepdims=True)
-    return (low - rho * np.log(total / T.shape[-1]))[..., 0], partial / total
+    return (low - rho * np.log(total / T.shape[-1]))[..., 0], partial, total
 
 
 def peak_of_soft_minimum(first: Array, change: Array, rho: float) -> float:
@@ -201,14 +206,14 @@ class SmallestFormula(Formula):
     def values(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> Array:
         """Return the values alone."""
         # the search on labels compares thousands of single values, and derivatives take twice their time
-        T = _recalls(S, 0.0, "relative", numerator_too=True)[0]
-        return T.min(-1) if rho == 0.0 else smallest(T, rho)[0]
+        T = safe_ratio(S.diagonal, S.rows)
+        return T.min(-1) if rho == 0.0 else _soft_minimum(T, T.min(-1, keepdims=True), rho)[0]
 
     def best_step(self, C: Confusion, V: Confusion, *, rho: float = 0.0, **_: Any) -> float | None:
         """Return the step from ``C`` toward ``V`` at which the derivative of the soft minimum is zero."""
         if rho == 0.0:
             return None
-        first, last = (_recalls(S, 0.0, "relative", numerator_too=True)[0] for S in (C, V))
+        first, last = (safe_ratio(S.diagonal, S.rows) for S in (C, V))
         return peak_of_soft_minimum(first, last - first, rho)
 
 

@@ -8,6 +8,7 @@ takes the place of the objective (phase one).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -374,12 +375,16 @@ def _crossed(
 
 def _without_copies(points: Points, weights: Array) -> tuple[Points, Array]:
     """Return points that differ, with the weights of all that are equal; the first of them stays."""
-    _, first, place = np.unique(points.z.round(ALIKE), axis=0, return_index=True, return_inverse=True)
-    kept = np.union1d(np.arange(points.n_fixed), first)
+    first: dict[Any, int] = {}
+    # minus zero has other bytes
+    rows = np.ascontiguousarray(points.z.round(ALIKE) + 0.0)
+    keys = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel().tolist()
+    place = [first.setdefault(key, a) for a, key in enumerate(keys)]
+    kept = np.union1d(np.arange(points.n_fixed), place)
     if len(kept) == len(points.z):
         return points, weights
     together = np.zeros(len(weights))
-    np.add.at(together, first[place.reshape(-1)], weights)
+    np.add.at(together, place, weights)
     return points.chosen(kept), together[kept]
 
 

@@ -158,7 +158,8 @@ def line_search(metric: Metric, C: Confusion, V: Confusion) -> float:
     """Return the step in [0, 1] from C toward V that maximises the metric; 0 where nothing improves on C.
 
     A grid is refined around its best point until the interval is below 1e-7: exact for metrics that are concave or
-    quasi-concave along the segment, and a global scan with 65 points for the others. A metric may know its best step.
+    quasi-concave along the segment, and a global scan with 65 points for the others. A metric may know its best step,
+    and one whose structure never gains by drawing is largest at an end.
     """
     known = metric.best_step(C, V)
     if known is not None:
@@ -173,6 +174,10 @@ def line_searches(
 
     Each of ``rounds`` makes the interval 32 times smaller. A step that leaves less than ``least`` to C is 1."""
     B = len(C)
+    if not metric.structure.may_draw:
+        # largest at an end of every segment
+        first, last = (np.nan_to_num(metric.values(ends), nan=-np.inf) for ends in (C, V))
+        return (last > first).astype(np.float64)
     at = np.arange(B)
     if B > 1 and (metric.statistics == "matrix" or B * GRID * C.columns.shape[-1] > MOST_CELLS):
         # all grids at once would be too much to hold

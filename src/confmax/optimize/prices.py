@@ -47,6 +47,7 @@ FIRST = (0.25, 0.5)  # of the score per row of its class: the first prices of hi
 TOWARD = (1.0, 0.6, 0.3)  # steps from the best prices to those of the linear program
 SAMPLED = 16  # corners of each side of a hull that the first linear program knows
 KEPT, RULES = 100, 120  # points of a class, and answers, that a linear program leaves to the next
+MOST_CELLS = 1 << 16  # of a linear program that is an array
 REACH = 0.7  # of the linear program around the best prices, in units of the scale
 ENOUGH = 0.03  # of the gap: a search that cannot lower the bound by more ends
 FLAT, SHARP = 0.1, 1e-8  # part of tol, and the least tol: how far outside of the hull its edges may lie
@@ -451,12 +452,17 @@ def _lowest(
     columns = [np.repeat(np.arange(3 * B).reshape(3, 1, B), N, axis=1).ravel(), np.tile(priced, A)]
     limits = np.concatenate([np.full(2 * B, REACH), np.full(B + 1, np.inf), np.full(m, REACH)])
     least = np.append(-limits[: 3 * B + 1], -np.minimum(paid, REACH))
+    matrix = coo_array((np.append(-cuts, rules), (rows, np.concatenate(columns))))
+    # what linprog does around the program takes longer than a small program, least for an array
+    few = matrix.shape[0] * matrix.shape[1] <= MOST_CELLS
     result = linprog(
         np.concatenate([0.0 * steps, np.ones(B + 1), np.zeros(m)]),
-        A_ub=coo_array((np.append(-cuts, rules), (rows, np.concatenate(columns)))).tocsc(),
+        A_ub=matrix.toarray() if few else matrix.tocsc(),
         b_ub=-np.append(tops, (shares * centre).sum(axis=(1, 2)) + slacks @ paid),
         bounds=np.stack([least, limits], axis=1),
         method="highs",
+        # every row counts: looking for those that do not takes as long as the program
+        options={"presolve": False},
     )
     if result.x is None:
         return None

@@ -21,10 +21,11 @@ from confmax.optimize.points import Space
 
 TOWARD = (1.0, 0.3)  # how far from the best gain to the newest
 NEARER = (0.1, 0.02)  # where Newton's step is unknown
-NEWTON = (1.0, 0.3)  # and how far along Newton's step
+NEWTON, NEWTON_NEAR = (1.0, 0.3), (1.0, 0.7)  # and how far along Newton's step: a sample's may lead too far
 LEAST, MOST = 8, 20  # directions: one per dimension within these limits
 NEAR_SHARE = 15  # dimensions per direction near the optimum
 MEMORY = 40  # answers that the second derivative is made of
+CHANGED = 0.8  # part of the moved weights that must change an answer: well separated classes may not notice theirs
 LARGEST = 400  # dimensions up to which it is
 SMOOTH = 0.12  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
 
@@ -84,7 +85,7 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
         middle.insert(0, origin)
     else:
         step = np.clip(onto(newton) - origin, -farthest, farthest)
-        between += [back(origin + t * step) for t in NEWTON[: 1 if near else None]]
+        between += [back(origin + t * step) for t in (NEWTON_NEAR if near else NEWTON)]
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
     d = len(best)
@@ -146,7 +147,7 @@ def by_differences(gain: Array, perturbed: Array, answers: Array) -> Array | Non
     unit = np.sqrt(np.abs(np.outer(gain, gain)))
     asymmetry, size = (float(np.linalg.norm(part * unit)) for part in (B - B.T, B + B.T))
     # of few different rows h is all kinks, and answers jump: a second derivative is symmetric
-    if not changes[moved].any(axis=1).all() or asymmetry > SMOOTH * size:
+    if changes[moved].any(axis=1).mean() < CHANGED or asymmetry > SMOOTH * size:
         return None
     # h is homogeneous of degree one, its second derivative of degree minus one
     return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
@@ -164,7 +165,7 @@ def second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | 
     if asked.curvature is not None:
         curved = np.asarray(asked.curvature / np.linalg.norm(best), dtype=np.float64)
         return curved, asked.answers[order[0]] - away[order[0]] @ curved
-    order = order[distance[order] < 3.0][:MEMORY]
+    order = order[distance[order] < 3.0][: min(MEMORY, max(LEAST, 4 * len(best)))]
     if len(order) < 2:
         return None
     nearest = asked.answers[order[0]]
@@ -184,18 +185,20 @@ def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:
     ``base`` (d,) is the diagonal that it starts from, times a number.
     """
     # a step along which the gradient does not rise tells nothing of a convex function; the first is none
-    pairs = [
-        (s, y, rise)
-        for s, y in zip(steps[1:], changes[1:], strict=True)
-        if (rise := s.dot(y)) > 1e-12 * math.sqrt(s.dot(s) * y.dot(y))
-    ]
-    if not pairs:
+    rises, lengths = (np.einsum("nd,nd->n", steps, part) for part in (changes, steps))
+    rising = rises > 1e-12 * np.sqrt(lengths * np.einsum("nd,nd->n", changes, changes))
+    rising[0] = False
+    if not rising.any():
         return None
-    B = np.diag(base * float(np.median([rise / s.dot(base * s) for s, _, rise in pairs])))
+    steps, changes, rises = steps[rising], changes[rising], rises[rising]
+    B = np.diag(base * np.sort(rises / (steps**2 @ base))[len(steps) // 2])
     # from far to near: the nearest has the last word
-    for s, y, rise in reversed(pairs):
+    for s, y in zip(steps[::-1], (changes / np.sqrt(rises)[:, None])[::-1], strict=True):
         Bs = B.dot(s)
-        B = B - Bs[:, None] * Bs / s.dot(Bs) + y[:, None] * y / rise
+        # rounding may leave nothing of a step along earlier ones
+        if (length := s.dot(Bs)) > 0.0:
+            known = Bs / math.sqrt(length)
+            B += y[:, None] * y - known[:, None] * known
     return B
 
 
