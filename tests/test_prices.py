@@ -4,12 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import confmax
 from benchmarks.bounds import most_found, tiny
 from confmax import metrics
 from confmax.confusion import Gains
 from confmax.optimize import Mixture, Problem, Stationary, Status, ThresholdSearch
+from confmax.optimize.price_program import PriceProgram
 from confmax.optimize.prices import REACH, Edges, PriceSearch, Scores, _lowest, _outside
 from confmax.oracle import CountingOracle, make_oracle, make_table
 
@@ -126,7 +128,7 @@ def test_a_linear_program_stays_near_and_its_value_bounds_from_below():
     answers = oracle.maximize(Gains.reduced(rng.random((20, 4)), rng.normal(size=(20, 4)) / 5))
     shares, centre = np.stack([answers.diagonal, answers.columns], axis=1), 0.5 * scale * [[1.0], [-0.2]]
     none = np.zeros((20, 0))
-    floor, prices, _, weights = _lowest(edges.sampled(), shares, centre, scale, none, none[0])
+    floor, prices, _, weights = _lowest(edges.sampled(), shares, centre, scale, none, none[0], -np.inf)
     assert (np.abs(prices - centre) <= REACH * scale * (1 + 1e-9)).all()
     assert weights.sum() == pytest.approx(1.0)
     # no prices in the box have a lower bound, and these have this one by the points and answers that are known
@@ -137,6 +139,44 @@ def test_a_linear_program_stays_near_and_its_value_bounds_from_below():
     assert bounds[0] == pytest.approx(floor, abs=1e-9)
     assert bounds.min() >= floor - 1e-9
     assert (edges.largest(tried)[0].sum(axis=1) + answered >= floor - 1e-9).all()
+
+
+def random_program(seed):
+    """Return a program of up to eight classes, with prices of limits that may be zero and a class without prices."""
+    rng = np.random.default_rng(seed)
+    B, N, A, m = (int(rng.integers(low, high)) for low, high in ((1, 9), (1, 30), (1, 40), (0, 4)))
+    cuts, rules = rng.normal(size=(2, N, B)), rng.normal(size=(A, 2 * B + m)) * 10.0 ** rng.integers(-3, 2)
+    cuts[:, :, 0] *= rng.integers(0, 2)
+    low, high = np.full(2 * B + m, REACH), np.full(2 * B + m, REACH)
+    low[2 * B :] *= rng.choice([0.0, 1e-6, 0.5], m)
+    return PriceProgram(rng.normal(size=(N, B)), cuts, rng.normal(size=A), rules, low, high)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_program_has_the_value_that_highs_computes(seed):
+    program = random_program(seed)
+    (N, B), (A, d) = program.tops.shape, program.rules.shape
+    points, rules = np.zeros((N, B, d + B + 1)), np.hstack([program.rules, np.zeros((A, B)), np.full((A, 1), -1.0)])
+    for b in range(B):
+        points[:, b, [b, B + b]], points[:, b, d + b] = -program.cuts[:, :, b].T, -1.0
+    found = linprog(
+        np.repeat([0.0, 1.0], [d, B + 1]),
+        np.concatenate([points.reshape(N * B, -1), rules]),
+        -np.append(program.tops.ravel(), program.base),
+        bounds=[*zip(-program.low, program.high, strict=True), *[(None, None)] * (B + 1)],
+    )
+
+    def value(z):
+        falls = program.cuts[0] * z[:B] + program.cuts[1] * z[B : 2 * B]
+        return (program.tops - falls).max(axis=0).sum() + (program.base + program.rules @ z).max()
+
+    size = max(1.0, abs(found.fun))
+    for bound, part in ((-np.inf, 0.0), (found.fun + 1.0, 0.05)):
+        floor, z, weights = program.solve(bound, part)
+        room = max(1e-7 * size, part * (bound - found.fun + 1e-7) / (1.0 - part))
+        assert floor <= found.fun + 1e-7 * size and found.fun - 1e-7 * size <= value(z) <= floor + room
+        assert ((-program.low <= z) & (z <= program.high)).all()
+        assert (weights >= 0.0).all() and weights.sum() == pytest.approx(1.0)
 
 
 def test_many_classes_have_a_bound_below_their_separate_maxima():

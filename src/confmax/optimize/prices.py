@@ -37,7 +37,7 @@ from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.points import NEGLIGIBLE
+from confmax.optimize.price_program import PriceProgram
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 
@@ -47,8 +47,9 @@ FIRST = (0.25, 0.5)  # of the score per row of its class: the first prices of hi
 TOWARD = (1.0, 0.6, 0.3)  # steps from the best prices to those of the linear program
 SAMPLED = 16  # corners of each side of a hull that the first linear program knows
 KEPT, RULES = 100, 120  # points of a class, and answers, that a linear program leaves to the next
-MOST_CELLS = 1 << 16  # of a linear program that is an array
+ROUGH = 0.05  # part of the room below the bound by which a linear program may miss its value
 REACH = 0.7  # of the linear program around the best prices, in units of the scale
+LEFT_OVER = 1e-3  # weight of a rule in its mixture, relative to the largest, that does not count
 ENOUGH = 0.03  # of the gap: a search that cannot lower the bound by more ends
 FLAT, SHARP = 0.1, 1e-8  # part of tol, and the least tol: how far outside of the hull its edges may lie
 CORNERS = 1 << 17  # of the hulls of all classes, at most, that a part of a table sends and a search keeps
@@ -365,7 +366,7 @@ class PriceSearch:
 
     def mixtures(self) -> tuple[Mixture, ...]:
         """Return the linear program's mixture of the rules, if it has one."""
-        used = np.flatnonzero(self.weights > NEGLIGIBLE)
+        used = np.flatnonzero(self.weights > LEFT_OVER * self.weights.max(initial=0.0))
         return (Mixture.drawn(self.rules[used], self.answers[used], self.weights[used]),) if len(used) else ()
 
     def answered(self, answers: Confusion, value: float, tol: float) -> PriceSearch:
@@ -397,10 +398,9 @@ class PriceSearch:
         """Return the search with the next prices, or with none if the bound cannot fall by more than ``enough``."""
         shares, slacks = self._shares(self.answers), self._slacks(self.answers)
         search = replace(self, asked=self.asked[:0], asked_limits=self.asked_limits[:0])
-        solved = _lowest(self.points, shares, self.best, self.scale, slacks, self.best_limits)
-        if solved is None:
-            return search
-        floor, prices, multipliers, weights = solved
+        floor, prices, multipliers, weights = _lowest(
+            self.points, shares, self.best, self.scale, slacks, self.best_limits, self.bound
+        )
         # points and answers that are far from the largest there would only make the next programs slow
         order = np.argsort((prices * self.points[:, 1:]).sum(axis=1) - self.points[:, 0], axis=0)
         points = np.take_along_axis(self.points, order[:KEPT, None], axis=0)
@@ -430,42 +430,22 @@ class PriceSearch:
 
 
 def _lowest(
-    points: Array, shares: Array, centre: Array, scale: Array, slacks: Array, paid: Array
-) -> tuple[float, Array, Array, Array] | None:
-    """Return the lowest bound by ``points`` (N, 3, B), ``shares`` (A, 2, B) and ``slacks`` (A, m).
+    points: Array, shares: Array, centre: Array, scale: Array, slacks: Array, paid: Array, bound: float
+) -> tuple[float, Array, Array, Array]:
+    """Return a value that no bound by ``points`` (N, 3, B), ``shares`` (A, 2, B) and ``slacks`` (A, m) falls below.
 
-    With it its prices (2, B), those of the constraints (m,), and weights (A,), which mix the answers. No prices as near
-    to a ``centre`` (2, B) and ``paid`` (m,) have a lower bound. None if rounding hides a solution.
+    This holds for all prices near a ``centre`` (2, B) and ``paid`` (m,). With it prices (2, B), and those of the
+    constraints (m,), whose bound is nearly as low, seen from ``bound``; and weights (A,), which mix the answers.
     """
-    # scipy.optimize takes longer to import than confmax
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array
-
-    (N, _, B), (A, m) = points.shape, slacks.shape
-    # the variables are the steps from the centre in units of the scale, the first maxima, the second, and the steps of
-    # the prices of constraints
-    tops, steps = points[:, 0] - (centre * points[:, 1:]).sum(axis=1), np.arange(2 * B)
-    cuts = np.stack([points[:, 1] * scale[0], points[:, 2] * scale[1], np.ones((N, B))])
-    rules = np.hstack([(shares * scale).reshape(A, -1), -np.ones((A, 1)), slacks])
-    rows = np.append(np.tile(np.arange(N * B), 3), N * B + np.repeat(np.arange(A), 2 * B + 1 + m))
-    priced = np.concatenate([steps, 3 * B + np.arange(1 + m)])
-    columns = [np.repeat(np.arange(3 * B).reshape(3, 1, B), N, axis=1).ravel(), np.tile(priced, A)]
-    limits = np.concatenate([np.full(2 * B, REACH), np.full(B + 1, np.inf), np.full(m, REACH)])
-    least = np.append(-limits[: 3 * B + 1], -np.minimum(paid, REACH))
-    matrix = coo_array((np.append(-cuts, rules), (rows, np.concatenate(columns))))
-    # what linprog does around the program takes longer than a small program, least for an array
-    few = matrix.shape[0] * matrix.shape[1] <= MOST_CELLS
-    result = linprog(
-        np.concatenate([0.0 * steps, np.ones(B + 1), np.zeros(m)]),
-        A_ub=matrix.toarray() if few else matrix.tocsc(),
-        b_ub=-np.append(tops, (shares * centre).sum(axis=(1, 2)) + slacks @ paid),
-        bounds=np.stack([least, limits], axis=1),
-        method="highs",
-        # every row counts: looking for those that do not takes as long as the program
-        options={"presolve": False},
+    B, m = points.shape[2], slacks.shape[1]
+    program = PriceProgram(
+        points[:, 0] - (centre * points[:, 1:]).sum(axis=1),
+        (points[:, 1:] * scale).swapaxes(0, 1),
+        (shares * centre).sum(axis=(1, 2)) + slacks @ paid,
+        np.hstack([(shares * scale).reshape(len(shares), -1), slacks]),
+        np.append(np.full(2 * B, REACH), np.minimum(paid, REACH)),
+        np.full(2 * B + m, REACH),
     )
-    if result.x is None:
-        return None
-    weights = np.maximum(-np.asarray(result.ineqlin.marginals)[N * B :], 0.0)
-    prices = centre + result.x[: 2 * B].reshape(2, B) * scale
-    return float(result.fun), prices, np.maximum(paid + result.x[3 * B + 1 :], 0.0), weights
+    floor, step, weights = program.solve(bound, ROUGH)
+    prices = centre + step[: 2 * B].reshape(2, B) * scale
+    return floor, prices, np.maximum(paid + step[2 * B :], 0.0), weights

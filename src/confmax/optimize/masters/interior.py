@@ -231,8 +231,8 @@ def _advance(
         return dy, du, (first - at.w * du) / at.u, (second - at.s * dy[free]) / at.y[free], dv, moves[-1:]
 
     def steps(dy: Array, du: Array, dw: Array, ds: Array, dv: Array, _: Array) -> tuple[float, float]:
-        primal = _longest(np.concatenate([at.w, at.s, at.v]), np.concatenate([dw, ds, dv]))
-        dual = _longest(np.concatenate([at.u, at.y[:q]]), np.concatenate([du, dy[:q]]))
+        primal = longest(np.concatenate([at.w, at.s, at.v]), np.concatenate([dw, ds, dv]))
+        dual = longest(np.concatenate([at.u, at.y[:q]]), np.concatenate([du, dy[:q]]))
         return (primal, dual) if mean is None else (min(primal, dual),) * 2
 
     gap = float(at.w @ at.u + at.s @ at.y[free])
@@ -255,7 +255,7 @@ def _advance(
     return True
 
 
-def _longest(values: Array, changes: Array) -> float:
+def longest(values: Array, changes: Array) -> float:
     """Return the step, at most one, that keeps ``values`` positive."""
     falling = changes < 0.0
     return min(1.0, BACK * float((-values[falling] / changes[falling]).min(initial=np.inf)))

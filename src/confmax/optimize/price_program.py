@@ -1,0 +1,141 @@
+"""The linear program of the search for prices (`optimize/prices.py`), by an interior-point method.
+
+What is known bounds the two maxima from below: each class's own by the points that it attains alone, and that over all
+rules by the answers. The program minimises the sum of these bounds over a box of prices around the best ones::
+
+    min  sum_l s_l + s_0   with  s_l >= top_nl - cut_nl' z_l  for all points n of class l,
+                                 s_0 >= base_a + rule_a' z    for all answers a,  -low <= z <= high
+
+A point of class l reads the two prices of its class alone. The s are eliminated, so that a step is one system in the
+prices, of covariances of cuts and rules. All iterates meet the constraints of the program and of its dual. Their gap is
+the distance to a value that no prices in the box fall below, and a rough solution is enough to ask for the next ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from confmax.confusion import Array
+from confmax.optimize.masters.interior import longest
+
+STEPS = 40
+LEAST_CENTRED = 1e-3  # part of the mean complementarity that a step aims at, at least
+MARGIN = 0.1  # by how much the first iterate lies inside, as a part of what the constraints span
+CLOSE = 1e-12  # gap, relative to this span, at which rounding is all that is left
+
+
+@dataclass(frozen=True, eq=False)
+class PriceProgram:
+    """The program for B classes, N points of each, A answers and d = 2B + m prices, m of them of limits.
+
+    Attributes
+    ----------
+    tops : ndarray (N, B)
+        Bounds of the classes' own maxima where the step z is zero.
+    cuts : ndarray (2, N, B)
+        How much they fall by a step.
+    base : ndarray (A,)
+        Bounds of the maximum over rules where the step is zero.
+    rules : ndarray (A, d)
+        How much they rise by a step.
+    low, high : ndarray (d,)
+        The longest steps down and up.
+    """
+
+    tops: Array
+    cuts: Array
+    base: Array
+    rules: Array
+    low: Array
+    high: Array
+
+    def solve(self, bound: float, part: float) -> tuple[float, Array, Array]:
+        """Return a value that no step falls below, a step (d,), and weights (A,), which mix the answers.
+
+        The step's own value lies above by at most a ``part`` of what is left to a ``bound``.
+        """
+        A, (N, B) = len(self.base), self.tops.shape
+        span = max(float(np.ptp(self.tops)), float(np.ptp(self.base)), float(np.abs(self.base).max()))
+        z = np.maximum(MARGIN * self.high - self.low, 0.0)
+        s = (self.tops - self._falls(z)).max(axis=0) + MARGIN * span
+        s_0 = float((self.base + self.rules @ z).max()) + MARGIN * span
+        slack = self._slack(z, s, s_0)
+        weights = self._first_weights(slack)
+        floor = -np.inf
+        for _ in range(STEPS):
+            gap, value = float(slack @ weights), float(s.sum()) + s_0
+            floor = max(floor, value - gap)
+            if gap <= max(CLOSE * span, part * (bound - floor)):
+                break
+            step = self._step(slack, weights, gap)
+            if step is None:
+                break
+            (dz, ds, ds_0), primal, moved, dual = step
+            z, s, s_0 = z + primal * dz, s + primal * ds, s_0 + primal * ds_0
+            slack, weights = self._slack(z, s, s_0), weights + dual * moved
+        return floor, z, weights[N * B : N * B + A]
+
+    def _falls(self, z: Array) -> Array:
+        """Return how much the classes' own bounds fall by a step (N, B)."""
+        first, second = z[: 2 * self.tops.shape[1]].reshape(2, -1)
+        return np.asarray(self.cuts[0] * first + self.cuts[1] * second)
+
+    def _change(self, z: Array, s: Array, s_0: float) -> Array:
+        """Return by how much all slacks change: those of points, answers, and both ends of the box."""
+        return np.concatenate([(s + self._falls(z)).ravel(), s_0 - self.rules @ z, z, -z])
+
+    def _slack(self, z: Array, s: Array, s_0: float) -> Array:
+        return self._change(z, s, s_0) + np.concatenate([-self.tops.ravel(), -self.base, self.low, self.high])
+
+    def _parts(self, each: Array) -> tuple[Array, Array, Array, Array]:
+        """Return what belongs to points (N, B), answers (A,), and the lower and upper end of the box (d,)."""
+        n, A, d = self.tops.size, len(self.base), len(self.low)
+        return each[:n].reshape(self.tops.shape), each[n : n + A], each[n + A : n + A + d], each[n + A + d :]
+
+    def _first_weights(self, slack: Array) -> Array:
+        """Return equal weights of points and of answers, and multipliers of the box that make them dual feasible."""
+        A, (N, B) = len(self.base), self.tops.shape
+        points, answers = np.full((N, B), 1.0 / N), np.full(A, 1.0 / A)
+        tilt = -answers @ self.rules
+        tilt[: 2 * B] += (points * self.cuts).sum(axis=1).ravel()
+        own, rest, below, above = self._parts(slack)
+        mean = float((points * own).sum() + answers @ rest) / (N * B + A)
+        least = mean / np.minimum(below, above)
+        return np.concatenate([points.ravel(), answers, least + np.maximum(-tilt, 0.0), least + np.maximum(tilt, 0.0)])
+
+    def _step(
+        self, slack: Array, weights: Array, gap: float
+    ) -> tuple[tuple[Array, Array, float], float, Array, float] | None:
+        """Return a predictor-corrector step (Mehrotra, 1992), of the variables and of the weights, with its lengths."""
+        (own, rest, below, above), B = self._parts(ratio := weights / slack), self.tops.shape[1]
+        total = own.sum(axis=0)
+        middle, centre = (own * self.cuts).sum(axis=1) / total, rest @ self.rules / rest.sum()
+        cuts, rules = self.cuts - middle[:, None], self.rules - centre
+        matrix = (rules.T * rest) @ rules + np.diag(below + above)
+        place = np.arange(2 * B).reshape(2, B)
+        matrix[place[:, None], place[None]] += np.einsum("inb,jnb->ijb", own * cuts, cuts)
+
+        def direction(aims: Array) -> tuple[tuple[Array, Array, float], Array, Array]:
+            """Return the changes of variables, slacks and weights toward products ``aims * slack``."""
+            points, answers, at_low, at_high = self._parts(aims)
+            rest_s, rest_0 = points.sum(axis=0) - 1.0, float(answers.sum()) - 1.0
+            right = at_low - at_high - answers @ self.rules + centre * rest_0
+            right[: 2 * B] += ((points * self.cuts).sum(axis=1) - middle * rest_s).ravel()
+            z = np.linalg.solve(matrix, right)
+            s = rest_s / total - (middle * z[: 2 * B].reshape(2, B)).sum(axis=0)
+            moves = z, s, rest_0 / float(rest.sum()) + float(centre @ z)
+            change = self._change(*moves)
+            return moves, change, aims - weights - ratio * change
+
+        try:
+            _, change, moved = direction(np.zeros_like(slack))
+            left = float((slack + longest(slack, change) * change) @ (weights + longest(weights, moved) * moved))
+            aim = max(LEAST_CENTRED, (left / gap) ** 3) * gap / len(slack)
+            moves, change, moved = direction((aim - change * moved) / slack)
+        except np.linalg.LinAlgError:
+            return None
+        if not (np.isfinite(change).all() and np.isfinite(moved).all()):
+            return None
+        return moves, longest(slack, change), moved, longest(weights, moved)
