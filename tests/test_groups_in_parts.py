@@ -75,7 +75,8 @@ def test_certified_rules_are_those_of_memory(limits, settings):
     hit = shares[np.arange(len(P)), np.searchsorted(NAMES, y)]
     assert parts.label_value == pytest.approx(weight @ hit / (weight @ shares.sum(axis=1)), abs=1e-12)
     for one, other in zip(parts.constraints, memory.constraints, strict=True):
-        assert one.kept and one.value == pytest.approx(other.value, abs=2e-3)
+        # what a single rule keeps to spare is that of this rule alone
+        assert one.kept and one.value == pytest.approx(other.value, abs=5e-3)
         assert [part.group for part in one.by_group] == [part.group for part in other.by_group]
 
 

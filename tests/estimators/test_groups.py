@@ -182,7 +182,7 @@ def test_score_is_that_of_scikit_learn(grouped, abstain):
 def test_frames_and_numbers(grouped):
     X, y, group = grouped
     frame = pd.DataFrame(X, index=np.arange(600)[::-1])
-    code = np.where(group == "a", 7, 3)
+    code = np.where(group == "a", 3, 7)
     by_frame = classifier().fit(frame, pd.Series(y), group=pd.Series(code))
     assert by_frame.rule_.groups == (3, 7)
     np.testing.assert_array_equal(

@@ -286,7 +286,7 @@ class Stationary(Solver):
     maxima. For macro F1, macro F-beta, macro Jaccard, weighted F1 and macro precision, the run also returns an upper
     bound (`optimize/prices.py`). It starts at the weighted mean of the best score that each class can reach alone, and
     falls as prices on the classes' hits and decisions become known. Its rules are candidates too. What is left of the
-    gap is mostly the bound's: it mixes what the classes attain alone. For more than 100 classes the bound stays the
+    gap is mostly the bound's: it mixes what the classes attain alone. For more than 300 classes the bound stays the
     mean of the separate maxima; with more than 1000 classes there is none.
 
     Source: the paper's Algorithm 3 with line search. If the metric is not concave, the algorithm may stop at a point

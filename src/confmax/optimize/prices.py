@@ -41,7 +41,7 @@ from confmax.optimize.price_program import PriceProgram
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 
-MOST_CLASSES = 100  # the linear program has three variables for each
+MOST_CLASSES = 300  # a step of the linear program solves a system of two prices for each
 LEAST_PASSES = 3  # that the search must be allowed, beside the one that sorts
 FIRST = (0.25, 0.5)  # of the score per row of its class: the first prices of hits
 TOWARD = (1.0, 0.6, 0.3)  # steps from the best prices to those of the linear program
