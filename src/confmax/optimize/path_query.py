@@ -32,7 +32,8 @@ SHRINKS = 0.1  # the least part of a price that is left by a step
 MOST_AROUND, LEAST_AROUND = 128, 4
 PERTURBATION, LIFT = 0.1, 0.02  # of prices on a sample: how far they are moved, and the least of a limit that is near
 FIRST_WEIGHTS, FIRST_OFFSETS = 1.0, 0.1  # how far the first gains lie from argmax: of weights on a log scale
-NARROWEST, DROPS = 5e-4, 6  # how near to look around a price; how often limits are dropped from a step of Newton
+NARROWEST, STEPPED = 5e-4, 0.1  # how near and how far to look around a price that a step of Newton has moved
+DROPS = 6  # how often limits are dropped from such a step
 CELLS = 6_000_000  # of the table, times gains around: about what a pass without them costs
 
 
@@ -316,7 +317,7 @@ def near_gains(form: Form, optimum: Optimum, best: Array, asked: DualQueries, se
         if step is not None:
             centre = _moved(form, best, step, 1.0)
             far = np.abs(np.log(_size(centre)[places] / _size(best)[places]))
-            width = np.clip(far, NARROWEST, NARROW)
+            width = np.clip(far, NARROWEST, STEPPED)
     r = len(places)
     corners = directions(r, r, seed) if r else np.zeros((0, 0))
     corners = np.concatenate([corners, -corners.sum(axis=0, keepdims=True) / np.sqrt(max(r, 1))])
