@@ -243,11 +243,9 @@ class ColumnGeneration(Solver):
         starts = tuple(baselines(small, [small.rows], M, matrix=matrix))
         part = replace(problem, oracle=small, starts=starts, max_passes=SAMPLE_PASSES, tol=SAMPLE_GAP)
         state: ColumnState = self.init(part)
-        while small.n_passes < part.max_passes:
-            state, step = self.step(part, state)
-            found = state.columns
-            if step.status is not None or found.best_bound - found.optimum.value <= part.tol:
-                break
+        # without steps: no rule of the sample is returned
+        while small.n_passes < part.max_passes and not _is_settled(state, part.tol):
+            state = _price_round(part, state)[0]
         found = state.columns
         if not found.is_feasible:
             return columns
@@ -450,6 +448,14 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     idle = 0 if better else state.idle + 1
     value = max(columns.optimum.value, state.value)
     return replace(state, columns=columns, round=state.round + 1, value=value, idle=idle), gains, answers
+
+
+def _is_settled(state: ColumnState, tol: float) -> bool:
+    """Return whether bound and value lie within ``tol``, no mixture keeps the limits, or nothing changes any more."""
+    columns = state.columns
+    if not columns.is_feasible:
+        return columns.best_bound < -FEASIBLE or state.idle >= state.patience
+    return columns.best_bound - columns.optimum.value <= tol or state.idle >= state.patience
 
 
 def _prices(problem: Problem, state: ColumnState) -> PriceSearch | None:

@@ -184,8 +184,8 @@ def _start(rows: Array, mean: PowerMean | None, S: int) -> _Iterate:
     middle = np.clip(-rows[:, :S].mean(axis=0), INSIDE, 1.0 - INSIDE)
     prices = np.full(S, 1.0 / S) if mean is None else mean.slope(middle)
     # the slack of a rare decision is small, and its multiplier large
-    s = np.median(np.abs(rows[:, S:q]), axis=0)
-    s = np.maximum(s, 1e-6 * np.abs(rows[:, S:q]).max(axis=0, initial=1e-6))
+    sizes = np.abs(rows[:, S:q])
+    s = np.maximum(np.partition(sizes, A // 2, axis=0)[A // 2], 1e-6 * sizes.max(axis=0, initial=1e-6))
     y = np.concatenate([prices, 1.0 / (A * s), [0.0]])
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = -(rows @ y) / bottom
