@@ -28,7 +28,7 @@ NEWTON = (1.0, 0.5)  # and how far along Newton's step
 BINDS = 1e-6  # multipliers and prices that are smaller, relative to the largest, count as zero
 SMALLEST = 1e-12  # of a price
 NARROW, WIDE, FARTHEST = 0.02, 0.7, 6.0  # how far to look around a price, on a log scale
-SHRINKS = 0.1  # the least part of a price that is left by a step
+SHRINKS, GROWN = 0.1, 10.0  # the least part of a price that is left by a step, and the most that it becomes
 MOST_AROUND, LEAST_AROUND = 128, 4
 PERTURBATION, LIFT = 0.1, 0.02  # of prices on a sample: how far they are moved, and the least of a limit that is near
 FIRST_WEIGHTS, FIRST_OFFSETS = 1.0, 0.1  # how far the first gains lie from argmax: of weights on a log scale
@@ -126,10 +126,10 @@ def _size(point: Array) -> Array:
 def _moved(form: Form, best: Array, end: Array, t: float) -> Array:
     """Return the point at ``t`` of the way to ``end``, with prices and multipliers that stay positive."""
     moved = best + t * (end - best)
-    least = np.maximum(SHRINKS * best, 0.0)
+    least, most = np.maximum(SHRINKS * best, 0.0), np.where(best > 0.0, GROWN * best, np.inf)
     if form.ratio:
-        least[form.n_tops] = -np.inf
-    return np.maximum(moved, least)
+        least[form.n_tops], most[form.n_tops] = -np.inf, np.inf
+    return np.clip(moved, least, most)
 
 
 def climbing_gains(
