@@ -37,13 +37,13 @@ PUBLISHED = {
                  "3-player with a library": (0.7997, 0.0203)},
 }  # fmt: skip
 SPLITS = 10
-LIMITS = np.arange(0.0025, 0.0206, 0.001).round(4).clip(max=0.02).tolist()
-FEW = LIMITS[::3]
+LIMITS = np.arange(0.0025, 0.0201, 0.0005).round(4).tolist()
+FEW = LIMITS[::6]
 # what a run is called: how it is tuned, and its limits; a search on labels takes about ten times as long
 RUNS = {
     "model": ({"confusion": "model", "calibration": None}, LIMITS),
     "model, calibrated": ({"confusion": "model", "calibration": "auto"}, LIMITS),
-    "labels": ({"confusion": "labels", "calibration": None}, FEW),
+    "labels": ({"confusion": "labels", "calibration": None}, LIMITS[::2]),
 }
 CLOSED = 1e-4
 
