@@ -12,7 +12,7 @@ from confmax import metrics
 from confmax.confusion import Gains
 from confmax.optimize import Mixture, Problem, Stationary, Status, ThresholdSearch
 from confmax.optimize.price_program import PriceProgram
-from confmax.optimize.prices import REACH, Edges, PriceSearch, Scores, _lowest, _outside
+from confmax.optimize.prices import REACH, RULES, Edges, PriceSearch, Scores, _lowest, _outside
 from confmax.oracle import CountingOracle, make_oracle, make_table
 
 NAMES = ("macro_f1", "macro_f_beta", "weighted_f1", "macro_jaccard", "macro_precision")
@@ -230,6 +230,24 @@ def test_where_nothing_is_proved_nothing_is_sorted():
         sorts = confusion == "model" and certify and passes == 50
         assert (PriceSearch.start(problem, metric.as_ratios(oracle.rows, 3)) is not None) == sorts
         assert oracle.n_passes == 1 + sorts
+
+
+def test_the_newest_answers_are_kept():
+    """With as many answers as are kept, two solutions took turns: what ruled out one was forgotten at the other."""
+    rng = np.random.default_rng(4)
+    P, metric = rng.dirichlet([2.0, 1.0, 0.6, 0.3], 300), metrics.get("macro_f1")
+    oracle = CountingOracle(make_oracle(make_table(P)))
+    gains = Gains.reduced(rng.random((2 * RULES, 4)), rng.normal(size=(2 * RULES, 4)) / 10)
+    answers = oracle.maximize(gains)
+    starts = tuple(Mixture.single(gains[k], answers[k]) for k in range(2 * RULES))
+    search = PriceSearch.start(Problem(metric, oracle, 4, starts, 50), metric.as_ratios(oracle.rows, 4))
+    far = Gains.reduced(np.eye(4)[:1], -np.ones((1, 4)))
+    for _ in range(2):
+        search = search.beside(far, np.zeros(0))
+        asked = search.gains()
+        search = search.answered(oracle.maximize(asked), search.bound, 0.0)
+        assert len(search.answers) == RULES
+        np.testing.assert_array_equal(search.rules.coefficients()[0][-len(asked) :], asked.coefficients()[0])
 
 
 def test_scores_of_several_classes_are_no_scores_of_one():

@@ -46,7 +46,7 @@ LEAST_PASSES = 3  # that the search must be allowed, beside the one that sorts
 FIRST = (0.25, 0.5)  # of the score per row of its class: the first prices of hits
 TOWARD = (1.0, 0.6, 0.3)  # steps from the best prices to those of the linear program
 SAMPLED = 16  # corners of each side of a hull that the first linear program knows
-KEPT, RULES = 100, 120  # points of a class, and answers, that a linear program leaves to the next
+KEPT, RULES, NEWEST = 100, 120, 60  # points of a class, and answers, that a linear program leaves to the next
 ROUGH = 0.05  # part of the room below the bound by which a linear program may miss its value
 REACH = 0.7  # of the linear program around the best prices, in units of the scale
 LEFT_OVER = 1e-3  # weight of a rule in its mixture, relative to the largest, that does not count
@@ -401,10 +401,14 @@ class PriceSearch:
         floor, prices, multipliers, weights = _lowest(
             self.points, shares, self.best, self.scale, slacks, self.best_limits, self.bound
         )
-        # points and answers that are far from the largest there would only make the next programs slow
-        order = np.argsort((prices * self.points[:, 1:]).sum(axis=1) - self.points[:, 0], axis=0)
-        points = np.take_along_axis(self.points, order[:KEPT, None], axis=0)
+        # points and answers that are far from the largest there would only make the next programs slow. The newest
+        # stay: two solutions would take turns, each where what rules it out is forgotten
+        lack = (prices * self.points[:, 1:]).sum(axis=1) - self.points[:, 0]
+        lack[-NEWEST:] = -np.inf
+        order = np.sort(np.argsort(lack, axis=0, kind="stable")[:KEPT], axis=0)
+        points = np.take_along_axis(self.points, order[:, None], axis=0)
         worth = (shares * prices).sum(axis=(1, 2)) + slacks @ multipliers
+        worth[-NEWEST:] = np.inf
         kept = np.sort(np.argsort(-worth, kind="stable")[:RULES])
         rules, answers = self.rules[kept], self.answers[kept]
         search = replace(search, rules=rules, answers=answers, points=points, weights=weights[kept])
