@@ -6,10 +6,10 @@ At fixed row sums a limit on a ratio N / D is linear: a floor l is ``N - l D >= 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +47,10 @@ from confmax.tables.groups import Groups
 from confmax.tables.labels import plain
 from confmax.tables.partitioned.table import AnyGroups
 
+T = TypeVar("T")
+
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
-MOST_KEPT = 8  # row sums for which limits are kept as ratios: those of a table, its sample and its labels
+MOST_KEPT = 8  # row sums for which limits are kept as functions and ratios: those of a table, its sample and its labels
 FEW_METRICS = 4  # up to which they are read one after another
 ALIKE = 1e-12  # difference between limits that rounding explains
 
@@ -131,11 +133,15 @@ class Limits:
         ValueError
             If a table of costs has not M columns.
         """
-        parts = [
-            part
-            for one in self.constraints
-            for part in functions_of(one, self.members(one), np.asarray(rows, dtype=np.float64), n_decisions)
-        ]
+        rows = np.asarray(rows, dtype=np.float64)
+        return _kept(self._kept_functions, rows, n_decisions, partial(self._functions, rows, n_decisions))
+
+    @cached_property
+    def _kept_functions(self) -> dict[tuple[bytes, int], AffineFunctions]:
+        return {}
+
+    def _functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
+        parts = [part for one in self.constraints for part in functions_of(one, self.members(one), rows, n_decisions)]
         constants = [np.zeros(len(part)) if part.constants is None else part.constants for part in parts]
         gains = Gains.concatenate([part.gains for part in parts])
         apart = gains.full is not None and any(part.gains.full is None and not part.gains.power for part in parts)
@@ -227,17 +233,22 @@ class Limits:
         """Return those of the ``metrics`` that are ratios at row sums ``rows``; None where there are few."""
         if len(metrics) < FEW_METRICS:
             return None
-        key = (rows.tobytes(), n_decisions)
-        kept = self._kept_ratios
-        if key not in kept:
-            if len(kept) == MOST_KEPT:
-                kept.clear()
-            kept[key] = ManyRatios.of_metrics(metrics, rows, n_decisions)
-        return kept[key]
+        made = partial(ManyRatios.of_metrics, metrics, rows, n_decisions)
+        return _kept(self._kept_ratios, rows, n_decisions, made)
 
     @cached_property
     def _kept_ratios(self) -> dict[tuple[bytes, int], ManyRatios | None]:
         return {}
+
+
+def _kept(found: dict[tuple[bytes, int], T], rows: Array, n_decisions: int, make: Callable[[], T]) -> T:
+    """Return what was ``found`` at row sums ``rows`` for ``n_decisions``, or ``make`` and keep it."""
+    key = (rows.tobytes(), n_decisions)
+    if key not in found:
+        if len(found) == MOST_KEPT:
+            found.clear()
+        found[key] = make()
+    return found[key]
 
 
 def bind(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,6 @@ from confmax.metrics import Metric
 from confmax.metrics.first_order import TINY
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions, Concave, Linear, MinOfLinear, PowerMean, Ratio
-
-KEPT_RATIOS = 256
 
 
 def mean_of(metric: Metric) -> PowerMean | None:
@@ -126,13 +123,6 @@ def scales_of(metric: Metric, S: Confusion) -> Array:
 
 def ratio_of(metric: Metric, rows: Array, n_decisions: int) -> Ratios:
     """Return numerator and denominator of a ratio, or of a linear metric over one, for all ``n_decisions``."""
-    # a run asks for the same ratios again and again, at the row sums of its table and of a sample; matrices are large
-    found = _new_ratio if metric.statistics == "matrix" else _kept_ratio
-    return found(metric, rows.tobytes(), n_decisions)
-
-
-def _new_ratio(metric: Metric, row_sums: bytes, n_decisions: int) -> Ratios:
-    rows = np.frombuffer(row_sums)
     parts = metric.as_ratios(rows, n_decisions)
     if parts is None:
         linear = metric.as_functions(rows, n_decisions)
@@ -140,9 +130,6 @@ def _new_ratio(metric: Metric, row_sums: bytes, n_decisions: int) -> Ratios:
         one, none = np.ones(1), Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
         parts = Ratios(linear.gains, none, linear.constants, one, one, one)
     return replace(parts, top=_wide(parts.top, n_decisions), bottom=_wide(parts.bottom, n_decisions))
-
-
-_kept_ratio = lru_cache(maxsize=KEPT_RATIOS)(_new_ratio)
 
 
 @dataclass(frozen=True, eq=False)

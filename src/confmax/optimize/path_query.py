@@ -28,7 +28,7 @@ NEWTON = (1.0, 0.5)  # and how far along Newton's step
 BINDS = 1e-6  # multipliers and prices that are smaller, relative to the largest, count as zero
 SMALLEST = 1e-12  # of a price
 NARROW, WIDE, FARTHEST = 0.02, 0.7, 6.0  # how far to look around a price, on a log scale
-SHRINKS, GROWN = 0.1, 10.0  # the least part of a price that is left by a step, and the most that it becomes
+SHRINKS, GROWS = 0.1, 10.0  # the least part of a price that a step leaves, and the most times that it grows
 MOST_AROUND, LEAST_AROUND = 128, 4
 PERTURBATION, LIFT = 0.1, 0.02  # of prices on a sample: how far they are moved, and the least of a limit that is near
 FIRST_WEIGHTS, FIRST_OFFSETS = 1.0, 0.1  # how far the first gains lie from argmax: of weights on a log scale
@@ -126,7 +126,7 @@ def _size(point: Array) -> Array:
 def _moved(form: Form, best: Array, end: Array, t: float) -> Array:
     """Return the point at ``t`` of the way to ``end``, with prices and multipliers that stay positive."""
     moved = best + t * (end - best)
-    least, most = np.maximum(SHRINKS * best, 0.0), np.where(best > 0.0, GROWN * best, np.inf)
+    least, most = np.maximum(SHRINKS * best, 0.0), np.where(best > 0.0, GROWS * best, np.inf)
     if form.ratio:
         least[form.n_tops], most[form.n_tops] = -np.inf, np.inf
     return np.clip(moved, least, most)
