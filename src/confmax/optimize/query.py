@@ -89,7 +89,11 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
     d = len(best)
-    turned = directions(d, max(1, d // NEAR_SHARE) if near else min(max(d, LEAST), MOST), seed)
+    # near the optimum the shorter step of Newton takes the place of one of them
+    count = (max(1, d // NEAR_SHARE) - (newton is not None)) if near else min(max(d, LEAST), MOST)
+    if not count:
+        return np.array(between)
+    turned = directions(d, count, seed)
     turn = np.arange(len(turned))
     around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % 4)[:, None] * turned * scale
     return np.concatenate([np.array(between), back(around)])
