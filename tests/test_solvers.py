@@ -1,5 +1,7 @@
 """Solvers against enumeration: exact searches find the best, certificates are never violated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import confmax
 from confmax import metrics
 from confmax.confusion import Confusion, Gains
 from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, Status, ThresholdSearch
-from confmax.optimize.conditional_gradient import line_search, open_loop
+from confmax.optimize.conditional_gradient import line_search, line_searches, open_loop
 from confmax.oracle import make_table
 from tests.helpers import all_deterministic_confusions, confusion_of, hull_of, most_over_hull, population
 
@@ -169,6 +171,26 @@ def test_line_search_is_exact():
             assert float(metric.at(A.toward(B, np.array([step])))[0][0]) >= fine.max() - 1e-9
     C = Confusion.from_matrix(np.diag(rows))
     assert line_search(metrics.get("h_mean"), C, A) == 0.0
+
+
+@pytest.mark.parametrize("name", [*LINEAR, *RATIO, *BINARY, "ams", "mcc"])
+def test_metrics_that_no_draw_improves_are_largest_at_an_end(name):
+    """A line search compares the ends alone. A correlation below zero is an exception, but a constant rule beats it."""
+    rng, metric = np.random.default_rng(3), metrics.get(name)
+    K = 2 if metric.binary else 3
+    rows = rng.dirichlet(np.ones(K))
+    first, last = (
+        replace(Confusion.from_matrix(rows[:, None] * rng.dirichlet(np.full(K, 0.3), (400, K))), rows=rows)
+        for _ in range(2)
+    )
+    values = metric.values(first.along(last, np.tile(np.linspace(0.0, 1.0, 65), (400, 1))))
+    ends = np.maximum(values[:, 0], values[:, -1])
+    counted = ends > 0.0 if name == "mcc" else np.ones(400, dtype=bool)
+    assert not metric.structure.may_draw and counted.sum() > 200
+    assert (values.max(axis=1) <= ends + 1e-12)[counted].all()
+    steps = line_searches(metric, first, last)
+    assert np.isin(steps, [0.0, 1.0]).all()
+    np.testing.assert_array_equal(np.where(steps > 0.0, values[:, -1], values[:, 0]), ends)
 
 
 @pytest.mark.filterwarnings("ignore:the log loss of the probabilities")  # labels without any relation to them

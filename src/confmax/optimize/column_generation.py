@@ -452,10 +452,12 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
 
 def _is_settled(state: ColumnState, tol: float) -> bool:
     """Return whether bound and value lie within ``tol``, no mixture keeps the limits, or nothing changes any more."""
+    if state.idle >= state.patience:
+        return True
     columns = state.columns
     if not columns.is_feasible:
-        return columns.best_bound < -FEASIBLE or state.idle >= state.patience
-    return columns.best_bound - columns.optimum.value <= tol or state.idle >= state.patience
+        return columns.best_bound < -FEASIBLE
+    return columns.best_bound - columns.optimum.value <= tol
 
 
 def _prices(problem: Problem, state: ColumnState) -> PriceSearch | None:

@@ -29,7 +29,7 @@ from confmax.optimize.query import TOWARD, DualQueries, newton_gain, off_kinks, 
 
 ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
 NEAR_ROUNDS = 4  # after a sample; where they do not close the gap, it has misled
-NEAR_EVERY = 3  # later rounds: the bound may be close where the mixture lacks rules on some side of the optimum
+NEAR_EVERY = 3  # one of so many later rounds: the mixture may lack rules on one side of the optimum
 LOWEST = 1e-12  # price, as a part of all prices
 PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
 ALIKE = 12  # digits of statistics that are the same

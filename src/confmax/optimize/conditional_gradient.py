@@ -158,8 +158,8 @@ def line_search(metric: Metric, C: Confusion, V: Confusion) -> float:
     """Return the step in [0, 1] from C toward V that maximises the metric; 0 where nothing improves on C.
 
     A grid is refined around its best point until the interval is below 1e-7: exact for metrics that are concave or
-    quasi-concave along the segment, and a global scan with 65 points for the others. A metric may know its best step,
-    and one whose structure never gains by drawing is largest at an end.
+    quasi-concave along the segment, and a global scan with 65 points for the others. A metric may know its best step.
+    For metrics that no draw improves, only the two ends are compared.
     """
     known = metric.best_step(C, V)
     if known is not None:
@@ -175,7 +175,7 @@ def line_searches(
     Each of ``rounds`` makes the interval 32 times smaller. A step that leaves less than ``least`` to C is 1."""
     B = len(C)
     if not metric.structure.may_draw:
-        # largest at an end of every segment
+        # largest at an end of every segment; a correlation below zero is not, but a constant rule is better than it
         first, last = (np.nan_to_num(metric.values(ends), nan=-np.inf) for ends in (C, V))
         return (last > first).astype(np.float64)
     at = np.arange(B)

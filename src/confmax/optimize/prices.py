@@ -402,7 +402,7 @@ class PriceSearch:
             self.points, shares, self.best, self.scale, slacks, self.best_limits, self.bound
         )
         # points and answers that are far from the largest there would only make the next programs slow. The newest
-        # stay: two solutions would take turns, each where what rules it out is forgotten
+        # stay, or two solutions may take turns: at one of them, the answer that excludes the other would be dropped
         lack = (prices * self.points[:, 1:]).sum(axis=1) - self.points[:, 0]
         lack[-NEWEST:] = -np.inf
         order = np.sort(np.argsort(lack, axis=0, kind="stable")[:KEPT], axis=0)
@@ -438,8 +438,9 @@ def _lowest(
 ) -> tuple[float, Array, Array, Array]:
     """Return a value that no bound by ``points`` (N, 3, B), ``shares`` (A, 2, B) and ``slacks`` (A, m) falls below.
 
-    This holds for all prices near a ``centre`` (2, B) and ``paid`` (m,). With it prices (2, B), and those of the
-    constraints (m,), whose bound is nearly as low, seen from ``bound``; and weights (A,), which mix the answers.
+    This holds for all prices near a ``centre`` (2, B) and ``paid`` (m,). Also returned are prices (2, B), prices of the
+    constraints (m,), whose bound is nearly as low, and weights (A,), which mix the answers. ``bound`` is the lowest one
+    so far.
     """
     B, m = points.shape[2], slacks.shape[1]
     program = PriceProgram(

@@ -21,11 +21,12 @@ from confmax.optimize.points import Space
 
 TOWARD = (1.0, 0.3)  # how far from the best gain to the newest
 NEARER = (0.1, 0.02)  # where Newton's step is unknown
-NEWTON, NEWTON_NEAR = (1.0, 0.3), (1.0, 0.7)  # and how far along Newton's step: a sample's may lead too far
+NEWTON = (1.0, 0.3)  # and how far along Newton's step
+NEWTON_NEAR = (1.0, 0.7)  # the same near the optimum: the curvature of a sample may make the step too long
 LEAST, MOST = 8, 20  # directions: one per dimension within these limits
 NEAR_SHARE = 15  # dimensions per direction near the optimum
-MEMORY = 40  # answers that the second derivative is made of
-CHANGED = 0.8  # part of the moved weights that must change an answer: well separated classes may not notice theirs
+MEMORY, PER_WEIGHT = 40, 4  # answers that the second derivative is made of, at most, and per dimension
+CHANGED = 0.8  # part of the moved weights that must change an answer; that of a well separated class may change none
 LARGEST = 400  # dimensions up to which it is
 SMOOTH = 0.12  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
 
@@ -151,7 +152,7 @@ def by_differences(gain: Array, perturbed: Array, answers: Array) -> Array | Non
     unit = np.sqrt(np.abs(np.outer(gain, gain)))
     asymmetry, size = (float(np.linalg.norm(part * unit)) for part in (B - B.T, B + B.T))
     # of few different rows h is all kinks, and answers jump: a second derivative is symmetric
-    if changes[moved].any(axis=1).mean() < CHANGED or asymmetry > SMOOTH * size:
+    if changes[moved].any(axis=1).sum() < CHANGED * moved.sum() or asymmetry > SMOOTH * size:
         return None
     # h is homogeneous of degree one, its second derivative of degree minus one
     return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
@@ -169,7 +170,7 @@ def second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | 
     if asked.curvature is not None:
         curved = np.asarray(asked.curvature / np.linalg.norm(best), dtype=np.float64)
         return curved, asked.answers[order[0]] - away[order[0]] @ curved
-    order = order[distance[order] < 3.0][: min(MEMORY, max(LEAST, 4 * len(best)))]
+    order = order[distance[order] < 3.0][: min(MEMORY, max(LEAST, PER_WEIGHT * len(best)))]
     if len(order) < 2:
         return None
     nearest = asked.answers[order[0]]
