@@ -3,6 +3,7 @@
 #include "blocks.h"
 #include "check.h"
 #include "scan.h"
+#include "ties.h"
 #include "draw.h"
 #include "softmax.h"
 #include "left_out.h"

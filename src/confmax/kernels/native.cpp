@@ -83,7 +83,7 @@ struct Word<double> {
 // clang-format off
 #define KERNELS(K)                                                                           \
   K(check) K(normalise) K(gather) K(pick) K(weigh) K(hash_unordered) K(turn) K(scan) K(draw) \
-  K(logs) K(scale) K(row_losses) K(power_sums) K(vector_sums) K(leave_out)                   \
+  K(near_ties) K(logs) K(scale) K(row_losses) K(power_sums) K(vector_sums) K(leave_out)                   \
   K(times) K(factor) K(substitute) K(matrix_sums) K(central_path)                            \
   K(sparse_structure) K(sparse_sums) K(sparse_look_up) K(sparse_scan) K(sparse_alone)        \
   K(least_norm) K(best_mix_of_recalls) K(stable_order) K(upper_chain) K(rivals) K(walk)

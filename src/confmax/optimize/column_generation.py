@@ -35,12 +35,13 @@ from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Rat
 from confmax.optimize.beam import improved
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
+from confmax.optimize.descent import descended, second_derivative
 from confmax.optimize.group_thresholds import GroupThresholds
-from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, baselines, best_answer
+from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, best_answer
 from confmax.optimize.masters.interior import Program
 from confmax.optimize.masters.linear_program import FEASIBLE
 from confmax.optimize.mixture import Mixture, constant_rules
-from confmax.optimize.path_query import breadth, derivatives, lifted, perturbed
+from confmax.optimize.path_query import breadth, lifted
 from confmax.optimize.points import Points, Space
 from confmax.optimize.prices import PriceSearch
 from confmax.optimize.query import by_differences
@@ -53,8 +54,6 @@ PATIENCE = 12  # passes that improve neither value nor bound: a kink, which grad
 TRUSTED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
 
 NEAREST = 1e-6  # how exactly the smallest shortfall is found where no rule keeps all limits
-
-SAMPLE_PASSES, SAMPLE_GAP = 40, 1e-4  # of a run on a sample of the rows
 
 SEARCHED = 2  # class weights that a round searches on labels
 LABEL_PATIENCE = 3  # least number of rounds without progress on labels, where no bound ends the run
@@ -238,25 +237,15 @@ class ColumnGeneration(Solver):
         if sampled is None or columns.points.space.curves:
             # cuts of a sample's mixtures would be limits of the table
             return columns
-        small = CountingOracle(sampled)
-        M, matrix = problem.n_decisions, problem.needs_matrix
-        starts = tuple(baselines(small, [small.rows], M, matrix=matrix))
-        part = replace(problem, oracle=small, starts=starts, max_passes=SAMPLE_PASSES, tol=SAMPLE_GAP)
-        state: ColumnState = self.init(part)
-        # without steps: no rule of the sample is returned
-        while small.n_passes < part.max_passes and not _is_settled(state, part.tol):
-            state = _price_round(part, state)[0]
-        found = state.columns
-        if not found.is_feasible:
+        small, matrix = CountingOracle(sampled), problem.needs_matrix
+        space = _space(problem, small.rows)
+        found = descended(space, small, matrix=matrix)
+        if found is None:
             return columns
-        space = found.points.space
         # three standard errors of what a limit reads
-        gain = lifted(space.form, found.optimum, 1.5 * np.sqrt(space.row_sizes() / small.table.n_rows))
-        asked = np.concatenate([perturbed(gain), gain[None]])
-        z = space.vectors(small.maximize(space.gains(asked), matrix=matrix))
-        queries = found.queries.joined(asked, z)
-        curvature = derivatives(asked, z)
-        queries = replace(queries, curvature=curvature)
+        gain = lifted(space.form, *found, 1.5 * np.sqrt(space.row_sizes() / small.table.n_rows))
+        curvature = second_derivative(space, small, gain, matrix=matrix) * np.linalg.norm(gain)
+        queries = replace(columns.queries, curvature=np.asarray(curvature))
         return replace(columns, queries=queries, best_gain=gain, near_rounds=NEAR_ROUNDS)
 
     def singles(self, problem: Problem, state: ColumnState, incumbent: Incumbent) -> Iterator[Step]:
@@ -422,8 +411,12 @@ def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:
 
 def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:
     """Follow the master's prices."""
-    asked, at = state.columns.asked(state.round, problem.tol, near=state.near)
-    gains = state.columns.points.space.gains(asked)
+    columns = state.columns
+    if columns.queries.curvature is not None and 0 < columns.near_rounds < NEAR_ROUNDS:
+        columns = columns.curved(problem.oracle.table.in_one_place())
+        state = replace(state, columns=columns)
+    asked, at = columns.asked(state.round, problem.tol, near=state.near)
+    gains = columns.points.space.gains(asked)
     prices, bound = _prices(problem, state), state.bound
     if prices is not None:
         gains = Gains.concatenate([gains, prices.gains()])
@@ -448,16 +441,6 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     idle = 0 if better else state.idle + 1
     value = max(columns.optimum.value, state.value)
     return replace(state, columns=columns, round=state.round + 1, value=value, idle=idle), gains, answers
-
-
-def _is_settled(state: ColumnState, tol: float) -> bool:
-    """Return whether bound and value lie within ``tol``, no mixture keeps the limits, or nothing changes any more."""
-    if state.idle >= state.patience:
-        return True
-    columns = state.columns
-    if not columns.is_feasible:
-        return columns.best_bound < -FEASIBLE
-    return columns.best_bound - columns.optimum.value <= tol
 
 
 def _prices(problem: Problem, state: ColumnState) -> PriceSearch | None:

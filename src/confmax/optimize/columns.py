@@ -26,9 +26,11 @@ from confmax.optimize.mixture import Mixture
 from confmax.optimize.path_query import climbing_gains, near_gains, path_gains
 from confmax.optimize.points import NEGLIGIBLE, Form, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, newton_gain, off_kinks, query_gains
+from confmax.oracle import Table
+from confmax.oracle.ties import density_of_ties
 
 ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
-NEAR_ROUNDS = 4  # after a sample; where they do not close the gap, it has misled
+NEAR_ROUNDS = 10  # after a sample; where they do not close the gap, it has misled
 NEAR_EVERY = 3  # one of so many later rounds: the mixture may lack rules on one side of the optimum
 LOWEST = 1e-12  # price, as a part of all prices
 PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
@@ -146,14 +148,14 @@ class Columns:
         space, optimum, queries = self.points.space, self.optimum, self.queries
         if self.near_rounds:
             first = self.near_rounds == NEAR_ROUNDS
-            return near_gains(space.form, optimum, self.best_gain, queries, seed, first=first)
+            return near_gains(space.form, self.best_gain, optimum.gain, queries, seed, first=first)
         if self.is_feasible and space.curved is not None:
             curved = np.nan_to_num(space.curved.curvature(space.split(optimum.point)[0]))
             return climbing_gains(space.form, optimum, self.best_gain, curved, queries, seed, self.breadth)
         if self.is_feasible:
             gap = self.best_bound - optimum.value
             if queries.curvature is not None and seed % NEAR_EVERY == 0:
-                return near_gains(space.form, optimum, self.best_gain, queries, seed, first=False)
+                return near_gains(space.form, self.best_gain, optimum.gain, queries, seed, first=False)
             return path_gains(space.form, optimum, self.best_gain, gap, queries, seed, self.breadth)
         # while the limits are missed, their slacks alone are the functions
         m = space.n_limits
@@ -165,6 +167,14 @@ class Columns:
         gap = self.best_bound + optimum.shortfall
         gains = path_gains(Form(m), cut, self.best_gain[-m:], gap, queries, seed, self.breadth)
         return np.pad(gains, ((0, 0), (len(optimum.gain) - m, 0)))
+
+    def curved(self, table: Table) -> Columns:
+        """Return the columns with the curvature at the best dual point, by the rows of a ``table`` if that knows it."""
+        gain = self.best_gain
+        found = density_of_ties(table, self.points.space.gains(np.eye(len(gain))), gain)
+        if found is None:
+            return self
+        return replace(self, queries=replace(self.queries, curvature=found * np.linalg.norm(gain)))
 
     def joined(
         self, asked: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool, idle: bool = False
@@ -185,11 +195,8 @@ class Columns:
             # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
             prices = np.maximum(prices, 0.0)
             asked = prices / prices.sum(axis=1, keepdims=True)
-        queries = self.queries
-        if self.near_rounds == NEAR_ROUNDS:
-            # the answers on the sample are off by about what they are off at its optimum
-            queries = replace(queries, answers=queries.answers + (z[0] - queries.answers[-1]))
-        following = replace(self, queries=queries.joined(asked, z[:B]), near_rounds=max(self.near_rounds - 1, 0))
+        rounds = max(self.near_rounds - 1, 0)
+        following = replace(self, queries=self.queries.joined(asked, z[:B]), near_rounds=rounds)
         if not exact and led:
             # on labels nothing is proved, and the search goes on around the newest gradient
             following = replace(following, best_gain=asked[0], best_point=at[0])

@@ -9,12 +9,11 @@ small tables this function is all kinks, and many gains in random directions fin
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
+from confmax.optimize.descent import BINDS, LONGEST, bounds, free_prices, log_step
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
 from confmax.optimize.query import LARGEST, DualQueries, directions, second_derivative
@@ -25,14 +24,16 @@ PARTS = (3.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003)  # of the gap, a
 FEW_PARTS = (1.0, 0.3, 0.1, 0.03)  # on tables where a gain costs much
 TOWARD = (0.5, 0.2)  # how far from the best dual point to the newest
 NEWTON = (1.0, 0.5)  # and how far along Newton's step
-BINDS = 1e-6  # multipliers and prices that are smaller, relative to the largest, count as zero
 SMALLEST = 1e-12  # of a price
 NARROW, WIDE, FARTHEST = 0.02, 0.7, 6.0  # how far to look around a price, on a log scale
 SHRINKS, GROWS = 0.1, 10.0  # what a step multiplies a price by, at least and at most
 MOST_AROUND, LEAST_AROUND = 128, 4
-PERTURBATION, LIFT = 0.1, 0.02  # of prices on a sample: how far they are moved, and the least of a limit that is near
+LIFT = 0.02  # of the prices on a sample: the least of a limit that is near
 FIRST_WEIGHTS, FIRST_OFFSETS = 1.0, 0.1  # how far the first gains lie from argmax: of weights on a log scale
-NARROWEST, STEPPED = 5e-4, 0.1  # how near and how far to look around a price that a step of Newton has moved
+NARROWEST, STEPPED = 2.5e-3, 0.1  # how near and how far to look around a price that a step of Newton has moved,
+BESIDE = 0.4  # by this part of its move
+NEAR_LENGTHS = np.array([1.0, 0.6, 0.2])  # of such a step
+SLACK = -0.75  # step on a log scale of a price that is none
 DROPS = 6  # how often limits are dropped from such a step
 CELLS = 6_000_000  # of the table, times gains around: about what a pass without them costs
 
@@ -253,74 +254,49 @@ def _solved(system: Array, right: Array, prices: Mask, idle: Mask, held: Array, 
     return g
 
 
-def lifted(form: Form, optimum: Optimum, reach: Array) -> Array:
-    """Return the dual point of an optimum with a price for every limit that is kept by less than ``reach`` (d,).
+def lifted(form: Form, gain: Array, z: Array, reach: Array) -> Array:
+    """Return a dual point with a price for every limit that its answer z (d,) keeps by less than ``reach`` (d,) alone.
 
     Such a limit may bind on all rows if it almost binds on a sample.
     """
-    gain, point = optimum.gain, optimum.point
-    prices = np.ones(len(gain), dtype=bool)
-    prices[: form.n_tops + form.ratio] = form.mean is None and form.n_tops > 1
-    binding = prices & _counts(gain)
+    limits = np.arange(len(gain)) >= len(gain) - form.n_limits
+    near = limits & (z < reach)
+    binding = near & _counts(gain)
     if not binding.any():
-        return gain
-    slack = np.concatenate([point[: form.n_tops] - optimum.value, point[form.n_tops :]])
-    near = prices & (slack < reach)
-    return np.where(near, np.maximum(gain, LIFT * float(np.median(gain[binding]))), gain)
+        return np.where(limits, 0.0, gain)
+    least = LIFT * float(np.median(gain[binding]))
+    return np.where(limits, np.where(near, np.maximum(gain, least), 0.0), gain)
 
 
 def _counts(gain: Array) -> Mask:
     return np.abs(gain) > BINDS * np.abs(gain).max()
 
 
-def perturbed(gain: Array) -> Array:
-    """Return a dual point with each of its entries that count moved in turn (B, d)."""
-    places = np.flatnonzero(_counts(gain))
-    moved = np.repeat(gain[None], len(places), axis=0)
-    moved[np.arange(len(places)), places] += _steps(gain, places)
-    return moved
-
-
-def _steps(gain: Array, places: NDArray[np.intp]) -> Array:
-    """Return by how much entries are moved: a small price by as much as others, or few rows would change."""
-    return PERTURBATION * np.sign(gain[places]) * np.maximum(np.abs(gain[places]), np.median(np.abs(gain[places])))
-
-
-def derivatives(asked: Array, z: Array) -> Array:
-    """Return the second derivative (d, d) of the support function for a gain of length one.
-
-    ``asked`` (B + 1, d) are a dual point with each entry moved in turn, and this point last; z are their answers.
-    """
-    gain, places = asked[-1], np.flatnonzero(_counts(asked[-1]))
-    B = np.zeros((len(gain), len(gain)))
-    B[places] = (z[:-1] - z[-1]) / _steps(gain, places)[:, None]
-    kept = np.ix_(places, places)
-    both = np.zeros_like(B)
-    both[kept] = 0.5 * (B[kept] + B[kept].T)
-    return both * float(np.linalg.norm(gain))
-
-
-def near_gains(form: Form, optimum: Optimum, best: Array, asked: DualQueries, seed: int, *, first: bool) -> Array:
+def near_gains(form: Form, best: Array, newest: Array, asked: DualQueries, seed: int, *, first: bool) -> Array:
     """Return the dual points (B, d) to ask for where a sample of the rows has shown about where the optimum is.
 
     The best mixture draws between rules on all sides of the optimum, so gains around it are asked for, one more than
     prices and multipliers that count. The ``first`` ones lie around the optimum of the sample, further ones around
-    Newton's step.
+    Newton's step (`log_step`).
     """
     best = normalised(form, best, best)
-    places = np.flatnonzero(_counts(best))
-    if form.mean is None and form.n_tops == 1:
-        places = places[places > (0 if not form.ratio else 1)]
-    centre, width = best, np.full(len(places), NARROW)
-    if not first:
-        step = newton_step(form, asked, best, replace(optimum, gain=best))
-        if step is not None:
-            centre = _moved(form, best, step, 1.0)
-            far = np.abs(np.log(_size(centre)[places] / _size(best)[places]))
-            width = np.clip(far, NARROWEST, STEPPED)
+    # a mean loses nothing to first order where recalls are a little off, but limits must be kept
+    around = free_prices(form, len(best)) & ((np.arange(len(best)) >= form.n_tops) | (form.mean is None))
+    places = np.flatnonzero(around & _counts(best))
+    centres, width = best[None], np.full(len(places), NARROW)
+    known = None if first or len(best) > LARGEST else second_derivative(asked, best)
+    if known is not None:
+        B, answer = known
+        step = np.clip(log_step(form, best, answer, B), -LONGEST, LONGEST)
+        # a limit that does not bind: the step in the prices themselves would end far below zero
+        step[step < SLACK] = -LONGEST
+        centres = best * np.exp(NEAR_LENGTHS[:, None] * step)
+        if form.ratio:
+            centres[:, form.n_tops] = -float(bounds(form, best[None], answer[None])[0]) * best[0]
+        width = np.clip(BESIDE * np.abs(step[places]), NARROWEST, STEPPED)
     r = len(places)
     corners = directions(r, r, seed) if r else np.zeros((0, 0))
     corners = np.concatenate([corners, -corners.sum(axis=0, keepdims=True) / np.sqrt(max(r, 1))])
-    around = np.repeat(centre[None], r + 1, axis=0)
-    around[:, places] *= np.exp(corners * width)
-    return np.concatenate([centre[None], around])
+    moved = np.repeat(centres[:1], r + 1, axis=0)
+    moved[:, places] *= np.exp(corners * width)
+    return np.concatenate([centres, moved, newest[None]])

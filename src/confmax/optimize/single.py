@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
+from confmax.optimize.descent import BINDS
 from confmax.optimize.masters.protocol import Optimum
-from confmax.optimize.path_query import BINDS, normalised
+from confmax.optimize.path_query import normalised
 from confmax.optimize.points import Space
 from confmax.optimize.query import DualQueries, second_derivative
 

@@ -1,0 +1,169 @@
+"""Dual descent: the bound itself is minimised, by Newton's steps on the logarithms of the prices.
+
+With prices g of the objective's functions and multipliers of the limits, every objective of `Program` has a bound of
+one shape: ``c + (h(g) - c sum_k g_k) / N(g)``, with the support function h of the attainable set, and N of degree one:
+the price itself of one function, the sum of several, the dual mean of a mean (`PowerMean.bound`; of misses c is one,
+else zero). For a ratio of functions u / v the least bound is the root r of ``h(1, -r, mu) = 0``. The derivative of h is
+the answer to g, and its second derivative follows from the rows that nearly tie (`oracle/ties.py`).
+
+Prices are positive, and differ by factors. In their logarithms the bound is smooth where a step in the prices
+themselves overshoots: a price that is ten times too small needs few steps. The second derivative by a logarithm is
+``g_k^2 B_kk + g_k b_k``, where b is the gradient; the size of its second part makes it positive. Several lengths of a
+step are asked for in one pass.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.metrics.structure import power_mean
+from confmax.optimize.points import Form, Space
+from confmax.oracle import CountingOracle
+from confmax.oracle.ties import density_of_ties
+
+FIRST = 0.03  # of the objective's gains: those of a limit with its first price
+LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.25, 0.1])  # of a step, in one pass
+LONGEST = 3.0  # move of a price, on a log scale
+ROUNDS, CLOSE = 30, 1e-5  # steps on a sample, and what the last one gains
+DEAREST = 1e6  # price of a limit that cannot be kept, relative to its size
+FLAT = 1e-8  # least curvature in a direction, relative to the mean
+PERTURBATION = 0.1  # of prices, for differences of answers
+BINDS = 1e-6  # a price that is smaller, relative to the largest, counts as zero
+
+
+def first_prices(space: Space) -> Array:
+    """Return a dual point (d,) with equal prices of the functions, and small ones of all limits."""
+    form, sizes = space.form, space.row_sizes()
+    S, m = form.n_tops, form.n_limits
+    g = np.zeros(len(sizes))
+    g[:S] = 1.0 / S
+    g[-m:] = FIRST * float(g[:S] @ sizes[:S]) / np.where(sizes[-m:] > 0.0, sizes[-m:], 1.0)
+    return g
+
+
+def free_prices(form: Form, d: int) -> NDArray[np.bool_]:
+    """Return which entries (d,) of a dual point move freely: the price of one function is one, a level is the bound."""
+    free = np.ones(d, dtype=np.bool_)
+    free[: form.n_tops + form.ratio] = form.mean is not None or form.n_tops > 1
+    return free
+
+
+def bounds(form: Form, gains: Array, z: Array) -> Array:
+    """Return the bounds (B,) of dual points (B, d) with answers z (B, d); of a ratio Newton's step to its root."""
+    S, heights = form.n_tops, (gains * z).sum(axis=1)
+    if form.ratio:
+        return np.asarray((heights / z[:, S] - gains[:, S]) / gains[:, 0])
+    tops = gains[:, :S]
+    if form.mean is not None:
+        return form.mean.bound(tops, heights)
+    return np.asarray(heights / tops.sum(axis=1))
+
+
+def log_step(form: Form, g: Array, z: Array, B: Array) -> Array:
+    """Return Newton's step (d,) on the logarithms of the prices g (d,), zero for those that are not free.
+
+    Parameters
+    ----------
+    form : Form
+        How dual points are laid out.
+    g, z : ndarray (d,)
+        A dual point and its answer.
+    B : ndarray (d, d)
+        The second derivative of the support function.
+    """
+    S, free = form.n_tops, free_prices(form, len(g))
+    if form.ratio:
+        # the root moves with the multipliers, and the excess stays zero
+        slope = np.where(free, z / z[S], 0.0)
+        move = np.diag(free.astype(np.float64))
+        move[S] = -slope
+        H = move.T @ B @ move / z[S]
+    else:
+        N, first, second, c = _norm(form, g[:S])
+        answer = z.copy()
+        answer[:S] -= c
+        bound = float(g @ answer) / N
+        slope = answer / N
+        slope[:S] -= bound * first / N
+        # what this leaves out is zero where the slope is
+        H = B / N
+        H[:S, :S] -= bound * second / N
+    used = free & (g > 0.0)
+    price, slope = g[used], slope[used] * g[used]
+    H = price[:, None] * H[np.ix_(used, used)] * price + np.diag(np.abs(slope))
+    size = float(np.trace(H)) / max(len(price), 1)
+    # prices of several functions have no scale: the step keeps their sum
+    shares = np.where(np.arange(len(g)) < S, g, 0.0)[used] / float(g[:S].sum())
+    H += size * np.outer(shares, shares) + FLAT * size * np.eye(len(price))
+    step = np.zeros(len(g))
+    if size > 0.0:
+        step[used] = -np.linalg.solve(H, slope)
+    return step
+
+
+def _norm(form: Form, tops: Array) -> tuple[float, Array, Array, float]:
+    """Return N with its first and second derivatives at the prices of functions (S,), and c."""
+    S, mean = len(tops), form.mean
+    if mean is None:
+        return float(tops.sum()), np.ones(S), np.zeros((S, S)), 0.0
+    q = mean.exponent / (mean.exponent - 1.0)
+    size = float(power_mean(tops, q))
+    shares = tops / size
+    first = shares ** (q - 1.0)
+    second = (q - 1.0) / size * (np.diag(shares ** (q - 2.0)) - np.outer(first, first) / S)
+    return S * size, first, second, float(mean.of_misses)
+
+
+def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Array, Array] | None:
+    """Return the dual point (d,) of the least bound, and its answer (d,); None if the limits cannot be kept.
+
+    Parameters
+    ----------
+    space : Space
+        How gains are laid out, with limits.
+    oracle : CountingOracle
+        Exact. It is asked for a batch of gains in every step.
+    matrix : bool
+        Whether answers need whole matrices.
+    """
+    form, g, sizes = space.form, first_prices(space), space.row_sizes()
+    z = space.vectors(oracle.maximize(space.gains(g[None]), matrix=matrix))[0]
+    bound = float(bounds(form, g[None], z[None])[0])
+    for _ in range(ROUNDS):
+        if form.ratio:
+            g = g.copy()
+            g[form.n_tops] = -bound * g[0]
+        step = log_step(form, g, z, second_derivative(space, oracle, g, matrix=matrix))
+        asked = g * np.exp(np.clip(LENGTHS[:, None] * step, -LONGEST, LONGEST))
+        answers = space.vectors(oracle.maximize(space.gains(asked), matrix=matrix))
+        found = bounds(form, asked, answers)
+        k = int(np.argmin(found))
+        gained, bound = bound - float(found[k]), float(found[k])
+        g, z = asked[k], answers[k]
+        if not np.isfinite(bound) or float((g * sizes)[-form.n_limits :].max()) > DEAREST * float(sizes[0] * g[0]):
+            return None
+        if abs(gained) < CLOSE:
+            return g, z
+    return None
+
+
+def second_derivative(space: Space, oracle: CountingOracle, g: Array, *, matrix: bool) -> Array:
+    """Return the second derivative (d, d) of the support function at prices g (d,), from the rows of a small table."""
+    known = density_of_ties(oracle.table, space.gains(np.eye(len(g))), g)
+    if known is not None:
+        return known
+    # of gains and tables of which this is not known, each price is moved in turn
+    places = np.flatnonzero(np.abs(g) > BINDS * np.abs(g).max())
+    # a small price by as much as others, or few rows would change
+    steps = PERTURBATION * np.sign(g[places]) * np.maximum(np.abs(g[places]), np.median(np.abs(g[places])))
+    moved = np.repeat(g[None], len(places) + 1, axis=0)
+    moved[np.arange(len(places)), places] += steps
+    z = space.vectors(oracle.maximize(space.gains(moved), matrix=matrix))
+    B = np.zeros((len(g), len(g)))
+    B[places] = (z[:-1] - z[-1]) / steps[:, None]
+    kept = np.ix_(places, places)
+    both = np.zeros_like(B)
+    both[kept] = 0.5 * (B[kept] + B[kept].T)
+    return both

@@ -1,0 +1,161 @@
+"""The second derivative of the support function by rows that nearly tie, and the dual descent that it serves."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import confmax
+from confmax import constraints as c
+from confmax import kernels, metrics
+from confmax.confusion import Gains
+from confmax.metrics.alignment import fit_metric
+from confmax.optimize.column_generation import _space
+from confmax.optimize.descent import bounds, descended, free_prices, log_step, second_derivative
+from confmax.optimize.loop import Problem, baselines
+from confmax.optimize.points import Form
+from confmax.oracle import CountingOracle, make_oracle, make_table
+from confmax.oracle.ties import MOST_ROWS, density_of_ties
+from confmax.tables.groups import Groups
+
+
+def rows(n, K, seed=0, dtype=np.float64, concentration=0.5):
+    P = np.random.default_rng(seed).dirichlet(np.full(K, concentration) / np.arange(1, K + 1), n) + 1e-9
+    return np.ascontiguousarray(P / P.sum(axis=1, keepdims=True), dtype=dtype)
+
+
+def functions(K, M, d, seed=1):
+    rng = np.random.default_rng(seed)
+    return Gains.reduced(rng.random((d, K)), 0.2 * rng.random((d, M))), rng.random(d)
+
+
+@pytest.mark.skipif(kernels.native is None, reason="the kernels are not compiled")
+@pytest.mark.parametrize(
+    ("n", "K", "M", "dtype"),
+    [(5000, 3, 3, np.float64), (700, 20, 22, np.float32), (400, 150, 150, np.float32), (900, 2, 3, float)],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kernel_agrees_with_numpy(monkeypatch, n, K, M, dtype, weighted):
+    weight = np.random.default_rng(2).integers(0, 3, n).astype(float) + (np.arange(n) == 0) if weighted else None
+    table = make_table(rows(n, K, dtype=dtype), sample_weight=weight, classes=list(range(K)))
+    asked, prices = functions(K, M, 5)
+    compiled = density_of_ties(table, asked, prices)
+    monkeypatch.setattr(kernels, "native", None)
+    by_numpy = density_of_ties(table, asked, prices)
+    assert np.allclose(compiled, by_numpy, rtol=1e-12, atol=1e-15 * np.abs(by_numpy).max())
+    assert np.abs(by_numpy).max() > 0.0
+
+
+def test_density_is_the_change_of_answers():
+    # an independent witness: differences of what the oracle answers
+    table = make_table(rows(150_000, 4), classes=list(range(4)))
+    oracle, (asked, prices) = make_oracle(table), functions(4, 4, 3)
+    B = density_of_ties(table, asked, prices)
+
+    a, b = asked.pair()
+    for k in range(3):
+        sides = []
+        for sign in (1.0, -1.0):
+            moved = prices.copy()
+            moved[k] += sign * 0.02 * prices[k]
+            C = oracle.maximize(Gains.reduced(moved @ a, moved @ b))[0]
+            sides.append(a @ C.diagonal + b @ C.columns)
+        change = (sides[0] - sides[1]) / (0.04 * prices[k])
+        assert np.allclose(change, B[k], rtol=0.1, atol=0.03 * np.abs(B).max())
+    # homogeneous of degree one: along the prices nothing changes
+    assert np.abs(B @ prices).max() < 0.05 * np.abs(B * prices).max()
+    assert np.linalg.eigvalsh(B).min() > -1e-12
+
+
+def test_a_large_table_is_read_in_part():
+    P = rows(40_000, 3)
+    many = make_table(np.tile(P, (2 * MOST_ROWS // len(P), 1)), classes=list(range(3)))
+    asked, prices = functions(3, 3, 4)
+    B, whole = (density_of_ties(table, asked, prices) for table in (many, make_table(P, classes=list(range(3)))))
+    assert np.allclose(B, whole, rtol=0.1, atol=0.02 * np.abs(whole).max())
+
+
+def test_weights_are_repeated_rows():
+    P, asked, prices = rows(300, 3), *functions(3, 4, 4)
+    times = np.random.default_rng(0).integers(0, 4, 300)
+    weighted = make_table(P, sample_weight=times.astype(float), classes=list(range(3)))
+    repeated = make_table(np.repeat(P, times, axis=0), classes=list(range(3)))
+    assert np.allclose(*(density_of_ties(table, asked, prices) for table in (weighted, repeated)))
+
+
+def test_groups_are_decided_apart():
+    P, group = rows(900, 3), np.arange(900) % 2
+    table = make_table(P, classes=list(range(3)))
+    beside = Groups.of(group, 900).beside(table)
+    asked, prices = functions(6, 6, 4)
+    B = density_of_ties(beside, asked, prices)
+    parts = [make_table(P[group == g], classes=list(range(3))) for g in range(2)]
+    each = [density_of_ties(part, beside.layout.gains_of(asked, g), prices) for g, part in enumerate(parts)]
+    assert np.allclose(B, 0.5 * (each[0] + each[1]))
+
+
+def test_unknown_for_other_tables_and_gains():
+    P, (asked, prices) = rows(50, 3), functions(3, 3, 2)
+    table = make_table(P, classes=list(range(3)))
+    assert density_of_ties(make_table(csr_array(P), classes=list(range(3))), asked, prices) is None
+    assert density_of_ties(table, Gains.from_matrix(np.ones((2, 3, 3))), prices) is None
+    assert density_of_ties(table, asked, np.zeros(2)) is None
+
+
+# --- descent ----------------------------------------------------------------------------------------------------------
+
+
+def space_of(metric, P, limits):
+    table = make_table(P, classes=list(range(P.shape[1])))
+    oracle = CountingOracle(make_oracle(table))
+    bound = c.bind(limits, table, explicit=True)
+    metric = fit_metric(metrics.get(metric), table, explicit=True)
+    starts = tuple(baselines(oracle, [oracle.rows], P.shape[1], matrix=False))
+    problem = Problem(metric, oracle, P.shape[1], starts, 100, 1e-6, limits=bound)
+    return _space(problem, oracle.rows), oracle, bound.statistics == "matrix"
+
+
+LIMITS = [c.recall(3) >= 0.5, c.rate(0) <= 0.3]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "g_mean", "h_mean", "q_mean", "min_recall", "cohen_kappa", "f1[1]"])
+def test_descent_ends_at_the_certified_optimum(metric):
+    P = rows(20_000, 4, concentration=1.0)
+    space, oracle, matrix = space_of(metric, P, LIMITS)
+    g, z = descended(space, oracle, matrix=matrix)
+    best = confmax.maximize(metric, P, constraints=LIMITS, confusion="model", calibration=None, randomized=True,
+                            classes=list(range(4)))  # fmt: skip
+    assert abs(bounds(space.form, g[None], z[None])[0] - best.value) < 1e-4
+    assert oracle.n_passes < 20
+
+
+def test_descent_without_a_compiled_density_takes_differences(monkeypatch):
+    P = rows(20_000, 4, concentration=1.0)
+    space, oracle, matrix = space_of("accuracy", P, LIMITS)
+    g, _ = descended(space, oracle, matrix=matrix)
+    known = second_derivative(space, oracle, g, matrix=matrix)
+    monkeypatch.setattr("confmax.optimize.descent.density_of_ties", lambda *_: None)
+    by_answers = second_derivative(space, oracle, g, matrix=matrix)
+    assert np.allclose(by_answers, known, rtol=0.3, atol=0.1 * np.abs(known).max())
+    other, _ = descended(space, oracle, matrix=matrix)
+    assert np.allclose(other, g, rtol=0.1, atol=1e-3 * g.max())
+
+
+def test_descent_says_where_limits_cannot_be_kept():
+    P = rows(5000, 4)
+    for metric in ("accuracy", "g_mean", "min_recall"):
+        space, oracle, matrix = space_of(metric, P, [c.recall(3) >= 0.9, c.rate(3) <= 0.001])
+        assert descended(space, oracle, matrix=matrix) is None
+
+
+@pytest.mark.parametrize("name", [None, "g_mean", "h_mean", "q_mean"])
+def test_steps_follow_the_slope_of_the_bound(name):
+    # where the support function is <g, z>, the slope of the bound is known, and a step goes down it
+    rng = np.random.default_rng(3)
+    mean = None if name is None else metrics.get(name).structure.recall_mean
+    form = Form(3, 2, mean=mean)
+    for _ in range(20):
+        g, z = rng.uniform(0.2, 2.0, 5), np.append(rng.uniform(0.2, 0.8, 3), rng.uniform(-0.1, 0.1, 2))
+        moved = g * np.exp(1e-6 * np.eye(5))
+        slope = (bounds(form, moved, np.tile(z, (5, 1))) - bounds(form, g[None], z[None])) / 1e-6
+        assert free_prices(form, 5).all()
+        assert slope @ log_step(form, g, z, np.diag(rng.random(5))) < 0.0
