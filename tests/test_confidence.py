@@ -8,11 +8,20 @@ import confmax
 from benchmarks import confidence as benchmark
 from benchmarks.harness import Data
 from confmax import constraints as c
+from confmax.constraints import bind
 from confmax.constraints.proportions import kept_on_new_rows, rows_needed
 from confmax.oracle import make_table
 from confmax.populations import coin
 from confmax.solution import tune
-from confmax.solution.confidence import _is_tested, _row_keys, assured
+from confmax.solution.confidence import (
+    MOST_TESTED,
+    TESTED,
+    _is_tested,
+    _row_keys,
+    _share_tested,
+    _Testing,
+    assured,
+)
 from tests.test_limits_on_labels import labelled
 
 
@@ -102,12 +111,39 @@ def test_labels_of_the_test_rows_change_no_rule_of_the_path():
 
 
 def test_a_limit_that_few_rows_cannot_show_says_how_many_would():
-    P, y = labelled(60, 3)
+    P, y = labelled(24, 3)
     with pytest.warns(UserWarning, match="such rows are needed, and as many more to tune on"):
         solution = confmax.maximize("accuracy", P, y, constraints="recall[2] >= 0.85", confidence=0.95)
     outcome = solution.constraints[0]
     assert outcome.assured is False and outcome.rows_needed > outcome.label_rows
     assert solution.guarantee.startswith("not assured with confidence 0.95: recall[2] >= 0.85 (")
+
+
+def test_more_rows_test_where_half_of_them_cannot_show_a_limit():
+    """Of 28 rows of a class a half cannot show a recall of .88, not even if all are right: 19 rows can."""
+    y = np.repeat([0, 1], [200, 28])
+    p = np.clip(np.random.default_rng(0).normal(0.15 + 0.7 * y, 0.1), 0.01, 0.99)
+    limit = "recall[1] >= 0.88"
+    assert not kept_on_new_rows(1.0, 14, 0.88, is_floor=True, confidence=0.9)
+    outcome = confmax.maximize("accuracy", np.stack([1 - p, p], axis=1), y, constraints=limit, confidence=0.9,
+                               classes=[0, 1]).constraints[0]  # fmt: skip
+    assert outcome.assured and outcome.label_rows >= 18
+    # enough rows are split in halves, and too few leave a quarter that tunes
+    table = make_table(*labelled(2000, 3)).in_memory()
+    for n, share in ((2000, TESTED), (30, MOST_TESTED)):
+        rows = _Testing(table.take(np.arange(n)), _row_keys(table)[:n], None)
+        bound = bind(["recall[1] >= 0.6", "rate[0] <= 0.05"], rows.table, explicit=True)
+        assert _share_tested(bound, rows, 0.9) == share
+
+
+def test_the_path_goes_to_the_safe_end():
+    """A class that the model confuses with another has a recall that only a rule with much room can show."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 160)
+    p = np.clip(0.5 + 0.1 * (2 * y - 1) + rng.normal(0, 0.2, 160), 0.01, 0.99)
+    found = confmax.maximize("accuracy", np.stack([1 - p, p], axis=1), y, constraints="recall[1] >= 0.93",
+                             confidence=0.9, classes=[0, 1])  # fmt: skip
+    assert found.constraints[0].assured and found.constraints[0].label_value >= 0.97
 
 
 def test_limits_that_no_rule_was_met_for_are_an_error():

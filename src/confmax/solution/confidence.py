@@ -15,7 +15,7 @@ unnoticed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -45,8 +45,10 @@ from confmax.tables.fingerprints import mixed
 from confmax.tables.groups import GroupedTable, Groups, GroupShares
 
 # standard errors by which the limits are tightened
-STEPS = (4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
-TESTED = 0.5  # share of the rows
+STEPS = (16.0, 12.0, 8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
+UNSHOWN = 4.0  # those of the rule that is returned where no rule passes
+TESTED, MOST_TESTED = 0.5, 0.75  # share of the rows, and where half of them could not show a limit
+SPARE = 1.2  # times the rows that show a limit if all of them keep it
 WIDEST = 0.25  # variance of one row of a proportion, at most
 NOT_EQUAL = 0.9  # part of the way to equality of groups that a limit is tightened, at most
 UNEQUAL = "confidence counts rows, and their weights are not equal; leave sample_weight out, or leave confidence out"
@@ -114,30 +116,58 @@ def assured(
         table, groups = table.take(weighted), None if groups is None else groups.take(weighted)
     seed = settings.get("random_state", 0)
     keys = _row_keys(table)
-    test = _is_tested(table, keys, seed)
+    share = _share_tested(limits, _Testing(table, keys, groups), confidence)
+    test = _is_tested(table, keys, seed, share)
     side = _Testing(table.take(test), keys[test], None if groups is None else groups.take(test))
     tuning = table.take(~test)
     settings["groups"] = None if groups is None else groups.take(~test)
-    passed, safest = None, None
-    for step in STEPS:
-        found = tune(metric, tuning, limits=_tightened(limits, step, side), **settings)
-        if safest is not None and not found.feasible and step > 0.0:
-            # the nearest rule to limits that are out of reach is the safest, and was tested
-            continue
+
+    def tuned(step: float) -> Solution:
+        return tune(metric, tuning, limits=_tightened(limits, step, side), **settings)
+
+    passed, failed = None, None
+    for found in _path(tuned):
         if min(map(_slack, limits.constraints, found.constraints)) < 0.0:
-            break
+            continue
         here = _tested(found, limits, side, confidence)
-        safest = safest or here
-        if not all(one.assured for one in here.constraints):
+        if not _is_assured(here):
+            failed = here
             break
         passed = here
     if passed is not None:
         return passed
-    if safest is None:
+    if failed is None:
         # not even on the rows that tune the limits can be kept
         return _tested(tune(metric, tuning, limits=limits, **settings), limits, side, confidence)
-    warn(safest.guarantee)
-    return safest
+    # the safest rule may decide one class alone: a rule with less room is of more use
+    found = tuned(UNSHOWN)
+    if min(map(_slack, limits.constraints, found.constraints)) >= 0.0:
+        here = _tested(found, limits, side, confidence)
+        # what passes after the safest has failed shows nothing
+        failed = failed if _is_assured(here) else here
+    warn(failed.guarantee)
+    return failed
+
+
+def _is_assured(solution: Solution) -> bool:
+    return all(one.assured for one in solution.constraints)
+
+
+def _path(tuned: Callable[[float], Solution]) -> Iterator[Solution]:
+    """Yield rules with less and less room.
+
+    Where limits are out of reach, the nearest rule has the most room, and the last of these has it at the right limits.
+    """
+    nearest = None
+    for step in STEPS:
+        found = tuned(step)
+        if not found.feasible and step > 0.0:
+            nearest = found
+            continue
+        if nearest is not None:
+            yield nearest
+        nearest = None
+        yield found
 
 
 # --- the split --------------------------------------------------------------------------------------------------------
@@ -155,16 +185,29 @@ def _row_keys(table: MemoryTable) -> NDArray[np.uint64]:
     return content ^ mixed(number)
 
 
-def _is_tested(table: MemoryTable, keys: NDArray[np.uint64], seed: int) -> NDArray[np.bool_]:
+def _is_tested(table: MemoryTable, keys: NDArray[np.uint64], seed: int, share: float = TESTED) -> NDArray[np.bool_]:
     """Return which rows (n,) test; a row of every class tunes."""
     assert table.labels is not None
     draws = uniform(seed, keys, FOLDS)
-    test = draws < TESTED
+    test = draws < share
     for k in np.unique(table.labels):
         mine = np.flatnonzero(table.labels == k)
         if test[mine].all():
             test[mine[np.argmax(draws[mine])]] = False
     return test
+
+
+def _share_tested(limits: Limits, rows: _Testing, confidence: float) -> float:
+    """Return the share of the ``rows`` that test: half of them, or more where so few show no limit."""
+    S, share = rows.shares(limits.layout), TESTED
+    for one in limits.constraints:
+        odds = one.limit if one.is_floor else 1.0 - one.limit
+        # of groups that are compared, no number of rows is known beforehand
+        if one.over in (None, "each") and 0.0 < odds < 1.0:
+            needed = SPARE * np.log(1.0 - confidence) / np.log(odds)
+            n = min(trials(metric, S, rows.table.n_rows) for metric in limits.members(one))
+            share = max(share, min(needed / max(n, 1.0), MOST_TESTED))
+    return float(share)
 
 
 # --- the path and its tests -------------------------------------------------------------------------------------------
