@@ -45,7 +45,7 @@ from confmax.optimize.path_query import breadth, lifted
 from confmax.optimize.points import Points, Space
 from confmax.optimize.prices import PriceSearch
 from confmax.optimize.query import by_differences
-from confmax.optimize.single import CLOSE, ROUNDS, Swarm
+from confmax.optimize.single import Swarm, search
 from confmax.optimize.warm import sample_of
 from confmax.oracle import CountingOracle
 from confmax.tables import Oracle
@@ -271,13 +271,8 @@ class ColumnGeneration(Solver):
         swarm = None
         if columns.is_feasible and columns.optimum.path is not None:
             swarm = Swarm.of(space, columns.optimum, columns.queries, problem.oracle.table.n_rows)
-        for k in range(ROUNDS):
-            if swarm is None or (exact and incumbent.single_loss() <= CLOSE) or _passes_left(problem) < 1:
-                break
-            gains = swarm.gains
-            answers = problem.ask(gains)
-            yield Step(best_answer(problem, gains, answers))
-            swarm = swarm.following(space.vectors(answers), k)
+        if swarm is not None:
+            gains, answers = (yield from search(problem, swarm, incumbent)) or (gains, answers)
         if not exact:
             # the best rules for the labels may lie far from those that the model generates
             best = incumbent.single

@@ -4,24 +4,31 @@ At the optimum some rows tie, and the mixture draws between the rules that decid
 have about one value of the Lagrangian, so a single rule is good if it keeps every limit that binds, and by little. Many
 gains are searched at once. Each keeps a small random move of all its weights and offsets, which decides what rows it
 takes first, and its multipliers follow Newton's steps until the limits are kept by a few rows. The derivatives of the
-slacks by the multipliers are the same for all of them, and follow from their answers.
+slacks by the multipliers are the same for all of them, and follow from their answers. After some rounds a new
+generation begins with small moves around the best, as long as that finds better rules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Gains
+from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize.descent import BINDS
+from confmax.optimize.loop import Incumbent, Problem, Step, best_answer
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.path_query import normalised
 from confmax.optimize.points import Space
 from confmax.optimize.query import DualQueries, second_derivative
 
-ROUNDS = 10
+ROUNDS, FURTHER = 10, 6  # of the first generation, and of further ones
+GENERATIONS, PROGRESS = 10, 0.05  # at most; the part of the loss that the last one must have saved
+BEST = 4  # rules around which a generation begins
+SMALLEST, LARGEST = 1e-6, 3e-3  # of its moves of weights and offsets, relative to the weights
+WORTH = 5e-5  # a loss for which no further generation is asked
 CELLS, LEAST, MOST = 8_000_000, 24, 300  # of the table, times gains; how many gains
 LEAST_MOVE, MOST_MOVE = 1e-5, 0.03  # of weights and offsets, relative to the weights
 SPREAD, HALVINGS = 0.1, 8  # of the first multipliers, relative to themselves
@@ -92,6 +99,22 @@ class Swarm:
         moves = _moves(space.gains(target[None]), count, rng)
         return cls(space, duals, moves, active, slope, unit[active], level)
 
+    def around(self, best: Gains, seed: int) -> Swarm:
+        """Return a generation of this swarm that begins around the ``best`` gains; its multipliers are as at first."""
+        rng, count = np.random.default_rng([seed, len(self.duals)]), len(self.duals)
+        target = self.space.gains(self.duals[:1])
+        widths = np.exp(rng.uniform(np.log(SMALLEST), np.log(LARGEST), count))
+        place = np.arange(count) % len(best)
+        if target.full is not None:
+            size = (widths * float(np.abs(target.full).mean()))[:, None, None]
+            drawn = size * rng.standard_normal((count, *target.full.shape[1:]))
+            return replace(self, moves=Gains.from_matrix(best.matrices()[place] - target.matrices() + drawn))
+        (a, b), (c, d) = target.coefficients(), best.coefficients()
+        size = (widths * float(np.abs(a).mean()))[:, None]
+        draws = size * rng.standard_normal((count, a.shape[1] + b.shape[1]))
+        by_weight, by_offset = c[place] - a + draws[:, : a.shape[1]], d[place] - b + draws[:, a.shape[1] :]
+        return replace(self, moves=Gains(by_weight, by_offset, power=target.power))
+
     @property
     def gains(self) -> Gains:
         """The gains to ask for (B)."""
@@ -119,6 +142,56 @@ class Swarm:
         duals = self.duals.copy()
         duals[:, self.active] = np.clip(prices + steps, (1.0 - STEP) * prices, (1.0 + STEP) * prices)
         return replace(self, duals=duals, slope=slope, before=(self.duals, z))
+
+
+def search(
+    problem: Problem, first: Swarm, incumbent: Incumbent
+) -> Generator[Step, None, tuple[Gains, Confusion] | None]:
+    """Yield the best rules of each round, generation after generation; return the last gains with their answers.
+
+    On labels there is one generation.
+
+    Parameters
+    ----------
+    problem : Problem
+        With limits.
+    first : Swarm
+        What the first generation asks for.
+    incumbent : Incumbent
+        The best rules so far, of which the caller keeps count.
+    """
+    exact, space, swarm = problem.oracle.exact, first.space, first
+    met: list[tuple[Gains, Array]] = []
+    last = None
+    # of a large table single rows say little, and passes cost much
+    most = GENERATIONS if exact and len(first.duals) > LEAST else 1
+    for generation in range(most):
+        before = incumbent.single_loss()
+        for k in range(FURTHER if generation else ROUNDS):
+            if (exact and incumbent.single_loss() <= CLOSE) or problem.oracle.n_passes >= problem.max_passes:
+                return last
+            gains = swarm.gains
+            answers = problem.ask(gains)
+            last = gains, answers
+            yield Step(best_answer(problem, gains, answers))
+            z = space.vectors(answers)
+            missed = np.minimum(z[:, -space.n_limits :].min(axis=1), 0.0)
+            met.append((gains, np.stack([missed, problem.metric.values(answers)], axis=1)))
+            swarm = swarm.following(z, k)
+        loss = incumbent.single_loss()
+        if loss <= WORTH or (generation and not loss < (1.0 - PROGRESS) * before):
+            break
+        met = [_best(met)]
+        swarm = replace(first.around(met[0][0], generation), slope=swarm.slope)
+    return last
+
+
+def _best(met: list[tuple[Gains, Array]]) -> tuple[Gains, Array]:
+    """Return the best of all gains that were met (B), of equal ones one: those that miss least, then by value."""
+    gains, merits = Gains.concatenate([part for part, _ in met]), np.concatenate([part for _, part in met])
+    _, first = np.unique(merits, axis=0, return_index=True)
+    chosen = first[::-1][:BEST]
+    return gains[chosen], merits[chosen]
 
 
 def _fitted(slope: Array, moved: Array, changed: Array) -> Array:
