@@ -14,8 +14,9 @@ from confmax.optimize.descent import bounds, descended, free_prices, log_step, s
 from confmax.optimize.loop import Problem, baselines
 from confmax.optimize.points import Form
 from confmax.oracle import CountingOracle, make_oracle, make_table
-from confmax.oracle.ties import MOST_ROWS, density_of_ties
+from confmax.tables import MemoryTable
 from confmax.tables.groups import Groups
+from confmax.tables.ties import MOST_ROWS
 
 
 def rows(n, K, seed=0, dtype=np.float64, concentration=0.5):
@@ -38,9 +39,9 @@ def test_kernel_agrees_with_numpy(monkeypatch, n, K, M, dtype, weighted):
     weight = np.random.default_rng(2).integers(0, 3, n).astype(float) + (np.arange(n) == 0) if weighted else None
     table = make_table(rows(n, K, dtype=dtype), sample_weight=weight, classes=list(range(K)))
     asked, prices = functions(K, M, 5)
-    compiled = density_of_ties(table, asked, prices)
+    compiled = table.density_of_ties(asked, prices)
     monkeypatch.setattr(kernels, "native", None)
-    by_numpy = density_of_ties(table, asked, prices)
+    by_numpy = table.density_of_ties(asked, prices)
     assert np.allclose(compiled, by_numpy, rtol=1e-12, atol=1e-15 * np.abs(by_numpy).max())
     assert np.abs(by_numpy).max() > 0.0
 
@@ -49,7 +50,7 @@ def test_density_is_the_change_of_answers():
     # an independent witness: differences of what the oracle answers
     table = make_table(rows(150_000, 4), classes=list(range(4)))
     oracle, (asked, prices) = make_oracle(table), functions(4, 4, 3)
-    B = density_of_ties(table, asked, prices)
+    B = table.density_of_ties(asked, prices)
 
     a, b = asked.pair()
     for k in range(3):
@@ -70,7 +71,7 @@ def test_a_large_table_is_read_in_part():
     P = rows(40_000, 3)
     many = make_table(np.tile(P, (2 * MOST_ROWS // len(P), 1)), classes=list(range(3)))
     asked, prices = functions(3, 3, 4)
-    B, whole = (density_of_ties(table, asked, prices) for table in (many, make_table(P, classes=list(range(3)))))
+    B, whole = (table.density_of_ties(asked, prices) for table in (many, make_table(P, classes=list(range(3)))))
     assert np.allclose(B, whole, rtol=0.1, atol=0.02 * np.abs(whole).max())
 
 
@@ -79,7 +80,7 @@ def test_weights_are_repeated_rows():
     times = np.random.default_rng(0).integers(0, 4, 300)
     weighted = make_table(P, sample_weight=times.astype(float), classes=list(range(3)))
     repeated = make_table(np.repeat(P, times, axis=0), classes=list(range(3)))
-    assert np.allclose(*(density_of_ties(table, asked, prices) for table in (weighted, repeated)))
+    assert np.allclose(*(table.density_of_ties(asked, prices) for table in (weighted, repeated)))
 
 
 def test_groups_are_decided_apart():
@@ -87,18 +88,28 @@ def test_groups_are_decided_apart():
     table = make_table(P, classes=list(range(3)))
     beside = Groups.of(group, 900).beside(table)
     asked, prices = functions(6, 6, 4)
-    B = density_of_ties(beside, asked, prices)
+    B = beside.density_of_ties(asked, prices)
     parts = [make_table(P[group == g], classes=list(range(3))) for g in range(2)]
-    each = [density_of_ties(part, beside.layout.gains_of(asked, g), prices) for g, part in enumerate(parts)]
+    each = [part.density_of_ties(beside.layout.gains_of(asked, g), prices) for g, part in enumerate(parts)]
     assert np.allclose(B, 0.5 * (each[0] + each[1]))
 
 
-def test_unknown_for_other_tables_and_gains():
+def test_other_kinds_of_tables_are_read_as_arrays(monkeypatch):
+    P, (asked, prices) = rows(4000, 3), functions(3, 3, 2)
+    tables = [make_table(each, classes=list(range(3))) for each in (P, csr_array(P))]
+    whole = [table.density_of_ties(asked, prices) for table in tables]
+    assert (whole[0] == whole[1]).all()
+    monkeypatch.setattr("confmax.tables.ties.MOST_ROWS", 1024)
+    part = make_table(csr_array(P), classes=list(range(3))).density_of_ties(asked, prices)
+    assert (part != whole[0]).any() and np.allclose(part, whole[0], atol=0.3 * np.abs(whole[0]).max())
+    assert np.allclose(part, tables[0].density_of_ties(asked, prices))
+
+
+def test_unknown_for_other_gains():
     P, (asked, prices) = rows(50, 3), functions(3, 3, 2)
     table = make_table(P, classes=list(range(3)))
-    assert density_of_ties(make_table(csr_array(P), classes=list(range(3))), asked, prices) is None
-    assert density_of_ties(table, Gains.from_matrix(np.ones((2, 3, 3))), prices) is None
-    assert density_of_ties(table, asked, np.zeros(2)) is None
+    assert table.density_of_ties(Gains.from_matrix(np.ones((2, 3, 3))), prices) is None
+    assert table.density_of_ties(asked, np.zeros(2)) is None
 
 
 # --- descent ----------------------------------------------------------------------------------------------------------
@@ -133,7 +144,7 @@ def test_descent_without_a_compiled_density_takes_differences(monkeypatch):
     space, oracle, matrix = space_of("accuracy", P, LIMITS)
     g, _ = descended(space, oracle, matrix=matrix)
     known = second_derivative(space, oracle, g, matrix=matrix)
-    monkeypatch.setattr("confmax.optimize.descent.density_of_ties", lambda *_: None)
+    monkeypatch.setattr(MemoryTable, "density_of_ties", lambda *_: None)
     by_answers = second_derivative(space, oracle, g, matrix=matrix)
     assert np.allclose(by_answers, known, rtol=0.3, atol=0.1 * np.abs(known).max())
     other, _ = descended(space, oracle, matrix=matrix)

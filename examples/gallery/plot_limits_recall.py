@@ -92,8 +92,8 @@ print(f"assured in {results['floor tested'][:, 2].mean():.0%} of the splits")
 
 # %%
 # A floor that is just kept on the tuning rows is missed on other rows about half of the time. The tested rule misses it
-# in less than one split of ten. It pays for that with about two points of accuracy. In one split of five the rows are
-# too few for the test: then the rule with the most room is returned, and a warning says how many rows are needed.
+# in less than one split of ten. It pays for that with about five points of accuracy: where the rows are few, only a
+# rule with much room passes the test. If no rule passes, a warning says how many rows are needed.
 
 import matplotlib.pyplot as plt
 

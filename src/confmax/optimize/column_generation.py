@@ -60,7 +60,7 @@ LABEL_PATIENCE = 3  # least number of rounds without progress on labels, where n
 LIMITED_PATIENCE = 8  # the same within limits, where the rounds that follow prices are the last
 PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
-MODEL_GAP, MODEL_ROUNDS = 1e-4, 60  # when rules generated on the model are enough for labels
+MODEL_GAP, MODEL_ROUNDS = 1e-5, 60  # when rules generated on the model are enough for labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +162,8 @@ class ColumnGeneration(Solver):
         space = _space(problem, oracle.rows)
         points = Points.start(problem, space)
         columns = Columns.of(points, master, breadth(oracle.table.n_rows, oracle.table.n_classes))
-        if oracle.exact and space.n_limits and isinstance(master, Program) and not master.local:
-            return ColumnState(self._started_within_limits(problem, columns))
+        if oracle.exact and isinstance(master, Program) and not master.local:
+            return ColumnState(_near_optimum_of_sample(problem, columns))
         if oracle.exact and master.smooth:
             return _from_sample(problem.sample, columns)
         if not oracle.exact and problem.limits is not None:
@@ -230,23 +230,6 @@ class ColumnGeneration(Solver):
             if closed and following.prices is None:
                 status = Status.STATIONARY if problem.oracle.exact else Status.STALLED
         return following, Step(columns.mixture(), rules, bound, status, multipliers, prices)
-
-    def _started_within_limits(self, problem: Problem, columns: Columns) -> Columns:
-        """Return columns that start at the prices of a sample of the rows, where the table is large."""
-        sampled = sample_of(problem.oracle)
-        if sampled is None or columns.points.space.curves:
-            # cuts of a sample's mixtures would be limits of the table
-            return columns
-        small, matrix = CountingOracle(sampled), problem.needs_matrix
-        space = _space(problem, small.rows)
-        found = descended(space, small, matrix=matrix)
-        if found is None:
-            return columns
-        # three standard errors of what a limit reads
-        gain = lifted(space.form, *found, 1.5 * np.sqrt(space.row_sizes() / small.table.n_rows))
-        curvature = second_derivative(space, small, gain, matrix=matrix) * np.linalg.norm(gain)
-        queries = replace(columns.queries, curvature=np.asarray(curvature))
-        return replace(columns, queries=queries, best_gain=gain, near_rounds=NEAR_ROUNDS)
 
     def singles(self, problem: Problem, state: ColumnState, incumbent: Incumbent) -> Iterator[Step]:
         """Yield steps with single rules that keep all limits of a ``problem`` and may be better than the ``incumbent``.
@@ -334,6 +317,7 @@ class MaxMin(ColumnGeneration):
     True
     """
 
+    starts_from_sample: ClassVar[tuple[str, ...]] = ()
     wants_curvature: ClassVar[bool] = False
     takes: ClassVar[Literal["both", "gradients", "minima"]] = "minima"
 
@@ -401,13 +385,30 @@ def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:
     return ColumnState(replace(columns, **best), round=-1, near=True)
 
 
+def _near_optimum_of_sample(problem: Problem, columns: Columns) -> Columns:
+    """Return columns that start at the prices of a sample of the rows, where the table is large."""
+    sampled = sample_of(problem.oracle)
+    if sampled is None or columns.points.space.curves:
+        # cuts of a sample's mixtures would be limits of the table
+        return columns
+    small, matrix = CountingOracle(sampled), problem.needs_matrix
+    space = _space(problem, small.rows)
+    found = descended(space, small, matrix=matrix)
+    if found is None:
+        return columns
+    # three standard errors of what a limit reads
+    gain = lifted(space.form, *found, 1.5 * np.sqrt(space.row_sizes() / small.table.n_rows))
+    curvature = second_derivative(space, small, gain, matrix=matrix) * np.linalg.norm(gain)
+    return replace(columns, best_gain=gain, near_rounds=NEAR_ROUNDS, is_sampled=True, curvature=np.asarray(curvature))
+
+
 # --- rounds: each returns the next state, and the gains asked for with their answers ----------------------------------
 
 
 def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:
     """Follow the master's prices."""
     columns = state.columns
-    if columns.queries.curvature is not None and 0 < columns.near_rounds < NEAR_ROUNDS:
+    if problem.oracle.exact:
         columns = columns.curved(problem.oracle.table.in_one_place())
         state = replace(state, columns=columns)
     asked, at = columns.asked(state.round, problem.tol, near=state.near)
@@ -459,6 +460,7 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     """Generate rules on the model, and mix them on the labels."""
     model, oracle = state.model, state.oracle
     assert model is not None and oracle is not None
+    model = model.curved(oracle.table.in_one_place())
     asked, at = model.asked(state.round, problem.tol, near=False)
     space = model.points.space
     gains = space.gains(asked)

@@ -27,7 +27,6 @@ from confmax.optimize.path_query import climbing_gains, near_gains, path_gains
 from confmax.optimize.points import NEGLIGIBLE, Form, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, newton_gain, off_kinks, query_gains
 from confmax.oracle import Table
-from confmax.oracle.ties import density_of_ties
 
 ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
 NEAR_ROUNDS = 10  # after a sample; where they do not close the gap, it has misled
@@ -72,6 +71,10 @@ class Columns:
         Number of random gains in a pass of an interior-point master.
     near_rounds : int
         Number of passes that ask only near the optimum that a sample of the rows has shown.
+    is_sampled : bool
+        Whether a sample has.
+    curvature : ndarray (d + m, d + m) or None
+        The second derivative of the support function at the best dual point, for one of length one, where it is known.
     """
 
     master: Master
@@ -83,6 +86,8 @@ class Columns:
     best_bound: float = np.inf
     breadth: int = 0
     near_rounds: int = 0
+    is_sampled: bool = False
+    curvature: Array | None = None
 
     @classmethod
     def of(cls, points: Points, master: Master, breadth: int = 0) -> Columns:
@@ -145,7 +150,7 @@ class Columns:
 
     def _along_path(self, seed: int) -> Array:
         """Return the dual points to ask for around the path of an interior-point master."""
-        space, optimum, queries = self.points.space, self.optimum, self.queries
+        space, optimum, queries = self.points.space, self.optimum, replace(self.queries, curvature=self.curvature)
         if self.near_rounds:
             first = self.near_rounds == NEAR_ROUNDS
             return near_gains(space.form, self.best_gain, optimum.gain, queries, seed, first=first)
@@ -154,7 +159,7 @@ class Columns:
             return climbing_gains(space.form, optimum, self.best_gain, curved, queries, seed, self.breadth)
         if self.is_feasible:
             gap = self.best_bound - optimum.value
-            if queries.curvature is not None and seed % NEAR_EVERY == 0:
+            if self.is_sampled and seed % NEAR_EVERY == 0:
                 return near_gains(space.form, self.best_gain, optimum.gain, queries, seed, first=False)
             return path_gains(space.form, optimum, self.best_gain, gap, queries, seed, self.breadth)
         # while the limits are missed, their slacks alone are the functions
@@ -163,18 +168,19 @@ class Columns:
         cut = replace(optimum, gain=optimum.gain[-m:], point=optimum.point[-m:], path=optimum.path[:, -m:])
         # answers to gains that price the objective too say nothing of these functions
         alone = ~queries.gains[:, :-m].any(axis=1)
-        queries = DualQueries(queries.gains[alone, -m:], queries.answers[alone, -m:])
+        curvature = None if self.curvature is None else self.curvature[-m:, -m:]
+        queries = DualQueries(queries.gains[alone, -m:], queries.answers[alone, -m:], curvature)
         gap = self.best_bound + optimum.shortfall
         gains = path_gains(Form(m), cut, self.best_gain[-m:], gap, queries, seed, self.breadth)
         return np.pad(gains, ((0, 0), (len(optimum.gain) - m, 0)))
 
     def curved(self, table: Table) -> Columns:
-        """Return the columns with the curvature at the best dual point, by the rows of a ``table`` if that knows it."""
+        """Return the columns with the curvature that the rows of a ``table`` show, if they do and a step needs it."""
         gain = self.best_gain
-        found = density_of_ties(table, self.points.space.gains(np.eye(len(gain))), gain)
-        if found is None:
+        if self.optimum.path is None or self.points.space.curved is not None or self.near_rounds == NEAR_ROUNDS:
             return self
-        return replace(self, queries=replace(self.queries, curvature=found * np.linalg.norm(gain)))
+        found = table.density_of_ties(self.points.space.gains(np.eye(len(gain))), gain)
+        return self if found is None else replace(self, curvature=found * np.linalg.norm(gain))
 
     def joined(
         self, asked: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool, idle: bool = False
@@ -236,7 +242,8 @@ class Columns:
             )
         if mixed.shortfall == 0.0 < optimum.shortfall:
             # what was bounded until now was the slack of the limits
-            return replace(Columns.of(points, self.master, self.breadth), queries=following.queries)
+            again = Columns.of(points, self.master, self.breadth)
+            return replace(again, queries=following.queries)
         return replace(following, points=points, optimum=mixed)._with_few_cuts()
 
     def _with_few_cuts(self) -> Columns:

@@ -4,7 +4,7 @@ With prices g of the objective's functions and multipliers of the limits, every 
 one shape: ``c + (h(g) - c sum_k g_k) / N(g)``, with the support function h of the attainable set, and N of degree one:
 the price itself of one function, the sum of several, the dual mean of a mean (`PowerMean.bound`; of misses c is one,
 else zero). For a ratio of functions u / v the least bound is the root r of ``h(1, -r, mu) = 0``. The derivative of h is
-the answer to g, and its second derivative follows from the rows that nearly tie (`oracle/ties.py`).
+the answer to g, and its second derivative follows from the rows that nearly tie (`tables/ties.py`).
 
 Prices are positive, and differ by factors. In their logarithms the bound is smooth where a step in the prices
 themselves overshoots: a price that is ten times too small needs few steps. The second derivative by a logarithm is
@@ -21,7 +21,6 @@ from confmax.confusion import Array
 from confmax.metrics.structure import power_mean
 from confmax.optimize.points import Form, Space
 from confmax.oracle import CountingOracle
-from confmax.oracle.ties import density_of_ties
 
 FIRST = 0.03  # of the objective's gains: those of a limit with its first price
 LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.25, 0.1])  # of a step, in one pass
@@ -36,10 +35,10 @@ BINDS = 1e-6  # a price that is smaller, relative to the largest, counts as zero
 def first_prices(space: Space) -> Array:
     """Return a dual point (d,) with equal prices of the functions, and small ones of all limits."""
     form, sizes = space.form, space.row_sizes()
-    S, m = form.n_tops, form.n_limits
+    S, of_limits = form.n_tops, slice(len(sizes) - form.n_limits, None)
     g = np.zeros(len(sizes))
     g[:S] = 1.0 / S
-    g[-m:] = FIRST * float(g[:S] @ sizes[:S]) / np.where(sizes[-m:] > 0.0, sizes[-m:], 1.0)
+    g[of_limits] = FIRST * float(g[:S] @ sizes[:S]) / np.where(sizes[of_limits] > 0.0, sizes[of_limits], 1.0)
     return g
 
 
@@ -129,6 +128,7 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
         Whether answers need whole matrices.
     """
     form, g, sizes = space.form, first_prices(space), space.row_sizes()
+    n_tops = form.n_tops + form.ratio
     z = space.vectors(oracle.maximize(space.gains(g[None]), matrix=matrix))[0]
     bound = float(bounds(form, g[None], z[None])[0])
     for _ in range(ROUNDS):
@@ -140,9 +140,13 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
         answers = space.vectors(oracle.maximize(space.gains(asked), matrix=matrix))
         found = bounds(form, asked, answers)
         k = int(np.argmin(found))
-        gained, bound = bound - float(found[k]), float(found[k])
-        g, z = asked[k], answers[k]
-        if not np.isfinite(bound) or float((g * sizes)[-form.n_limits :].max()) > DEAREST * float(sizes[0] * g[0]):
+        gained = bound - float(found[k])
+        if gained <= 0.0 and not form.ratio:
+            # rows that are copies of each other have kinks, across which no step leads
+            return g, z
+        g, z, bound = asked[k], answers[k], float(found[k])
+        worth = g * sizes
+        if not np.isfinite(bound) or worth[n_tops:].max(initial=0.0) > DEAREST * worth[:n_tops].max():
             return None
         if abs(gained) < CLOSE:
             return g, z
@@ -151,7 +155,7 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
 
 def second_derivative(space: Space, oracle: CountingOracle, g: Array, *, matrix: bool) -> Array:
     """Return the second derivative (d, d) of the support function at prices g (d,), from the rows of a small table."""
-    known = density_of_ties(oracle.table, space.gains(np.eye(len(g))), g)
+    known = oracle.table.density_of_ties(space.gains(np.eye(len(g))), g)
     if known is not None:
         return known
     # of gains and tables of which this is not known, each price is moved in turn

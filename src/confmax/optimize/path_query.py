@@ -1,10 +1,10 @@
 """Which gains share a pass within limits: points of the master's central path, Newton's step, and what lies around.
 
 The corner that solves the master's program is asked for, and points of the path to it whose gap is a part of the gap
-between bound and value. Newton's step solves the conditions of optimality: the answer meets every limit that binds, the
-prices are the slopes of a mean at it, the prices of several functions make these equal, and the excess of a ratio is
-zero. It needs the second derivative of the support function, which earlier answers give (`optimize/query.py`). On
-small tables this function is all kinks, and many gains in random directions find the rules that meet there.
+between bound and value. Newton's step minimises the bound, in the logarithms of the prices (`optimize/descent.py`). It
+needs the second derivative of the support function, which the rows that nearly tie give (`tables/ties.py`), and where
+these are not at hand, earlier answers (`optimize/query.py`). On small tables this function is all kinks, and many gains
+in random directions find the rules that meet there.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Mask = NDArray[np.bool_]
 PARTS = (3.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003)  # of the gap, at which the path is asked for
 FEW_PARTS = (1.0, 0.3, 0.1, 0.03)  # on tables where a gain costs much
 TOWARD = (0.5, 0.2)  # how far from the best dual point to the newest
-NEWTON = (1.0, 0.5)  # and how far along Newton's step
+NEWTON = np.array([1.0, 0.5])  # and how far along Newton's step
 SMALLEST = 1e-12  # of a price
 NARROW, WIDE, FARTHEST = 0.02, 0.7, 6.0  # how far to look around a price, on a log scale
-SHRINKS, GROWS = 0.1, 10.0  # what a step multiplies a price by, at least and at most
+SHRINKS = 0.1  # what a step multiplies a price by at least, where the master only climbs
 MOST_AROUND, LEAST_AROUND = 128, 4
 LIFT = 0.02  # of the prices on a sample: the least of a limit that is near
 FIRST_WEIGHTS, FIRST_OFFSETS = 1.0, 0.1  # how far the first gains lie from argmax: of weights on a log scale
@@ -88,10 +88,9 @@ def path_gains(
     wide, gap = not np.isfinite(gap), min(gap, float(gaps.max()))
     best = normalised(form, best, newest)
     within = [best + t * (newest - best) for t in TOWARD]
-    newton = newton_step(form, asked, best, optimum)
-    steps = [] if newton is None else [_moved(form, best, newton, t) for t in NEWTON]
+    steps = _along_step(form, asked, best, NEWTON)
     # within limits the master's newest prices count as much as what is predicted
-    centres = [within[-1], steps[0] if steps else within[-1], *([newest] if form.n_limits else [])]
+    centres = [within[-1], steps[0] if len(steps) else within[-1], *([newest] if form.n_limits else [])]
     far = np.abs(np.log(_size(centres[1]) / _size(newest)))
     width = np.full(len(best), FARTHEST) if wide else np.clip(far, NARROW, WIDE)
     if form.ratio:
@@ -101,7 +100,7 @@ def path_gains(
     moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // len(centres) % 4))[:, None] * width
     near = np.array(centres)[turn % len(centres)] * np.exp(moves)
     path = _on_path(optimum, gap, around)
-    return np.concatenate([newest[None], path, within, *([steps] if steps else []), near])
+    return np.concatenate([newest[None], path, within, steps, near])
 
 
 def _on_path(optimum: Optimum, gap: float, around: int) -> Array:
@@ -124,13 +123,22 @@ def _size(point: Array) -> Array:
     return np.maximum(np.abs(point), SMALLEST)
 
 
-def _moved(form: Form, best: Array, end: Array, t: float) -> Array:
-    """Return the point at ``t`` of the way to ``end``, with prices and multipliers that stay positive."""
-    moved = best + t * (end - best)
-    least, most = np.maximum(SHRINKS * best, 0.0), np.where(best > 0.0, GROWS * best, np.inf)
+def _along_step(form: Form, asked: DualQueries, best: Array, lengths: Array) -> Array:
+    """Return the points (B, d) at ``lengths`` (B,) of Newton's step from ``best`` (`log_step`); none if it is unknown.
+
+    The level of a ratio is at the root that the step starts from.
+    """
+    known = second_derivative(asked, best) if len(best) <= LARGEST and len(asked.gains) else None
+    if known is None:
+        return np.zeros((0, len(best)))
+    B, answer = known
+    step = np.clip(log_step(form, best, answer, B), -LONGEST, LONGEST)
+    # a limit that does not bind: the step in the prices themselves would end far below zero
+    step[step < SLACK] = -LONGEST
+    points = best * np.exp(lengths[:, None] * step)
     if form.ratio:
-        least[form.n_tops], most[form.n_tops] = -np.inf, np.inf
-    return np.clip(moved, least, most)
+        points[:, form.n_tops] = -float(bounds(form, best[None], answer[None])[0]) * best[0]
+    return np.asarray(points)
 
 
 def climbing_gains(
@@ -171,78 +179,15 @@ def slopes_step(form: Form, asked: DualQueries, best: Array, optimum: Optimum, c
     system, right = B.copy(), B @ best - answer
     system[:S] = np.eye(S, d) - curved @ B[:S]
     right[:S] = newest[:S] - curved @ (right[:S] + optimum.point[:S])
-    prices = np.arange(d) >= S
     binding = np.maximum(np.abs(newest), np.abs(best)) > BINDS * float(np.abs(newest[S:]).max(initial=0.0))
-    return _solved(system, right, prices, prices & ~binding, newest, newest)
-
-
-def newton_step(
-    form: Form, asked: DualQueries, best: Array, optimum: Optimum, kept: Array | float = 0.0
-) -> Array | None:
-    """Return the dual point at which the predicted answer meets the conditions of optimality; None if unknown.
-
-    It is computed from ``best``. Limits that bind are met with the slacks ``kept`` (m,).
-    """
-    if len(best) > LARGEST or len(asked.gains) == 0:
-        return None
-    known = second_derivative(asked, best)
-    if known is None:
-        return None
-    B, answer = known
-    newest, S, d = optimum.gain, form.n_tops, len(best)
-    active = np.maximum(np.abs(newest), np.abs(best)) > BINDS * float(np.abs(newest).max())
-    # a row per coordinate: of the answer ``answer + B (g - best)``, or for what does not bind, of the gain itself
-    system, right = np.zeros((d + 1, d + 1)), np.zeros(d + 1)
-    system[:d, :d], right[:d] = B, B @ best - answer
-    right[d - form.n_limits : d] += kept
-    # of an entry that a sample says nothing of no derivative is known
-    idle = ~active | ~B.any(axis=1)
-    idle[:S] &= form.mean is None
-    if form.ratio:
-        idle[S] = False
-        # the excess is zero, and its derivative is the answer
-        system[S, :d], right[S] = answer, 0.0
-    if form.mean is not None:
-        recalls = optimum.point[:S]
-        unit = newest[0] / form.mean.slope(recalls)[0]
-        wanted, power = form.mean.inverse(newest[:S] / unit)
-        bend = abs(power) * wanted / newest[:S]
-        system[range(S), range(S)] += bend
-        right[:S] += recalls + bend * newest[:S]
-    elif S == 1:
-        system[0], right[0] = np.eye(d + 1)[0], 1.0
-    else:
-        # the functions with a price have one value, and the prices sum to one
-        system[:S, d] = -1.0
-        system[d, :S], right[d] = 1.0, 1.0
-    if form.mean is not None or S == 1:
-        system[d, d] = 1.0
-    prices = np.ones(d, dtype=bool)
-    prices[: S + form.ratio] = not (form.mean is not None or S == 1)
-    return _solved(system, right, prices, idle, newest, SHRINKS * best)
-
-
-def _solved(system: Array, right: Array, prices: Mask, idle: Mask, held: Array, little: Array) -> Array | None:
-    """Return the solution of a step's equations without negative prices; None if there is none.
-
-    Parameters
-    ----------
-    system, right : ndarray (e, e), ndarray (e,)
-        One row per entry of the dual point (d), and further ones.
-    prices : ndarray of bool (d,)
-        Entries that must not be negative.
-    idle : ndarray of bool (d,)
-        Entries that do not bind: they are ``held`` (d,).
-    little : ndarray (d,)
-        What takes the place of a price that would be negative, because its limit does not bind.
-    """
-    d, e = len(prices), len(right)
+    prices = np.arange(d) >= S
+    idle = prices & ~binding
+    # a limit whose price would be negative does not bind
     for _ in range(DROPS):
-        matrix, wanted = system.copy(), right.copy()
-        matrix[:d][idle], wanted[:d][idle] = np.eye(d, e)[idle], held[idle]
+        matrix, wanted = np.where(idle[:, None], np.eye(d), system), np.where(idle, newest, right)
         scale = np.maximum(np.abs(matrix).max(axis=1), SMALLEST)
         try:
-            g = np.asarray(np.linalg.solve(matrix / scale[:, None], wanted / scale)[:d])
+            g = np.linalg.solve(matrix / scale[:, None], wanted / scale)
         except np.linalg.LinAlgError:
             return None
         if not np.isfinite(g).all():
@@ -250,8 +195,8 @@ def _solved(system: Array, right: Array, prices: Mask, idle: Mask, held: Array, 
         dropped = prices & ~idle & (g < 0.0)
         if not dropped.any():
             break
-        idle, held = idle | dropped, np.where(dropped, little, held)
-    return g
+        idle = idle | dropped
+    return np.asarray(g)
 
 
 def lifted(form: Form, gain: Array, z: Array, reach: Array) -> Array:
@@ -284,16 +229,10 @@ def near_gains(form: Form, best: Array, newest: Array, asked: DualQueries, seed:
     around = free_prices(form, len(best)) & ((np.arange(len(best)) >= form.n_tops) | (form.mean is None))
     places = np.flatnonzero(around & _counts(best))
     centres, width = best[None], np.full(len(places), NARROW)
-    known = None if first or len(best) > LARGEST else second_derivative(asked, best)
-    if known is not None:
-        B, answer = known
-        step = np.clip(log_step(form, best, answer, B), -LONGEST, LONGEST)
-        # a limit that does not bind: the step in the prices themselves would end far below zero
-        step[step < SLACK] = -LONGEST
-        centres = best * np.exp(NEAR_LENGTHS[:, None] * step)
-        if form.ratio:
-            centres[:, form.n_tops] = -float(bounds(form, best[None], answer[None])[0]) * best[0]
-        width = np.clip(BESIDE * np.abs(step[places]), NARROWEST, STEPPED)
+    steps = centres[:0] if first else _along_step(form, asked, best, NEAR_LENGTHS)
+    if len(steps):
+        centres, moved = steps, np.abs(np.log(_size(steps[0]) / _size(best)))[places]
+        width = np.clip(BESIDE * moved, NARROWEST, STEPPED)
     r = len(places)
     corners = directions(r, r, seed) if r else np.zeros((0, 0))
     corners = np.concatenate([corners, -corners.sum(axis=0, keepdims=True) / np.sqrt(max(r, 1))])

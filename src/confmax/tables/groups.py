@@ -316,6 +316,17 @@ class GroupedTable(SideBySide):
                  for share, part in zip(self.shares, self.parts, strict=True)]  # fmt: skip
         return np.concatenate(found)
 
+    def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
+        """Return the sum of those of the groups, whose rows are decided apart."""
+        total = np.zeros((len(prices), len(prices)))
+        for g, share in enumerate(self.shares):
+            if share:
+                part = self.parts[g].density_of_ties(self.layout.gains_of(functions, g), prices)
+                if part is None:
+                    return None
+                total += share * part
+        return total
+
     def oracle(self, model_share: float) -> Oracle:
         """Return the oracle over these rows, for a confusion with this ``model_share``."""
         return GroupedOracle(self, model_share)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.fingerprints import chosen_by_hash
+from confmax.tables.ties import density_of_ties, rows_read
 
 T = TypeVar("T")
 
@@ -156,6 +157,13 @@ class Table(Protocol):
 
         The oracle is over another table of the same rows, in the same place. ``matrix`` asks for whole matrices.
         """
+
+    def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
+        """Return the second derivative (d, d) of the support function of d linear ``functions``, by their ``prices``.
+
+        The support function is that of the model's confusion; see `confmax.tables.ties`. None where it is not known.
+        """
+        return None
 
     @property
     def n_classes(self) -> int:
@@ -388,6 +396,21 @@ class MemoryTable(Checked, Table):
                 return self
             kept = self.__dict__["_dense"] = self.held_as(found.storage, found.proba)
         return kept
+
+    def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
+        """Return `Table.density_of_ties`, which is known of reduced gains of probabilities."""
+        if functions.full is not None or functions.power:
+            return None
+        rows = self
+        if self.storage.backend != "array":
+            rows = self._read_for_ties
+        return density_of_ties(rows.proba, rows.weight, rows.weight_total, functions, prices)
+
+    @cached_property
+    def _read_for_ties(self) -> MemoryTable:
+        """The rows that are read, as an array: that of a sparse table may be large."""
+        chosen = rows_read(self.n_rows, self.n_classes)
+        return (self if chosen is None else self.take(chosen)).dense("the density of rows that tie")
 
     def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
         """Return the same rows as ``proba`` (n, K) in another ``storage``."""

@@ -17,76 +17,80 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.confusion import Array, Gains
 from confmax.kernels.blocks import block_rows, chunk_rows, over_rows
-from confmax.tables import MemoryTable, Table
-from confmax.tables.groups import GroupedTable
 
 WIDTH = 0.07  # by what part of the two scores the best leads at most
-CELLS = 1 << 22  # that partial sums hold together, at most
-MOST_ROWS = 200_000  # that are read
+MOST_ROWS, MOST_CELLS = 200_000, 4_000_000  # that are read
+SUMS = 1 << 22  # that partial sums hold together, at most
 KINDS = 6  # of sums over the rows in which two decisions nearly tie
 
 
-def density_of_ties(table: Table, functions: Gains, prices: Array) -> Array | None:
+def rows_read(n_rows: int, n_classes: int) -> NDArray[np.intp] | None:
+    """Return which rows are read, in blocks from all over a table, whose rows may be sorted; None if all are."""
+    size, every = block_rows(n_classes), _one_of(n_rows, n_classes)
+    return None if every == 1 else _blocks(0, n_rows, size, every)
+
+
+def density_of_ties(
+    proba: NDArray[Any], weight: Array | None, total: float, functions: Gains, prices: Array
+) -> Array | None:
     """Return the second derivative (d, d) of the support function of d linear functions, by their prices.
 
     Parameters
     ----------
-    table : Table
-        Rows, of which the best decisions by the model's confusion maximise the sum of the functions.
+    proba : ndarray (n, K)
+        Rows, of which the best decisions by the model's confusion maximise the sum of the functions. Of a large array
+        only `rows_read` are looked at.
+    weight : ndarray (n,) or None
+        Of the rows.
+    total : float
+        The sum of all weights.
     functions : Gains
-        The functions (d).
+        The functions (d), reduced and of probabilities.
     prices : ndarray (d,)
         What they are multiplied by.
 
     Returns
     -------
     ndarray (d, d) or None
-        None where it is not known: for tables that are no array, and gains that are not reduced ones of probabilities.
+        None where all prices are zero.
     """
-    if isinstance(table, GroupedTable):
-        total = np.zeros((len(prices), len(prices)))
-        for g, share in enumerate(table.shares):
-            part = density_of_ties(table.parts[g], table.layout.gains_of(functions, g), prices) if share else 0.0
-            if part is None:
-                return None
-            total += share * part
-        return total
-    if not isinstance(table, MemoryTable) or not isinstance(table.proba, np.ndarray):
-        return None
-    if functions.full is not None or functions.power:
-        return None
     by_weight, by_offset = functions.coefficients()
     a, b = prices @ by_weight, prices @ by_offset
     scale = max(float(np.abs(a).max()), float(np.abs(b).max()))
     if not 0.0 < scale < np.inf:
         return None
-    dtype = table.proba.dtype
-    sums = _sums(table.proba, (a / scale).astype(dtype), (b / scale).astype(dtype), table.weight)
+    sums = _sums(proba, (a / scale).astype(proba.dtype), (b / scale).astype(proba.dtype), weight)
     by_both = np.concatenate([by_weight, by_offset], axis=1)
-    return np.asarray(by_both @ _by_coefficients(sums, len(a)) @ by_both.T / (scale * table.weight_total))
+    return np.asarray(by_both @ _by_coefficients(sums, len(a)) @ by_both.T / (scale * total))
+
+
+def _one_of(n_rows: int, n_classes: int) -> int:
+    """Return of how many blocks one is read."""
+    return max(1, n_rows // MOST_ROWS, n_rows * n_classes // MOST_CELLS)
+
+
+def _blocks(start: int, stop: int, size: int, every: int) -> NDArray[np.intp]:
+    """Return the rows from ``start`` to ``stop`` that are read, in blocks of ``size``."""
+    return np.concatenate([np.arange(low, min(low + size, stop)) for low in range(start, stop, every * size)])
 
 
 def _sums(proba: NDArray[Any], a: NDArray[Any], b: NDArray[Any], weight: Array | None) -> Array:
     """Return the sums (M, M, 6) of ``kernels/ties.h``, of a large table by a part of its rows."""
     (n, K), M, size = proba.shape, len(b), block_rows(proba.shape[1])
-    # blocks from all over the table: its rows may be sorted
-    every = max(1, n // MOST_ROWS)
-    most = max(1, CELLS // (KINDS * M * M))
+    every, most = _one_of(n, K), max(1, SUMS // (KINDS * M * M))
     chunk = chunk_rows(K, n)
     chunk *= -(-n // (chunk * most))
-    starts = range(0, n, chunk)
-    parts = np.zeros((len(starts), M, M, KINDS))
+    parts = np.zeros((-(-n // chunk), M, M, KINDS))
     weights = np.empty(0) if weight is None else weight
 
-    def work(part: int, start: int, stop: int) -> None:
+    def work(part: int, start: int, stop: int) -> int:
         if kernels.native is None:
             _add_by_numpy(proba, start, stop, size, every, a, b, weights, parts[part])
         else:
             kernels.native.near_ties(proba, start, stop, size, every, a, b, WIDTH, weights, parts[part])
+        return len(_blocks(start, stop, size, every)) if every > 1 else stop - start
 
-    over_rows(work, n, chunk)
-    n_read = sum(min(low + size, n, start + chunk) - low for start in starts
-                 for low in range(start, min(start + chunk, n), every * size))  # fmt: skip
+    n_read = sum(over_rows(work, n, chunk))
     return np.asarray(parts.sum(axis=0)) * (n / n_read)
 
 
@@ -102,7 +106,7 @@ def _add_by_numpy(
     sums: Array,
 ) -> None:
     """Add the sums of some rows: the definition, which the kernel is tested against."""
-    read = np.concatenate([np.arange(low, min(low + size, stop)) for low in range(start, stop, every * size)])
+    read = _blocks(start, stop, size, every)
     proba, weight = proba[read], weights[read] if len(weights) else None
     (n, K), M = proba.shape, len(b)
     scores = np.tile(b, (n, 1))
