@@ -151,8 +151,8 @@ class Columns:
     def _along_path(self, seed: int) -> Array:
         """Return the dual points to ask for around the path of an interior-point master."""
         space, optimum, queries = self.points.space, self.optimum, replace(self.queries, curvature=self.curvature)
-        if self.near_rounds:
-            first = self.near_rounds == NEAR_ROUNDS
+        first = self.near_rounds == NEAR_ROUNDS
+        if self.near_rounds and (first or self.is_feasible):
             return near_gains(space.form, self.best_gain, optimum.gain, queries, seed, first=first)
         if self.is_feasible and space.curved is not None:
             curved = np.nan_to_num(space.curved.curvature(space.split(optimum.point)[0]))
@@ -242,9 +242,18 @@ class Columns:
             )
         if mixed.shortfall == 0.0 < optimum.shortfall:
             # what was bounded until now was the slack of the limits
-            again = Columns.of(points, self.master, self.breadth)
-            return replace(again, queries=following.queries)
+            again = replace(Columns.of(points, self.master, self.breadth), queries=following.queries)
+            return again._bounded(asked, z[:B], at, rounds) if self.is_sampled else again
         return replace(following, points=points, optimum=mixed)._with_few_cuts()
+
+    def _bounded(self, asked: Array, z: Array, at: Array, near_rounds: int) -> Columns:
+        """Return the columns near the best of the dual points ``asked`` (B, d + m), which a sample has shown."""
+        bounds = self.bounds(asked, (asked * z).sum(axis=1), at)
+        k = int(np.argmin(bounds))
+        if not np.isfinite(bounds[k]):
+            return self
+        best = replace(self, best_gain=asked[k], best_bound=float(bounds[k]))
+        return replace(best, near_rounds=near_rounds, is_sampled=True)
 
     def _with_few_cuts(self) -> Columns:
         """Return the columns without the cuts that have no price, where there are many."""

@@ -28,6 +28,7 @@ LONGEST = 3.0  # move of a price, on a log scale
 ROUNDS, CLOSE = 30, 1e-5  # steps on a sample, and what the last one gains
 DEAREST = 1e6  # price of a limit that cannot be kept, relative to its size
 FLAT = 1e-8  # least curvature in a direction, relative to the mean
+LEAST = 1e-12  # price of a recall, relative to the largest
 PERTURBATION = 0.1  # of prices, for differences of answers
 BINDS = 1e-6  # a price that is smaller, relative to the largest, counts as zero
 
@@ -53,7 +54,9 @@ def bounds(form: Form, gains: Array, z: Array) -> Array:
     """Return the bounds (B,) of dual points (B, d) with answers z (B, d); of a ratio Newton's step to its root."""
     S, heights = form.n_tops, (gains * z).sum(axis=1)
     if form.ratio:
-        return np.asarray((heights / z[:, S] - gains[:, S]) / gains[:, 0])
+        # a rule without a denominator bounds nothing
+        steps = np.divide(heights, z[:, S], out=np.full(len(z), np.inf), where=z[:, S] > 0.0)
+        return np.asarray((steps - gains[:, S]) / gains[:, 0])
     tops = gains[:, :S]
     if form.mean is not None:
         return form.mean.bound(tops, heights)
@@ -108,6 +111,8 @@ def _norm(form: Form, tops: Array) -> tuple[float, Array, Array, float]:
     if mean is None:
         return float(tops.sum()), np.ones(S), np.zeros((S, S)), 0.0
     q = mean.exponent / (mean.exponent - 1.0)
+    # a price of zero has a slope that is infinite for some means, and does not move
+    tops = np.maximum(tops, LEAST * float(tops.max()))
     size = float(power_mean(tops, q))
     shares = tops / size
     first = shares ** (q - 1.0)

@@ -128,9 +128,13 @@ def _along_step(form: Form, asked: DualQueries, best: Array, lengths: Array) -> 
 
     The level of a ratio is at the root that the step starts from.
     """
-    known = second_derivative(asked, best) if len(best) <= LARGEST and len(asked.gains) else None
-    if known is None:
-        return np.zeros((0, len(best)))
+    none = np.zeros((0, len(best)))
+    # prices of limits alone say nothing of the objective
+    if len(best) > LARGEST or not len(asked.gains) or not best[: form.n_tops].any():
+        return none
+    known = second_derivative(asked, best)
+    if known is None or (form.ratio and known[1][form.n_tops] <= 0.0):
+        return none
     B, answer = known
     step = np.clip(log_step(form, best, answer, B), -LONGEST, LONGEST)
     # a limit that does not bind: the step in the prices themselves would end far below zero
