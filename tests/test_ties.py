@@ -170,3 +170,58 @@ def test_steps_follow_the_slope_of_the_bound(name):
         slope = (bounds(form, moved, np.tile(z, (5, 1))) - bounds(form, g[None], z[None])) / 1e-6
         assert free_prices(form, 5).all()
         assert slope @ log_step(form, g, z, np.diag(rng.random(5))) < 0.0
+
+
+# --- large tables, and single rules -----------------------------------------------------------------------------------
+
+MODEL = {"confusion": "model", "calibration": None}
+
+
+@pytest.mark.parametrize(
+    ("metric", "limits"),
+    [
+        ("accuracy", [c.recall(k) >= 0.5 for k in range(5)]),
+        ("g_mean", [c.rate(k) <= 0.3 for k in range(5)]),
+        ("min_recall", [c.accuracy() >= 0.55]),
+        ("min_recall", []),
+        # no constant rule and none of the first ones keeps this limit
+        ("cohen_kappa", [c.precision(4) >= 0.5, c.recall(4) >= 0.3]),
+    ],
+)
+def test_large_tables_take_few_passes(monkeypatch, metric, limits):
+    P, settings = rows(105_000, 5, concentration=1.5), {"randomized": True, "classes": list(range(5)), **MODEL}
+    found = confmax.maximize(metric, P, constraints=limits or None, **settings)
+    assert found.gap < 1e-6 and found.n_passes <= 9
+    # without the sample the optimum is the same
+    monkeypatch.setattr("confmax.optimize.warm.LARGE", 10**9)
+    other = confmax.maximize(metric, P, constraints=limits or None, **settings)
+    assert other.n_passes > found.n_passes
+    assert abs(found.value - other.value) < 2e-6
+
+
+def test_a_large_table_of_few_different_rows_is_solved():
+    few = rows(40, 4)
+    P = few[np.random.default_rng(0).integers(0, 40, 105_000)]
+    limits = [c.recall(k) >= 0.4 for k in range(4)]
+    whole = confmax.maximize("accuracy", P, constraints=limits, randomized=True, classes=list(range(4)), **MODEL)
+    counts = np.unique(P, axis=0, return_counts=True)
+    alone = confmax.maximize("accuracy", counts[0], constraints=limits, sample_weight=counts[1].astype(float),
+                             randomized=True, classes=list(range(4)), **MODEL)  # fmt: skip
+    assert whole.gap < 1e-6 and abs(whole.value - alone.value) < 2e-6
+
+
+def test_further_generations_find_better_single_rules(monkeypatch):
+    tables = [rows(1200, 15, seed) for seed in range(2)]
+
+    def values():
+        settings = {"randomized": False, "classes": list(range(15)), **MODEL}
+        for P in tables:
+            limits = [c.rate(k) <= 1.2 * share for k, share in enumerate(P.mean(axis=0).tolist())]
+            found = confmax.maximize("g_mean", P, constraints=limits, **settings)
+            assert min(one.slack for one in found.constraints) >= 0.0
+            yield found.value
+
+    found = list(values())
+    monkeypatch.setattr("confmax.optimize.single.GENERATIONS", 1)
+    gains = np.array(found) - list(values())
+    assert gains.min() >= 0.0 and gains.sum() > 1e-4
