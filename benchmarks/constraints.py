@@ -307,12 +307,13 @@ def of_tiny(count, verdict=verdict):
 
 def of_tables(folder, problems=every_case, groups=None):
     """Return their number and two tables: passes and losses by kind, and passes of every one; see `on_tables`."""
-    found, each = defaultdict(list), defaultdict(list)
+    found, each, every = defaultdict(list), defaultdict(list), []
     for kind, name, n, near, closed, loss, kept in on_tables(folder, problems, groups):
         found[kind].append((n, near, closed, loss, kept))
+        every.append(found[kind][-1])
         each[name].append(f"{closed}")
     lines = []
-    for kind, runs in found.items():
+    for kind, runs in [*found.items(), ("all of these", every)]:
         n, near, closed, loss, kept = (np.array(part) for part in zip(*runs, strict=True))
         texts = [f"{np.median(near):.1f} / {near.max()}", f"{np.median(closed):.1f} / {closed.max()}"]
         for part in (n >= 1000, n < 1000):

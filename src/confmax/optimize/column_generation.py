@@ -317,8 +317,8 @@ class MaxMin(ColumnGeneration):
     True
     """
 
+    # the prices of a sample's least bound say more than its rules
     starts_from_sample: ClassVar[tuple[str, ...]] = ()
-    wants_curvature: ClassVar[bool] = False
     takes: ClassVar[Literal["both", "gradients", "minima"]] = "minima"
 
 

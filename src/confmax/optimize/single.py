@@ -27,10 +27,10 @@ from confmax.optimize.query import DualQueries, second_derivative
 ROUNDS, FURTHER = 10, 6  # of the first generation, and of further ones
 GENERATIONS, PROGRESS = 10, 0.05  # at most; the part of the loss that the last one must have saved
 BEST = 4  # rules around which a generation begins
-SMALLEST, LARGEST = 1e-6, 3e-3  # of its moves of weights and offsets, relative to the weights
+SMALLEST, LARGEST = 1e-6, 1e-2  # of its moves of weights and offsets, relative to the weights
 WORTH = 5e-5  # a loss for which no further generation is asked
 CELLS, LEAST, MOST = 8_000_000, 24, 300  # of the table, times gains; how many gains
-LEAST_MOVE, MOST_MOVE = 1e-5, 0.03  # of weights and offsets, relative to the weights
+LEAST_MOVE, MOST_MOVE = 1e-5, 0.06  # of weights and offsets, relative to the weights
 SPREAD, HALVINGS = 0.1, 8  # of the first multipliers, relative to themselves
 KEPT, MORE = 1.2, 0.4  # rows by which a limit is to be kept, at most; more in every round in which no gain keeps all
 NEAR, LEAST_PRICE = 4.0, 0.01  # rows by which a limit is kept that counts as binding; its price, relative to others
@@ -176,7 +176,8 @@ def search(
             yield Step(best_answer(problem, gains, answers))
             z = space.vectors(answers)
             missed = np.minimum(z[:, -space.n_limits :].min(axis=1), 0.0)
-            met.append((gains, np.stack([missed, problem.metric.values(answers)], axis=1)))
+            values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
+            met.append((gains, np.stack([missed, values], axis=1)))
             swarm = swarm.following(z, k)
         loss = incumbent.single_loss()
         if loss <= WORTH or (generation and not loss < (1.0 - PROGRESS) * before):

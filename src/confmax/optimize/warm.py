@@ -7,6 +7,9 @@ the sample, corrected by the sample's error at one gain, already give a Newton s
 by a tenth, where this costs no more than four gains on all rows. It saves one or two full passes compared with
 estimating the curvature from the gains that happened to be evaluated. Ratios have no warm start, because their two
 passes of two or three gains cost less than the sample. Screening out rows whose decision cannot change was not needed.
+
+Within limits, and for the smallest recall, the sample gives prices alone: those of its least bound
+(`optimize/descent.py`).
 """
 
 from __future__ import annotations
