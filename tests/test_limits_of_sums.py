@@ -195,3 +195,24 @@ def test_limits_out_of_reach_and_tables_without_a_bound():
     cost = 1.0 - np.eye(4)
     solution = confmax.maximize("macro_f1", P, constraints=[c.cost(cost) <= 0.45], randomized=True, **MODEL)
     assert solution.feasible and solution.value <= solution.upper_bound
+
+
+def test_single_rules_share_the_first_passes_of_a_climb(monkeypatch):
+    """They are tops to climb from: the mixture is worth no less than without them."""
+    P = np.random.default_rng(5).dirichlet([0.3, 0.5, 0.8, 1.0], 400)
+    sizes, plain = [], CountingOracle.maximize
+    monkeypatch.setattr(
+        CountingOracle, "maximize", lambda self, gains, **more: sizes.append(len(gains)) or plain(self, gains, **more)
+    )
+
+    def solved(rounds):
+        sizes.clear()
+        monkeypatch.setattr("confmax.optimize.column_generation.CLIMB_ROUNDS", rounds)
+        found = confmax.maximize("macro_f1", P, constraints=["recall[0] >= 0.6", "rate[3] <= 0.4"], randomized=True,
+                                 confusion="model", calibration=None, classes=[0, 1, 2, 3])  # fmt: skip
+        return found.value, list(sizes)
+
+    (value, many), (without, few) = solved(2), solved(0)
+    assert value >= without - 1e-9
+    # the first pass is that of the starting rules
+    assert min(many[1:3]) >= max(few[1:3]) + 24

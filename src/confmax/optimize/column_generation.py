@@ -53,6 +53,8 @@ from confmax.tables import Oracle
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 TRUSTED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
 
+CLIMB_ROUNDS = 2  # in which a master that climbs gets single rules from all around
+
 NEAREST = 1e-6  # how exactly the smallest shortfall is found where no rule keeps all limits
 
 SEARCHED = 2  # class weights that a round searches on labels
@@ -416,6 +418,10 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     prices, bound = _prices(problem, state), state.bound
     if prices is not None:
         gains = Gains.concatenate([gains, prices.gains()])
+    n_asked = len(gains)
+    singles = _singles_to_climb_from(problem, state)
+    if singles is not None:
+        gains = Gains.concatenate([gains, singles])
     exact = problem.oracle.exact or state.thresholds is not None
     if state.thresholds is not None:
         gains, answers = state.thresholds.answers(gains)
@@ -428,7 +434,7 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     else:
         closer = columns.optimum.shortfall < state.columns.optimum.shortfall - PROGRESS
     if prices is not None:
-        prices = prices.answered(answers[len(asked) :], columns.optimum.value, problem.tol)
+        prices = prices.answered(answers[len(asked) : n_asked], columns.optimum.value, problem.tol)
         closer |= prices.bound < bound - least
         bound = min(bound, prices.bound)
         prices = prices if len(prices.asked) else None
@@ -437,6 +443,19 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     idle = 0 if better else state.idle + 1
     value = max(columns.optimum.value, state.value)
     return replace(state, columns=columns, round=state.round + 1, value=value, idle=idle), gains, answers
+
+
+def _singles_to_climb_from(problem: Problem, state: ColumnState) -> Gains | None:
+    """Return gains of single rules around the mixture, in the first rounds of a master that climbs.
+
+    A better single rule than all rules met so far may lead to a higher top.
+    """
+    columns = state.columns
+    climbs = columns.master.local and problem.oracle.exact and columns.is_feasible and state.round < CLIMB_ROUNDS
+    if not climbs or columns.optimum.path is None:
+        return None
+    swarm = Swarm.of(columns.points.space, columns.optimum, columns.queries, problem.oracle.table.n_rows)
+    return None if swarm is None else swarm.gains
 
 
 def _prices(problem: Problem, state: ColumnState) -> PriceSearch | None:

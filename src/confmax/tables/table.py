@@ -260,6 +260,10 @@ class Storage(ABC):
         """Return the ``chosen`` rows (n,), a mask or indices."""
         return proba[chosen]
 
+    def is_on_host(self, proba: Any) -> bool:
+        """Whether the rows are in host memory."""
+        return True
+
     @abstractmethod
     def dense(self, proba: Any, what: str) -> Checked:
         """Return the rows as an array in host memory, which ``what`` needs; ValueError if that would be large."""
@@ -398,8 +402,11 @@ class MemoryTable(Checked, Table):
         return kept
 
     def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
-        """Return `Table.density_of_ties`, which is known of reduced gains of probabilities."""
-        if functions.full is not None or functions.power:
+        """Return the second derivative (d, d) of the support function of d linear ``functions``, by their ``prices``.
+
+        It is known of reduced gains of probabilities, if the rows are in host memory: they leave no device.
+        """
+        if functions.full is not None or functions.power or not self.storage.is_on_host(self.proba):
             return None
         rows = self
         if self.storage.backend != "array":

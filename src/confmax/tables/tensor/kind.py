@@ -95,6 +95,10 @@ class Tensors(MemoryKind):
         words = row_hashes(proba) if ordered else unordered_hashes(proba)
         return np.asarray(words.cpu().numpy().view(np.uint64))
 
+    def is_on_host(self, proba: Any) -> bool:
+        """Whether the rows are in host memory."""
+        return bool(proba.device.type == "cpu")
+
     def dense(self, proba: Any, what: str) -> Checked:
         """Return the rows in host memory, in the type of the scores."""
         return Checked(ARRAYS, on_host(proba))
