@@ -255,7 +255,8 @@ class ColumnGeneration(Solver):
                 return
         swarm = None
         if columns.is_feasible and columns.optimum.path is not None:
-            swarm = Swarm.of(space, columns.optimum, columns.queries, problem.oracle.table.n_rows)
+            n_rows = problem.oracle.table.n_rows
+            swarm = Swarm.of(space, columns.optimum, columns.queries, n_rows, exact=exact)
         if swarm is not None:
             gains, answers = (yield from search(problem, swarm, incumbent)) or (gains, answers)
         if not exact:

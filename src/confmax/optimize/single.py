@@ -30,7 +30,8 @@ BEST = 4  # rules around which a generation begins
 SMALLEST, LARGEST = 1e-6, 1e-2  # of its moves of weights and offsets, relative to the weights
 WORTH = 5e-5  # a loss for which no further generation is asked
 CELLS, LEAST, MOST = 8_000_000, 24, 300  # of the table, times gains; how many gains
-LEAST_MOVE, MOST_MOVE = 1e-5, 0.06  # of weights and offsets, relative to the weights
+LEAST_MOVE = 1e-5  # of weights and offsets, relative to the weights,
+MOST_MOVE, ON_LABELS = 0.06, 0.03  # and the largest, and that on labels, where a beam search follows
 SPREAD, HALVINGS = 0.1, 8  # of the first multipliers, relative to themselves
 KEPT, MORE = 1.2, 0.4  # rows by which a limit is to be kept, at most; more in every round in which no gain keeps all
 NEAR, LEAST_PRICE = 4.0, 0.01  # rows by which a limit is kept that counts as binding; its price, relative to others
@@ -73,7 +74,7 @@ class Swarm:
     before: tuple[Array, Array] | None = None
 
     @classmethod
-    def of(cls, space: Space, optimum: Optimum, known: DualQueries, n_rows: int) -> Swarm | None:
+    def of(cls, space: Space, optimum: Optimum, known: DualQueries, n_rows: int, *, exact: bool = True) -> Swarm | None:
         """Start around the best mixture of a table of ``n_rows``; None if no limit binds."""
         form, target = space.form, normalised(space.form, optimum.gain, optimum.gain)
         d, m = len(target), form.n_limits
@@ -96,7 +97,7 @@ class Swarm:
         curved = second_derivative(known, target)
         slope = np.diag(unit[active] * n_rows / target[active]) if curved is None else curved[0][np.ix_(active, active)]
         level = np.where(active < form.n_tops, optimum.value, 0.0)
-        moves = _moves(space.gains(target[None]), count, rng)
+        moves = _moves(space.gains(target[None]), count, rng, MOST_MOVE if exact else ON_LABELS)
         return cls(space, duals, moves, active, slope, unit[active], level)
 
     def around(self, best: Gains, seed: int) -> Swarm:
@@ -203,9 +204,9 @@ def _fitted(slope: Array, moved: Array, changed: Array) -> Array:
     return np.asarray(slope + np.linalg.solve(moved.T @ moved + STIFF * np.eye(len(slope)), moved.T @ rest).T)
 
 
-def _moves(gain: Gains, count: int, rng: np.random.Generator) -> Gains:
-    """Return random moves (count) of all coefficients of one gain; the first is none."""
-    width = np.exp(rng.uniform(np.log(LEAST_MOVE), np.log(MOST_MOVE), count))
+def _moves(gain: Gains, count: int, rng: np.random.Generator, most: float) -> Gains:
+    """Return random moves (count) of all coefficients of one gain, of a size up to ``most``; the first is none."""
+    width = np.exp(rng.uniform(np.log(LEAST_MOVE), np.log(most), count))
     width[0] = 0.0
     if gain.full is not None:
         size = width * float(np.abs(gain.full).mean())
