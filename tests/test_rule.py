@@ -409,6 +409,7 @@ NAMES = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(abstain=NAMES)
 def test_whatever_stands_for_abstaining_is_read_or_refused(abstain):
     text = edited(version=6, classes=list("abcd"), abstain=abstain, atoms=[{**ATOM, "b": [0] * 4}])
