@@ -10,7 +10,7 @@ from confmax import kernels, metrics
 from confmax.confusion import Gains
 from confmax.metrics.alignment import fit_metric
 from confmax.optimize.column_generation import _space
-from confmax.optimize.descent import bounds, descended, free_prices, log_step, second_derivative
+from confmax.optimize.descent import descended, free_prices, log_step, roots, slope_of_answers
 from confmax.optimize.loop import Problem, baselines
 from confmax.optimize.points import Form
 from confmax.oracle import CountingOracle, make_oracle, make_table
@@ -29,7 +29,7 @@ def functions(K, M, d, seed=1):
     return Gains.reduced(rng.random((d, K)), 0.2 * rng.random((d, M))), rng.random(d)
 
 
-@pytest.mark.skipif(kernels.native is None, reason="the kernels are not compiled")
+@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
 @pytest.mark.parametrize(
     ("n", "K", "M", "dtype"),
     [(5000, 3, 3, np.float64), (700, 20, 22, np.float32), (400, 150, 150, np.float32), (900, 2, 3, float)],
@@ -115,6 +115,14 @@ def test_unknown_for_other_gains():
 # --- descent ----------------------------------------------------------------------------------------------------------
 
 
+def bounds(form, gains, z):
+    """Return what answers prove: of a ratio the root, else Hoelder's inequality or the mean of prices."""
+    if form.ratio:
+        return roots(form, gains, z)
+    tops, heights = gains[:, : form.n_tops], (gains * z).sum(axis=1)
+    return heights / tops.sum(axis=1) if form.mean is None else form.mean.bound(tops, heights)
+
+
 def space_of(metric, P, limits):
     table = make_table(P, classes=list(range(P.shape[1])))
     oracle = CountingOracle(make_oracle(table))
@@ -143,9 +151,9 @@ def test_descent_without_a_compiled_density_takes_differences(monkeypatch):
     P = rows(20_000, 4, concentration=1.0)
     space, oracle, matrix = space_of("accuracy", P, LIMITS)
     g, _ = descended(space, oracle, matrix=matrix)
-    known = second_derivative(space, oracle, g, matrix=matrix)
+    known = slope_of_answers(space, oracle, g, matrix=matrix)
     monkeypatch.setattr(MemoryTable, "density_of_ties", lambda *_: None)
-    by_answers = second_derivative(space, oracle, g, matrix=matrix)
+    by_answers = slope_of_answers(space, oracle, g, matrix=matrix)
     assert np.allclose(by_answers, known, rtol=0.3, atol=0.1 * np.abs(known).max())
     other, _ = descended(space, oracle, matrix=matrix)
     assert np.allclose(other, g, rtol=0.1, atol=1e-3 * g.max())

@@ -35,7 +35,7 @@ from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Rat
 from confmax.optimize.beam import improved
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
-from confmax.optimize.descent import descended, second_derivative
+from confmax.optimize.descent import descended, slope_of_answers
 from confmax.optimize.group_thresholds import GroupThresholds
 from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, best_answer
 from confmax.optimize.masters.interior import Program
@@ -401,7 +401,7 @@ def _near_optimum_of_sample(problem: Problem, columns: Columns) -> Columns:
         return columns
     # three standard errors of what a limit reads
     gain = lifted(space.form, *found, 1.5 * np.sqrt(space.row_sizes() / small.table.n_rows))
-    curvature = second_derivative(space, small, gain, matrix=matrix) * np.linalg.norm(gain)
+    curvature = slope_of_answers(space, small, gain, matrix=matrix) * np.linalg.norm(gain)
     return replace(columns, best_gain=gain, near_rounds=NEAR_ROUNDS, is_sampled=True, curvature=np.asarray(curvature))
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.metrics.structure import power_mean
+from confmax.optimize.masters.interior import Program
 from confmax.optimize.points import Form, Space
 from confmax.oracle import CountingOracle
 
@@ -50,17 +51,14 @@ def free_prices(form: Form, d: int) -> NDArray[np.bool_]:
     return free
 
 
-def bounds(form: Form, gains: Array, z: Array) -> Array:
-    """Return the bounds (B,) of dual points (B, d) with answers z (B, d); of a ratio Newton's step to its root."""
+def roots(form: Form, gains: Array, z: Array) -> Array:
+    """Return the levels (B,) that Newton's step to the root leads to from dual points of a ratio (B, d), answered by z.
+
+    Inf where the answer has no denominator.
+    """
     S, heights = form.n_tops, (gains * z).sum(axis=1)
-    if form.ratio:
-        # a rule without a denominator bounds nothing
-        steps = np.divide(heights, z[:, S], out=np.full(len(z), np.inf), where=z[:, S] > 0.0)
-        return np.asarray((steps - gains[:, S]) / gains[:, 0])
-    tops = gains[:, :S]
-    if form.mean is not None:
-        return form.mean.bound(tops, heights)
-    return np.asarray(heights / tops.sum(axis=1))
+    steps = np.divide(heights, z[:, S], out=np.full(len(z), np.inf), where=z[:, S] > 0.0)
+    return np.asarray((steps - gains[:, S]) / gains[:, 0])
 
 
 def log_step(form: Form, g: Array, z: Array, B: Array) -> Array:
@@ -134,22 +132,27 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
     """
     form, g, sizes = space.form, first_prices(space), space.row_sizes()
     n_tops = form.n_tops + form.ratio
-    z = space.vectors(oracle.maximize(space.gains(g[None]), matrix=matrix))[0]
-    bound = float(bounds(form, g[None], z[None])[0])
+
+    def least(asked: Array) -> tuple[Array, Array, float]:
+        """Return the dual point of the least bound, its answer and the bound; of a ratio the level is its root."""
+        z = space.vectors(oracle.maximize(space.gains(asked), matrix=matrix))
+        heights = (asked * z).sum(axis=1)
+        found = roots(form, asked, z) if form.ratio else Program().bounds(space, asked, heights, z)
+        k = int(np.argmin(found))
+        return asked[k], z[k], float(found[k])
+
+    g, z, bound = least(g[None])
     for _ in range(ROUNDS):
         if form.ratio:
             g = g.copy()
             g[form.n_tops] = -bound * g[0]
-        step = log_step(form, g, z, second_derivative(space, oracle, g, matrix=matrix))
-        asked = g * np.exp(np.clip(LENGTHS[:, None] * step, -LONGEST, LONGEST))
-        answers = space.vectors(oracle.maximize(space.gains(asked), matrix=matrix))
-        found = bounds(form, asked, answers)
-        k = int(np.argmin(found))
-        gained = bound - float(found[k])
+        step = log_step(form, g, z, slope_of_answers(space, oracle, g, matrix=matrix))
+        best, answer, found = least(g * np.exp(np.clip(LENGTHS[:, None] * step, -LONGEST, LONGEST)))
+        gained = bound - found
         if gained <= 0.0 and not form.ratio:
             # rows that are copies of each other have kinks, across which no step leads
             return g, z
-        g, z, bound = asked[k], answers[k], float(found[k])
+        g, z, bound = best, answer, found
         worth = g * sizes
         if not np.isfinite(bound) or worth[n_tops:].max(initial=0.0) > DEAREST * worth[:n_tops].max():
             return None
@@ -158,8 +161,11 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
     return None
 
 
-def second_derivative(space: Space, oracle: CountingOracle, g: Array, *, matrix: bool) -> Array:
-    """Return the second derivative (d, d) of the support function at prices g (d,), from the rows of a small table."""
+def slope_of_answers(space: Space, oracle: CountingOracle, g: Array, *, matrix: bool) -> Array:
+    """Return how answers change with the prices at g (d,), a matrix (d, d), from the rows of a small table.
+
+    It is the second derivative of the support function.
+    """
     known = oracle.table.density_of_ties(space.gains(np.eye(len(g))), g)
     if known is not None:
         return known

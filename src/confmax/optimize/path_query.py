@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.optimize.descent import BINDS, LONGEST, bounds, free_prices, log_step
+from confmax.optimize.descent import BINDS, LONGEST, free_prices, log_step, roots
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
 from confmax.optimize.query import LARGEST, DualQueries, directions, second_derivative
@@ -141,7 +141,7 @@ def _along_step(form: Form, asked: DualQueries, best: Array, lengths: Array) -> 
     step[step < SLACK] = -LONGEST
     points = best * np.exp(lengths[:, None] * step)
     if form.ratio:
-        points[:, form.n_tops] = -float(bounds(form, best[None], answer[None])[0]) * best[0]
+        points[:, form.n_tops] = -float(roots(form, best[None], answer[None])[0]) * best[0]
     return np.asarray(points)
 
 
@@ -230,16 +230,16 @@ def near_gains(form: Form, best: Array, newest: Array, asked: DualQueries, seed:
     """
     best = normalised(form, best, best)
     # a mean loses nothing to first order where recalls are a little off, but limits must be kept
-    around = free_prices(form, len(best)) & ((np.arange(len(best)) >= form.n_tops) | (form.mean is None))
-    places = np.flatnonzero(around & _counts(best))
+    matter = free_prices(form, len(best)) & ((np.arange(len(best)) >= form.n_tops) | (form.mean is None))
+    places = np.flatnonzero(matter & _counts(best))
     centres, width = best[None], np.full(len(places), NARROW)
     steps = centres[:0] if first else _along_step(form, asked, best, NEAR_LENGTHS)
     if len(steps):
-        centres, moved = steps, np.abs(np.log(_size(steps[0]) / _size(best)))[places]
-        width = np.clip(BESIDE * moved, NARROWEST, STEPPED)
+        centres, far = steps, np.abs(np.log(_size(steps[0]) / _size(best)))[places]
+        width = np.clip(BESIDE * far, NARROWEST, STEPPED)
     r = len(places)
     corners = directions(r, r, seed) if r else np.zeros((0, 0))
     corners = np.concatenate([corners, -corners.sum(axis=0, keepdims=True) / np.sqrt(max(r, 1))])
-    moved = np.repeat(centres[:1], r + 1, axis=0)
-    moved[:, places] *= np.exp(corners * width)
-    return np.concatenate([centres, moved, newest[None]])
+    around = np.repeat(centres[:1], r + 1, axis=0)
+    around[:, places] *= np.exp(corners * width)
+    return np.concatenate([centres, around, newest[None]])

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,6 +123,7 @@ def assured(
     tuning = table.take(~test)
     settings["groups"] = None if groups is None else groups.take(~test)
 
+    @cache
     def tuned(step: float) -> Solution:
         return tune(metric, tuning, limits=_tightened(limits, step, side), **settings)
 

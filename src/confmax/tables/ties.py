@@ -84,30 +84,19 @@ def _sums(proba: NDArray[Any], a: NDArray[Any], b: NDArray[Any], weight: Array |
     weights = np.empty(0) if weight is None else weight
 
     def work(part: int, start: int, stop: int) -> int:
+        read = _blocks(start, stop, size, every)
         if kernels.native is None:
-            _add_by_numpy(proba, start, stop, size, every, a, b, weights, parts[part])
+            parts[part] = _sums_by_numpy(proba[read], a, b, None if weight is None else weight[read])
         else:
             kernels.native.near_ties(proba, start, stop, size, every, a, b, WIDTH, weights, parts[part])
-        return len(_blocks(start, stop, size, every)) if every > 1 else stop - start
+        return len(read)
 
     n_read = sum(over_rows(work, n, chunk))
     return np.asarray(parts.sum(axis=0)) * (n / n_read)
 
 
-def _add_by_numpy(
-    proba: NDArray[Any],
-    start: int,
-    stop: int,
-    size: int,
-    every: int,
-    a: NDArray[Any],
-    b: NDArray[Any],
-    weights: Array,
-    sums: Array,
-) -> None:
-    """Add the sums of some rows: the definition, which the kernel is tested against."""
-    read = _blocks(start, stop, size, every)
-    proba, weight = proba[read], weights[read] if len(weights) else None
+def _sums_by_numpy(proba: NDArray[Any], a: NDArray[Any], b: NDArray[Any], weight: Array | None) -> Array:
+    """Return the sums (M, M, 6) of all rows: the definition, which the kernel is tested against."""
     (n, K), M = proba.shape, len(b)
     scores = np.tile(b, (n, 1))
     scores[:, :K] += proba * a
@@ -120,7 +109,9 @@ def _add_by_numpy(
     ties = lead < near
     j, k, p, q, lead, near = (part[ties] for part in (j, k, p, q, lead, near))
     c = (near - lead) / near**2 * (1.0 if weight is None else weight[ties])
+    sums = np.zeros((M, M, KINDS))
     np.add.at(sums, (j, k), np.stack([c, c * p, c * q, c * p * p, c * q * q, c * p * q], axis=1))
+    return sums
 
 
 def _by_coefficients(sums: Array, n_classes: int) -> Array:
