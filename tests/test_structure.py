@@ -1,10 +1,8 @@
 """The shape of the code base: imports go one way, and importing is light."""
 
 import ast
-import io
 import subprocess
 import sys
-import tokenize
 from pathlib import Path
 
 import confmax
@@ -16,7 +14,6 @@ ORDER = (
     "page rule populations solution checks report estimators plotting cli __main__ __init__"
 ).split()
 MOST_LEVELS, MOST_MODULES = 9, 8
-MOST_CODE, LEAST_COMMENTS = 24_000, 0.05
 FILES = sorted(ROOT.rglob("*.py"))
 MODULES = {
     ".".join(("confmax", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__") for path in FILES
@@ -132,32 +129,6 @@ def test_files_of_tests_and_benchmarks_stay_small():
     folders = [Path(__file__).parent, Path(__file__).parents[1] / "benchmarks"]
     long = {path.name: len(path.read_text().splitlines()) for folder in folders for path in folder.rglob("*.py")}
     assert {name: lines for name, lines in long.items() if lines > 600} == {}
-
-
-def lines_of(text):
-    """Return how many lines hold code (a token other than comment or docstring), and how many only a comment."""
-    code, comments, documentation = set(), 0, set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            documentation.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    layout = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            comments += token.line.lstrip().startswith("#")
-        elif token.type not in layout:
-            code.update(range(token.start[0], token.end[0] + 1))
-    return len(code - documentation), comments
-
-
-def test_lines_of_code_are_few_and_explained():
-    code, comments = (sum(counts) for counts in zip(*(lines_of(path.read_text()) for path in FILES), strict=True))
-    assert code <= MOST_CODE
-    assert comments >= LEAST_COMMENTS * code
-
-
-def test_lines_are_counted():
-    text = '"""Doc."""\n\nx = (  # one\n    1,\n)\n# why\ndef f():\n    """Doc\n\n    more."""\n    return """a\nb"""\n'
-    assert lines_of(text) == (6, 1)
 
 
 def test_a_long_file_and_a_long_function_would_be_found():
