@@ -138,7 +138,7 @@ def test_a_path_leaves_out_coverages_at_which_no_rule_keeps_the_limits():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda P, y: confmax.risk_coverage("rate[1]", P, y), "limited, not maximised"),
+        (lambda P, y: confmax.risk_coverage("rate[1]", P, y), "speaks of all rows"),
         (lambda P, y: confmax.risk_coverage("coverage", P, y), "speaks of all rows"),
         (lambda P, y: confmax.risk_coverage("accuracy", P, y, []), "got an empty one"),
         (lambda P, y: confmax.risk_coverage("accuracy", P, y, [y]), "rules or solutions of maximize; got ndarray"),

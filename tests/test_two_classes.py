@@ -118,15 +118,15 @@ def test_tables_in_parts_draw_too(tmp_path):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_chain_is_that_of_scipy(seed):
-    from confmax.optimize.threshold import _upper_chain
+    from confmax.optimize.threshold import upper_chain
 
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 60))
     points = np.cumsum(np.vstack([[0, 0], rng.integers(0, 4, (n, 2))]), axis=0).astype(float)
     points[-1] += 1
-    chain = _upper_chain(points[:, 0], points[:, 1])
+    chain = upper_chain(points[:, 0], points[:, 1])
     with by_numpy():
-        np.testing.assert_array_equal(_upper_chain(points[:, 0], points[:, 1]), chain)
+        np.testing.assert_array_equal(upper_chain(points[:, 0], points[:, 1]), chain)
     try:
         corners = set(map(tuple, points[ConvexHull(points).vertices]))
     except QhullError:

@@ -67,6 +67,9 @@ class Limits:
         Where groups stand whose rows lie side by side.
     groups : tuple
         Their names.
+    kept_by_none : bool
+        Whether a limit on a ratio that is 0/0 is kept: a precision, where no row is decided as the class. Otherwise the
+        ratio is 0.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class Limits:
     constraints: tuple[Constraint, ...]
     layout: Layout | None = None
     groups: tuple[Any, ...] = ()
+    kept_by_none: bool = True
 
     def __len__(self) -> int:
         return len(self.constraints)
@@ -96,6 +100,17 @@ class Limits:
     def speak_of_groups(self) -> bool:
         """Whether a constraint limits the values of groups."""
         return any(one.over is not None for one in self.constraints)
+
+    @property
+    def only_class(self) -> int | None:
+        """The class that all constraints are about; None if they are about several, about all, or about groups."""
+        places = {one.metric.class_place for one in self.constraints}
+        return places.pop() if len(places) == 1 and not self.speak_of_groups else None
+
+    def of_class(self, k: int, n_classes: int) -> Limits:
+        """Return constraints on one class for a table of K columns, ``n_classes``, in which it is column ``k``."""
+        moved = tuple(replace(one, metric=one.metric.of_class(k, n_classes)) for one in self.constraints)
+        return replace(self, constraints=moved)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -174,18 +189,20 @@ class Limits:
     def slacks(self, S: Confusion) -> Array:
         """Return by how much each limit is kept (..., n) at ``S``, in the unit of its metric; negative: violated.
 
-        It is zero where a ratio has no denominator (`vacuous`).
+        It is zero where a ratio has no denominator (`vacuous`), if such limits are kept.
         """
         signs = np.array([1.0 if one.is_floor else -1.0 for one in self.constraints])
         if not self.speak_of_groups:
             every, nothing = self._read(S, [self.members(one)[0] for one in self.constraints])
-            return np.where(nothing, 0.0, signs * (every - np.array([one.limit for one in self.constraints])))
+            return np.where(
+                nothing & self.kept_by_none, 0.0, signs * (every - np.array([one.limit for one in self.constraints]))
+            )
         slacks = []
         for one, sign, (values, vacuous) in zip(self.constraints, signs, self._of_all_members(S), strict=True):
             if one.over in ("difference", "ratio"):
                 slacks.append(sign * (over_groups(one, values, vacuous) - one.limit))
             else:
-                slacks.append(np.where(vacuous, 0.0, sign * (values - one.limit)).min(axis=-1))
+                slacks.append(np.where(vacuous & self.kept_by_none, 0.0, sign * (values - one.limit)).min(axis=-1))
         return np.stack(slacks, axis=-1)
 
     def scales(self, S: Confusion) -> Array:

@@ -40,6 +40,18 @@ def is_proportion(metric: Metric) -> bool:
     return isinstance(metric.formula, Coverage) or as_written(metric).formula in SHARES
 
 
+def counts_decisions(metric: Metric) -> bool:
+    """Whether a metric is a share of the rows that are decided as one class: its precision.
+
+    Examples
+    --------
+    >>> from confmax import constraints as c
+    >>> counts_decisions(c.precision("yes").metric), counts_decisions(c.recall("yes").metric)
+    (True, False)
+    """
+    return as_written(metric).formula == get("precision").formula
+
+
 def trials(metric: Metric, S: Confusion, n_rows: float) -> float:
     """Return how many of ``n_rows`` rows, which have the confusion ``S``, a proportion is a share of.
 
@@ -107,18 +119,43 @@ def kept_on_new_rows(share: float, n: float, limit: float, *, is_floor: bool, co
     >>> [kept_on_new_rows(met / 20, 20, 0.8, is_floor=True, confidence=0.9) for met in (18, 19)]
     [False, True]
     """
-    # scipy takes longer to import than confmax
-    from scipy.special import bdtr, bdtrc
-
     if limit <= 0.0 if is_floor else limit >= 1.0:
         return True
     if n <= 0:
         return False
-    met, level, n = share * n, 1.0 - confidence, round(n)
-    if is_floor:
-        count = np.floor(met + WHOLE)
-        return bool(count > 0 and bdtrc(count - 1, n, limit) <= level)
-    return bool(bdtr(np.ceil(met - WHOLE), n, limit) <= level)
+    count = np.floor(share * n + WHOLE) if is_floor else np.ceil(share * n - WHOLE)
+    return bool(chances_of_counts(count, round(n), limit, is_floor=is_floor) <= 1.0 - confidence)
+
+
+def chances_of_counts(counts: Any, n: Any, limit: float, *, is_floor: bool) -> Array:
+    """Return the chance of a count at least as good, if the proportion just misses a limit: exact one-sided p-values.
+
+    Parameters
+    ----------
+    counts : array-like
+        How many rows count, whole numbers.
+    n : array-like
+        Of how many rows.
+    limit : float
+        The proportion.
+    is_floor : bool
+        Whether more are better.
+
+    Examples
+    --------
+    >>> chances_of_counts([18, 19], 20, 0.8, is_floor=True).round(4)
+    array([0.2061, 0.0692])
+    """
+    # scipy takes longer to import than confmax
+    from scipy.special import bdtr, bdtrc
+
+    counts, n = np.broadcast_arrays(np.asarray(counts, dtype=np.float64), np.asarray(n, dtype=np.int64))
+    if limit <= 0.0 if is_floor else limit >= 1.0:
+        return np.zeros(counts.shape)
+    if not is_floor:
+        return np.where(n > 0, bdtr(counts, np.maximum(n, 1), limit), 1.0)
+    # of a share that is one only a share of one is kept
+    return np.where(counts > 0, bdtrc(np.maximum(counts - 1.0, 0.0), np.maximum(n, 1), limit), 1.0)
 
 
 def compared_on_new_rows(

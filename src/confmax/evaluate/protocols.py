@@ -82,6 +82,8 @@ class Tuned:
     infeasibility: str | None = None
     confidence: float | None = None
     missed_by: tuple[str, ...] = ()
+    doubt: str | None = None
+    tested_on: str = "other rows"
 
     @property
     def feasible(self) -> bool:

@@ -23,6 +23,8 @@ from confmax.metrics.user import UserFormula
 _CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS)}
 # and what is limited only
 _QUANTITIES = {**_CATALOGUE, **{metric.name: metric for metric in (*scores.LIMITED, COVERAGE)}}
+# what is maximised within limits only: without them a rule without use makes it largest
+WITHIN_LIMITS = (COVERAGE.name, "rate")
 # beside the catalogue, where nothing else is between 0 and 1
 _RANGES = {
     "linear": (-np.inf, np.inf),
@@ -222,7 +224,24 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
         )
     if callable(metric):
         return from_function(metric)
-    return _named(metric, {}, _QUANTITIES) if metric == COVERAGE.name else get(metric)
+    within_limits = isinstance(metric, str) and metric.partition("[")[0].strip() in WITHIN_LIMITS
+    return _named(metric, {}, _QUANTITIES) if within_limits else get(metric)
+
+
+def refuse_without_limits(metric: Metric) -> None:
+    """Refuse, by a ValueError, a metric that a rule without use makes largest where nothing is limited.
+
+    Examples
+    --------
+    >>> refuse_without_limits(resolve("rate[yes]"))
+    Traceback (most recent call last):
+    ValueError: rate[yes] is largest if every row is decided as yes; limit it, such as by precision[yes] >= 0.8
+    """
+    if metric.formula is scores.rate:
+        name = "NAME" if metric.label is None else metric.label
+        raise ValueError(
+            f"rate[{name}] is largest if every row is decided as {name}; limit it, such as by precision[{name}] >= 0.8"
+        )
 
 
 def _with_brackets(name: str, among: Mapping[str, Metric]) -> list[str]:

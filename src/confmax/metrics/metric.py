@@ -462,6 +462,16 @@ class Metric:
         return Gains(a, b)
 
     @property
+    def class_place(self) -> int | None:
+        """The column of the class that a metric of one class is of, the second of two where it names none.
+
+        None for metrics of several classes, and for those of groups side by side and of what is decided.
+        """
+        if self.one_class is None or self.is_whole:
+            return None
+        return 1 if self.classes is None else self.classes[-1]
+
+    @property
     def is_whole(self) -> bool:
         """Whether the formula gets the statistics of the whole table."""
         return isinstance(self.formula, Formula) and self.formula.whole

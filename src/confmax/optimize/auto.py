@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Quasiconvex, Ratio, Structure
+from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.column_generation import ColumnGeneration, FullyCorrective, MaxMin
 from confmax.optimize.conditional_gradient import FrankWolfe, Stationary
 from confmax.optimize.coordinate import CoordinateSearch
@@ -31,6 +32,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "stationary": Stationary,
     "max_min": MaxMin,
     "threshold_search": ThresholdSearch,
+    "class_threshold": ClassThreshold,
     "coordinate_search": CoordinateSearch,
     "brute_force": BruteForce,
 }
@@ -81,6 +83,7 @@ def choose(
     blended: bool = False,
     in_parts: bool = False,
     limited: bool = False,
+    one_class: bool = False,
 ) -> Solver:
     """Return the requested solver or, for "auto", the one that suits the metric's structure.
 
@@ -99,15 +102,17 @@ def choose(
     in_parts : bool
         Whether the rows are stored in several parts. "auto" then chooses no solver that sorts all rows.
     limited : bool
-        Whether there are constraints, which only column generation takes.
+        Whether there are constraints, which only column generation and the search for one class take.
+    one_class : bool
+        Whether the metric and all constraints read the same class.
 
     Raises
     ------
     ValueError
         If ``solver`` is neither a known name nor a solver, or does not take constraints and there are some.
     """
-    if limited and isinstance(solver, str) and solver == "auto":
-        return ColumnGeneration()
+    if isinstance(solver, str) and solver == "auto" and (limited or one_class):
+        return ClassThreshold() if one_class else ColumnGeneration()
     found = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, in_parts=in_parts)
     if limited and not declared(found, "takes_limits"):
         raise ValueError(f"{found.name} does not take constraints; use solver='auto', or leave the constraints out")

@@ -33,6 +33,7 @@ class Status(enum.Enum):
     MAX_PASSES = "search finished: all passes that max_passes allows were made; the best rule met is returned"
     TRUNCATED = "cut short: max_passes is below BayesCG's T = ceil(kappa m); raise max_passes for all of its rounds"
     FINISHED = "search finished: all rounds were made"
+    ON_LABELS = "search finished: the best threshold that keeps the limits on the labels; the model expects less"
     INFEASIBLE = "infeasible: no rule meets all limits, which the oracle's answer to their multipliers proves"
     STOPPED = "stopped by the callback; the best rule so far is returned"
 
@@ -206,7 +207,9 @@ class Solver(Protocol):
     how the answers change around the best gain. A solver need not inherit from this class: what it does not declare has
     the value here.
 
-    A solver that keeps limits sets ``takes_limits``, and has a method ``singles(problem, state)``: after a run, it
+    With ``draws = False`` the rule draws only if the caller asks for it: ``randomized="auto"`` is then False.
+
+    A solver that keeps limits sets ``takes_limits``, and may have a method ``singles(problem, state)``: after a run, it
     yields steps with single rules that keep them.
 
     A solver whose last rule must be returned unchanged sets ``returns = "last"``. It may also have ``settings``, the
@@ -218,6 +221,7 @@ class Solver(Protocol):
     starts_from_sample: ClassVar[tuple[str, ...]] = ()
     wants_curvature: ClassVar[bool] = False
     takes_limits: ClassVar[bool] = False
+    draws: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -25,6 +25,13 @@ class Limits(Protocol):
     def statistics(self) -> Statistics:
         """What they read: "diagonal", "columns" or "matrix"."""
 
+    @property
+    def only_class(self) -> int | None:
+        """The class that all of them are about; None if they are about several, about all, or about groups."""
+
+    def of_class(self, k: int, n_classes: int) -> Limits:
+        """Return the same limits for a table of K columns in which their class is column ``k``."""
+
     def functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
         """Return the functions that must not fall below zero at row sums (K,), for M decisions."""
 

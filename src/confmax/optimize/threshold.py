@@ -161,7 +161,7 @@ class Cuts:
         """Return the thresholds at the corners of the hull, one of which is the best for any gain."""
         x = np.maximum(self.confusions.rows[..., 0] - self.confusions.diagonal[:, 0], 0.0)
         y = self.confusions.diagonal[:, 1]
-        kept = np.union1d(_upper_chain(x, y), _upper_chain(x, -y))
+        kept = np.union1d(upper_chain(x, y), upper_chain(x, -y))
         return Cuts(self.values[kept], self.confusions[kept], self.by)
 
 
@@ -274,7 +274,7 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     """
     x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
     y = confusions.diagonal[:, 1]
-    upper, lower = _upper_chain(x, y), _upper_chain(x, -y)
+    upper, lower = upper_chain(x, y), upper_chain(x, -y)
     edges = np.concatenate([[upper[:-1], upper[1:]], [lower[:-1], lower[1:]]], axis=1)
     # a concave metric rises along the upper edges to its maximum and falls after it: the best ends are beside it
     edges = edges[:, np.argsort(-values[edges].max(axis=0), kind="stable")[:MOST_EDGES]]
@@ -307,7 +307,7 @@ def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[in
         Batch of T, the thresholds falling.
     """
     x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
-    chain, each = _upper_chain(x, confusions.diagonal[:, 1]), range(len(parts.weights))
+    chain, each = upper_chain(x, confusions.diagonal[:, 1]), range(len(parts.weights))
     N = np.stack([parts.top[b].dot(confusions[chain]) + parts.top_constant[b] for b in each])
     D = np.stack([parts.bottom[b].dot(confusions[chain]) + parts.bottom_constant[b] for b in each])
     (n, d), (rise, growth) = (N[:, :-1], D[:, :-1]), (np.diff(N), np.diff(D))
@@ -328,7 +328,7 @@ def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[in
     return i, j, float(steps[values.argmax()]), float(sums[:, k].max())
 
 
-def _upper_chain(x: Array, y: Array) -> NDArray[np.int64]:
+def upper_chain(x: Array, y: Array) -> NDArray[np.int64]:
     """Return the corners of the upper hull of points (T,) whose x does not fall, in their order."""
     kept = np.empty(len(x), np.int64)
     if kernels.native is not None:

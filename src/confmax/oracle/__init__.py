@@ -106,7 +106,7 @@ class CountingOracle:
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Count one pass and ask the oracle underneath."""
-        self._count()
+        self.count()
         return self.oracle.maximize(gains, matrix=matrix)
 
     def read_rows(self, what: str) -> MemoryTable:
@@ -118,7 +118,7 @@ class CountingOracle:
             If the rows are elsewhere, or would be large as an array.
         """
         table = self.table.dense(what)
-        self._count()
+        self.count()
         return table
 
     def read_groups(self, what: str) -> list[tuple[Any, MemoryTable]]:
@@ -128,12 +128,12 @@ class CountingOracle:
         """
         if not isinstance(self.oracle, GroupedOracle):
             return [(self, self.read_rows(what))]
-        self._count()
+        self.count()
         return [(part, part.table.in_memory().dense(what)) for part in self.oracle.parts.values()]
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
         """Yield what ``work`` returns for every part of the table, where the part lies, and count one pass."""
-        self._count()
+        self.count()
         return self.table.over_parts(work)
 
     def second_estimate(self, model_share: float) -> Oracle:
@@ -141,7 +141,8 @@ class CountingOracle:
         # its scans read the same rows, so they count against the same budget
         return CountingOracle(self.table.oracle(model_share), counter=self)
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """Count one pass, of a caller that reads the rows itself."""
         self.n_passes += 1
         if self.counter is not None:
-            self.counter._count()
+            self.counter.count()

@@ -6,7 +6,8 @@ is binomial, and an exact one-sided test of the level ``1 - confidence`` says wh
 rules are tested in the order of the path, from the safest on, and the last one before the first that fails is returned.
 Then the chance that a limit of the returned rule is violated in truth is at most the level: for the path, because a
 fixed sequence stops at the first rule that would be wrongly passed (Maurer, Hothorn and Lehmacher, 1995); for several
-limits, because a rule must pass all tests (Berger, 1982). No correction is needed for either.
+limits, because a rule must pass all tests (Berger, 1982). No correction is needed for either. Questions about one class
+need no split: see `class_confidence.py`.
 
 Rows are split by a hash of their content, their label and the number of equal rows before them, so the order of the
 rows does not matter. Classes are not balanced between the parts: what both parts owe to the same chance would go
@@ -38,6 +39,7 @@ from confmax.constraints.words import metric_text
 from confmax.metrics import Metric
 from confmax.optimize.loop import MISSED
 from confmax.rule import DecisionRule
+from confmax.solution.class_confidence import assured_threshold, class_to_test
 from confmax.solution.result import Solution
 from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
@@ -116,6 +118,9 @@ def assured(
         weighted = table.weight > 0.0
         table, groups = table.take(weighted), None if groups is None else groups.take(weighted)
     seed = settings.get("random_state", 0)
+    k = class_to_test(metric, limits, table.n_classes)
+    if k is not None and groups is None and settings.get("abstain") is None and settings.get("solver") == "auto":
+        return assured_threshold(tune, metric, table, k, limits=limits, confidence=confidence, random_state=seed)
     keys = _row_keys(table)
     share = _share_tested(limits, _Testing(table, keys, groups), confidence)
     test = _is_tested(table, keys, seed, share)

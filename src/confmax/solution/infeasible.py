@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from confmax.constraints import ConstraintOutcome, Limits
 from confmax.metrics.structure import MinOfLinear
 from confmax.optimize import ColumnGeneration, Problem, Status, choose, run
+from confmax.optimize.class_cuts import ClassCuts, class_of
+from confmax.solution.one_class import least_rows
 
 if TYPE_CHECKING:
     from confmax.solution.result import Solution
@@ -65,10 +69,19 @@ def or_raise(solution: Solution, on_infeasible: str) -> Solution:
     return solution
 
 
-def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOutcome]) -> str:
-    """Return in a sentence that no rule keeps all constraints, and how far the first that fails can be met."""
+def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOutcome], *, drawn: bool) -> str:
+    """Return in a sentence that no rule keeps all constraints, and how far the first that fails can be met.
+
+    ``drawn`` says that a rule that draws keeps them, and none was asked for.
+    """
     limits = problem.limits
     assert isinstance(limits, Limits)
+    if drawn:
+        listed = ", ".join(limits.texts[:SHOWN])
+        return f"no single rule that keeps {listed} was met; randomized=True returns one that draws and keeps them"
+    by_thresholds = _by_thresholds(problem)
+    if by_thresholds is not None:
+        return by_thresholds
     texts = ", ".join(limits.texts[:SHOWN]) + (", ..." if len(limits) > SHOWN else "")
     if status is not Status.INFEASIBLE:
         missed = "; ".join(f"{one.text} at {one.value:.4g}" for one in kept if not one.kept)
@@ -108,4 +121,42 @@ def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]
             under = "" if rest is None else f" under the other limit{'s' if len(others) > 1 else ''}"
             name = one.text.split(" >= ")[0]
             return f"{name} reaches at most {outcome.upper_bound:.4g}{under}"
+    return None
+
+
+def _by_thresholds(problem: Problem) -> str | None:
+    """Return in a sentence that no threshold of a class keeps the limits, and what the model and the labels allow."""
+    limits, table = problem.limits, problem.oracle.table
+    if not isinstance(limits, Limits) or not table.is_whole:
+        return None
+    k = class_of(problem.metric, limits, table.n_classes)
+    if k is None:
+        return None
+    within = replace(limits, kept_by_none=False).of_class(1, 2)
+    rows, said = table.in_memory(), []
+    model = _reached_by_thresholds(ClassCuts.of(rows, k, 1.0), within, on_labels=False)
+    if model is not None:
+        said.append(f"the model expects {model}")
+    if table.has_labels:
+        labels = _reached_by_thresholds(ClassCuts.of(rows, k, 0.0), within, on_labels=True)
+        said += [] if labels is None else [f"the labels show {labels}"]
+    name = rows.classes[k]
+    return f"no threshold on p({name}) keeps {', '.join(limits.texts)}: {', and '.join(said)}" if said else None
+
+
+def _reached_by_thresholds(cuts: ClassCuts, limits: Limits, *, on_labels: bool) -> str | None:
+    """Return how far the first limit that cannot be kept is met, by thresholds that keep the others."""
+    slacks, values = limits.slacks(cuts.confusions), limits.values(cuts.confusions)
+    for j, one in enumerate(limits.constraints):
+        least = least_rows(one) if on_labels else 1
+        fits = (np.delete(slacks, j, axis=-1) >= 0.0).all(axis=-1) & (cuts.decided >= min(least, 1))
+        if not fits.any():
+            continue
+        enough = fits & (cuts.decided >= least)
+        among = f" on {least:,} rows or more" if least > 1 else ""
+        if not enough.any():
+            return f"no {one.text.split(' ')[0]}{among}"
+        if (slacks[enough, j] < 0.0).all():
+            far = values[enough, j].max() if one.is_floor else values[enough, j].min()
+            return f"at {'most' if one.is_floor else 'least'} {far:.3g}{among}"
     return None

@@ -95,6 +95,11 @@ class Solution(Tuned):
         Why no rule keeps all constraints, in a sentence; None where the rule does.
     missed_by : tuple of str
         The ``baselines`` that miss a constraint, so that their values do not compare with that of the rule.
+    tested_on : {"other rows", "all rows"}
+        With ``confidence`` only: "all rows", if the rule is one threshold on the raw probability of a class, which
+        needs no rows apart to be tested; ``value`` and ``label_value`` are then those of all rows.
+    doubt : str or None
+        Where a limit is kept on the labels alone: what the labels show and what the model expects, in a sentence.
     """
 
     # all fields, in their order, are those of `Tuned`; here stand the types that it cannot know below this package
@@ -112,9 +117,12 @@ class Solution(Tuned):
         """
         if self.infeasibility is not None:
             return self.infeasibility
+        if self.doubt is not None:
+            return self.doubt
         if self.confidence is not None:
             end = FOLDS_ONLY if self.tuned_on == "folds" else ""
-            return _assurance(self.confidence, self.constraints) + end
+            apart = self.tested_on == "other rows"
+            return _assurance(self.confidence, self.constraints, apart=apart) + end
         name, gap = repr(self.metric), self.gap
         ending = ENDINGS.get(self.status, "search finished")
         if gap is None and self.mode == "model":
@@ -257,19 +265,26 @@ class Solution(Tuned):
         return "\n".join(rows)
 
 
-def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...]) -> str:
-    """Return in a sentence which limits hold on new rows, and what the others need."""
+def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart: bool) -> str:
+    """Return in a sentence which limits hold on new rows, and what the others need.
+
+    ``apart`` says that the rows that test are others than those that tune.
+    """
     failed = [one for one in kept if not one.assured]
     if not failed:
-        return f"every constraint holds on new rows with confidence {confidence:g}: tested on rows that tuned nothing"
+        how = "tested on rows that tuned nothing" if apart else "exact tests on all rows, which must be independent"
+        return f"every constraint holds on new rows with confidence {confidence:g}: {how}"
     texts = []
     for one in failed:
         needed = "it is missed there, so more rows do not help: tighten it, or choose a looser limit"
         if one.rows_needed is not None:
-            needed = f"about {one.rows_needed:,} such rows are needed, and as many more to tune on"
+            needed = f"about {one.rows_needed:,} such rows are needed{', and as many more to tune on' * apart}"
             needed = needed.replace("such rows", "such rows of every group") if one.by_group else needed
         elif one.by_group and one.kept:
             needed = "more rows of every group are needed"
         rows = one.label_rows or sum(part.label_rows or 0 for part in one.by_group)
-        texts.append(f"{one.text} ({one.label_value:.4g} on {rows:,} rows that tuned nothing; {needed})")
+        shown = f"{one.label_value:.4g} on {rows:,} rows that tuned nothing"
+        if not apart and one.label_value is not None:
+            shown = f"kept by {round(one.label_value * rows):,} of {rows:,} rows"
+        texts.append(f"{one.text} ({shown}; {needed})")
     return f"not assured with confidence {confidence:g}: {'; '.join(texts)}"

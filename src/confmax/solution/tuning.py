@@ -11,7 +11,7 @@ of them is better than the solver's rule, it is returned without a calibrator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,9 +33,11 @@ from confmax.constraints.proportions import counted_rows
 from confmax.evaluate.uncertainty import counts_of, decided_by
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import extra_names, fit_metric, with_positive
+from confmax.metrics.catalogue import refuse_without_limits
 from confmax.metrics.seen import seen, unseen
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
-from confmax.optimize.loop import MISSED, WarmStart
+from confmax.optimize.class_cuts import ClassThreshold, class_of, with_thresholds
+from confmax.optimize.loop import MISSED, WarmStart, declared
 from confmax.optimize.path_query import first_gains
 from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
@@ -44,8 +46,15 @@ from confmax.solution.abstaining import abstain_name, first_rules, with_abstaini
 from confmax.solution.confidence import assured, check_confidence
 from confmax.solution.grouping import check_groups, groups_of, side_by_side, warn_of_groups
 from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
+from confmax.solution.one_class import (
+    calibration_of_class,
+    expected_by_model,
+    kept_on_labels,
+    share_of_class,
+    uncalibrated,
+)
 from confmax.solution.result import Solution
-from confmax.tables import Table, make_table
+from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.groups import Groups, SideBySide
@@ -147,7 +156,9 @@ def maximize(
         "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
         printed.
     randomized : {"auto", True, False}
-        Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3.
+        Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3,
+        or if no single rule that keeps all constraints was met; with False, constraints are then infeasible. A question
+        about one class is answered by one threshold, and by a draw only for True.
     tol : float
         Stop when ``gap - randomization_loss`` is at most this (a loss of None counts as zero).
     max_passes : int or None
@@ -260,16 +271,17 @@ def tune(
     prescribed = getattr(solver, "settings", {})
     settings |= {name: value for name, value in prescribed.items() if _is_auto(settings[name])}
     mode, calibration, randomized = settings.values()
+    is_default = mode == "auto"
+    if is_default:
+        mode = WITH_LABELS if raw.has_labels else "model"
     labelled = (raw if out_of_fold is None else out_of_fold).in_memory()
-    fitted = choose_calibration(labelled, calibration, seed=random_state)
+    searchable = _searches_class(solver) and groups is None and (raw.is_whole or limits is not None)
+    one_class = class_of(metric, limits, raw.n_classes) if searchable else None
+    fitted, share = _estimate(raw, labelled, calibration, mode, random_state, one_class)
     table = raw if fitted is None else raw.calibrated(fitted.calibrator)
-    if mode == "auto":
-        mode = WITH_LABELS if table.has_labels else "model"
-    share = None
-    if mode == "blend" and raw.has_labels:
-        # on probabilities that were calibrated on the same rows, the model would look better than it is
-        honest = labelled if fitted is None else held_out(labelled, fitted, seed=random_state, given=calibration)[0]
-        share = model_share(honest, 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted))
+    if one_class is not None and limits is not None:
+        # an answer that never decides the class is none
+        limits = replace(limits, kept_by_none=False)
     metric = metric.finite(raw.n_rows)
     if groups is not None:
         raw, table, metric = side_by_side(raw, table, metric, groups)
@@ -279,12 +291,18 @@ def tune(
     method = optimize.choose(
         solver, metric, table.n_classes, n_decisions, exact=oracle.exact,
         blended=mode == "blend", in_parts=not table.is_whole, limited=limits is not None,
+        one_class=one_class is not None,
     )  # fmt: skip
+    if _is_auto(randomized) and not declared(method, "draws"):
+        randomized = False
     method.check(metric, table.n_classes, table.n_rows, **({} if limits is None else {"limited": True}))
     needs_matrix = "matrix" in (metric.statistics, limits and limits.statistics)
     starts, plain, sample = _starts(
-        method, metric, raw, oracle, tol, automatic=_is_auto(solver), matrix=needs_matrix, limited=limits is not None
-    )
+        method, metric, raw, oracle, tol, automatic=_is_auto(solver) and one_class is None, matrix=needs_matrix,
+        limited=limits is not None and one_class is None,
+    )  # fmt: skip
+    if one_class is not None:
+        starts = starts[:1]
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if mode != "labels" and table.has_labels else 1
     budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
@@ -292,12 +310,59 @@ def tune(
         metric, oracle, n_decisions, tuple(starts), budget, tol, sample, limits, certify=mode == "model",
         wants_single=limits is not None and (randomized is not True or mode != "model"),
     )  # fmt: skip
+    if one_class is None and groups is None and abstain is None:
+        problem = with_thresholds(problem)
     outcome = optimize.run(method, with_rules_of_sample(method, problem), callback)
-    best, base = _best(problem, outcome, plain, randomized, random_state)
+    # beside a threshold on one class, p / prior would decide the other classes without need
+    rivals = plain if one_class is None else ("argmax",)
+    best, base = _best(problem, outcome, plain, rivals, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
+    if is_default and mode == "blend" and limits is not None and groups is None and out_of_fold is None:
+        solution = _as_labels_say(solution, problem, outcome, fitted, random_state)
     missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
     solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=abstain))
     return solution if out_of_fold is None else _refitted(solution, limits, out_of_fold)
+
+
+def _estimate(
+    raw: Table, labelled: MemoryTable, calibration: Any, mode: str, seed: int, one_class: int | None
+) -> tuple[Calibration | None, float | None]:
+    """Return the calibration, and the share of the model in a blend.
+
+    Both are those of ``one_class`` where the metric and the limits read one class alone.
+    """
+    fitted = choose_calibration(labelled, calibration, seed=seed)
+    changes = fitted is not None and fitted.calibrator is not None
+    ordered = one_class is not None and changes and _is_auto(calibration)
+    if labelled.labels is None or not (ordered or (mode == "blend" and raw.has_labels)):
+        return fitted, None
+    # on probabilities that were calibrated on the same rows, the model would look better than it is
+    honest: Any = labelled
+    if fitted is not None:
+        honest = held_out(labelled, fitted, seed=seed, given=calibration)[0]
+    if ordered and fitted is not None and one_class is not None:
+        fitted = calibration_of_class(fitted, honest, one_class)
+        honest = honest if fitted.calibrator is not None else honest.raw
+    if mode != "blend":
+        return fitted, None
+    part = 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted)
+    return fitted, model_share(honest, part) if one_class is None else share_of_class(honest, one_class, part)
+
+
+def _as_labels_say(
+    solution: Solution, problem: Problem, outcome: Outcome, fitted: Calibration | None, seed: int
+) -> Solution:
+    """Return the rule of one class that keeps the limits on the labels, where there is none on the blend."""
+    found = kept_on_labels(problem, outcome, solution)
+    if found is None:
+        return solution
+    table = found.problem.oracle.table
+    best = _evaluated(found.problem, table, found.outcome.single, seed)
+    if fitted is not None and table.calibrator is None:
+        fitted = uncalibrated(fitted)
+    again = _solution(found.problem, found.outcome, best, solution.baselines, "labels", fitted)
+    model = best.rule.evaluate(problem.oracle.second_estimate(1.0), matrix=problem.needs_matrix)
+    return replace(again, doubt=expected_by_model(found.problem, model, again.constraints))
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
@@ -324,7 +389,14 @@ def check_settings(
 
 
 def warn_of_trivial(metric: Metric) -> None:
-    """Warn of a ``metric`` of one class that says nothing about the other decisions, so that its optimum is no use."""
+    """Warn of a ``metric`` of one class that says nothing about the other decisions, so that its optimum is no use.
+
+    Raises
+    ------
+    ValueError
+        If every rule that decides all rows as the class makes the metric largest: for its rate.
+    """
+    refuse_without_limits(metric)
     if metric.trivial_rule is None:
         return
     name = "" if metric.label is None else f"[{metric.label}]"
@@ -332,6 +404,11 @@ def warn_of_trivial(metric: Metric) -> None:
         f"{metric.name} of one class alone is largest if {metric.trivial_rule}; maximise f1{name} or f_beta{name}, or "
         f"for all classes min_recall, and read {metric.name}{name} with confmax.score"
     )
+
+
+def _searches_class(solver: Any) -> bool:
+    """Whether a question about one class is answered by a threshold: by default, and where the caller says so."""
+    return isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold"))
 
 
 def _is_auto(setting: Any) -> bool:
@@ -427,7 +504,8 @@ def _solution(
         )  # fmt: skip
         if not feasible:
             upper, paid = None, None
-            why = infeasibility(problem, status, kept)
+            drawn = problem.shortfall(outcome.mixture.confusion) == 0.0
+            why = infeasibility(problem, status, kept, drawn=drawn)
     return Solution(
         best.rule, best.value, upper, paid, status, oracle.n_passes, outcome.history, statistics,
         label_value, base, unseen(metric), mode, oracle.model_share, fitted, multipliers=multipliers, constraints=kept,
@@ -447,11 +525,12 @@ def _refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> 
 
 
 def _best(
-    problem: Problem, outcome: Outcome, plain: dict[str, Mixture], randomized: bool | str, seed: int
-) -> tuple[_Evaluated, dict[str, float]]:
+    problem: Problem, outcome: Outcome, plain: dict[str, Mixture], rivals: Collection[str], randomized: bool | str,
+    seed: int,
+) -> tuple[_Evaluated, dict[str, float]]:  # fmt: skip
     """Choose between mixture, single rule and ``plain`` rules; return the best one, and the values of the plain ones.
 
-    These are of one kind of scan where rounding could matter.
+    These are of one kind of scan where rounding could matter. Only those ``rivals`` may take the rule's place.
     """
     metric, table = problem.metric, problem.oracle.table
     base = {name: float(metric.values(rule.confusion)) for name, rule in plain.items()}
@@ -462,18 +541,15 @@ def _best(
     loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
     mixed = bool(randomized) and loss > (RANDOMIZED_ABOVE if randomized == "auto" else 0.0)
     if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):
-        mixed, loss = True, 0.0
-        if not randomized:
-            warn(
-                "no single rule that keeps all constraints was met, so this rule draws; loosen a limit for a single one"
-            )
+        # a rule that draws is no answer to a question for a single one
+        mixed, loss = bool(randomized), 0.0
     chosen = outcome.mixture if mixed else outcome.single
     best = _evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss)
     if mixed and best.value < single_value and not problem.shortfall(outcome.single.confusion):
         # the mixture lived on weights of rounding size, which a rule does not keep
         best, loss = _evaluated(problem, table, outcome.single, seed), 0.0
     for name, rule in plain.items():
-        if problem.shortfall(rule.confusion) > problem.shortfall(best.statistics):
+        if name not in rivals or problem.shortfall(rule.confusion) > problem.shortfall(best.statistics):
             continue
         if base[name] <= best.value + 1e-13 * max(1.0, abs(best.value)):
             continue

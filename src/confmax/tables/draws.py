@@ -234,8 +234,7 @@ def quietly(tune: Callable[[Part], Fitted]) -> Callable[[Part], Fitted]:
 
     def tuned(part: Part) -> Fitted:
         with warnings.catch_warnings():
-            about = (".* divides by class sizes", "the log loss of the probabilities", "no single rule that keeps",
-                     "not assured with confidence")  # fmt: skip
+            about = (".* divides by class sizes", "the log loss of the probabilities", "not assured with confidence")
             warnings.filterwarnings("ignore", "|".join(about), UserWarning)
             return tune(part)
 

@@ -1,0 +1,318 @@
+"""One class against the rest: every threshold on the probability of the class, within limits on the same class.
+
+A metric of one class, and a limit on it, read two numbers of a rule: how much of the class is decided as it, and how
+much of the rest. So the question has two columns, ``1 - p`` and ``p`` of the class, and its rules are thresholds on p
+(paper, Algorithm 1). Rows below the threshold are decided as the most probable other class, which neither metric nor
+limit reads. Of thresholds that are equally good, the one is taken that decides most rows rightly.
+
+Mixtures of thresholds fill the convex hull of their points, and a limit cuts a half-plane off it. Linear metrics and
+ratios are largest at a corner of what remains, so the best mixture is known exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.kernels.order import stable_order
+from confmax.metrics import Metric
+from confmax.metrics.structure import Linear, Ratio
+from confmax.optimize.loop import MISSED, Problem, Solver, Status, Step
+from confmax.optimize.mixture import Limits, Mixture
+from confmax.optimize.polygon import Drawn, best_drawn_within
+from confmax.optimize.threshold import SMALLEST, all_cuts
+from confmax.tables import MemoryTable, Table
+from confmax.tables.kinds import storage_named
+
+UNSEEN = 2.0**-70  # weight of the other classes beside that of the class: it orders them and changes nothing else
+MOST_CUTS = 64  # thresholds that are compared where the metric reads all classes
+MOST_DIGITS = 17  # of a threshold: these tell any two floats apart
+
+
+def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | None:
+    """Return the class that a metric and all limits are about; None where they read more than one.
+
+    Parameters
+    ----------
+    metric : Metric
+        Placed among the classes of the table.
+    limits : Limits or None
+        Placed there too. Limits on groups read more than one class.
+    n_classes : int
+        K.
+    """
+    if metric.one_class is None or metric.is_whole or not isinstance(metric.structure, (Linear, Ratio)):
+        return None
+    if limits is None:
+        # of two classes the search of thresholds answers this
+        return None if n_classes == 2 else metric.class_place
+    return metric.class_place if limits.only_class == metric.class_place else None
+
+
+def of_two_columns(metric: Metric, limits: Limits | None) -> tuple[Metric, Limits | None]:
+    """Return a metric of one class, and limits on it, for the rest in the first column and the class in the second."""
+    return metric.of_class(1, 2), None if limits is None else limits.of_class(1, 2)
+
+
+def probability_of_class(table: MemoryTable, k: int) -> NDArray[Any]:
+    """Return the probability of class ``k`` of every row (n,), in host memory."""
+    p = np.zeros(table.n_rows, dtype=table.dtype)
+    for values, rows in table.storage.columns(table.proba, [k]):
+        p[rows] = values
+    return np.where(p < SMALLEST, p.dtype.type(0), p)
+
+
+def two_columns(table: MemoryTable, k: int, p: NDArray[Any], order: NDArray[np.intp] | slice) -> MemoryTable:
+    """Return rows of a table, in an ``order``, with two columns, ``1 - p`` and ``p`` (n,) of the class ``k``."""
+    labels = None if table.labels is None else (table.labels[order] == k).astype(np.int64)
+    weight = None if table.weight is None else table.weight[order]
+    proba = np.stack([p.dtype.type(1) - p[order], p[order]], axis=1)
+    return MemoryTable(storage_named("array"), proba, labels=labels, weight=weight, classes=(0, 1))
+
+
+def class_gains(values: Array, k: int, n_classes: int) -> Gains:
+    """Return gains (B) that decide class ``k`` from a probability on, each of ``values`` (B,), else the best other.
+
+    Infinity stands for never, minus infinity for always.
+    """
+    B, others = len(values), np.arange(n_classes) != k
+    between = np.isfinite(values)
+    a, b = np.zeros((B, n_classes)), np.zeros((B, n_classes))
+    # no other class has a score above zero, so the class is decided where its own is zero
+    a[:, others], b[:, others] = UNSEEN, -UNSEEN
+    a[:, k] = between
+    b[:, k] = np.where(between, -values, np.where(values > 0.0, -1.0, 1.0))
+    return Gains.reduced(a, b)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCuts:
+    """All thresholds on the probability of one class.
+
+    Attributes
+    ----------
+    values : ndarray (T,)
+        The thresholds, falling: infinity (never the class), numbers between neighbouring probabilities, minus infinity.
+    confusions : Confusion
+        Batch of T, of the rest and the class.
+    right : ndarray (T,)
+        Share of all weight that is decided rightly, with rows below the threshold decided as the most probable other
+        class.
+    decided : ndarray (T,)
+        Number of rows with weight that are decided as the class.
+    ends : ndarray (T, 2)
+        The probabilities between which each threshold lies.
+    """
+
+    values: Array
+    confusions: Confusion
+    right: Array
+    decided: NDArray[np.int64]
+    ends: Array
+
+    @classmethod
+    def of(cls, table: MemoryTable, k: int, model_share: float) -> ClassCuts:
+        """Sort the rows of a ``table`` (n, K) by their probability of class ``k``, for an estimate of the confusion."""
+        p = probability_of_class(table, k)
+        order = stable_order(-p)
+        values, confusions = all_cuts(two_columns(table, k, p, order), model_share, matrix=False)
+        p = p[order]
+        weight = np.ones(len(p)) if table.weight is None else table.weight[order]
+        places = np.concatenate([[0], np.flatnonzero(p[1:] != p[:-1]) + 1, [len(p)]])
+        other = np.append(0.0, np.cumsum(weight / weight.sum() * _right_of_others(table, k, model_share)[order]))
+        counted = np.append(0, np.cumsum(weight > 0.0))
+        right = confusions.diagonal[:, 1] + (other[-1] - other[places])
+        low, high = np.append(p, -np.inf)[places], np.append(np.inf, p)[places]
+        # all thresholds have the same row sums
+        confusions = replace(confusions, rows=confusions.rows[0])
+        return cls(values.astype(np.float64), confusions, right, counted[places], np.stack([low, high], axis=1))
+
+    def kept(self, limits: Limits | None) -> NDArray[np.bool_]:
+        """Return which thresholds (T,) keep all limits."""
+        if limits is None:
+            return np.ones(len(self.values), dtype=np.bool_)
+        return np.asarray((limits.slacks(self.confusions) >= -MISSED).all(axis=-1))
+
+    def best(self, metric: Metric, allowed: NDArray[np.bool_], tol: float) -> int | None:
+        """Return the best of the ``allowed`` thresholds (T,), of those within ``tol`` the one that is right most often.
+
+        None where none is allowed. ``metric`` is one of two columns.
+        """
+        if not allowed.any():
+            return None
+        values = np.where(allowed, np.nan_to_num(metric.values(self.confusions), nan=-np.inf), -np.inf)
+        return int(np.argmax(np.where(values >= values.max() - tol, self.right, -np.inf)))
+
+    def candidates(self, metric: Metric, limits: Limits | None, tol: float) -> list[int]:
+        """Return the best threshold and those beside it, or the nearest one where none keeps the limits."""
+        best = self.best(metric, self.kept(limits), tol)
+        if best is None:
+            assert limits is not None
+            return [self.nearest(limits)]
+        near = [best, best - 1, best + 1, best - 2, best + 2] if limits is not None else [best]
+        return [index for index in near if 0 <= index < len(self.values)]
+
+    def nearest(self, limits: Limits) -> int:
+        """Return the threshold that misses a limit by the least."""
+        return int(np.argmax(limits.slacks(self.confusions).min(axis=-1)))
+
+    def threshold(self, index: int, dtype: np.dtype[Any]) -> float:
+        """Return the number with the fewest digits that decides as a threshold does, in ``dtype``."""
+        middle = float(self.values[index])
+        if not np.isfinite(middle):
+            return middle
+        low, high = self.ends[index]
+        for digits in range(2, MOST_DIGITS):
+            short = float(np.format_float_positional(middle, digits, fractional=False))
+            if low < dtype.type(short) <= high and low < short <= high:
+                return short
+        return middle
+
+    def best_mixture(self, metric: Metric, limits: Limits | None) -> Drawn | None:
+        """Return the best draw between thresholds within the limits, which no rule exceeds; None if none keeps them.
+
+        The functions of a limit on a precision are zero where no row is decided, so the draw may decide none.
+        """
+        functions = None if limits is None else limits.functions(self.confusions.rows, 2)
+        return best_drawn_within(self.confusions, metric, functions)
+
+
+@dataclass(frozen=True)
+class ClassThreshold(Solver):
+    """Exact search over thresholds on the probability of one class, within limits on the same class.
+
+    The metric and the limits read one class (`class_of`), so the rules that count are thresholds on its probability,
+    and draws between them (paper, Algorithm 1). All thresholds are compared in one scan. With the model's confusion the
+    result is the best threshold, and the bound is the value of the best draw. Of thresholds that are equally good, the
+    one is returned that decides most rows rightly. For a table in parts the thresholds are those of its sample.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> from confmax.optimize.class_cuts import ClassThreshold
+    >>> P = [[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.4, 0.2, 0.4]]
+    >>> solution = confmax.maximize("recall[1]", P, solver=ClassThreshold(), constraints="precision[1] >= 0.3")
+    >>> solution.rule
+    DecisionRule for recall[1]: 3 classes, deterministic
+      tuned within precision[1] >= 0.3
+      decides 1 if p(1) >= 0.3, else the most probable other class
+    """
+
+    takes_limits: ClassVar[bool] = True
+    draws: ClassVar[bool] = False
+
+    def check(self, metric: Metric, n_classes: int, n_rows: int, *, limited: bool = False) -> None:
+        """Refuse, by a ValueError, metrics of more than one class."""
+        if metric.one_class is None or metric.is_whole:
+            raise ValueError(
+                f"{self.name} searches a threshold for one class, and {metric.name} reads several; use solver='auto'"
+            )
+
+    def init(self, problem: Problem) -> None:
+        """Refuse, by a ValueError, limits on other classes."""
+        if _class_in(problem) is None:
+            raise ValueError(
+                f"{self.name} takes limits on the class of its metric {problem.metric!r} alone; use solver='auto'"
+            )
+
+    def step(self, problem: Problem, state: None) -> tuple[None, Step]:
+        """Compare all thresholds."""
+        K, oracle, k = len(problem.oracle.rows), problem.oracle, _class_in(problem)
+        assert k is not None
+        metric, within = of_two_columns(problem.metric, problem.limits)
+        cuts = ClassCuts.of(_sorted_rows(oracle), k, oracle.model_share)
+        mixed = cuts.best_mixture(metric, within)
+        singles = cuts.candidates(metric, within, problem.tol / 2.0)
+        chosen = [*singles, *(() if mixed is None else mixed.index)]
+        dtype = oracle.table.dtype
+        gains = class_gains(np.array([cuts.threshold(index, dtype) for index in chosen]), k, K)
+        answers = problem.ask(gains)
+        rules = [Mixture.single(gains[i], answers[i]) for i in range(len(singles))]
+        # the sums of a scan may differ from those of the search by rounding: the next threshold then keeps the limit
+        rule = next((one for one in rules if problem.shortfall(one.confusion) == 0.0), problem.best(rules))
+        proves, kept = oracle.exact and oracle.table.is_whole, problem.shortfall(rule.confusion) == 0.0
+        drawn = None
+        if mixed is not None:
+            drawn = Mixture.drawn(gains[len(singles) :], answers[len(singles) :], mixed.weights)
+            kept |= problem.shortfall(drawn.confusion) == 0.0
+        if mixed is None or drawn is None or not kept:
+            return None, Step(rule, (rule,), status=Status.INFEASIBLE if proves else Status.OPTIMAL)
+        bound = max(mixed.value, problem.value(drawn.confusion)) if proves else None
+        return None, Step(rule, (rule, drawn), bound, Status.OPTIMAL, prices=mixed.prices)
+
+
+def with_thresholds(problem: Problem) -> Problem:
+    """Return a problem that starts with thresholds on one class, too, where labels judge and all limits are about it.
+
+    The other classes are decided by argmax, or by p / prior. On labels, rules that the search misses may be among them.
+    """
+    limits, oracle, table = problem.limits, problem.oracle, problem.oracle.table
+    k = None if limits is None else limits.only_class
+    if k is None or oracle.exact or not table.is_whole or problem.n_decisions != table.n_classes:
+        return problem
+    assert limits is not None
+    cuts = ClassCuts.of(table.in_memory(), k, oracle.model_share)
+    places = np.flatnonzero(cuts.kept(limits.of_class(1, 2)))
+    if not len(places):
+        return problem
+    gains = thresholds_beside(cuts, places, k, table, [])
+    answers = problem.ask(gains)
+    rules = [Mixture.single(gains[i], answers[i]) for i in range(len(gains))]
+    return replace(problem, starts=(*problem.starts, problem.best(rules)))
+
+
+def thresholds_beside(
+    cuts: ClassCuts, places: NDArray[np.intp], k: int, table: Table, others: Sequence[Gains]
+) -> Gains:
+    """Return gains (B) that decide class ``k`` by some of the thresholds at ``places``, and the others in several ways.
+
+    These are argmax, p / prior, and what reduced gains of ``others`` decide.
+    """
+    K, few = table.n_classes, np.unique(np.linspace(0, len(places) - 1, MOST_CUTS).round().astype(np.intp))
+    first = class_gains(np.array([cuts.threshold(int(index), table.dtype) for index in places[few]]), k, K)
+    a, b = first.pair()
+    priors = table.label_weight()
+    ways = [Gains.reduced(np.ones(K)), Gains.reduced(np.divide(1.0, priors, out=np.zeros(K), where=priors > ABSENT))]
+    parts = []
+    for way in (*ways, *(gains for gains in others if gains.full is None and not gains.power)):
+        weights, offsets = (part[0] for part in way.pair())
+        largest = max(np.abs(weights).max(), np.abs(offsets).max()) or 1.0
+        # none of the scores is above zero, so the class is decided where its own is zero
+        scale, offset = np.tile(weights * (UNSEEN / largest), (len(a), 1)), np.tile(offsets, (len(a), 1))
+        offset = (offset / largest - 2.0) * UNSEEN
+        scale[:, k], offset[:, k] = a[:, k], b[:, k]
+        parts.append(Gains(scale, offset))
+    return Gains.concatenate(parts)
+
+
+def _class_in(problem: Problem) -> int | None:
+    """Return the class that the metric and the limits of a problem read; None where they read several."""
+    K, limits = len(problem.oracle.rows), problem.limits
+    return problem.metric.class_place if limits is None else class_of(problem.metric, limits, K)
+
+
+def _sorted_rows(oracle: Any) -> MemoryTable:
+    """Return the rows whose thresholds are compared: all of them, counted as a pass, or a sample."""
+    if not oracle.table.is_whole:
+        return oracle.table.in_memory()
+    oracle.count()
+    return oracle.table.in_memory()
+
+
+def _right_of_others(table: MemoryTable, k: int, model_share: float) -> Array:
+    """Return how much of every row (n,) is decided rightly as the most probable class but ``k``."""
+    a, b = np.ones(table.n_classes), np.zeros(table.n_classes)
+    a[k], b[k] = 0.0, -1.0
+    other = table.storage.decide(table.proba, Gains.reduced(a, b))[0]
+    right = np.zeros(table.n_rows)
+    if model_share > 0.0:
+        right += model_share * table.probability_of(other)
+    if model_share < 1.0:
+        assert table.labels is not None
+        right += (1.0 - model_share) * (other == table.labels)
+    return right

@@ -1,0 +1,185 @@
+"""Limits on one class that hold on new data: thresholds on its raw probability, tested on all rows.
+
+The order of the rows by the raw probability of a class owes nothing to their labels, so no row need be kept apart to
+test. A threshold is named by the number of rows that it decides as the class, its *count*.
+
+* A limit on the recall, the rate, the specificity or the false positive rate is kept by all counts on one side of an
+  order statistic. One exact binomial test, at the whole error, says which: the tolerance limits of Wilks,
+  "Determination of sample sizes for setting tolerance limits", Annals of Mathematical Statistics 12 (1941).
+* A floor on the precision is tested in fixed sequences toward more decisions (Maurer, Hothorn and Lehmacher, 1995).
+  They start at the counts that the sum of the probabilities, its half and its quarter name, go on in steps of 3 %, and
+  share the error. A sequence ends with its first count that fails.
+* Several limits must all pass, each at the whole error (Berger, 1982).
+
+The promise is one for independent rows. Copies of rows break it, and a warning says where rows look like copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.constraints import Constraint, Limits
+from confmax.constraints.proportions import chances_of_counts, counts_decisions, rows_needed, trials
+from confmax.metrics import Metric
+from confmax.optimize.class_cuts import ClassCuts, class_gains, class_of, probability_of_class
+from confmax.optimize.given import GivenRule
+from confmax.solution.result import Solution
+from confmax.tables import MemoryTable
+from confmax.tables.columns import warn
+
+STARTS = (1.0, 0.5, 0.25)  # parts of the sum of the probabilities, where sequences of tests start
+RATIO = 1.03  # of a count to the one before it in a sequence
+FEW_EXPECTED = 0.25  # of the pairs of equal rows whose labels should differ, differ among copies
+LEAST_PAIRS = 5.0  # pairs of equal rows whose labels should differ, below which nothing is said
+
+
+def class_to_test(metric: Metric, limits: Limits, n_classes: int) -> int | None:
+    """Return the class whose thresholds are tested on all rows; None where rows that tune are kept apart from others.
+
+    These are questions about one class, unless a precision has a ceiling.
+    """
+    k = class_of(metric, limits, n_classes)
+    if k is None or any(counts_decisions(one.metric) and not one.is_floor for one in limits.constraints):
+        return None
+    return k
+
+
+def assured_threshold(
+    tune: Callable[..., Solution], metric: Metric, table: MemoryTable, k: int, *, limits: Limits, confidence: float,
+    random_state: int,
+) -> Solution:  # fmt: skip
+    """Return the best threshold on the raw probability of class ``k`` whose limits hold with a ``confidence``.
+
+    Parameters
+    ----------
+    tune : callable
+        `confmax.solution.tune`.
+    metric, limits : Metric and Limits
+        What is maximised, and what must hold; both read class ``k`` alone.
+    table : MemoryTable
+        Labelled rows of equal weight.
+    confidence : float
+        One minus the error of the tests.
+    random_state : int
+        Seed of the rule.
+
+    Warns
+    -----
+    UserWarning
+        If no threshold passes, or rows look like copies of each other.
+    """
+    cuts = ClassCuts.of(table, k, 0.0)
+    of_class, within = metric.of_class(1, 2), limits.of_class(1, 2)
+    tests = _Tests(cuts, within, float(probability_of_class(table, k).sum()), 1.0 - confidence)
+    passed = np.logical_and.reduce([tests.passed(one) for one in within.constraints])
+    index = cuts.best(of_class, passed, 0.0)
+    assured = index is not None
+    index = tests.nearest() if index is None else index
+    gains = class_gains(np.array([cuts.threshold(index, table.dtype)]), k, table.n_classes)
+    strict = replace(limits, kept_by_none=False)
+    found = tune(
+        metric, table, limits=strict, confusion="labels", calibration=None, solver=GivenRule(gains), randomized=False,
+        random_state=random_state,
+    )  # fmt: skip
+    kept = []
+    for one, outcome in zip(within.constraints, found.constraints, strict=True):
+        holds = bool(tests.passed(one)[index])
+        share = outcome.label_value or 0.0
+        needed = rows_needed(share, one.limit, is_floor=one.is_floor, confidence=confidence)
+        kept.append(replace(outcome, assured=holds, rows_needed=None if holds else needed))
+    solution = replace(found, constraints=tuple(kept), confidence=confidence, tested_on="all rows", infeasibility=None)
+    _warn_of_copies(table)
+    if not assured:
+        warn(solution.guarantee)
+    return solution
+
+
+@dataclass(frozen=True, eq=False)
+class _Tests:
+    """The tests of all thresholds of a class.
+
+    Attributes
+    ----------
+    cuts : ClassCuts
+        The thresholds, with what the labels say.
+    limits : Limits
+        Placed among two columns.
+    expected : float
+        The sum of the probabilities of the class.
+    error : float
+        Of every test.
+    """
+
+    cuts: ClassCuts
+    limits: Limits
+    expected: float
+    error: float
+
+    def passed(self, one: Constraint) -> NDArray[np.bool_]:
+        """Return which thresholds (T,) pass the test of a limit."""
+        chances = self.chances(one)
+        if not counts_decisions(one.metric):
+            return np.asarray(chances <= self.error)
+        good = np.zeros(len(chances), dtype=np.bool_)
+        for sequence in self.sequences():
+            held = chances[sequence] <= self.error / len(STARTS)
+            good[sequence[: len(held) if held.all() else int(np.argmin(held))]] = True
+        return good
+
+    def chances(self, one: Constraint) -> Array:
+        """Return the p-value (T,) of a limit at every threshold."""
+        S, n = self.cuts.confusions, int(self.cuts.decided[-1])
+        # by batch, as `trials` counts them for one confusion
+        among = np.round(np.array([trials(one.metric, S[t], n) for t in (0, len(S) - 1)]))
+        rows = np.round(S.columns[:, 1] * n) if counts_decisions(one.metric) else np.full(len(S), among[0])
+        counts = np.round(one.metric.values(S) * rows)
+        return chances_of_counts(counts, rows.astype(np.int64), one.limit, is_floor=one.is_floor)
+
+    def sequences(self) -> list[NDArray[np.intp]]:
+        """Return the thresholds at which a precision is tested, in their order, for each start."""
+        decided = self.cuts.decided
+        n = int(decided[-1])
+        found = []
+        for part in STARTS:
+            counts, count = [], max(1, round(part * self.expected))
+            while count < n:
+                counts.append(count)
+                count = max(count + 1, int(np.ceil(count * RATIO)))
+            # equal rows are decided alike: the first threshold that decides so many rows
+            places = np.searchsorted(decided, [*counts, n])
+            found.append(np.unique(places))
+        return found
+
+    def nearest(self) -> int:
+        """Return the threshold that is nearest to passing: the worst p-value of a limit is the least there."""
+        worst = np.max([self.chances(one) for one in self.limits.constraints], axis=0)
+        worst[self.cuts.decided == 0] = np.inf
+        tested = np.arange(len(worst))
+        if any(counts_decisions(one.metric) for one in self.limits.constraints):
+            tested = np.unique(np.concatenate(self.sequences()))
+        return int(tested[np.argmin(worst[tested])])
+
+
+def _warn_of_copies(table: MemoryTable) -> None:
+    """Warn where equal rows have equal labels more often than their probabilities say, as copies of rows do."""
+    assert table.labels is not None
+    keys, labels = table.row_hashes(), table.labels
+    order = np.lexsort((labels, keys))
+    pairs = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    if not len(pairs):
+        return
+    first, second = order[pairs], order[pairs + 1]
+    # of two rows with probabilities p the labels differ with probability 1 - sum p^2
+    rows = table.take(np.asarray(first))
+    same = np.sum([probability_of_class(rows, k).astype(np.float64) ** 2 for k in range(rows.n_classes)], axis=0)
+    expected, seen = float((1.0 - same).sum()), int((labels[first] != labels[second]).sum())
+    if expected >= LEAST_PAIRS and seen <= FEW_EXPECTED * expected:
+        warn(
+            f"{len(pairs):,} rows repeat the probabilities of another row, and their labels agree more often than "
+            f"those of independent rows; confidence= counts every row, so leave copies out"
+        )

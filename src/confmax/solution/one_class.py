@@ -1,0 +1,241 @@
+"""Questions about one class: by which probabilities its rows are ordered, and what labels say where the model refuses.
+
+A metric of one class within limits on the same class asks for a threshold on p of this class. `ClassThreshold` finds it
+on any estimate. Two things are special to such questions. The order of the rows is that of the raw or of the calibrated
+p, whichever has the smaller loss on rows that were left out of the calibration: a calibration for all classes may
+blur one of them. And matrices and vectors flatten the largest p of a rare class, so that the model refuses a precision
+that the labels show. In the default mode the labels are then asked for one threshold. It must decide so many rows that
+a rule which misses the limit would keep it by chance on all of them in one sample of ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.calibration import Calibration, choose
+from confmax.calibration.blend import model_share
+from confmax.confusion import Confusion, Gains
+from confmax.constraints import Constraint, ConstraintOutcome, Limits
+from confmax.constraints.proportions import counts_decisions
+from confmax.evaluate.protocols import Tuned
+from confmax.optimize import Mixture, Outcome, Problem, Status
+from confmax.optimize.class_cuts import (
+    ClassCuts,
+    class_gains,
+    class_of,
+    probability_of_class,
+    thresholds_beside,
+    two_columns,
+)
+from confmax.optimize.loop import MISSED
+from confmax.oracle import CountingOracle
+from confmax.tables import MemoryTable, Table
+from confmax.tables.memory import TransferredDecisions
+
+CHANCE = 0.1  # of keeping a floor on all rows, for a class whose true share is the floor
+NOT_ASSURED = "not assured: confidence= tests it"
+
+
+# --- the order of the rows --------------------------------------------------------------------------------------------
+
+
+def calibration_of_class(fitted: Calibration, left_out: MemoryTable, k: int) -> Calibration:
+    """Return a calibration, or none, by the loss of "class k or not" on rows that were left out of it.
+
+    A threshold reads the order of the rows alone, so both orders are compared after a calibration of their own, by
+    vector scaling of the two columns.
+
+    Parameters
+    ----------
+    fitted : Calibration
+        The one that was chosen for all classes.
+    left_out : MemoryTable
+        Rows under fits without them (`confmax.calibration.choice.held_out`), over the raw ones.
+    k : int
+        Column of the class.
+    """
+    if fitted.calibrator is None or left_out.raw is None:
+        return fitted
+    raw, calibrated = (_loss_of_order(replace(left_out, proba=rows.proba), k) for rows in (left_out.raw, left_out))
+    if calibrated is None or raw is None or calibrated < raw:
+        return fitted
+    return uncalibrated(fitted)
+
+
+def uncalibrated(fitted: Calibration) -> Calibration:
+    """Return a calibration that leaves the probabilities as they are, with what was compared."""
+    return replace(fitted, kind="none", calibrator=None, log_loss_after=fitted.log_loss_before)
+
+
+def _loss_of_order(table: MemoryTable, k: int) -> float | None:
+    """Return the log loss in nats of "class k or not" on left-out rows; None if there are too few."""
+    found = choose(_two_columns(table, k), "vector")
+    return None if found is None else found.cv_log_loss_after
+
+
+def _two_columns(table: MemoryTable, k: int) -> MemoryTable:
+    return two_columns(table, k, probability_of_class(table, k), slice(None))
+
+
+def share_of_class(honest: MemoryTable, k: int, fraction: float) -> float:
+    """Return the weight of the model in the blend for "class k or not" (`confmax.calibration.blend.model_share`)."""
+    return model_share(_two_columns(honest, k), fraction)
+
+
+# --- what labels say where the model refuses --------------------------------------------------------------------------
+
+
+class OnLabels(NamedTuple):
+    """A rule that keeps on the labels what it misses on the model's estimate, and the problem that it solves."""
+
+    problem: Problem
+    outcome: Outcome
+
+
+def rows_for_floor(limit: float) -> int:
+    """Return how many rows must be decided before a precision of ``limit`` on labels counts.
+
+    Examples
+    --------
+    >>> rows_for_floor(0.9), rows_for_floor(0.7), rows_for_floor(0.0)
+    (22, 7, 1)
+    """
+    if not 0.0 < limit < 1.0:
+        return 1
+    return int(np.ceil(np.log(CHANCE) / np.log(limit) - 1e-9))
+
+
+def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLabels | None:
+    """Return the best threshold of one class that keeps all limits on the labels; None if there is none, or no need.
+
+    There is a need where a limit is missed, where it is kept by deciding no row as its class, and where a threshold
+    that keeps a precision on the labels is better there than the rule that keeps it on the estimate. Thresholds on the
+    raw and on the calibrated probability are compared.
+
+    Parameters
+    ----------
+    problem, outcome : Problem and Outcome
+        The run on the estimate.
+    solution : Tuned
+        Its result.
+    """
+    limits, table = problem.limits, problem.oracle.table
+    assert isinstance(limits, Limits)
+    about = [one for one in limits.constraints if one.metric.class_place is not None]
+    k = replace(limits, constraints=tuple(about)).only_class
+    if k is None or not table.is_whole or not table.has_labels or problem.oracle.model_share == 0.0:
+        return None
+    of_one = class_of(problem.metric, limits, table.n_classes) is not None
+    missed = not solution.feasible
+    of_decided = any(counts_decisions(one.metric) for one in about)
+    if not (missed or any(one.vacuous for one in solution.constraints) or (of_one and of_decided)):
+        return None
+    # on the estimate, too, where only a precision is in doubt
+    others = [] if missed else [one for one in about if not counts_decisions(one.metric)]
+    tables = [table.calibrated(None), *([] if table.calibrator is None else [table])]
+    every = [_best_threshold(problem, one, k, about, others, solution.rule.gains) for one in tables]
+    found = max((one for one in every if one is not None), key=lambda one: one.merit, default=None)
+    if found is None or (not missed and _is_no_better(found, solution, k)):
+        return None
+    ended = replace(
+        outcome, mixture=found.rule, single=found.rule, upper_bound=None, status=Status.ON_LABELS, multipliers=None,
+        prices=None,
+    )  # fmt: skip
+    return OnLabels(replace(found.problem, starts=(found.rule,)), ended)
+
+
+class _Found(NamedTuple):
+    """A threshold that keeps the limits on the labels, the problem on the labels, and what it is compared by."""
+
+    rule: Mixture
+    problem: Problem
+    merit: float
+
+
+def _is_no_better(found: _Found, solution: Tuned, k: int) -> bool:
+    """Whether a threshold is worth no more on the labels than the rule that keeps the limits on the estimate.
+
+    Values that differ by less than a standard error of a share of class ``k`` count as equal: the rule stays that both
+    estimates support. A rule that never decides the class keeps a precision: it is left for one that is as good.
+    """
+    value, table = found.problem.value(found.rule.confusion), found.problem.oracle.table
+    assert solution.label_value is not None
+    if any(one.vacuous for one in solution.constraints):
+        return value < solution.label_value
+    n = max(1.0, float(table.label_weight()[k]) * table.n_weighted)
+    return value <= solution.label_value + float(np.sqrt(max(value * (1.0 - value), 0.0) / n))
+
+
+def _best_threshold(
+    problem: Problem, table: Table, k: int, about: Sequence[Constraint], others: Sequence[Constraint], rule: Gains
+) -> _Found | None:
+    """Return the best threshold on the probabilities of a table that keeps the limits on the labels.
+
+    The limits ``about`` the class ``k`` are those of one class; ``others`` of them hold on the estimate, too.
+    """
+    limits = problem.limits
+    assert isinstance(limits, Limits)
+    oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle)
+    on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
+    cuts = ClassCuts.of(table.in_memory(), k, 0.0)
+    allowed = cuts.kept(_of_two_columns(limits, about)) & (cuts.decided >= max(map(least_rows, about)))
+    if not allowed.any():
+        return None
+    gains = _candidates(on_labels, cuts, allowed, k, rule)
+    answers = on_labels.ask(gains)
+    estimate = TransferredDecisions(table, problem.oracle.oracle).maximize(gains, matrix=problem.needs_matrix)
+    possible = np.array([on_labels.shortfall(answers[i]) == 0.0 for i in range(len(gains))])
+    if others:
+        held = replace(limits, constraints=tuple(others))
+        possible &= (held.slacks(estimate) >= -MISSED).all(axis=-1)
+    if not possible.any():
+        return None
+    # labels of few rows say less of all classes than the blend, which compares what the labels allow
+    judge = answers if len(gains) == 1 else estimate
+    values = np.where(possible, np.nan_to_num(problem.metric.values(judge), nan=-np.inf), -np.inf)
+    best = int(np.argmax(values))
+    return _Found(Mixture.single(gains[best], answers[best]), on_labels, float(values[best]))
+
+
+def _of_two_columns(limits: Limits, about: Sequence[Constraint]) -> Limits:
+    """Return some limits of one class, placed among two columns; an answer that never decides the class is none."""
+    return replace(limits, constraints=tuple(about), kept_by_none=False).of_class(1, 2)
+
+
+def least_rows(one: Constraint) -> int:
+    """Return how many rows must be decided before labels count for a limit."""
+    return rows_for_floor(one.limit) if one.is_floor and counts_decisions(one.metric) else 1
+
+
+def _candidates(problem: Problem, cuts: ClassCuts, allowed: NDArray[np.bool_], k: int, rule: Gains) -> Gains:
+    """Return gains (B) that decide class ``k`` by one of the allowed thresholds, and the others in several ways."""
+    table = problem.oracle.table
+    if class_of(problem.metric, problem.limits, table.n_classes) is None:
+        return thresholds_beside(cuts, np.flatnonzero(allowed), k, table, [rule] if len(rule) == 1 else [])
+    best = cuts.best(problem.metric.of_class(1, 2), allowed, problem.tol / 2.0)
+    assert best is not None
+    return class_gains(np.array([cuts.threshold(best, table.dtype)]), k, table.n_classes)
+
+
+def expected_by_model(problem: Problem, S: Confusion, kept: Sequence[ConstraintOutcome]) -> str:
+    """Return in a sentence which limits a rule keeps on labels alone, and what the model expects of it.
+
+    ``S`` is the rule's confusion on the model, ``kept`` what became of the limits on the labels.
+    """
+    limits = problem.limits
+    assert isinstance(limits, Limits)
+    values, slacks = limits.values(S), limits.slacks(S)
+    said = []
+    for one, value, slack in zip(kept, values, slacks, strict=True):
+        if slack >= 0.0:
+            continue
+        shown = f"{one.text} is kept on the labels"
+        if one.label_rows and one.label_value is not None:
+            shown = f"{one.text} is kept by {round(one.label_value * one.label_rows)} of {one.label_rows} tuning rows"
+        said.append(f"{shown}, and the model expects {value:.2g}")
+    return f"{'; '.join(said)}; {NOT_ASSURED}" if said else NOT_ASSURED
