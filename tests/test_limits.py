@@ -246,3 +246,33 @@ def test_many_limits_are_read_as_each_of_them(seed):
         np.testing.assert_allclose(slacks[:, k], kept, rtol=1e-12, atol=1e-14, err_msg=str(one))
         np.testing.assert_allclose(limits.slacks(S[2])[k], slacks[2, k], rtol=1e-13, atol=1e-15)
     assert vacuous[0, texts.index("precision[0] >= 0.2")] and vacuous[:, :].sum() < vacuous.size / 4
+
+
+FEW = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]
+
+
+@pytest.mark.parametrize(
+    ("metric", "P", "y", "limits", "more"),
+    [
+        ("precision[1]", FEW, [0, 0, 0, 1], "fpr[1] <= 0", {}),
+        ("precision[1]", FEW, [0, 0, 0, 1], "specificity[1] >= 1", {}),
+        ("precision[1]", FEW, [0, 0, 0, 1], "fpr[1] <= 0", {"confusion": "labels"}),
+        ("precision[0]", np.eye(3), None, "rate[0] <= 0", {}),
+        ("precision[0]", np.eye(3), None, ["rate[0] <= 0", "coverage >= 0.5"], {"abstain": "?"}),
+    ],
+)
+def test_a_class_that_no_rule_within_the_limits_decides(metric, P, y, limits, more):
+    """A ratio without a denominator is zero, as a precision is where nothing is decided."""
+    solution = confmax.maximize(metric, P, y, constraints=limits, **more)
+    k = int(metric[-2])
+    assert solution.value == 0.0 and solution.feasible
+    assert (solution.rule.predict_index(P) != k).all() and solution.constraints[0].price is None
+
+
+def test_few_rows_within_tight_limits_end_without_warnings_of_numpy():
+    """Warnings are errors here: all of these met a division by zero."""
+    P = np.array([[2.0, 1.0], [1.0, 2.0]]) / 3.0
+    for metric in ("precision[0]", "f1[1]", "macro_precision", "accuracy"):
+        for limits in ("rate[0] <= 0", "fpr[0] <= 0.1", "precision[1] >= 0.6", "specificity[0] >= 1"):
+            for n in (1, 2):
+                confmax.maximize(metric, np.repeat(P, n, axis=0), constraints=limits)

@@ -273,3 +273,9 @@ def test_the_solution_says_what_is_left():
     assert solution.guarantee.endswith(
         "; this bound combines what each class attains alone, which one rule need not reach"
     )
+
+
+@pytest.mark.parametrize("K", [2, 4])
+def test_rows_that_say_nothing_leave_no_scale_to_the_prices(K):
+    solution = confmax.maximize("macro_precision", [[1.0 / K] * K] * 4)
+    assert 1.0 / K**2 - 1e-12 <= solution.value <= solution.upper_bound and solution.n_passes < 50

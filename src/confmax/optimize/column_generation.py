@@ -220,11 +220,10 @@ class ColumnGeneration(Solver):
             assert space.minimum_of is not None
             weights = (columns.best_gain if exact else optimum.gain)[: len(space.minimum_of)]
             multipliers = weights / weights.sum()
-        if space.n_limits:
-            # of a ratio the level is the objective, and its price is the denominator
-            prices = space.without_cuts(optimum.gain)[-space.n_given :] / (
-                optimum.point[1] if space.ratio is not None else 1.0
-            )
+        # of a ratio the level is the objective, and its price is the denominator
+        unit = float(optimum.point[1]) if space.ratio is not None else 1.0
+        if space.n_limits and unit > 0.0:
+            prices = space.without_cuts(optimum.gain)[-space.n_given :] / unit
         bound = columns.best_bound if exact else None
         if columns.master.local:
             bound = following.bound

@@ -57,7 +57,9 @@ class PriceProgram:
         The step's own value lies above by at most a ``part`` of what is left to a ``bound``.
         """
         A, (N, B) = len(self.base), self.tops.shape
-        span = max(float(np.ptp(self.tops)), float(np.ptp(self.base)), float(np.abs(self.base).max()))
+        # bounds that are all alike span nothing, and their size is the scale
+        span = max(float(np.ptp(part)) for part in (self.tops, self.base))
+        span = max(span, float(np.abs(self.tops).max()), float(np.abs(self.base).max()))
         z = np.maximum(MARGIN * self.high - self.low, 0.0)
         s = (self.tops - self._falls(z)).max(axis=0) + MARGIN * span
         s_0 = float((self.base + self.rules @ z).max()) + MARGIN * span

@@ -192,11 +192,14 @@ def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:
     # a step along which the gradient does not rise tells nothing of a convex function; the first is none
     rises, lengths = (np.einsum("nd,nd->n", steps, part) for part in (changes, steps))
     rising = rises > 1e-12 * np.sqrt(lengths * np.einsum("nd,nd->n", changes, changes))
+    # where the gradient is zero, nothing says how it curves along a step
+    sizes = steps**2 @ base
+    rising &= sizes != 0.0
     rising[0] = False
     if not rising.any():
         return None
     steps, changes, rises = steps[rising], changes[rising], rises[rising]
-    B = np.diag(base * np.sort(rises / (steps**2 @ base))[len(steps) // 2])
+    B = np.diag(base * np.sort(rises / sizes[rising])[len(steps) // 2])
     # from far to near: the nearest has the last word
     for s, y in zip(steps[::-1], (changes / np.sqrt(rises)[:, None])[::-1], strict=True):
         Bs = B.dot(s)

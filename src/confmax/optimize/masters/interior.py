@@ -43,6 +43,8 @@ class Program(Master):
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Follow the central path to the solution."""
         form = space.form
+        if form.ratio and not z[:, form.n_tops].any():
+            return _without_denominator(z, start)
         if form.mean is not None and not form.mean.of_misses and (start @ z[:, : form.n_tops]).min() < DEAD:
             # such a mean is zero where a recall is, and says nothing there: the smallest recall is raised first
             smallest = solve(replace(form, mean=None), z)
@@ -66,6 +68,16 @@ class Program(Master):
         chords = np.where((above > 0.0) & (below < 0.0), roots, np.inf)
         bounds = np.minimum(levels + steps, chords.min(axis=0))
         return np.where((objective[:, 0] > 0.0) & np.isfinite(bounds), bounds, np.inf)
+
+
+def _without_denominator(z: Array, start: Array) -> Optimum:
+    """Return the mixture ``start`` of rules z (A, d + m) that all have a denominator of zero, where the ratio is zero.
+
+    No weights bring the denominator to one. What the numerator alone asks for may have one.
+    """
+    weights = start / start.sum()
+    gain = np.eye(1, z.shape[1])
+    return Optimum(weights, weights @ z, 0.0, gain[0], path=gain, gaps=np.zeros(1))
 
 
 def solve(form: Form, z: Array) -> Optimum:

@@ -100,7 +100,8 @@ class _Climb:
             if gained < LITTLE or value + BEHIND * gained < known:
                 break
         assert linear.path is not None
-        prices = linear.path[:, :1]
+        # the price of the one function is about one, and is zero where the multipliers are larger by far
+        prices = np.where(linear.path[:, :1] > 0.0, linear.path[:, :1], 1.0)
         path = np.hstack([np.repeat(slope[None], len(prices), axis=0), linear.path[:, 1:] / prices])
         return Optimum(mix, point, value, path[-1], path=path, gaps=linear.gaps)
 
