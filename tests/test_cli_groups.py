@@ -165,6 +165,18 @@ def test_a_row_without_a_group_is_named(table):
     assert "row 7" in said and "group" in said
 
 
+def test_limits_of_groups_are_tested_with_a_confidence():
+    limits = (*LIMIT, "--subject-to", "difference(rate[c] | group) <= 0.1")
+    text, warned = run(*TUNE, *limits, "--confidence", "0.9", "-o", "rule.json", code=3)
+    stdout, _ = run(*TUNE, *limits, "--confidence", "0.9", "--json", code=3)
+    least, difference = json.loads(stdout)["constraints"]
+    # the test rows of both groups together, of which the class is a part
+    assert least["rows_tested"] < difference["rows_tested"] <= 450
+    (line,) = (line for line in text.splitlines() if line.startswith("min(recall[b] | group)"))
+    assert str(least["rows_tested"]) in line.split()
+    assert f"on the {difference['rows_tested']} rows that tuned nothing" in warned
+
+
 def test_rule_files_say_the_limits_of_groups():
     document(*TUNE, *LIMIT, "-o", "rule.json")
     with open("rule.json") as file:

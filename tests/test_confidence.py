@@ -50,6 +50,14 @@ def test_rows_that_are_needed_are_about_enough():
     assert rows_needed(0.8, 0.8, is_floor=True, confidence=0.9) is None
 
 
+@pytest.mark.parametrize("margin", [0.0, 1e-15, 1e-9, 1e-7, 1e-6])
+def test_a_share_that_just_meets_its_limit_needs_more_rows_than_there_are(margin):
+    share = np.nextafter(0.8, 1.0) + margin
+    assert rows_needed(share, 0.8, is_floor=True, confidence=0.9) is None
+    assert rows_needed(1.0 - share, 0.2, is_floor=False, confidence=0.9) is None
+    assert 10**5 < rows_needed(0.8 + 1e-3, 0.8, is_floor=True, confidence=0.9) < 10**6
+
+
 def test_rows_are_split_by_chance_whatever_their_order():
     P, y = labelled(2000, 3)
     P[1000:] = P[0]

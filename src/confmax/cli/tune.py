@@ -200,7 +200,7 @@ def _constraint(one: ConstraintOutcome) -> Document:
         }
     if one.assured is None:
         return document
-    return {**document, "rows_tested": one.label_rows, "assured": one.assured, "rows_needed": one.rows_needed}
+    return {**document, "rows_tested": one.all_label_rows, "assured": one.assured, "rows_needed": one.rows_needed}
 
 
 def _calibration(calibration: Calibration) -> Document:

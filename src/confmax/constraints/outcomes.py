@@ -76,8 +76,8 @@ class ConstraintOutcome:
         None if no confidence was asked for.
     rows_needed : int or None
         If it is not assured, about how many such rows would be enough at this ``label_value``: a little more than ``z^2
-        f (1 - f) / margin^2`` with the limit f and the normal quantile z. None if the limit is missed there, and for a
-        difference or a ratio of groups.
+        f (1 - f) / margin^2`` with the limit f and the normal quantile z. None if the limit is missed or just
+        met there, and for a difference or a ratio of groups.
     by_group : tuple of GroupValue
         The quantity in every group, for a limit of groups; its value is then the smallest, the largest, their
         difference or their ratio.
@@ -113,6 +113,11 @@ class ConstraintOutcome:
     def kept(self) -> bool:
         """Whether the rule keeps the limit."""
         return self.slack >= 0.0
+
+    @property
+    def all_label_rows(self) -> int:
+        """Number of labelled rows that were counted: ``label_rows``, or of a limit of groups those of all groups."""
+        return self.label_rows or sum(part.label_rows or 0 for part in self.by_group)
 
 
 def outcomes(

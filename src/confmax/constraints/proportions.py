@@ -22,6 +22,7 @@ from confmax.tables import Table
 
 LEVEL = 0.95  # of the intervals of label values
 WHOLE = 1e-9  # a count that is this close to a whole number is one
+MOST_ROWS = 10**9  # that are worth naming: a share that needs more just meets its limit
 
 Share = Callable[[Confusion, int], Array]
 # the rows that each quantity is a share of, as fractions of all rows
@@ -182,10 +183,11 @@ def compared_on_new_rows(
 
 
 def rows_needed(share: float, limit: float, *, is_floor: bool, confidence: float) -> int | None:
-    """Return about how many rows show a proportion of this ``share`` to keep a limit; None where it does not.
+    """Return about how many rows show a proportion of this ``share`` to keep a limit.
 
     This is ``z^2 f (1 - f) / margin^2``, with the normal quantile z of the confidence and the limit f, and a few more
-    for the exact test.
+    for the exact test. It is None if the share does not keep the limit, or so narrowly that more than `MOST_ROWS` rows
+    would be needed.
 
     Examples
     --------
@@ -197,7 +199,10 @@ def rows_needed(share: float, limit: float, *, is_floor: bool, confidence: float
     margin = share - limit if is_floor else limit - share
     if margin <= 0.0:
         return None
-    n = int(np.ceil(float(ndtri(confidence)) ** 2 * limit * (1.0 - limit) / margin**2))
+    enough = np.ceil(float(ndtri(confidence)) ** 2 * limit * (1.0 - limit) / margin**2)
+    if enough > MOST_ROWS:
+        return None
+    n = int(enough)
     while not kept_on_new_rows(share, n, limit, is_floor=is_floor, confidence=confidence):
         n += 1 + n // 100
     return n

@@ -40,9 +40,9 @@ def assured(row: LimitRow) -> str:
     if one is None or one.assured is None:
         return "–"
     if one.assured:
-        return f"yes, on {one.label_rows:,} rows"
+        return f"yes, on {one.all_label_rows:,} rows"
     needs = "tighten or loosen it" if one.rows_needed is None else f"needs {one.rows_needed:,}"
-    return f"no, on {one.label_rows:,} rows; {needs}"
+    return f"no, on {one.all_label_rows:,} rows; {needs}"
 
 
 def given_up(figures: Figures) -> str:
