@@ -135,6 +135,11 @@ BAD = {
     "unreadable": (lambda f: tune_file(looped(f, "loop.csv")), "loop.csv"),
     "empty file": (lambda f: tune_file(text(f, "")), "t.csv is empty"),
     "blank file": (lambda f: tune_file(text(f, "\n\n \n")), "t.csv is empty"),
+    "NPZ without rows": (lambda f: tune_file(archive(f, p=np.zeros((0, 3)))), "the table of probabilities is empty"),
+    "NPZ without labels": (
+        lambda f: tune_file(archive(f, p=np.zeros((0, 3)), y=np.zeros(0, int)), "--label", "y"),
+        "label column 'y' of t.npz has no rows; give at least one",
+    ),
     "header only": (lambda f: tune_file(text(f, "a,b\n")), "no rows"),
     "no header": (lambda f: tune_file(text(f, "0.5,0.5\n0.1,0.9\n")), "not column names"),
     "bars": (lambda f: tune_file(text(f, "a|b\n.5|.5\n")), "seems to separate its columns with '|'; give --sep '|'"),

@@ -144,9 +144,11 @@ class Frame:
         Raises
         ------
         ValueError
-            If a cell is empty, or the column holds neither strings nor numbers.
+            If a cell is empty, there are no rows, or the column holds neither strings nor numbers.
         """
         column = self.columns[name]
+        if not len(column):
+            raise ValueError(f"{role} {name!r} of {self.path} has no rows; give at least one, with its probabilities")
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if not (is_text(kind) or _is_number_type(kind) or pa.types.is_boolean(kind)):
             raise ValueError(f"{role} {name!r} of {self.path} holds {column.type}; it must hold strings or numbers")
