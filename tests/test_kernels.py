@@ -26,6 +26,7 @@ def tenths(rng, n, K, dtype):
     return (P / P.sum(axis=1, keepdims=True)).astype(dtype)
 
 
+@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("K", CLASSES)
 def test_a_block_is_the_transpose(K, dtype):
