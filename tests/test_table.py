@@ -20,7 +20,9 @@ def broken(row, column, value):
 @pytest.mark.parametrize(
     ("proba", "sentence"),
     [
-        ([0.3, 0.7], r"shape \(n, K\); got shape \(2,\): for two classes .* numpy.column_stack"),
+        ([0.3, 1.7, -1], r"row 1 of proba is 1.7, and a vector \(n,\) holds the probabilities of the second of two"),
+        ([0.3, np.nan], "row 1 of proba is nan, and a vector"),
+        (["a", "b"], r"proba must hold numbers; got dtype .* and shape \(2,\): pass one column per class"),
         (np.zeros((2, 2, 2)), r"shape \(n, K\) with K >= 2 classes; got shape \(2, 2, 2\)"),
         ([[1.0], [1.0]], "K >= 2"),
         (np.zeros((0, 3)), "proba is empty"),

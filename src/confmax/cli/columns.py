@@ -21,6 +21,7 @@ from confmax.cli.tables import Frame, no_column
 from confmax.cli.texts import joined
 from confmax.tables import checked_probabilities
 from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
+from confmax.tables.normalize import normalized
 
 ONE = "a single column with --score"
 IN_ORDER = "name the columns of the classes in their order with --columns"
@@ -40,6 +41,7 @@ class TableOptions:
     score: str | None = None
     sep: str | None = None
     group: str | None = None
+    normalize: bool = False
 
 
 # options of what a file's columns mean that tuning takes
@@ -174,7 +176,8 @@ def read_rows(
         found = _class_names(place, wanted, distinct, options.label, stated=stated)
         rows = _aligned(frame, place, found, wanted, options)
     # a name stands for its column, whatever the order
-    proba = _checked(np.ascontiguousarray(proba[:, rows.order]), frame, place, rows.columns)
+    proba, note = _checked(np.ascontiguousarray(proba[:, rows.order]), frame, place, rows.columns, options.normalize)
+    rows = replace(rows, notes=(*rows.notes, note)) if note else rows
     coded = None if labels is None else _as_classes(labels, rows.classes, frame, options.label)
     weight = None if options.weight is None else frame.numbers(existing(options.weight, frame, "--weight"))
     group = None if options.group is None else frame.names_in(existing(options.group, frame, "--group"), "group column")
@@ -435,19 +438,29 @@ def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, labe
     return np.array(classes)[codes]
 
 
-def _checked(proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[str]) -> NDArray[Any]:
-    """Return the probabilities as they were read, after the library's check; errors name file and column."""
+def _checked(
+    proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[str], normalize: bool
+) -> tuple[NDArray[Any], str]:
+    """Return the probabilities as they were read, or divided by their sums, after the library's check; and a note.
+
+    Errors name file and column.
+    """
+    note = ""
     try:
+        if normalize:
+            proba, note = normalized(proba)
         checked = checked_probabilities(proba)
     except ValueError as error:
         message = re.sub(r"column (\d+) of proba", lambda found: f"column {names[int(found[1])]!r}", str(error))
+        message = message.replace(", as maximize and predict do with normalize=True", ", as --normalize does")
         message = message.replace("of proba ", "of the probabilities ").replace("proba ", "the table of probabilities ")
         if place.how != "named":
             one = ", --score a single column" if len(names) == 2 else ""
             message += f" (columns taken: {joined(names)}, {place.how}; --columns and --classes choose others{one})"
         raise ValueError(f"{frame.path}: {message}") from None
     # folds are made of what was read: a division of rows by their sums is left to the library, as in Python
-    return proba if proba.dtype in (np.float32, np.float64) else checked
+    note = note.replace("of proba ", f"of {frame.path} ")
+    return (proba if proba.dtype in (np.float32, np.float64) else checked), note
 
 
 # --- one column of scores for two classes ----------------------------------------------------------------------------

@@ -107,6 +107,9 @@ SECOND = click.option("--second", metavar="NAME", default="accuracy", show_defau
                       help="Second metric of the page's trade-off.")  # fmt: skip
 SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
                       help="The only column of probabilities, for two classes: those of --positive.")  # fmt: skip
+NORMALIZE = click.option("--normalize", is_flag=True,
+                         help="Divide every row of probabilities by its sum, as for numbers that were rounded. A "
+                              "warning shows the sum that is farthest from one.")  # fmt: skip
 SEP = click.option("--sep", callback=_separator, metavar="MARK",
                     help="Separator of CSV cells: ',', ';', tab or another mark. Default: detected from the first "
                          "rows.")  # fmt: skip
@@ -125,6 +128,7 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
 
 # what a file's columns mean
 table_options = _together(
+    NORMALIZE,
     SEP,
     click.option("--weight", metavar="COL", shell_complete=column_names, help="Column of sample weights."),
     click.option("--positive", metavar="NAME", help="The positive class, if there are two."),
@@ -179,6 +183,7 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
 @SCORE
 @click.option("--positive", metavar="NAME", help="The class whose probability --score holds.")
 @SEP
+@NORMALIZE
 @click.option("--key", metavar="COL", shell_complete=column_names,
               help="Column of identifiers. A rule that decides at random draws by them, so that a row keeps its "
                    "decision.")  # fmt: skip

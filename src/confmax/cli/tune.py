@@ -226,11 +226,12 @@ def rows_in_parts(path: Path, options: TableOptions, progress: Callable[[int, in
         As `read_rows`.
     """
     # a score is one column, and open_table takes all
-    if options.score is not None or options.sep is not None:
-        option = "--sep" if options.score is None else "--score"
+    given = {"--score": options.score, "--sep": options.sep, "--normalize": options.normalize or None}
+    option = next((name for name, value in given.items() if value is not None), None)
+    if option is not None:
         raise ValueError(
             f"{option} is for files that are read whole and {path} is read in parts; name one file with "
-            f"--in-parts no" + ("" if options.score is None else ", or store both columns of probabilities")
+            f"--in-parts no" + (", or store both columns of probabilities" if option == "--score" else "")
         )
     if path.suffix.lower() == ".npy":
         return _mapped_rows(path, options, progress)

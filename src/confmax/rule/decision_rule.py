@@ -29,6 +29,7 @@ from confmax.tables.columns import width
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import decision_probabilities, named, predict_index
 from confmax.tables.memory import TransferredDecisions
+from confmax.tables.normalize import divided
 from confmax.tables.partitioned.spark import with_decisions
 from confmax.tables.precision import refuse_unheld
 
@@ -225,13 +226,15 @@ class DecisionRule:
         keys: ArrayLike | None = None,
         group: ArrayLike | None = None,
         group_proba: ArrayLike | None = None,
+        normalize: bool = False,
     ) -> NDArray[Any]:
         """Return the label of the decided class of every row.
 
         Parameters
         ----------
         proba : array-like, data frame, scipy.sparse matrix, torch tensor, opened table or Dask collection (n, K)
-            Class probabilities, columns in the order of `classes` (a frame with such column names in any order).
+            Class probabilities, columns in the order of `classes` (a frame with such column names in any order). For
+            two classes also a vector (n,): the probabilities of the second.
         keys : array-like, Dask collection (n,) or None
             Identifiers, integers or strings. A randomised rule draws the decision of a row from its identifier.
             Without them it draws from the probabilities of the row, so that equal rows get equal decisions.
@@ -240,6 +243,9 @@ class DecisionRule:
             probability.
         group_proba : array-like or data frame (n, G), or None
             The probability of each group, for a rule with `groups` that does not know them.
+        normalize : bool
+            Whether to divide every row of an array or a data frame by its sum first. Without it a row whose sum is more
+            than 1e-3 from one is refused.
 
         Returns
         -------
@@ -258,9 +264,11 @@ class DecisionRule:
         Warns
         -----
         UserWarning
-            If a randomised rule draws without keys and many rows are duplicates of each other.
+            If a randomised rule draws without keys and many rows are duplicates of each other. If ``normalize`` divides
+            rows whose sums are more than 1e-3 from one; the message shows the farthest.
         """
-        return named(self.classes, self.predict_index(proba, keys=keys, group=group, group_proba=group_proba))
+        decisions = self.predict_index(proba, keys=keys, group=group, group_proba=group_proba, normalize=normalize)
+        return named(self.classes, decisions)
 
     def predict_index(
         self,
@@ -269,17 +277,19 @@ class DecisionRule:
         keys: ArrayLike | None = None,
         group: ArrayLike | None = None,
         group_proba: ArrayLike | None = None,
+        normalize: bool = False,
     ) -> NDArray[np.int64]:
         """Return the decided class of every row as its index in `classes`, 0..M-1.
 
-        ``proba``, ``keys``, ``group``, ``group_proba``, ValueError and UserWarning are those of `predict`. Tensors work
-        for any classes.
+        ``proba``, ``keys``, ``group``, ``group_proba``, ``normalize``, ValueError and UserWarning are those of
+        `predict`. Tensors work for any classes.
 
         Returns
         -------
         ndarray (n,) of int64
             For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
         """
+        proba = divided(proba, normalize)
         if not self.groups_known:
             return predict_mixed(self, proba, self._shares(group, group_proba), keys)
         if self.groups or group is not None or group_proba is not None:
@@ -288,13 +298,19 @@ class DecisionRule:
         return predict_index(self, proba, keys)
 
     def decision_probabilities(
-        self, proba: ArrayLike, *, group: ArrayLike | None = None, group_proba: ArrayLike | None = None
+        self,
+        proba: ArrayLike,
+        *,
+        group: ArrayLike | None = None,
+        group_proba: ArrayLike | None = None,
+        normalize: bool = False,
     ) -> Array:
         """Return the exact probability of every decision (n, M), before any draw.
 
-        ``proba``, ``group``, ``group_proba`` and ValueError are those of `predict`. A tensor gives a tensor on its
-        device, a Dask array or DataFrame a lazy one.
+        ``proba``, ``group``, ``group_proba``, ``normalize`` and ValueError are those of `predict`. A tensor
+        gives a tensor on its device, a Dask array or DataFrame a lazy one.
         """
+        proba = divided(proba, normalize)
         if not self.groups_known:
             return probabilities_mixed(self, proba, self._shares(group, group_proba))
         if self.groups or group is not None or group_proba is not None:

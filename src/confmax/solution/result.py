@@ -179,11 +179,12 @@ class Solution(Tuned):
         keys: ArrayLike | None = None,
         group: ArrayLike | None = None,
         group_proba: ArrayLike | None = None,
+        normalize: bool = False,
     ) -> NDArray[Any]:
         """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) fix its draws.
 
-        A rule of groups needs ``group`` (n,) or ``group_proba`` (n, G). This calls `DecisionRule.predict` of ``rule``,
-        which describes the arguments and the ValueError.
+        A rule of groups needs ``group`` (n,) or ``group_proba`` (n, G); ``normalize`` divides rows by their sums.
+        This calls `DecisionRule.predict` of ``rule``, which describes the arguments and the ValueError.
 
         Examples
         --------
@@ -192,7 +193,7 @@ class Solution(Tuned):
         >>> confmax.maximize("balanced_accuracy", P, y, confusion="labels").predict([[0.6, 0.4]]).tolist()
         ['yes']
         """
-        return self.rule.predict(proba, keys=keys, group=group, group_proba=group_proba)
+        return self.rule.predict(proba, keys=keys, group=group, group_proba=group_proba, normalize=normalize)
 
     def report(
         self,

@@ -59,6 +59,7 @@ from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.groups import Groups, SideBySide
 from confmax.tables.memory import TransferredDecisions
+from confmax.tables.normalize import divided
 from confmax.tables.partitioned.table import AnyGroups
 from confmax.tables.precision import held
 
@@ -82,6 +83,7 @@ def maximize(
     abstain: bool | str | int = False,
     group: ArrayLike | None = None,
     group_proba: ArrayLike | None = None,
+    normalize: bool = False,
     confusion: str = "auto",
     calibration: Any = "auto",
     solver: Any = "auto",
@@ -102,7 +104,8 @@ def maximize(
         Class probabilities of rows that the model was not fitted on. A tensor stays on its device. With very many
         classes, pass a sparse matrix that holds only the largest few probabilities of each row, divided by their sum: a
         scan then costs its stored entries and K numbers. The result is that of the dense table without calibration. The
-        rows of a Dask array or DataFrame stay on their workers; each pass returns K numbers per partition and gain.
+        rows of a Dask array or DataFrame stay on their workers; each pass returns K numbers per partition and gain. For
+        two classes also a vector (n,): the probabilities of the second.
     y : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
         True classes: names or column numbers.
     sample_weight : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
@@ -142,6 +145,10 @@ def maximize(
         In the place of ``group``, the probability of every group for each row: for rules that do not know the group of
         a row. The rule decides all groups alike, by a score that depends on these probabilities, and
         `DecisionRule.predict` needs them. Class and group are taken to be independent given what the model knows.
+    normalize : bool
+        Whether to divide every row of an array or a data frame by its sum, as for probabilities that were rounded. Then
+        pass ``normalize=True`` to `DecisionRule.predict` too. Without it a row whose sum is more than 1e-3 from one is
+        refused.
     confusion : {"auto", "model", "labels", "blend"}
         How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
@@ -187,11 +194,12 @@ def maximize(
     Warns
     -----
     UserWarning
-        If a class has no weight in ``y`` and the metric divides by its prior; the metric then leaves the class out. If
-        no column of a data frame is named like a class; the message shows the class assumed for each column. If the log
-        loss of the probabilities is larger than that of the class shares; the columns are then probably in another
-        order than the classes. If the metric is the recall, specificity or precision of one class, which useless rules
-        make largest.
+        If a class has no weight in ``y`` and the metric divides by its prior; the metric then leaves the class
+        out. If no column of a data frame is named like a class; the message shows the class assumed for each
+        column. If the log loss of the probabilities is larger than that of the class shares; the columns are
+        then probably in another order than the classes. If ``normalize`` divides rows whose sums are more than
+        1e-3 from one; the message shows the farthest. If the metric is the recall, specificity or precision of
+        one class, which useless rules make largest.
 
     Examples
     --------
@@ -210,7 +218,7 @@ def maximize(
         check_confidence(confidence, wanted)
     order = stated_order(y, proba) if classes is None else classes
     check_groups(group, group_proba, wanted)
-    raw = make_table(proba, y, sample_weight, order, stated=classes is not None, group=group)
+    raw = make_table(divided(proba, normalize), y, sample_weight, order, stated=classes is not None, group=group)
     chosen = with_positive(chosen, raw.classes, pos_label)
     explicit = order is not None or pos_label is not None
     fitted = fit_metric(chosen, raw, explicit=explicit)

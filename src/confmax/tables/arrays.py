@@ -25,17 +25,17 @@ FINITE, POSITIVE, CLOSE, EXACT = range(4)  # what is asked of rows: no NaN or in
 
 
 def as_array(proba: ArrayLike, *, order: Sequence[int] | None = None) -> NDArray[Any]:
-    """Return a table as a C-contiguous array (n, K) of floats, its columns in ``order``, its rows unchecked."""
+    """Return a table as a C-contiguous array (n, K) of floats, its columns in ``order``, its rows unchecked.
+
+    A vector (n,) becomes two columns: it holds the probabilities of the second of two classes.
+    """
     # numpy.asarray drops the mask, and would let the values under it pass as probabilities
     refuse_masked(proba, "proba")
     P = np.asarray(proba)
     if order is not None and P.ndim == 2:
         P = P[:, list(order)]
     if P.ndim == 1:
-        raise ValueError(
-            f"proba must have one column per class, shape (n, K); got shape {P.shape}: for two classes and the "
-            f"positive class's probabilities p, pass numpy.column_stack([1 - p, p])"
-        )
+        P = _two_columns(P)
     # the name of a file becomes an array without dimensions, whose shape would not tell the user what is wrong
     refuse_name(proba)
     if P.ndim != 2 or P.shape[1] < 2:
@@ -44,6 +44,27 @@ def as_array(proba: ArrayLike, *, order: Sequence[int] | None = None) -> NDArray
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     # compiled scans read row after row: a transposed table is copied here once, and not in every pass
     return np.ascontiguousarray(as_float(P))
+
+
+def _two_columns(p: NDArray[Any]) -> NDArray[Any]:
+    """Return a vector (n,), the probabilities of the second of two classes, as one column for each (n, 2)."""
+    if p.dtype.kind not in "biuf":
+        try:
+            p = p.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"proba must hold numbers; got dtype {p.dtype} and shape {p.shape}: pass one column per class, or for "
+                f"two classes the probabilities of the second"
+            ) from None
+    p = as_float(p)
+    bad = ~((p >= 0.0) & (p <= 1.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"row {row} of proba is {p[row]:g}, and a vector (n,) holds the probabilities of the second of two "
+            f"classes, between 0 and 1; pass one column per class, shape (n, K), for more classes"
+        )
+    return np.column_stack([1 - p, p])
 
 
 def row_limits(P: NDArray[Any]) -> tuple[float, float]:
@@ -122,7 +143,7 @@ def refuse_rows(P: NDArray[Any]) -> None:
         row = int(np.argmax(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE))
     raise ValueError(
         f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); pass "
-        f"predict_proba's output, or divide each row by its sum"
+        f"predict_proba's output, or divide each row by its sum, as maximize and predict do with normalize=True"
     )
 
 

@@ -308,11 +308,13 @@ def warn(note: str) -> None:
 
 
 def width(proba: Any) -> int | None:
-    """Return the number of columns, None of what has none."""
+    """Return the number of columns, None of what has none; a vector of two classes stands for two."""
     try:
         shape = getattr(proba, "shape", None) or np.shape(proba)
     except ValueError:  # rows of different lengths, which are refused as such
         return None
+    if len(shape) == 1:
+        return 2
     return int(shape[-1]) if len(shape) == 2 else None
 
 

@@ -1,0 +1,79 @@
+"""Rows that do not sum to one, such as probabilities that were rounded, divided by their sums because somebody asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from confmax.tables.array.kind import ARRAYS
+from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array, normalised, refuse_entries, row_limits, row_sums
+from confmax.tables.columns import column_names, warn
+from confmax.tables.kinds import known
+
+
+def normalized(proba: Any) -> tuple[Any, str]:
+    """Return probabilities whose rows are divided by their sums, and what to say of the sums.
+
+    Parameters
+    ----------
+    proba : array-like or data frame (n, K)
+        Numbers of which none is negative. A frame stays one, so that its names and its index count.
+
+    Returns
+    -------
+    proba : ndarray or data frame (n, K)
+        Rows that sum to one.
+    note : str
+        Which row's sum is farthest from one; empty if all are close enough to need no division.
+
+    Raises
+    ------
+    ValueError
+        If the rows are not in memory as numbers, an entry is negative or not finite, or a row sums to zero.
+
+    Examples
+    --------
+    >>> from confmax.tables.normalize import normalized
+    >>> normalized([[0.5, 0.5], [0.34, 0.68]])[1]
+    'the rows of proba were divided by their sums; that of row 1 is farthest from one: 1.02'
+    """
+    kind, given = known(proba)
+    if kind is not ARRAYS:
+        raise ValueError(
+            f"normalize=True divides the rows of arrays and data frames; got {type(given).__name__}: divide its rows "
+            f"by their sums first"
+        )
+    P = as_array(given)
+    refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
+    sums = row_sums(P)
+    empty = sums <= 0.0
+    if empty.any():
+        raise ValueError(f"row {int(np.argmax(empty))} of proba sums to zero, so it cannot be divided; drop such rows")
+    off, note = np.abs(sums - 1.0), ""
+    row = int(np.argmax(off))
+    if off[row] > ROW_SUM_TOLERANCE:
+        note = f"the rows of proba were divided by their sums; that of row {row} is farthest from one: {sums[row]:.6g}"
+    return _like(given, normalised(P, row_limits(P)[1])), note
+
+
+def divided(proba: Any, normalize: bool) -> Any:
+    """Return probabilities as they are, or if asked to ``normalize`` what `normalized` returns, with a warning."""
+    if not normalize:
+        return proba
+    found, note = normalized(proba)
+    warn(note)
+    return found
+
+
+def _like(given: Any, P: Any) -> Any:
+    """Return an array (n, K) as a frame like the one that was given, if it was one."""
+    names = column_names(given)
+    if names is None:
+        return P
+    # pandas, pyarrow, Polars
+    if hasattr(given, "iloc"):
+        return type(given)(P, index=given.index, columns=given.columns)
+    if hasattr(given, "column_names"):
+        return type(given).from_arrays(list(P.T), names=names)
+    return type(given)(P, schema=names)
