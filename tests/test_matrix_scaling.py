@@ -218,6 +218,19 @@ def test_other_numbers_of_classes_are_not_tried(K):
     assert "matrix" not in choose(make_table(*confused(1500, K))).cv_log_loss
 
 
+def test_few_rows_are_too_few_to_choose_a_matrix():
+    """Six rows of ten classes once got one: log loss 3.18 -> .29 on these rows."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(10), 6)
+    assert "matrix" not in choose(make_table(P, rng.integers(0, 10, 6), None, range(10))).cv_log_loss
+    P, y = confused(400, 3)
+    few, enough = np.r_[np.ones(60), np.full(340, 1e-3)], np.r_[np.ones(110), np.full(290, 1e-3)]
+    for weight, tried in ((None, True), (few, False), (enough, True)):
+        assert ("matrix" in choose(make_table(P, y, weight, range(3))).cv_log_loss) == tried
+    # who asks for one gets one
+    assert choose(make_table(P[:6], y[:6], None, range(3)), "matrix").kind == "matrix"
+
+
 def test_the_choice_is_the_one_standard_error_rule_on_five_folds():
     """The witness: folds, fits of another optimiser and losses, all written down again."""
     P, y = confused(400, 3, strength=0.25, seed=3)

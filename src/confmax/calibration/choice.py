@@ -144,8 +144,10 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     folds are drawn for this comparison, so it does not depend on a seed or on the last digit of a probability. With
     more than 128 classes the fits leave out one of five folds instead; the folds are drawn from a hash of the rows'
     probabilities and the seed. With 3 to 20 classes, this kind is then compared with matrix scaling on five folds that
-    depend on no seed, and kept unless its loss is larger by more than one standard error. With more than 4M entries the
-    comparison uses a sample of rows, chosen by their hash. The chosen calibrator is always fitted on all rows.
+    depend on no seed, and kept unless its loss is larger by more than one standard error. A matrix is not tried on
+    fewer than 100 rows, whose folds tell too little of so many numbers; weights count as ``(sum w)^2 / sum w^2`` rows.
+    With more than 4M entries the comparison uses a sample of rows, chosen by their hash. The chosen calibrator is
+    always fitted on all rows.
 
     A sparse table is never calibrated. Its zeros are probabilities that were left out. A floor would turn them into a
     dense table of equal values, and the log loss of a row whose true class was left out has no meaning. Calibrate
@@ -307,7 +309,7 @@ def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
     known = {kind: loss for kind, loss in losses.items() if loss is not None}
     possible = {kind: loss for kind, loss in known.items() if kind != "none" or not refutes_zeros(sample)}
     found = _simplest(possible or known, sample, group)
-    if sample.proba.shape[1] in TRIED_CLASSES:
+    if sample.suffices_for_matrix:
         fits["matrix"] = first_fit(sample, "matrix", fits["vector"])
         by_matrix = fits["matrix"].left_out(group)
         # a row changes much in a fit of so many numbers: both kinds are compared by the same folds
