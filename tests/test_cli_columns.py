@@ -36,3 +36,9 @@ def test_a_table_with_the_column_of_one_class_asks_for_score(more):
     save_rule()
     assert run("apply", "r.json", "t.csv", "-o", "o.csv", code=2)[1] == stderr
     run("apply", "r.json", "t.csv", "-o", "o.csv", "--score", "p_yes")
+
+
+def test_a_column_without_a_name_is_spoken_of(tmp_path):
+    (tmp_path / "t.csv").write_text(",a,b,y\n0,.5,.5,a\n1,.5,.5,c\n2,.5,.5,b\n")
+    said = run("tune", tmp_path / "t.csv", "--label", "y", "--metric", "accuracy", code=2)[1]
+    assert "(it has a column without a name, a, b, y)" in said

@@ -121,6 +121,24 @@ def test_what_is_printed():
     assert "mean squared distance of the true class" in run("explain", "k.json")[0]
 
 
+def test_parts_of_one_class_have_thresholds_and_no_tiny_scores():
+    tiny = 2.0**-70
+    gains = Gains.reduced([[tiny, tiny, 1.0], [tiny, tiny, 2.0]], [[0.0, 0.0, -0.25], [0.0, 0.0, -0.8]])
+    drawn = library.DecisionRule(gains, np.array([0.25, 0.75]), tuple("abc"), "precision[c]", 5)
+    with_calibrator(drawn, VectorScaling([1.0, 0.5, 0.8], [0.3, 0.0, -0.2], 0.01)).save("r.json")
+    stdout, _ = run("explain", "r.json", "--proba", "0.5,0.2,0.3")
+    assert "e-2" not in stdout and " 0.0000" not in stdout
+    # what both parts share is shown once
+    assert stdout.count("power  factor") == 1
+    found = document("explain", "r.json", "--proba", "0.5,0.2,0.3")["example"]
+    (p,) = (p for name, p in zip("abc", found["calibrated"], strict=True) if name == "c")
+    for k, cut in enumerate((0.25, 0.4)):
+        sentence = f"c if its calibrated probability is at least {cut:.4g}, else the most probable other class."
+        assert sentence in stdout
+        assert f"{p - cut:+.4f}" in stdout
+        assert (found["parts"][k]["decision"] == "c") == (p >= cut)
+
+
 def test_a_matrix_is_explained():
     RULES["matrix"].save("m.json")
     stdout, _ = run("explain", "m.json")

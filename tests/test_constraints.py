@@ -285,7 +285,7 @@ OBJECTS = [
     (lambda: c.resolve(["accuracy >= 0.5"] * 1001), "at most 1000 constraints"),
     (lambda: metrics.get("rate[x]"), "rate[x] is limited, not maximised; pass a constraint, such as 'rate[x] <= 0.1'"),
     (lambda: metrics.get("fpr", label="x"), "fpr[x] is limited, not maximised"),
-    (lambda: confmax.maximize(c.recall("x"), [[0.5, 0.5]]), "a metric's name is a string; got Quantity"),
+    (lambda: confmax.maximize(c.recall("x"), [[0.5, 0.5]]), "a function of the confusion matrix; got Quantity"),
 ]  # fmt: skip
 
 
@@ -504,6 +504,9 @@ def test_classes_are_found_as_elsewhere():
     assert said.endswith("its classes are 'VF', 'F', 'M', 'L'; did you mean recall[VF]?")
     two = refusal(bound, "recall[VF] >= 0.8 and rate[VF] <= 0.5")
     assert two.endswith("write every constraint as a text of its own")
+    for text in ("rate[VF] + rate[F] <= .1", "recall[VF]-recall[F] >= 0"):
+        added = refusal(bound, text)
+        assert "; a limit on a sum of quantities is not supported: limit each in a text of its own" in added
     numbers = bound("recall[2] >= 0.5", [0, 1, 2])
     assert numbers.constraints[0].metric.classes == (2,)
 

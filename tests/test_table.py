@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import confmax
+from confmax.calibration.words import with_names
 from confmax.oracle import make_table
 
 GOOD = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
@@ -135,3 +136,29 @@ def test_frames_are_read_by_column_name(frame):
 
 def test_labels_of_a_class_order_are_coded_in_that_order():
     assert make_table(GOOD, ["x", "z", "y"], classes=["z", "y", "x"]).labels.tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("call", [confmax.maximize, confmax.score])
+@pytest.mark.parametrize("table", [np.asarray, pd.DataFrame])
+def test_arguments_in_another_order_get_a_sentence(call, table):
+    with pytest.raises(ValueError, match=r"got (DataFrame|ndarray): the metric comes first, then proba, then y$"):
+        call(table([[0.5, 0.5], [0.2, 0.8]]), [0, 1], "macro_f1")
+
+
+def test_a_metric_over_some_classes_is_shown_with_their_names():
+    P = np.tile([[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]], (15, 1))
+    with pytest.warns(UserWarning, match="no weight in class c"):
+        solution = confmax.maximize("min_recall", P, ["a", "b"] * 15, classes=list("abc"))
+    for shown in (repr(solution), repr(solution.rule), solution._repr_html_()):
+        assert "min_recall(classes=(a, b))" in shown
+    # a file keeps numbers, which are read again
+    assert solution.rule.metric == "min_recall(classes=(0, 1))"
+    assert with_names("f1[x](classes=(7,))", ["a"]) == "f1[x](classes=(7,))"
+
+
+def test_columns_without_a_name_are_spoken_of():
+    frame = pd.DataFrame([[0.2, 0.3, 0.5]] * 3, columns=["a", "b", ""])
+    with pytest.raises(ValueError, match=r"and no class like the column '' \(without a name\); rename the columns"):
+        confmax.maximize("accuracy", frame, ["a", "b", "c"])
+    with pytest.raises(ValueError, match="no column is named like the class 'c'; rename the columns"):
+        confmax.maximize("accuracy", frame[["a", "b"]] * 2, ["a", "b", "c"])

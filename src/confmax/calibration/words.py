@@ -6,6 +6,7 @@ gains, weights, calibrator and names, so that packages below the rule can use th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -28,10 +29,28 @@ def printable(text: str, most: int = 40) -> str:
     return shown if len(text) <= most else shown[:most] + "..."
 
 
+def with_names(text: str, names: Sequence[Any]) -> str:
+    """Return a metric's text with the ``names`` of the classes that it is computed over, in the place of their numbers.
+
+    Examples
+    --------
+    >>> with_names("min_recall(classes=(0, 2))", ["VF", "F", "M"])
+    'min_recall(classes=(VF, M))'
+    """
+
+    def named(found: re.Match[str]) -> str:
+        places = [int(k) for k in re.findall(r"\d+", found[1])]
+        if max(places, default=0) >= len(names):
+            return found[0]
+        return f"classes=({', '.join(str(names[k]) for k in places)})"
+
+    return re.sub(r"classes=\(([\d, ]+)\)", named, text)
+
+
 def headline(rule: Any) -> list[str]:
     """Return what a rule is, in one line, the constraints it was tuned within, its calibration, and its groups."""
     kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
-    tuned = f" for {printable(rule.metric)}" if rule.metric else ""
+    tuned = f" for {printable(with_names(rule.metric, rule.class_names))}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
     if rule.constraints:
         lines.append(f"  tuned within {_first(rule.constraints)}")

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Scaling, words
+from confmax.calibration.thresholds import class_cut
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, finite, number, print_document
 from confmax.cli.texts import joined
-from confmax.confusion import Array
+from confmax.confusion import Array, Gains
 from confmax.evaluate.thresholds import class_thresholds
 from confmax.rule import DecisionRule
 from confmax.tables import apply_calibrator
@@ -322,7 +323,10 @@ def _show_groups(page: Page, document: Document, decides: dict[str, str]) -> Non
 def _about(document: Document) -> dict[str, str]:
     """Return what a rule is for."""
     classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
-    items = {"rule": document["rule_file"], "tuned for": document["tuned_for"] or "an unnamed metric"}
+    items = {
+        "rule": document["rule_file"],
+        "tuned for": words.with_names(document["tuned_for"], classes) or "an unnamed metric",
+    }
     if document["constraints"]:
         items["within"] = ", ".join(document["constraints"])
     items["classes"] = joined(classes, SHOWN)
@@ -382,34 +386,60 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
     """Print the numbers of a rule: a line per class."""
     calibration, parts = document["calibration"] or {}, document["parts"]
     has_offsets = any(any(part.get("offsets", ())) for part in parts)
-    for part in parts[:SHOWN_PARTS]:
+    columns: dict[str, Sequence[float]] = {}
+    if "offsets" in calibration:
+        # beyond 700 a factor would overflow
+        factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
+        powers = calibration.get("powers") or np.diagonal(calibration["matrix"]).tolist()
+        columns = {"power": powers, "factor": factors}
+    # what all parts share is shown once
+    if columns and (document["one_class"] is not None or document["randomized"]):
+        _show_columns(page, names, columns)
+        columns = {}
+    for part in parts[:SHOWN_PARTS] if document["one_class"] is None else ():
         if document["randomized"]:
             page.say(f"Drawn with probability {part['share']:.1%}", style="bold")
-        if "gains" in part:
-            if len(names) > WIDEST:
-                page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
-                continue
+        one = _one_class_of(part)
+        if one is not None:
+            page.say(_by_one_class(document, classes, *one))
+        elif "gains" in part and len(names) > WIDEST:
+            page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
+        elif "gains" in part:
             # adding zero makes 0 of -0, which a cost of nothing is as a gain
             table = [
                 [name, *(f"{gain + 0.0:.4g}" for gain in row)] for name, row in zip(classes, part["gains"], strict=True)
             ]
             page.table(["true class", *names], table)
-            continue
-        columns: dict[str, Sequence[float]] = {}
-        if "offsets" in calibration:
-            # beyond 700 a factor would overflow
-            factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
-            powers = calibration.get("powers") or np.diagonal(calibration["matrix"]).tolist()
-            columns |= {"power": powers, "factor": factors}
-        if document["one_class"] is None:
-            columns |= {"weight": part["weights"], **({"offset": part["offsets"]} if has_offsets else {})}
-        cells = [[f"{value:.4g}" for value in column] for column in columns.values()]
-        # a calibration has numbers of the classes alone
-        page.table(["class", *columns], list(zip_longest(names, *cells, fillvalue=""))[:SHOWN])
-        if len(classes) > SHOWN:
-            page.say(f"... {len(classes) - SHOWN} more classes; --json shows all.")
+        else:
+            offsets = {"offset": part["offsets"]} if has_offsets else {}
+            _show_columns(page, names, {**columns, "weight": part["weights"], **offsets})
     if len(parts) > SHOWN_PARTS:
         page.say(f"... {len(parts) - SHOWN_PARTS} more parts; --json shows all.")
+
+
+def _show_columns(page: Page, names: Sequence[str], columns: dict[str, Sequence[float]]) -> None:
+    """Print numbers of classes, and of decisions beyond them, a line each."""
+    cells = [[f"{value:.4g}" for value in column] for column in columns.values()]
+    # a calibration has numbers of the classes alone
+    lines = list(zip_longest(names, *cells, fillvalue=""))
+    page.table(["class", *columns], lines[:SHOWN])
+    if len(lines) > SHOWN:
+        page.say(f"... {len(lines) - SHOWN} more classes; --json shows all.")
+
+
+def _one_class_of(part: Document) -> tuple[int, float] | None:
+    """Return the class that a part decides by its probability alone, and from where on; None for other parts."""
+    return None if "gains" in part else class_cut(Gains.reduced(part["weights"], part["offsets"]))
+
+
+def _by_one_class(document: Document, names: Sequence[str], k: int, cut: float) -> str:
+    """Return what a part does that decides class k by its probability alone, from ``cut`` on."""
+    p = "probability" if document["calibration"] is None else "calibrated probability"
+    if cut > 1.0:
+        return f"The most probable class other than {names[k]}."
+    if cut <= words.UNSEEN:
+        return f"{names[k]} in every row."
+    return f"{names[k]} if its {p} is at least {words.probability(cut)}, else the most probable other class."
 
 
 def _show_example(page: Page, document: Document, names: Sequence[str]) -> None:
@@ -429,15 +459,27 @@ def _show_example(page: Page, document: Document, names: Sequence[str]) -> None:
     else:
         for k, part in enumerate(example["parts"][:SHOWN_PARTS]):
             columns[f"score {k + 1}" if document["randomized"] else "score"] = [
-                number(score) + ("*" if name == part["decision"] else " ")
-                for name, score in zip(names, part["scores"], strict=True)
+                score + ("*" if name == part["decision"] else " ")
+                for name, score in zip(names, _shown_scores(document["parts"][k], part["scores"]), strict=True)
             ]
     if document["randomized"]:
         shares = [f"{name} {share:.1%}" for name, share in example["decision_probabilities"].items() if share]
         decided = f"{', '.join(shares)}; drawn by the probabilities of this row: {example['decision']}"
     # a rule may have more decisions than classes: those have a score and no probability
     page.table(list(columns), list(zip_longest(*columns.values(), fillvalue="")))
+    if document["randomized"] and any(_one_class_of(part) for part in document["parts"][:SHOWN_PARTS]):
+        page.say("A score that stands alone is what the probability exceeds its threshold by.")
     page.say("", f"Decided: {decided}")
+
+
+def _shown_scores(part: Document, scores: Sequence[float]) -> list[str]:
+    """Return the scores of a part; where one class is compared with its threshold, by how much it exceeds this."""
+    one = _one_class_of(part)
+    if one is None or not math.isfinite(one[1]):
+        return list(map(number, scores))
+    # the scores of the others only order them, and are far below the digits that are shown
+    k = one[0]
+    return [f"{scores[k] / part['weights'][k]:+.4f}" if j == k else "" for j in range(len(scores))]
 
 
 def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str, list[str]], str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from confmax import metrics
 from confmax.calibration import Calibration
-from confmax.calibration.words import MISSES
+from confmax.calibration.words import MISSES, with_names
 from confmax.cli import app
 from confmax.cli.cells import is_number
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, read_rows
@@ -391,7 +391,8 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     unit = f", {document['unit']}" if document["unit"] else ""
     # coverage and costs are those of all rows
     decided = " of what is decided" if "abstain" in document and not unit and document["metric"] != "coverage" else ""
-    page.say("", f"{document['metric']}{decided} on the tuning rows, {how}{unit}", style="bold")
+    metric = with_names(document["metric"], document["rule"]["classes"])
+    page.say("", f"{metric}{decided} on the tuning rows, {how}{unit}", style="bold")
     items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
     confidence = document.get("confidence")
     on_labels = "on labels" if confidence is None else "on test rows"

@@ -6,6 +6,7 @@ At fixed row sums a limit on a ratio N / D is linear: a floor l is ``N - l D >= 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -405,6 +406,17 @@ class _naming:
             raise ValueError(f"the constraint {self.one.text!r} cannot be used: {error}") from error
 
 
+def _several(label: str) -> str:
+    """Return the way out where several quantities in one text were read as the ``label`` of a strange class."""
+    if re.search(r"\]\s*[-+*/]", label):
+        return (
+            "; a limit on a sum of quantities is not supported: limit each in a text of its own, or in Python the mean "
+            "cost of decisions, confmax.constraints.cost(table) <= NUMBER, which is a sum of rates if the columns of "
+            "their classes hold ones"
+        )
+    return "; write every constraint as a text of its own" if "]" in label and "[" in label else ""
+
+
 def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, abstains: bool) -> Constraint:
     """Return a constraint whose metric is placed among the classes of a table."""
     # a constraint that was placed on another table is placed again by its name
@@ -414,9 +426,7 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
         with _naming(one):
             raise ValueError("coverage is the share of rows that are decided, and this rule decides all rows; pass "
                              "abstain=True (--abstain), or leave it out")  # fmt: skip
-    # several constraints in one text read as a strange class
-    label = str(metric.label)
-    several = "" if not ("]" in label and "[" in label) else "; write every constraint as a text of its own"
+    several = _several(str(metric.label))
     with _naming(one):
         try:
             metric = fit_metric(with_positive(metric, table.classes, pos_label), table, explicit=explicit)

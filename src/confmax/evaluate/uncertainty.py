@@ -416,7 +416,11 @@ def _by_repr(metric: Any) -> dict[str, Metric]:
     if isinstance(metric, (str, Metric)) or callable(metric):
         metric = [metric]
     if not isinstance(metric, Sequence) or not len(metric):
-        raise ValueError(f"metric is a name, a Metric, a function, or a list of these; got {metric!r}")
+        what = "nothing in it" if isinstance(metric, Sequence) else type(metric).__name__
+        raise ValueError(
+            f"metric is a name, a Metric, a function, or a list of these; got {what}: the metric comes first, then "
+            f"proba, then y"
+        )
     chosen: dict[str, Metric] = {}
     # what is only limited can be read, too
     for one in [quantity(given) if isinstance(given, str) else catalogue.resolve(given) for given in metric]:

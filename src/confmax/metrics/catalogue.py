@@ -224,7 +224,12 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
         )
     if callable(metric):
         return from_function(metric)
-    within_limits = isinstance(metric, str) and metric.partition("[")[0].strip() in WITHIN_LIMITS
+    if not isinstance(metric, str):
+        raise ValueError(
+            f"metric is a name such as 'macro_f1', a Metric or a function of the confusion matrix; got "
+            f"{type(metric).__name__}: the metric comes first, then proba, then y"
+        )
+    within_limits = metric.partition("[")[0].strip() in WITHIN_LIMITS
     return _named(metric, {}, _QUANTITIES) if within_limits else get(metric)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from confmax.calibration.words import MISSES, Numbers, headline, sections
+from confmax.calibration.words import MISSES, Numbers, headline, sections, with_names
 
 MOST_CLASSES = 20
 
@@ -41,7 +41,7 @@ def solution_table(solution: Any) -> str:
     notes = [solution.guarantee, f"{solution.n_passes} scans of the table"]
     if solution.calibration is not None:
         notes.append(str(solution.calibration))
-    caption = f"{solution.metric!r} on the tuning rows, by {solution.mode}"
+    caption = f"{with_names(repr(solution.metric), solution.rule.class_names)} on the tuning rows, by {solution.mode}"
     kept = [
         (one.text, f"{one.value:.6g}", f"{one.slack:.4g}", "-" if one.price is None else f"{one.price:.4g}")
         for one in solution.constraints

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.calibration.words import MISSES
+from confmax.calibration.words import MISSES, with_names
 from confmax.confusion import Array
 from confmax.constraints import ConstraintOutcome
 from confmax.evaluate.protocols import Tuned
@@ -123,7 +123,7 @@ class Solution(Tuned):
             end = FOLDS_ONLY if self.tuned_on == "folds" else ""
             apart = self.tested_on == "other rows"
             return _assurance(self.confidence, self.constraints, apart=apart) + end
-        name, gap = repr(self.metric), self.gap
+        name, gap = self._metric_name, self.gap
         ending = ENDINGS.get(self.status, "search finished")
         if gap is None and self.mode == "model":
             return f"{ending}; no optimality guarantee, because no upper bound is known for {name}"
@@ -246,6 +246,11 @@ class Solution(Tuned):
 
         write_page(path, self, proba, y, sample_weight, studies=studies, **settings)
 
+    @property
+    def _metric_name(self) -> str:
+        """The metric with the names of the classes that it is computed over."""
+        return with_names(repr(self.metric), self.rule.class_names)
+
     def _repr_html_(self) -> str:
         return solution_table(self)
 
@@ -253,7 +258,7 @@ class Solution(Tuned):
         known = "no guarantee" if self.gap is None else f"gap {self.gap:.2g}"
         mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
         rows = [
-            f"Solution: {self.metric!r} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
+            f"Solution: {self._metric_name} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
             *(
                 f"  {name:<10} {value:.6g}{MISSES if name in self.missed_by else ''}"
                 for name, value in self.baselines.items()

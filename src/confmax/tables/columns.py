@@ -490,9 +490,10 @@ def refuse_part(
     if found.own:
         taken = {place for _, place in found.own}
         others = [name for k, name in enumerate(names) if k not in taken]
+        other = f", and no class like the column {_shown(others)}"
         raise ValueError(
             f"some columns of {of} are named like classes and some are not: no column is named like the class "
-            f"{_shown(found.missing)}, and no class like the column {_shown(others)}; {way_out}"
+            f"{_shown(found.missing)}{other if others else ''}; {way_out}"
         )
 
 
@@ -516,4 +517,6 @@ def assignment(names: Sequence[str], classes: Sequence[Any]) -> str:
 
 
 def _shown(names: Sequence[Any]) -> str:
-    return ", ".join(map(repr, names[:SHOWN])) + (f", ... ({len(names)})" if len(names) > SHOWN else "")
+    # a column of row numbers often has no name
+    shown = [repr(name) if str(name).strip() else "'' (without a name)" for name in names[:SHOWN]]
+    return ", ".join(shown) + (f", ... ({len(names)})" if len(names) > SHOWN else "")
