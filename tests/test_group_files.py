@@ -87,3 +87,13 @@ def test_rules_by_probabilities_of_groups_are_stored():
     again = confmax.DecisionRule.from_json(rule.to_json())
     assert again == rule and not again.groups_known
     np.testing.assert_array_equal(again.predict(P, group_proba=Q), rule.predict(P, group_proba=Q))
+
+
+def test_a_rule_by_the_probabilities_of_one_group_is_refused():
+    """The probabilities of one group are all one: there is nothing to decide by, and no such table."""
+    gains = Gains.reduced([1.0, 2.0, 1.0, 3.0])
+    two = confmax.DecisionRule(gains, np.ones(1), (0, 1), groups=("a", "b"), groups_known=False)
+    document = json.loads(two.to_json())
+    document["groups"] = document["groups"][:1]
+    with pytest.raises(ValueError, match="decides by the probabilities of groups has at least two; got a"):
+        confmax.DecisionRule.from_json(json.dumps(document))

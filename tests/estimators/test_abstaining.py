@@ -215,6 +215,7 @@ def abstaining(names, abstain):
     )
 
 
+@pytest.mark.filterwarnings("ignore:the rule has no class names:UserWarning")
 @pytest.mark.parametrize("rule", [abstaining(("good", "bad"), "ask"), abstaining((0, 1), "ask")])
 def test_a_fixed_rule_that_abstains(two, weight, rule):
     X, y, _ = two
@@ -232,7 +233,9 @@ def test_a_fixed_rule_that_abstains(two, weight, rule):
 
 def test_a_fixed_rule_that_decides_nothing_has_the_score_zero(two):
     X, y, _ = two
-    never = confmax.DecisionRule(Gains.reduced([[1.0, 1.0]], [[0.0, 0.0, 2.0]]), np.ones(1), (0, 1, -1), abstain=-1)
+    never = confmax.DecisionRule(
+        Gains.reduced([[1.0, 1.0]], [[0.0, 0.0, 2.0]]), np.ones(1), ("bad", "good", -1), abstain=-1
+    )
     model = FixedRuleClassifier(GaussianNB(), never).fit(X, y)
     assert model.score(X, y) == 0.0 and set(model.predict(X).tolist()) == {-1}
 

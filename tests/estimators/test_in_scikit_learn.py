@@ -365,7 +365,10 @@ def test_a_rule_in_another_order_is_reordered(three):
 
 def test_a_rule_of_positions_is_applied_by_position(three):
     X, y, _ = three
-    clf = FixedRuleClassifier(GaussianNB(), confmax.DecisionRule.from_weights([1.0, 2.0, 7.0])).fit(X, y)
+    rule = confmax.DecisionRule.from_weights([1.0, 2.0, 7.0])
+    pairs = ", ".join(f"{k} = {name}" for k, name in enumerate(NAMES))
+    with pytest.warns(UserWarning, match=rf"no class names, and was applied by position to .* \({pairs}\); name its"):
+        clf = FixedRuleClassifier(GaussianNB(), rule).fit(X, y)
     P = GaussianNB().fit(X, y).predict_proba(X)
     np.testing.assert_array_equal(clf.predict(X), np.array(NAMES)[np.argmax(P * [1, 2, 7], axis=1)])
     assert clf.rule_.class_names == tuple(NAMES)

@@ -437,10 +437,11 @@ class FixedRuleClassifier(RuleClassifier):
     estimator : estimator
         A classifier with ``predict_proba``. Its ``fit`` gets the ``sample_weight`` of `fit`.
     rule : DecisionRule, path or "argmax"
-        The rule, or the path of a file that ``rule.save`` wrote. A rule with the class labels in another order is
-        reordered. A rule with the classes 0..K-1 is applied by position in ``classes_``. "argmax" decides the most
-        probable class, and the last of tied ones. A rule that abstains returns its name of abstaining; other decisions
-        beyond the classes are refused. For a rule of groups pass ``group`` to `predict` and `score`.
+        The rule, or the path of a file that ``rule.save`` wrote. A rule with the class labels in another order
+        is reordered. A rule without class names, which has the classes 0..K-1, is applied by position in
+        ``classes_``, and a warning says so if these are others. "argmax" decides the most probable class, and
+        the last of tied ones. A rule that abstains returns its name of abstaining; other decisions beyond the
+        classes are refused. For a rule of groups pass ``group`` to `predict` and `score`.
 
     Attributes
     ----------

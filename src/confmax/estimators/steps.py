@@ -42,7 +42,7 @@ from confmax.solution import value_on_labels
 from confmax.solution.abstaining import abstain_name
 from confmax.solution.grouping import groups_of
 from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
-from confmax.tables.columns import find, warn
+from confmax.tables.columns import assignment, find, warn
 from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.groups import Groups
 from confmax.tables.labels import plain, refuse_masked
@@ -449,6 +449,11 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
         ordered = rule.reordered([*(names[k] for k in found.places), *further])
         return replace(ordered, class_names=(*classes, *further))
     if fits and names == list(range(len(classes))):
+        warn(
+            f"the rule has no class names, and was applied by position to the estimator's classes "
+            f"({assignment(list(map(str, names)), list(map(plain, classes)))}); name its classes in their order, as in "
+            f"dataclasses.replace(rule, class_names=(...))"
+        )
         # the classes of its constraints have other names here
         return replace(rule, class_names=(*classes, *further), constraints=())
     raise ValueError(

@@ -94,6 +94,10 @@ class DecisionRule:
                 f"the rule is for {self.n_classes} classes and its calibration for {self.calibrator.n_classes}; pass "
                 f"the calibration that the rule was tuned with"
             )
+        if len(self.groups) == 1 and not self.groups_known:
+            raise ValueError(
+                f"a rule that decides by the probabilities of groups has at least two; got {_listed(self.groups)}"
+            )
         refuse_unheld(self.gains)
         plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
         object.__setattr__(self, "class_names", plain)
