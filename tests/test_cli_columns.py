@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from confmax.cli.texts import joined
 from tests.cli_helpers import run
 from tests.test_cli_inputs import TRUTH, YES, save_rule, two, written
 
@@ -41,4 +42,8 @@ def test_a_table_with_the_column_of_one_class_asks_for_score(more):
 def test_a_column_without_a_name_is_spoken_of(tmp_path):
     (tmp_path / "t.csv").write_text(",a,b,y\n0,.5,.5,a\n1,.5,.5,c\n2,.5,.5,b\n")
     said = run("tune", tmp_path / "t.csv", "--label", "y", "--metric", "accuracy", code=2)[1]
-    assert "(it has a column without a name, a, b, y)" in said
+    assert "(it has (without a name), a, b, y)" in said
+
+
+def test_a_column_without_a_name_that_is_left_out_is_shown():
+    assert joined(["", "a"]) == "(without a name), a"

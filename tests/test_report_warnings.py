@@ -1,12 +1,14 @@
 """Warnings and verdicts of a report: each where it is true, and not where it is not."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 import confmax
+from confmax.calibration import MatrixScaling
 from confmax.confusion import Gains
 from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.scores import Difference, as_good, verdict_of
@@ -326,3 +328,16 @@ def test_a_rule_tuned_on_training_rows_shows_both_values():
             f"Its G-mean there is {number(found.value)}, which is in-sample. With out-of-fold probabilities, on the "
             f"labels, it is {number(found.label_value)}."
         )
+
+
+def test_a_calibration_is_told_to_its_last_digit():
+    P, y = sample(300)
+    W = np.eye(3) + 0.1234 * np.eye(3, k=1) - 0.2345 * np.eye(3, k=-1)
+    rule = replace(RULE, calibrator=MatrixScaling(W, [0.1, 0.0, -0.2], 0.00031))
+    (sentence,) = (text for text in how_it_decides(judge(rule, P, NAMES[y])) if "calibrates" in text)
+    assert f"({rule.calibrator}). Pass it the raw" in sentence and "floor 0.00031)" in sentence
+
+
+def test_what_is_lost_stands_before_the_other_comparison():
+    template = (Path(told.__file__).parent / "page.html.jinja").read_text()
+    assert template.index("words.price(figures)") < template.index("words.against_prior(figures)")

@@ -175,7 +175,7 @@ def no_column(name: str, frame: Frame, option: str) -> ValueError:
     near = difflib.get_close_matches(name, known, 3, 0.5)
     near += [other for other in known if other.lower() == name.lower() and other not in near]
     more = ", ..." if len(known) > 12 else ""
-    shown = [each or "a column without a name" for each in known[:12]]
+    shown = [each or "(without a name)" for each in known[:12]]
     hint = f"nearest: {', '.join(near)}" if near else f"it has {', '.join(shown)}{more}"
     return ValueError(f"{frame.path} has no column {name!r} ({hint}); correct {option}")
 

@@ -35,7 +35,8 @@ def clean(text: str) -> str:
 
 def joined(names: Sequence[Any], most: int = 8) -> str:
     """Return names with commas; of long names the middle is left out, and of many names the later ones."""
-    shown = [shortened(str(name), LONGEST_NAME) for name in names[:most]]
+    # a column of row numbers often has no name
+    shown = [shortened(str(name), LONGEST_NAME) or "(without a name)" for name in names[:most]]
     return ", ".join(shown) + (f", ... ({len(names)})" if len(names) > most else "")
 
 

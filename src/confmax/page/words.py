@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from confmax.calibration import MatrixScaling
+from confmax.calibration import MatrixScaling, Scaling
 from confmax.calibration.pairs import moves
 from confmax.calibration.words import how, printable, weights_alone
 from confmax.evaluate.figures import ClassRow, Figures, labels, metric_name
@@ -281,9 +281,10 @@ def how_it_decides(figures: Figures) -> list[str]:
             f"probability from which the class is decided at least half of the time."
         )
     if rule.calibrator is not None:
+        # only the text of an object that is not confmax's may be of any length
+        told = str(rule.calibrator) if isinstance(rule.calibrator, Scaling) else printable(str(rule.calibrator), 80)
         sentences.append(
-            f"It calibrates the probabilities first ({printable(str(rule.calibrator), 80)}). Pass it the raw "
-            f"probabilities of your model."
+            f"It calibrates the probabilities first ({told}). Pass it the raw probabilities of your model."
         )
     if isinstance(rule.calibrator, MatrixScaling):
         sentences += moved_pairs(figures)
