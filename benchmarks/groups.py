@@ -1,17 +1,20 @@
 """Limits of groups: against row-level programs on tiny populations, and how many passes a certificate takes.
 
     python -m benchmarks.groups FOLDER_OF_NPZ [N_POPULATIONS]
+    python -m benchmarks.groups
 
 Tiny populations have 5 to 40 rows, 2 to 4 classes and 2 to 4 groups, rows that repeat and zeros, and 1 to 3 random
 limits of groups or of all rows; in two of five of them rules may abstain. The witness is a linear program over the
 decisions of all rows, in Charnes and Cooper's variables, which is written from the definitions of the quantities and
 shares no code with confmax. A population is on the edge if its limits can be kept with less than 1e-6 to spare, or
-are missed by less.
+are missed by less. The second command solves 500 populations whose groups are equal, or differ by at most .001 or .02,
+and looks at the decisions of the rule itself.
 
 The tables have no groups. Groups are drawn from the score: a row is in group "b" with a chance that rises from .2 to
 .8 with the rank of its probability of the largest class, else in "a". The class of equal opportunity is the one whose
 recalls in both groups differ most without limits. Floors are at .9 of the smallest recall that every class reaches in
-every group. The figures are written to the sections "groups" and "groups: levelling down" of benchmarks/RESULTS.md.
+every group. The figures are written to the sections "groups", "groups: levelling down" and "groups: equal" of
+benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -25,11 +28,12 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, hstack, kron
 
 import confmax
-from benchmarks.constraints import TOL, ended, free, of_tables, of_tiny, random_rows
+from benchmarks.constraints import EXACT, TOL, ended, free, of_tables, of_tiny, random_rows
 from benchmarks.harness import load, markdown, report
 
 OBJECTIVES = ("accuracy", "balanced_accuracy", "cohen_kappa", "min_recall", "f1[0]")
 OF_DECIDED = ("accuracy", "coverage", "f1[0]")
+OF_EQUAL = (*OBJECTIVES, "recall[1]")
 LEVELLED = ("default_credit__logreg", "compas__logreg", "hpc__logreg", "diamonds_cut__logreg")
 NEAR = 0.02  # the largest difference of the groups on the tables
 
@@ -71,13 +75,8 @@ class Tiny(NamedTuple):
 def tiny(seed):
     """Return a population."""
     rng = np.random.default_rng(seed)
-    K, G, n = int(rng.integers(2, 5)), int(rng.integers(2, 5)), int(rng.integers(5, 41))
-    P = random_rows(rng, seed, n, K)
-    group = np.append(np.arange(G), rng.integers(0, G, n - G))
-    for g in range(G):
-        # every class has a chance in every group
-        P[g, P[group == g].sum(axis=0) == 0] = 0.1
-    P /= P.sum(axis=1, keepdims=True)
+    P, group = rows_in_groups(rng, seed)
+    K = P.shape[1]
     abstain = seed % 5 < 2
     objective = str(rng.choice(OF_DECIDED if abstain else OBJECTIVES))
     limits = [of_groups(rng, K, abstain)]
@@ -87,6 +86,35 @@ def tiny(seed):
         # without a floor next to nothing is decided
         limits.append(Wish("coverage", str(rng.choice(["all", "min"])), ">=", number(rng, 0.9)))
     return Tiny(P, group, objective, limits, abstain)
+
+
+def equal_tiny(seed):
+    """Return a population with limits that keep the values of groups equal, or nearly."""
+    rng = np.random.default_rng([seed, 1])
+    P, group = rows_in_groups(rng, seed)
+    K, limits = P.shape[1], {}
+    for _ in range(int(rng.integers(1, 3))):
+        name = str(rng.choice(["rate[{}]", "recall[{}]", "fpr[{}]", "accuracy"])).format(rng.integers(K))
+        apart = float(rng.choice([0.0, 0.0, 0.001, 0.02]))
+        compared = Wish(name, "difference", "<=", apart), Wish(name, "ratio", ">=", 1.0 - apart)
+        limits[name] = compared[int(rng.random() < 0.2)]
+    further = (
+        Wish(f"rate[{rng.integers(K)}]", "all", "<=", number(rng, 1.0)),
+        Wish("recall[0]", "min", ">=", number(rng, 0.7)),
+    )
+    more = [one for one in further if rng.random() < 0.25]
+    return Tiny(P, group, str(rng.choice(OF_EQUAL)), [*limits.values(), *more], False)
+
+
+def rows_in_groups(rng, seed):
+    """Return probabilities (n, K) and groups (n,)."""
+    K, G, n = int(rng.integers(2, 5)), int(rng.integers(2, 5)), int(rng.integers(5, 41))
+    P = random_rows(rng, seed, n, K)
+    group = np.append(np.arange(G), rng.integers(0, G, n - G))
+    for g in range(G):
+        # every class has a chance in every group
+        P[g, P[group == g].sum(axis=0) == 0] = 0.1
+    return P / P.sum(axis=1, keepdims=True), group
 
 
 def number(rng, most):
@@ -229,6 +257,26 @@ def verdict(seed):
     return ended(solution, room, best)
 
 
+def verdict_on_equal(seed):
+    """Return what `verdict` returns, of a population whose groups are equal or nearly; nothing is on the edge.
+
+    The limits are measured at the decisions of the rule: they are kept if none is missed by more than 1e-9.
+    """
+    one = equal_tiny(seed)
+    program = Program(one)
+    best = program.best(one.metric)
+    solution = confmax.maximize(one.metric, one.P, constraints=[wish.text for wish in one.limits], group=one.group,
+                                classes=range(one.P.shape[1]), confusion="model", randomized=True, tol=TOL,
+                                on_infeasible="closest")  # fmt: skip
+    if best is None or solution.infeasibility is not None:
+        right = best is None and solution.infeasibility is not None
+        return ("infeasible" if right else "wrongly feasible or not"), solution.n_passes, 0.0
+    D = solution.rule.decision_probabilities(one.P, group=one.group)
+    if (program.limits * D).sum(axis=(1, 2)).min() < -EXACT:
+        return "limit missed", solution.n_passes, best - solution.value
+    return ended(solution, 1.0, best)
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -291,7 +339,21 @@ def levelled(folder):
 # --- the section ------------------------------------------------------------------------------------------------------
 
 
-def main(folder, count=2000):
+def of_equal(count=500):
+    """Write the section of equal groups."""
+    report(
+        "groups: equal",
+        f"`python -m benchmarks.groups`: {count} tiny populations with two to four groups against linear programs over "
+        f"all rows. The values of the groups are equal, or differ by at most .001 or .02, and half of the populations "
+        f"have further limits. Limits are measured at the decisions of the rules: kept to 1e-9.",
+        of_tiny(count, verdict_on_equal),
+    )
+
+
+def main(folder=None, count=2000):
+    if folder is None:
+        of_equal()
+        return
     with warnings.catch_warnings():
         # that equal recalls level down, which the floors beside them show
         warnings.filterwarnings("ignore", "equal recalls of several classes", UserWarning)

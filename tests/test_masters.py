@@ -66,6 +66,9 @@ class Plain:
     def curves(self, n_classes):
         return ()
 
+    def leeway(self, n_classes):
+        return np.full(len(self.given), np.inf)
+
     def slacks(self, S):
         return self.given.values(S)
 

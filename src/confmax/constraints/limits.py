@@ -135,6 +135,15 @@ class Limits:
         """Return for each of the m rows of `functions` (m,) the index of its constraint, for ``n_classes`` K."""
         return np.repeat(np.arange(len(self)), [count(one, self.members(one), n_classes) for one in self.constraints])
 
+    def leeway(self, n_classes: int) -> Array:
+        """Return by how much values of groups may differ (m,), for each row of `functions`, for ``n_classes`` K.
+
+        It is infinite for rows that do not compare groups. Of a ratio it is a part of the larger value.
+        """
+        apart = {"difference": lambda limit: limit, "ratio": lambda limit: 1.0 - limit}
+        found = [apart[one.over](one.limit) if one.over in apart else np.inf for one in self.constraints]
+        return np.maximum(found, 0.0)[self.owner(n_classes)]
+
     def functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
         """Return the m functions that must not fall below zero at row sums ``rows`` (K,), with ``n_decisions`` M.
 

@@ -20,6 +20,8 @@ from confmax.metrics.first_order import TINY
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions, Concave, Linear, MinOfLinear, PowerMean, Ratio
 
+ROUNDING = 1e-15  # values of groups that differ by no more are alike
+
 
 def mean_of(metric: Metric) -> PowerMean | None:
     """Return the mean of the recalls that a metric is, None for other metrics."""
@@ -49,9 +51,10 @@ def over_groups(one: Constraint, values: Array, vacuous: NDArray[np.bool_]) -> A
     if one.over == "difference":
         return np.asarray(np.ptp(values, axis=-1))
     if one.over == "ratio":
-        high = values.max(axis=-1)
-        # groups in which nothing is decided as the class are alike
-        return np.where(high > TINY, values.min(axis=-1) / np.where(high > TINY, high, 1.0), 1.0)
+        low, high = values.min(axis=-1), values.max(axis=-1)
+        # groups in which nothing is decided as the class are alike, too
+        alike = high - low <= ROUNDING
+        return np.where(alike, 1.0, low / np.where(alike, 1.0, high))
     none = vacuous.all(axis=-1)
     if one.is_floor:
         return np.where(none, 0.0, np.where(vacuous, np.inf, values).min(axis=-1))

@@ -349,14 +349,17 @@ def _space(problem: Problem, rows: Array) -> Space:
         functions = metric.linear_functions(rows, M) if isinstance(structure, MinOfLinear) else None
         return Space(metric, rows, M, functions)
     limits, curves = problem.limits.functions(rows, M), problem.limits.curves(len(rows))
+    leeway = problem.limits.leeway(len(rows))
     ratio = metric.as_ratios(rows, M) if isinstance(structure, Ratio) else None
     if isinstance(structure, General):
         climb = metric.as_climb(rows, M)
         assert climb is not None
         parts = metric.as_ratios(rows, M)
-        return Space(metric, rows, M, climb.functions, limits, curved=climb.of, sum_of=parts, curves=curves)
+        return Space(
+            metric, rows, M, climb.functions, limits, curved=climb.of, sum_of=parts, curves=curves, leeway=leeway
+        )
     mean = structure.recall_mean if isinstance(structure, Concave) else None
-    return Space(metric, rows, M, metric.as_functions(rows, M), limits, ratio, mean, curves=curves)
+    return Space(metric, rows, M, metric.as_functions(rows, M), limits, ratio, mean, curves=curves, leeway=leeway)
 
 
 def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:

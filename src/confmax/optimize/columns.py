@@ -42,6 +42,7 @@ MOST_CUTS = 30  # that a mixture is cut before more is asked
 CROSSED, MOST_CROSSED = 8, 10  # points of the path at which groups are joined, and how often
 WORTH_CROSSING = 1e-3  # of the gap
 WITHIN, THIN = 1e-11, 1e-8  # by how much a mixture keeps its limits, and the least room that this needs
+WIDTH, CORRECTIONS, ROUNDING = 3e-7, 10, 1e-15  # within what equal groups are mixed, how often corrected, and how well
 # without room: a price that is zero, by how much a rule that keeps the limits misses them, and the room that the
 # interior-point master is given
 TRACE, EDGE, GIVEN = 1e-6, 1e-11, 1e-7
@@ -310,45 +311,89 @@ def master_of(metric: Metric, *, limited: bool = False) -> Master:
 def best_mixture(master: Master, space: Space, z: Array, start: Array, room: float = 0.0) -> Optimum:
     """Return the best mixture of rules z (A, d + m) from ``start`` (A,), or how far all of them miss the limits.
 
-    It keeps cuts by the ``room``, if there is so much.
+    It keeps cuts by the ``room``, if there is so much. Equal groups leave an interior-point method no room. It mixes
+    them within `WIDTH`, and a correction of the weights makes them equal.
     """
     m = space.n_limits
     if not m:
         return master.solve(space, z, start)
-    # a mixture of this master keeps its limits by about WITHIN where they leave room
-    if (start @ z[:, -m:]).min() < 0.5 * WITHIN:
+    if not isinstance(master, Program):
+        first = None if _keeps(start, space, z) else _phase_one(master, space, z)
+        if first is not None and first.shortfall > FEASIBLE:
+            return first
+        return master.solve(space, z, start if first is None else first.weights)
+    loose = z.copy()
+    loose[:, -m:] += space.widening(WIDTH)
+    found = _mixed(master, space, loose, start, room)
+    if found.shortfall > FEASIBLE:
+        return replace(found, point=found.weights @ z)
+    return _kept(master, space, z, found)
+
+
+def _keeps(start: Array, space: Space, z: Array) -> bool:
+    """Whether a mixture keeps the limits: that of a master does, by about `WITHIN`, where they leave room."""
+    return bool((start @ z[:, -space.n_limits :]).min() >= 0.5 * WITHIN)
+
+
+def _mixed(master: Program, space: Space, z: Array, start: Array, room: float) -> Optimum:
+    """Return the mixture of `best_mixture` of an interior-point master, which may miss limits by rounding."""
+    if not _keeps(start, space, z):
         first = _phase_one(master, space, z)
         if first.shortfall > FEASIBLE:
             return first
         start = first.weights
-        if first.shortfall > -THIN and isinstance(master, Program):
+        if first.shortfall > -THIN:
             return _on_edge(master, space, z, first)
-    if not isinstance(master, Program):
-        return master.solve(space, z, start)
     # kept by a little more, so that rounding misses no limit, and cuts so that their mean meets its floor
-    shift, n_cuts = np.full(m, -WITHIN), m - space.n_given
+    shift, n_cuts = np.full(space.n_limits, -WITHIN), space.n_limits - space.n_given
     if n_cuts:
         shift[-n_cuts:] = -max(CUT_WITHIN, min(room, 0.5 * float((start @ z[:, -n_cuts:]).min())))
-    return _kept(master, space, z, _shifted(master, space, z, start, shift))
+    return _shifted(master, space, z, start, shift)
 
 
 def _kept(master: Program, space: Space, z: Array, found: Optimum) -> Optimum:
-    """Return a mixture that keeps the limits, where the master's misses one by rounding.
+    """Return a mixture that keeps the limits, where the master's misses some by little.
 
-    A little of the mixture with the largest slack joins it.
+    Its weights are corrected. Where that is not enough, a little of the mixture with the largest slack joins it.
     """
-    m = space.n_limits
-    missed = -float((found.weights @ z[:, -m:]).min())
-    if missed <= 0.0:
-        return found
-    first = _phase_one(master, space, z)
-    room = -first.shortfall
-    if room <= missed:
-        return found
-    share = (missed + WITHIN) / (missed + room)
-    weights = (1.0 - share) * found.weights + share * first.weights
+    slack = z[:, -space.n_limits :]
+    if (found.weights @ slack).min() >= -ROUNDING:
+        return replace(found, point=found.weights @ z)
+    weights = _corrected(found.weights, space, z, found.gain)
+    missed = -float((weights @ slack).min())
+    if missed > ROUNDING:
+        first = _phase_one(master, space, z)
+        room = -first.shortfall
+        if room > WITHIN:
+            share = (missed + WITHIN) / (missed + room)
+            weights = (1.0 - share) * weights + share * first.weights
     point = weights @ z
-    return replace(found, weights=weights, point=point, value=found.value - share * abs(found.value))
+    return replace(found, weights=weights, point=point, value=master.value(space, point))
+
+
+def _corrected(weights: Array, space: Space, z: Array, gain: Array) -> Array:
+    """Return weights (A,) near by that keep the limits of rules z (A, d + m), if there are some.
+
+    Limits with a price, or that are missed, are just kept then, cuts by what they were kept by, and functions with a
+    price whose smallest is the objective are equal. Each weight changes in proportion to itself.
+    """
+    slack = z[:, -space.n_limits :]
+    wanted = np.maximum(weights @ slack, 0.0)
+    wanted[: space.n_given] = 0.0
+    tops = z[:, np.flatnonzero(gain[: 1 if space.form.has_slopes else space.form.n_tops] > TRACE)]
+    equal = tops[:, 1:] - tops[:, :1]
+    binds = gain[-space.n_limits :] > TRACE
+    # a rule does not hold smaller weights
+    weights = np.where(weights > INTERIOR, weights, 0.0)
+    for _ in range(CORRECTIONS):
+        binds |= weights @ slack < 0.0
+        rows = np.hstack([slack[:, binds], equal, np.ones((len(z), 1))])
+        lacks = np.concatenate([wanted[binds], np.zeros(equal.shape[1]), [1.0]]) - weights @ rows
+        change = np.linalg.lstsq((rows * weights[:, None]).T, lacks, rcond=None)[0]
+        weights = np.maximum(weights * (1.0 + change), 0.0)
+        if (weights @ slack).min() >= -ROUNDING:
+            break
+    return weights / weights.sum()
 
 
 def mixed_with_cuts(
@@ -460,25 +505,18 @@ def _on_edge(master: Program, space: Space, z: Array, first: Optimum) -> Optimum
     shift = np.where(prices[-m:] > 0.0, GIVEN, -WITHIN)
     found = _shifted(master, space, inner, first.weights[kept], shift)
     weights = np.zeros(len(z))
-    weights[kept] = _just_kept(found.weights, z[kept][:, -m:][:, prices[-m:] > 0.0])
+    weights[kept] = found.weights
+    # the program had to leave the limits of phase one a little room, to have any
+    weights = _corrected(weights, space, z, found.gain)
     point = weights @ z
     worth = z[~kept] @ found.gain - float(found.gain @ point)
     needed = float((worth / -slack[~kept]).max(initial=0.0))
     assert found.path is not None
     more = np.zeros_like(found.gain)
     more[-m:] = min(max(needed, 0.0), DEAREST) * prices[-m:]
-    return replace(found, weights=weights, point=point, gain=found.gain + more, path=found.path + more)
-
-
-def _just_kept(weights: Array, slack: Array) -> Array:
-    """Return weights (A,) at which no ``slack`` (A, p) differs from zero by more than rounding, if they are near.
-
-    The program had to leave these limits a little room, to have any. Each weight changes in proportion to itself.
-    """
-    rows = np.hstack([slack, np.ones((len(slack), 1))]) * weights[:, None]
-    missed = np.append(-(weights @ slack), 0.0)
-    moved = weights * (1.0 + np.linalg.lstsq(rows.T, missed, rcond=None)[0])
-    return moved if moved.min() >= 0.0 else weights
+    value = master.value(space, point)
+    gain, path = found.gain + more, found.path + more
+    return replace(found, weights=weights, point=point, value=value, gain=gain, path=path)
 
 
 def _shifted(master: Program, space: Space, z: Array, start: Array, shift: float | Array) -> Optimum:

@@ -35,6 +35,9 @@ class Limits(Protocol):
     def functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
         """Return the functions that must not fall below zero at row sums (K,), for M decisions."""
 
+    def leeway(self, n_classes: int) -> Array:
+        """Return for each function (m,) by how much the values of groups may differ; inf if it compares none."""
+
     def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
         """Return the floors on means of the recalls, of which the functions hold the recalls."""
 

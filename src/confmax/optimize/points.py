@@ -87,6 +87,8 @@ class Space:
         Floors on means of the recalls.
     cuts : ndarray (c, n_given + 1) or None
         The last c limits: weights of the given ones, and a constant (`optimize/cuts.py`).
+    leeway : ndarray (n_given,) or None
+        By how much the values of groups may differ that a given limit compares; inf for limits that compare none.
     """
 
     metric: Metric
@@ -100,6 +102,7 @@ class Space:
     sum_of: Ratios | None = None
     curves: tuple[MeanFloor, ...] = ()
     cuts: Array | None = None
+    leeway: Array | None = None
 
     @property
     def n_objective(self) -> int:
@@ -113,6 +116,13 @@ class Space:
     def n_given(self) -> int:
         """Number of limits without the cuts, which follow them."""
         return self.n_limits - (0 if self.cuts is None else len(self.cuts))
+
+    def widening(self, width: float) -> Array:
+        """Return by how much more limits (m,) may be missed for the values of groups to differ by a ``width``."""
+        more = np.zeros(self.n_limits)
+        if self.leeway is not None:
+            more[: self.n_given] = np.maximum(width - self.leeway, 0.0)
+        return more
 
     def with_cuts(self, cuts: Array) -> Space:
         """Return the space with more limits, sums of the given ones: weights and a constant (c, n_given + 1)."""

@@ -52,6 +52,10 @@ class Program(Master):
                 return replace(smallest, value=0.0)
         return solve(form, z)
 
+    def value(self, space: Space, point: Array) -> float:
+        """Return the objective at a mixture as a vector (d + m,)."""
+        return value_at(space.form, point)
+
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound by what an answer proves at its prices, and at mixtures of two dual points."""
         objective, _ = space.split(gains)
@@ -89,17 +93,21 @@ def solve(form: Form, z: Array) -> Optimum:
     weights = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum()
     point = weights @ z
     if form.mean is not None:
-        value = float(form.mean.value(point[:S]))
         # the path maximises the sum of which the mean is a function
         unit = float(form.mean.partial(point[:S])[0] / form.mean.slope(point[:S])[0])
         duals, gaps = duals * unit, gaps * unit
-    else:
-        value = float(point[0] / point[1]) if form.ratio else float(point[:S].min())
     level = -duals[:, -1:] if form.ratio else duals[:, :0]
     path = np.hstack([duals[:, :S], level, duals[:, S:-1]])
     # a price that falls toward zero must not decide rows by its last digits
     path[np.abs(path) < NO_PRICE * np.abs(path).max(axis=1, keepdims=True)] = 0.0
-    return Optimum(weights, point, value, path[-1], path=path, gaps=gaps)
+    return Optimum(weights, point, value_at(form, point), path[-1], path=path, gaps=gaps)
+
+
+def value_at(form: Form, point: Array) -> float:
+    """Return the objective at a vector (d + m,) whose entries have this ``form``."""
+    if form.mean is not None:
+        return float(form.mean.value(point[: form.n_tops]))
+    return float(point[0] / point[1]) if form.ratio else float(point[: form.n_tops].min())
 
 
 @dataclass(eq=False)

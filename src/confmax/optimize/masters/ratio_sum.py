@@ -48,6 +48,11 @@ class RatioSum(Program):
             best = top if top.value > best.value else best
         return best
 
+    def value(self, space: Space, point: Array) -> float:
+        """Return the sum at a mixture as a vector (d + m,)."""
+        assert space.curved is not None
+        return float(space.curved.value(point[: len(point) - space.n_limits]))
+
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound what the gradient at a point promises, by answers whose objective it is; they bound no distant rule."""
         d = gains.shape[1] - space.n_limits
