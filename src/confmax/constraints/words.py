@@ -104,6 +104,8 @@ class Quantity:
     def difference(self) -> Quantity:
         """Return the largest difference between two groups, which can have a ceiling.
 
+        A ceiling of zero keeps the groups equal, to 1e-12.
+
         Examples
         --------
         >>> from confmax import constraints as c
@@ -114,6 +116,8 @@ class Quantity:
 
     def ratio(self) -> Quantity:
         """Return the smallest ratio of two groups, which can have a floor.
+
+        A floor of one keeps the groups equal, to 1e-12.
 
         Examples
         --------
