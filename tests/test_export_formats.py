@@ -58,20 +58,45 @@ def test_sql_gives_null_where_predict_refuses(exported, most, monkeypatch):
 
 
 @each_rule
-def test_nested_selects_decide_like_the_plain_expression(exported, monkeypatch):
+def test_nested_steps_decide_like_the_plain_expression(exported, monkeypatch):
     monkeypatch.setattr("confmax.export.sql.MOST", 0)
     P = table(exported.n_classes, 3000)
     for engine in (in_sqlite, in_duckdb):
         assert_same_decisions(exported, P, engine(exported, P), share=1e-3)
 
 
+# rows of several row groups, which DuckDB reads on several threads
+MANY = 250_000
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["offsets of 3", "matrix scaling, weights of 2", "matrix scaling, abstaining", "abstaining below a distance"],
+)
+def test_duckdb_keeps_the_order_of_the_rows(name, monkeypatch):
+    """It makes a join of a sub-query, whose rows come in another order."""
+    exported = RULES[name]
+    assert "SELECT" not in exported.to_sql("duckdb")
+    monkeypatch.setattr("confmax.export.sql.MOST", 0)
+    P = table(exported.n_classes, MANY)
+    assert_same_decisions(exported, P, in_duckdb(exported, P))
+
+
+def test_duckdb_has_no_words_for_lambda_functions_in_an_expression():
+    """Versions before 1.3 read ``x -> y`` only, versions from 2.0 on ``lambda x: y`` only; this warns nowhere."""
+    text = RULES["vector scaling, offsets, 20 classes"].to_sql("duckdb")
+    assert "[CASE WHEN GREATEST((r_step).r_score" in text and text.endswith("][1] END")
+    assert "->" not in text and "lambda" not in text
+
+
 def test_sql_is_short():
-    """Weights: K log K of scores. What repeats sums: linear in K, in selects."""
+    """Weights: K log K of scores. What repeats sums: linear in K, in steps."""
     length = {K: len(rule(drawn(K)).to_sql("duckdb")) for K in (10, 100)}
     assert length[100] < 20 * length[10] < 60_000
-    nested = {K: rule(drawn(K, offsets=True), scaling(K)).to_sql("sqlite") for K in (50, 100)}
-    assert all(text.startswith("(SELECT CASE WHEN") for text in nested.values())
-    assert len(nested[100]) < 2.1 * len(nested[50]) < 50_000
+    for dialect, start in (("sqlite", "(SELECT CASE WHEN"), ("duckdb", "CASE WHEN LEAST")):
+        nested = {K: rule(drawn(K, offsets=True), scaling(K)).to_sql(dialect) for K in (50, 100)}
+        assert all(text.startswith(start) for text in nested.values())
+        assert len(nested[100]) < 2.1 * len(nested[50]) < 70_000
     assert "SELECT" not in rule(drawn(15, offsets=True)).to_sql("duckdb")
 
 
@@ -98,6 +123,21 @@ def test_columns_may_be_named_like_the_parts_of_a_long_expression(dialect):
     rows = [[k, *row] for k, row in enumerate(P.tolist())]
     connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * 21)})", rows)
     cells = connection.execute(f"SELECT row, {exported.to_sql(dialect, names)} FROM t ORDER BY row").fetchall()
+    connection.close()
+    np.testing.assert_array_equal([cell for _, cell in cells], exported.predict_index(P))
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "standard"])
+def test_the_table_may_be_named_like_a_step(dialect):
+    """So may a column that the expression does not read."""
+    exported, P = rule(drawn(20, offsets=True), scaling(20)), table(20, 50)
+    connection = sqlite_with_functions() if dialect == "sqlite" else pytest.importorskip("duckdb").connect()
+    kind = "REAL" if dialect == "sqlite" else "STRUCT(r_p0 DOUBLE, r_by0 DOUBLE)"
+    typed = ", ".join(f'"c {k}" {"REAL" if dialect == "sqlite" else "DOUBLE"}' for k in range(20))
+    connection.execute(f"CREATE TABLE r_step (row INTEGER, {typed}, r_step {kind}, r_p0 INTEGER DEFAULT 1)")
+    rows = [[k, *row] for k, row in enumerate(P.tolist())]
+    connection.executemany(f"INSERT INTO r_step VALUES ({', '.join('?' * 21)}, NULL, 1)", rows)
+    cells = connection.execute(f"SELECT row, {exported.to_sql(dialect)} FROM r_step ORDER BY row").fetchall()
     connection.close()
     np.testing.assert_array_equal([cell for _, cell in cells], exported.predict_index(P))
 

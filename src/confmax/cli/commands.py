@@ -208,8 +208,9 @@ def apply() -> None:
 @click.argument("rule", type=PATH, shell_complete=rule_files)
 @click.option("--to", "language", type=click.Choice(list(EXPORTS)), required=True, help="What to write.")
 @click.option("--dialect", metavar="NAME",
-              help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb or sqlite; or with the extra "
-                   "confmax[sql] others, such as mysql.  [default: standard]")  # fmt: skip
+              help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb, which keeps the order of the "
+                   "rows there, or sqlite; or with the extra confmax[sql] others, such as mysql.  [default: "
+                   "standard]")  # fmt: skip
 @click.option("--columns", callback=list_of_names, metavar="A,B,C",
               help="For SQL: columns of probabilities, in class order. Default: those named like the "
                    "classes.")  # fmt: skip

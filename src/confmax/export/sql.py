@@ -4,14 +4,17 @@ The largest score is found by halves, ``CASE WHEN GREATEST(upper half) >= GREATE
 END``, because engines expand ``CASE GREATEST(...) WHEN ...`` to K copies (100 classes in DuckDB: 1.1 s of planning
 against .1 s): every score is written once per level of halves, about K log K in all, each row computes about 2 K of
 them, and ties go to the upper half. Where scores share long parts (a row's sum in every score of a rule with offsets,
-a softmax), writing them out would cost K^2 or K^3; then the parts get names in nested selects without tables, which
-together are still one scalar expression, of a length that is linear in K.
+a softmax), writing them out would cost K^2 or K^3; then the parts get names in nested steps, which together are still
+one scalar expression, of a length that is linear in K. A step is a select without tables. DuckDB turns such a select
+into a join, which returns the rows in another order, so there a step is a list of one struct: ``[{...} FOR r IN
+[...]]``. All versions of DuckDB read this comprehension; they do not agree on how a lambda function is written.
+CASE keeps rows that are no probabilities out of these lists, so no part of a step is NULL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +23,38 @@ from confmax.confusion import Array
 from confmax.export.plan import Exportable, Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
-MOST = 1 << 16  # characters that an expression without selects may have
+MOST = 1 << 16  # characters that an expression without steps may have
 GROUP = 50  # arguments of GREATEST; SQLite takes 100
 WIDEST = 50  # classes of a calibration by a matrix, whose text is quadratic in them
 COMPARED = 8  # values at once where nothing gives the largest: SQLite before 3.46 reads 14 nested selects
 DEEP = 64  # terms of a sum, each of which is one level of an expression; DuckDB 1.0 binds 128 levels
 RANGE = 300.0  # nats by which the largest exponent of a softmax may vary between rows without a maximum per row
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """How a dialect writes steps, each of which names values that the one around it reads."""
+
+    use: str
+    define: str
+    step: str
+    result: str
+    dot: str = ""  # the sum of products of two lists: in DuckDB's lists every operation that is written takes time
+    skips: bool = False  # whether CASE around the steps keeps rows out of them
+
+
+_SELECTS = _Steps("{name}", "{value} AS {name}", " FROM (SELECT {items}{before}) AS {row}", "(SELECT {value}{steps})")
+# the planner would write a named part out again wherever it is used, were it not for the limit
+_LIMITED = replace(_SELECTS, step=" FROM (SELECT {items}{before} LIMIT 1) AS {row}")
+# without the brackets a table or a column of that name would be read in place of the step
+_LISTS = _Steps(
+    "({row}).{name}",
+    "{name}: {value}",
+    " FOR {row} IN [{{{items}}}{before}]",
+    "[{value}{steps}][1]",
+    "LIST_INNER_PRODUCT",
+    skips=True,
+)
 
 
 @dataclass(frozen=True)
@@ -35,15 +64,17 @@ class _Words:
     number: str
     greatest: str
     least: str
-    keep: str = ""  # what stops the planner from writing a named part out again wherever it is used
+    steps: _Steps
 
 
 _NATIVE = {
-    "duckdb": _Words("DOUBLE", "GREATEST", "LEAST"),
-    "sqlite": _Words("REAL", "MAX", "MIN", " LIMIT 1"),
+    "duckdb": _Words("DOUBLE", "GREATEST", "LEAST", _LISTS),
+    "sqlite": _Words("REAL", "MAX", "MIN", _LIMITED),
     # what DuckDB, PostgreSQL and SQLite all read; they do not agree on the name of the largest of several numbers
-    "standard": _Words("DOUBLE PRECISION", "", "", " LIMIT 1"),
+    "standard": _Words("DOUBLE PRECISION", "", "", _LIMITED),
 }
+# what sqlglot translates into other dialects, as an expression of DuckDB
+_TRANSLATED = replace(_NATIVE["duckdb"], steps=_SELECTS)
 
 
 def to_sql(
@@ -59,18 +90,18 @@ def to_sql(
     The expression uses arithmetic and CASE in double precision, whatever type the columns have. It is NULL for rows
     that `predict` refuses: rows with a NULL, a negative number, or a sum that is not one within 1e-3. An expression
     that would be longer than 65536 characters (offsets from 17 classes on, a calibration with offsets from 7, one by a
-    matrix from 5, weights alone from about 150) becomes a scalar sub-query without tables. Its length is linear in K,
-    quadratic for a matrix.
+    matrix from 5, weights alone from about 150) is written in steps: as lists in DuckDB's dialect, as a scalar
+    sub-query without tables in the others. Its length is linear in K, quadratic for a matrix.
 
     Parameters
     ----------
     rule : DecisionRule
         The rule to write. `DecisionRule.to_sql` passes itself.
     dialect : str
-        ``"standard"``, which DuckDB, PostgreSQL and SQLite read; ``"duckdb"`` or ``"sqlite"``, shorter for many
-        classes; or with the extra ``confmax[sql]`` what sqlglot translates to, such as ``"mysql"``. confmax's
-        tests do not run the translations, whose engine must have LEAST and GREATEST. For calibrations SQLite needs
-        its functions EXP and LN, which builds may leave out.
+        ``"standard"``, which DuckDB, PostgreSQL and SQLite read; ``"duckdb"``, which keeps the order of the rows
+        there, or ``"sqlite"``, both shorter for many classes; or with the extra ``confmax[sql]`` what sqlglot
+        translates to, such as ``"mysql"``. confmax's tests do not run the translations, whose engine must have LEAST
+        and GREATEST. For calibrations SQLite needs its functions EXP and LN, which builds may leave out.
     columns : sequence of str (K,) or None
         Names of the columns of probabilities, in class order; by default the class names.
     labels : bool
@@ -84,8 +115,9 @@ def to_sql(
     Returns
     -------
     str
-        Use it in any query on the table, such as ``f"SELECT *, {expression} AS decision FROM scores"``. Some
-        engines (DuckDB) return the rows of a query with sub-queries in another order, so select a key as well.
+        Use it in any query on the table, such as ``f"SELECT *, {expression} AS decision FROM scores"``. In DuckDB
+        use its own dialect: the rows keep their order. DuckDB makes a join of a sub-query, and the rows come in
+        another order, so with the dialect "standard" select a key as well.
 
     Raises
     ------
@@ -145,7 +177,6 @@ def _expression(
         texts = [name for name in groups if isinstance(name, str)]
         _refuse_odd(texts, "\\", "the group {!r} has a backslash or a control character", "groups")
         _refuse_alike(texts)
-        return _translated(_expression(plans, "duckdb", names[: plan.n_classes], groups, group), dialect)
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     # the names of parts must not be those of columns, which SQL does not tell apart by case
     prefix = "r_"
@@ -155,15 +186,17 @@ def _expression(
 
     def written(one: Plan) -> str:
         try:
-            return _Writer(words, None, labels, most)(one, quoted[:K])
+            return _Writer(words or _TRANSLATED, None, labels, most)(one, quoted[:K])
         except _TooLong:
-            return _Writer(words, prefix, labels, most)(one, quoted[:K])
+            return _Writer(words or _TRANSLATED, prefix, labels, most)(one, quoted[:K])
 
     if not groups:
-        return written(plan)
-    pairs = zip(groups, plans, strict=True)
-    whens = " ".join(f"WHEN {_literal(name, 'group', 'rename it')} THEN {written(one)}" for name, one in pairs)
-    return f"CASE {quoted[K]} {whens} END"
+        text = written(plan)
+    else:
+        pairs = zip(groups, plans, strict=True)
+        whens = " ".join(f"WHEN {_literal(name, 'group', 'rename it')} THEN {written(one)}" for name, one in pairs)
+        text = f"CASE {quoted[K]} {whens} END"
+    return text if words is not None else _translated(text, dialect)
 
 
 def _checked_columns(plan: Plan, columns: Sequence[str] | None, further: Sequence[str]) -> list[str]:
@@ -238,35 +271,48 @@ class _TooLong(Exception):
 
 
 class _Writer:
-    """Writes one expression; named parts stand where they are used, or with a ``prefix`` in nested selects."""
+    """Writes one expression; named parts stand where they are used, or with a ``prefix`` in nested steps."""
 
     def __init__(self, words: _Words, prefix: str | None, labels: Sequence[str], most: int) -> None:
         self.words, self.prefix, self.labels, self.most = words, prefix, labels, most
-        self.source, self.depth, self.length = "", 0, 0
-        self.valid: list[str] = []  # carried through all selects
+        self.source, self.length = "", 0
+        self.kept: list[str] = []  # carried through all steps
 
     def __call__(self, plan: Plan, columns: list[str]) -> str:
         """Return the expression; NULL for rows that are no probabilities."""
-        p = self.named("p", (f"CAST({column} AS {self.words.number})" for column in columns))
+        given = [f"CAST({column} AS {self.words.number})" for column in columns]
+        p = self.named("p", given)
         (total,) = self.named("sum", [_sum(p)], carry=p)
-        near = f"ABS({total} - 1e0)"
-        least = [self.extreme(p, self.words.least)] if self.words.least else p
-        valid = " AND ".join([*(f"{x} >= 0e0" for x in least), f"{near} <= {_number(ROW_SUM_TOLERANCE)}"])
         # division by one changes nothing, so that rows that sum to one within rounding stay as they are
         rounding = _number(8 * float(np.finfo(np.float64).eps))
-        by = f"CASE WHEN {near} <= {rounding} THEN 1e0 ELSE {total} END"
-        if self.prefix is not None:
-            # nested selects compute all rows: no logarithm of what is not positive, which is an error to some
-            (by,) = self.valid = self.named("by", [f"CASE WHEN {valid} THEN {by} END"], carry=p)
+        by = f"CASE WHEN ABS({total} - 1e0) <= {rounding} THEN 1e0 ELSE {total} END"
+        inside, skips = self.prefix is not None, self.words.steps.skips
+        valid = self.valid(p, total)
+        if inside and skips:
+            valid = self.valid(given, _sum(given))
+            (by,) = self.named("by", [by], carry=p)
+        elif inside:
+            # selects compute all rows: no logarithm of what is not positive, which is an error to some
+            (by,) = self.kept = self.named("by", [f"CASE WHEN {valid} THEN {by} END"], carry=p)
             valid = f"{by} > 0e0"
         if plan.reads_sums:
             p = self.named("q", (f"{x} / {by}" for x in p))
         scores = self.named("score", self.scores(plan, p))
         largest = self.largest(scores, 0, len(scores)) if self.words.greatest else self.won(scores)
+        if inside and skips:
+            largest = self.words.steps.result.format(value=largest, steps=self.source)
         decision = f"CASE WHEN {valid} THEN {largest} END"
-        if self.prefix is None and len(decision) > self.most:
+        if inside and not skips:
+            decision = self.words.steps.result.format(value=decision, steps=self.source)
+        if not inside and len(decision) > self.most:
             raise _TooLong
-        return decision if self.prefix is None else f"(SELECT {decision}{self.source})"
+        return decision
+
+    def valid(self, p: Sequence[str], total: str) -> str:
+        """Return the condition that a row with a sum holds probabilities."""
+        least = [self.extreme(p, self.words.least)] if self.words.least else p
+        near = f"ABS({total} - 1e0) <= {_number(ROW_SUM_TOLERANCE)}"
+        return " AND ".join([*(f"{x} >= 0e0" for x in least), near])
 
     def named(self, name: str, parts: Iterable[str], carry: Sequence[str] = ()) -> list[str]:
         """Return how to refer to the parts from here on; of those before, only what is carried can be."""
@@ -279,13 +325,15 @@ class _Writer:
                     raise _TooLong
                 texts.append(part)
             return texts
-        defined = list(parts)
-        names = [f"{self.prefix}{name}{k}" for k in range(len(defined))]
-        items = [*self.valid, *carry, *(f"{part} AS {new}" for part, new in zip(defined, names, strict=True))]
-        self.depth += 1
-        step = f"{self.prefix}step{self.depth}"
-        self.source = f" FROM (SELECT {', '.join(items)}{self.source}{self.words.keep}) AS {step}"
-        return names
+        row, steps = f"{self.prefix}step", self.words.steps
+        values = {f"{self.prefix}{name}{k}": part for k, part in enumerate(parts)}
+        kept = {use.rpartition(".")[2]: use for use in [*self.kept, *carry]}
+        items = (
+            new if new == value else steps.define.format(name=new, value=value)
+            for new, value in (kept | values).items()
+        )
+        self.source = steps.step.format(items=", ".join(items), before=self.source, row=row)
+        return [steps.use.format(name=new, row=row) for new in values]
 
     def scores(self, plan: Plan, p: list[str]) -> Iterable[str]:
         """Yield the scores (M,), of the steps and in the order of `DecisionRule.predict`."""
@@ -296,11 +344,12 @@ class _Writer:
             if plan.has_offsets:
                 (total,) = self.named("norm", [_sum(p)], carry=p)
         if plan.offsets is None:
-            return [_combined(p, column) for column in plan.gains.T]
+            return self.combined(p, plan.gains.T)
         if plan.power:
             index = np.arange(len(p), dtype=np.float64)
             distance = np.abs(index[:, None] - index) ** plan.power
-            p = self.named("far", (_combined(p, row) for row in distance), carry=[total] if total else [])
+            carry = [total] if total else []
+            p = self.named("far", self.combined(p, distance, carry), carry=carry)
         # a decision beyond the classes scores its offset
         further = plan.n_decisions - len(p)
         terms, weights = [*p, *[""] * further], [*plan.gains, *[0.0] * further]
@@ -314,7 +363,7 @@ class _Writer:
             z = self.named("z", (_affine(x, a, b, "") for x, a, b in zip(logs, powers, offsets, strict=True)))
         else:
             logs = self.named("log", logs)
-            rows = (_combined(logs, row) for row in powers)
+            rows = self.combined(logs, powers)
             z = self.named("z", (_affine(row, 1.0, b, "") for row, b in zip(rows, offsets, strict=True)))
         top, least_top, least = _exponents(powers, offsets, floor)
         if top - least_top <= RANGE and (self.words.greatest or top - least <= 2 * RANGE):
@@ -327,6 +376,14 @@ class _Writer:
         # to PostgreSQL an underflow is an error
         near = (f"WHEN {x} - {largest} > {_number(-2 * RANGE)} THEN EXP({x} - {largest})" for x in z)
         return self.named("e", (f"CASE {when} ELSE 0e0 END" for when in near))
+
+    def combined(self, p: list[str], rows: Array, carry: Sequence[str] = ()) -> Iterable[str]:
+        """Return the sums of p, weighted by each of the rows (M, K)."""
+        dot = self.words.steps.dot
+        if self.prefix is None or not dot:
+            return (_combined(p, row) for row in rows)
+        (values,) = self.named("list", [f"[{', '.join(p)}]"], carry=carry)
+        return (f"{dot}({values}, [{', '.join(map(_number, row))}])" for row in rows)
 
     def extreme(self, values: Sequence[str], function: str) -> str:
         """Return the largest or smallest of some values."""
