@@ -53,9 +53,14 @@ def test_the_coin_says_what_a_draw_would_reach():
 
 @pytest.mark.parametrize("metric", ["macro_f1", "g_mean", "min_recall", "cohen_kappa"])
 @pytest.mark.parametrize("confusion", ["auto", "labels"])
-def test_labels_guarantee_nothing_and_the_default_is_no_failure(metric, confusion):
+def test_labels_guarantee_nothing_and_the_default_says_what_the_model_knows(metric, confusion):
     solution = confmax.maximize(metric, *drawn(0), confusion=confusion)
-    assert solution.guarantee == "search finished; no optimality guarantee on labels, confusion='model' gives one"
+    most, value = solution.model_upper_bound, solution.model_value
+    assert solution.guarantee == (
+        "search finished; no optimality guarantee on labels, confusion='model' gives one"
+        if confusion == "labels"
+        else f"if the calibrated probabilities are right, no rule exceeds {most:.4g}; this one has {value:.4g}"
+    )
     assert solution.guarantee in repr(solution) and solution.guarantee in html.unescape(solution._repr_html_())
     assert solution.gap is None and solution.status is not Status.CONVERGED
     assert "raise max_passes" not in repr(solution)
@@ -68,13 +73,16 @@ def test_other_endings_are_said():
     )
     stopped = confmax.maximize("g_mean", P, y, callback=lambda _: True)
     assert stopped.guarantee == (
-        "the callback stopped the search; no optimality guarantee on labels, confusion='model' gives one"
+        "the callback stopped the search; no optimality guarantee, confusion='model' gives one"
     )
     two = confmax.maximize("f1", P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), y % 2, confusion="labels")
     assert two.guarantee == (
         "the search compared all rules of its kind; no optimality guarantee on labels, confusion='model' gives one"
     )
-    assert confmax.maximize("mcc", P, y).guarantee == "search finished; no optimality guarantee on labels"
+    unknown = "search finished; no optimality guarantee, because no upper bound is known for mcc"
+    assert confmax.maximize("mcc", P, y).guarantee == unknown
+    labels = confmax.maximize("mcc", P, y, confusion="labels")
+    assert labels.guarantee == "search finished; no optimality guarantee on labels"
     short = confmax.maximize("h_mean", P, solver=FrankWolfe("open_loop"), max_passes=5, randomized=True)
     assert short.guarantee.endswith("the search used all its passes, a larger max_passes may narrow this")
 

@@ -156,7 +156,7 @@ def test_the_path_goes_to_the_safe_end():
 
 def test_limits_that_no_rule_was_met_for_are_an_error():
     P, y = labelled(400, 3)
-    with pytest.raises(confmax.Infeasible, match="no rule that keeps"):
+    with pytest.raises(confmax.Infeasible, match="no rule on this table keeps"):
         confmax.maximize("accuracy", P, y, constraints=["recall[1] >= 0.99", "rate[1] <= 0.02"], confidence=0.9)
 
 

@@ -79,7 +79,8 @@ def test_limits_are_kept_on_the_estimate_asked_for(metric, mode, randomized):
     P, y = labelled()
     given = ["recall[1] >= 0.6", "rate[3] <= 0.4", "precision[2] >= 0.4"]
     solution = confmax.maximize(metric, P, y, constraints=given, confusion=mode, randomized=randomized)
-    assert solution.mode == mode and solution.feasible and solution.gap is None
+    assert solution.mode == mode and solution.feasible
+    assert (solution.gap is None) == (solution.model_share < 1.0)
     share, table = solution.model_share, solution.calibration
     Q = P if table is None or table.calibrator is None else table.calibrator.transform(P)
     truth = share * Q + (1 - share) * np.eye(4)[y]
@@ -114,10 +115,13 @@ def test_single_rules_on_labels_are_no_worse_than_a_grid_of_weights(seed):
 def test_limits_that_no_rule_met_on_labels_are_not_called_impossible():
     P, y = labelled()
     given = ["recall[1] >= 0.99", "rate[1] <= 0.02"]
-    for mode in ("labels", "blend"):
-        with pytest.raises(confmax.Infeasible, match=r"was met in \d+ passes, and counts of labels prove") as caught:
-            confmax.maximize("accuracy", P, y, constraints=given, confusion=mode)
-        assert "(proved)" not in str(caught.value) and not caught.value.closest.feasible
+    with pytest.raises(confmax.Infeasible, match=r"was met in \d+ passes, and counts of labels prove") as caught:
+        confmax.maximize("accuracy", P, y, constraints=given, confusion="labels")
+    assert "(proved)" not in str(caught.value) and not caught.value.closest.feasible
+    # a blend that is all model is the model
+    with pytest.raises(confmax.Infeasible, match=r"\(proved, if the probabilities are right\)") as caught:
+        confmax.maximize("accuracy", P, y, constraints=given)
+    assert caught.value.closest.model_share == 1.0 and not caught.value.closest.feasible
 
 
 def test_a_rule_on_labels_is_met_where_the_model_refutes_the_limits():

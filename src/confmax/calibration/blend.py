@@ -9,7 +9,7 @@ that were calibrated without it.
 
 The blend is the default with labels. On samples of 300 rows it is better than labels for nine of ten metrics measured,
 and equal for the Q-mean; on whole tables the two are equal (`benchmarks/RESULTS.md`, section confusion). Nothing is
-proved on labels or blends.
+proved on labels. What is known of a blend's rule is computed on the model alone (`solution/model_bound.py`).
 """
 
 from __future__ import annotations

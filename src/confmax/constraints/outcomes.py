@@ -78,6 +78,8 @@ class ConstraintOutcome:
         If it is not assured, about how many such rows would be enough at this ``label_value``: a little more than ``z^2
         f (1 - f) / margin^2`` with the limit f and the normal quantile z. None if the limit is missed or just
         met there, and for a difference or a ratio of groups.
+    model_slack : float or None
+        By how much the limit is kept on the model's estimate alone; None where it was not computed.
     by_group : tuple of GroupValue
         The quantity in every group, for a limit of groups; its value is then the smallest, the largest, their
         difference or their ratio.
@@ -102,6 +104,7 @@ class ConstraintOutcome:
     label_rows: int | None = None
     assured: bool | None = None
     rows_needed: int | None = None
+    model_slack: float | None = None
     by_group: tuple[GroupValue, ...] = ()
 
     @property
@@ -143,8 +146,7 @@ def outcomes(
     n_labelled : int or None
         Number of rows with labels; None if their weights are not equal.
     """
-    values, slacks, vacuous = limits.values(S), limits.slacks(S), limits.vacuous(S)
-    slacks = np.where((slacks < 0.0) & (slacks >= -rounding), 0.0, slacks) + 0.0
+    values, slacks, vacuous = limits.values(S), _rounded(limits.slacks(S), rounding), limits.vacuous(S)
     worth = None
     if prices is not None:
         worth = np.bincount(limits.owner(len(S.rows)), prices * limits.scales(at), minlength=len(limits))
@@ -175,6 +177,19 @@ def on_labels(
             by_group=_on_labels_in_groups(outcome.by_group, limits, one, S, n_labelled),
         ))  # fmt: skip
     return tuple(filled)
+
+
+def on_model(
+    found: Sequence[ConstraintOutcome], limits: Limits, S: Confusion, *, rounding: float
+) -> tuple[ConstraintOutcome, ...]:
+    """Return outcomes with the slacks of the rule's confusion ``S`` on the model, as in `outcomes`."""
+    slacks = _rounded(limits.slacks(S), rounding)
+    return tuple(replace(one, model_slack=float(slack)) for one, slack in zip(found, slacks, strict=True))
+
+
+def _rounded(slacks: Array, rounding: float) -> Array:
+    """Return ``slacks`` (m,) where those that miss a limit by no more than ``rounding`` are zero."""
+    return np.asarray(np.where((slacks < 0.0) & (slacks >= -rounding), 0.0, slacks) + 0.0)
 
 
 def _in_groups(limits: Limits, one: Constraint, S: Confusion) -> tuple[GroupValue, ...]:

@@ -269,6 +269,7 @@ class MetricClassifierCV(RuleClassifier):
             if test is None:
                 warn_of_groups(mine, raw, limits)
             given = {"limits": limits, "abstain": name, "groups": mine, "out_of_fold": held_out, **settings}
+            given["prove"] = test is None  # of the folds only the rules are kept
             return or_raise(run(fitted, raw, random_state=seed, **given), self.on_infeasible)
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:

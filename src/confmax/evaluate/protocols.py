@@ -84,6 +84,8 @@ class Tuned:
     missed_by: tuple[str, ...] = ()
     doubt: str | None = None
     tested_on: str = "other rows"
+    model_value: float | None = None
+    model_upper_bound: float | None = None
 
     @property
     def feasible(self) -> bool:
@@ -94,6 +96,31 @@ class Tuned:
     def gap(self) -> float | None:
         """``upper_bound - value``, or None without a bound."""
         return None if self.upper_bound is None else self.upper_bound - self.value
+
+    @property
+    def model_gap(self) -> float | None:
+        """``model_upper_bound - model_value``, or None without a bound."""
+        if self.model_upper_bound is None or self.model_value is None:
+            return None
+        return self.model_upper_bound - self.model_value
+
+
+OWN_ROWS = "; these are the final model's probabilities of its own training rows"
+
+
+def if_right(solution: Tuned) -> str | None:
+    """Return in a sentence what the model says of a rule that labels helped to tune; None if it says nothing."""
+    right = f"if the {'' if solution.calibration is None else 'calibrated '}probabilities are right"
+    missed = [one for one in solution.constraints if (one.model_slack or 0.0) < 0.0]
+    if missed:
+        by = " and ".join(f"{one.text} by {-one.model_slack:.2g}" for one in missed)
+        return f"{right}, this rule misses {by}, so no bound on other rules is given"
+    if solution.model_upper_bound is None or solution.model_value is None:
+        return None
+    rule = "rule that keeps the constraints" if solution.constraints else "rule"
+    end = OWN_ROWS if solution.tuned_on == "refit" else ""
+    most, value = solution.model_upper_bound, solution.model_value
+    return f"{right}, no {rule} exceeds {most:.4g}; this one has {value:.4g}{end}"
 
 
 def refuse_groups(rule: Any, what: str) -> None:

@@ -127,6 +127,8 @@ def assured(
     side = _Testing(table.take(test), keys[test], None if groups is None else groups.take(test))
     tuning = table.take(~test)
     settings["groups"] = None if groups is None else groups.take(~test)
+    # a bound on the rules that keep tightened limits is none on those that are wanted
+    settings["prove"] = False
 
     @cache
     def tuned(step: float) -> Solution:
@@ -271,7 +273,7 @@ def _tested(found: Solution, limits: Limits, testing: _Testing, confidence: floa
     if whole.matrix is not None or found.metric.statistics != "matrix":
         value = float(found.metric.values(whole))
     rule = replace(found.rule, constraints=limits.stored)
-    # a bound on the rules that keep tightened limits is none on those that are wanted
+    # nor is one that the search itself has found
     return replace(
         found, rule=rule, upper_bound=None, label_value=value, constraints=tuple(kept), confidence=confidence
     )

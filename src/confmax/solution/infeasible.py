@@ -85,16 +85,18 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
     texts = ", ".join(limits.texts[:SHOWN]) + (", ..." if len(limits) > SHOWN else "")
     if status is not Status.INFEASIBLE:
         missed = "; ".join(f"{one.text} at {one.value:.4g}" for one in kept if not one.kept)
-        proof = "none was proved impossible" if problem.certify else "counts of labels prove nothing"
+        proof = "none was proved impossible" if problem.oracle.exact else "counts of labels prove nothing"
         return (
             f"no rule that keeps {texts} was met in {problem.oracle.n_passes} passes, and {proof} "
             f"(the nearest rule misses {missed})"
         )
+    # a blend that is all model is proved by the model, and the caller did not say that it is to be trusted
+    proved = "proved" if problem.certify else "proved, if the probabilities are right"
     reached = _reached(problem, limits, kept)
     if reached is None:
         nearest = ", ".join(f"{one.text} at {one.value:.4g}" for one in kept[:SHOWN])
-        return f"no rule on this table keeps {texts} (proved); the nearest rule has {nearest}"
-    return f"no rule on this table keeps {texts}: {reached} (proved)"
+        return f"no rule on this table keeps {texts} ({proved}); the nearest rule has {nearest}"
+    return f"no rule on this table keeps {texts}: {reached} ({proved})"
 
 
 def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]) -> str | None:

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration.words import MISSES, with_names
 from confmax.confusion import Array
 from confmax.constraints import ConstraintOutcome
-from confmax.evaluate.protocols import Tuned
+from confmax.evaluate.protocols import Tuned, if_right
+from confmax.metrics import Metric
 from confmax.metrics.structure import General, MinOfLinear, Quasiconvex
 from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
@@ -41,8 +42,17 @@ class Solution(Tuned):
     upper_bound, gap : float or None
         No rule, deterministic or randomised, has a higher metric of the expected confusion matrix than ``upper_bound``;
         ``gap = upper_bound - value``. The gap of a deterministic rule includes what a mixture would add
-        (``randomization_loss``) and what is not proved. None if nothing is proved: on labels, and for metrics whose
-        structure gives no bound.
+        (``randomization_loss``) and what is not proved. None if nothing is proved: where labels take part in the
+        estimate, and for metrics whose structure gives no bound. A blend whose share of the model is one is the model.
+    model_value, model_upper_bound, model_gap : float or None
+        The same three numbers on the model's estimate alone, the confusion matrix expected from the calibrated
+        probabilities. With "model" they are ``value``, ``upper_bound`` and ``gap``. A blend has them too: if the
+        probabilities are right, no rule is better than the returned one by more than ``model_gap``. The bound is
+        computed to 1e-4. With constraints there is one only if the rule keeps all of them on the model, and it is one
+        on the rules that do. None with "labels" and ``confidence``, for tables in parts (use ``confusion="model"``
+        there), if ``max_passes`` or the callback ended the search, and if no rule keeps all constraints; the bound is
+        None for metrics whose structure gives none. With ``tuned_on="refit"`` the probabilities are those of the final
+        model on its own training rows.
     randomization_loss : float or None
         How much lower the value of the returned rule, if it is deterministic, is than that of the best mixture found;
         part of the gap. Mixtures that the search did not find are not covered. None if a mixture may be better and the
@@ -52,7 +62,7 @@ class Solution(Tuned):
     guarantee : str
         What is proved about the rule, or why nothing is proved, in a sentence.
     n_passes : int
-        Number of scans of the table, including the final evaluation.
+        Number of scans of the table, including the final evaluation and those of the model's bound.
     history : tuple of Progress
         One entry per step.
     confusion : ndarray (K, M) or None
@@ -124,14 +134,15 @@ class Solution(Tuned):
             apart = self.tested_on == "other rows"
             return _assurance(self.confidence, self.constraints, apart=apart) + end
         name, gap = self._metric_name, self.gap
+        if self.mode == "blend" and (told := if_right(self)) is not None:
+            return told
         ending = ENDINGS.get(self.status, "search finished")
-        if gap is None and self.mode == "model":
+        bounded = has_bound(self.metric)
+        if gap is None and self.mode != "labels" and (self.model_value is not None or not bounded):
             return f"{ending}; no optimality guarantee, because no upper bound is known for {name}"
         if gap is None:
-            structure = self.metric.structure
-            bounded = structure.fractions is not None or not isinstance(structure, (General, Quasiconvex))
-            way_out = ", confusion='model' gives one" if bounded else ""
-            return f"{ending}; no optimality guarantee on labels{way_out}"
+            estimate, way_out = " on labels" if self.mode == "labels" else "", ", confusion='model' gives one"
+            return f"{ending}; no optimality guarantee{estimate}{way_out if bounded else ''}"
         within = "" if gap <= EXACT else f" by more than {gap:.2g}"
         of = "of the confusion matrix expected from these probabilities"
         rule = "rule that keeps the constraints" if self.constraints else "rule"
@@ -255,7 +266,8 @@ class Solution(Tuned):
         return solution_table(self)
 
     def __repr__(self) -> str:
-        known = "no guarantee" if self.gap is None else f"gap {self.gap:.2g}"
+        known = "no guarantee" if self.model_gap is None else f"gap {self.model_gap:.2g} on the model"
+        known = known if self.gap is None else f"gap {self.gap:.2g}"
         mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
         rows = [
             f"Solution: {self._metric_name} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
@@ -269,6 +281,12 @@ class Solution(Tuned):
             str(self.rule),
         ]
         return "\n".join(rows)
+
+
+def has_bound(metric: Metric) -> bool:
+    """Return whether an upper bound is known for a ``metric`` on the model."""
+    structure = metric.structure
+    return structure.fractions is not None or not isinstance(structure, (General, Quasiconvex))
 
 
 def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart: bool) -> str:

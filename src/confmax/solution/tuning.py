@@ -46,6 +46,7 @@ from confmax.solution.abstaining import abstain_name, first_rules, with_abstaini
 from confmax.solution.confidence import assured, check_confidence
 from confmax.solution.grouping import check_groups, groups_of, side_by_side, warn_of_groups
 from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
+from confmax.solution.model_bound import with_model_bound
 from confmax.solution.one_class import (
     calibration_of_class,
     expected_by_model,
@@ -152,7 +153,8 @@ def maximize(
     confusion : {"auto", "model", "labels", "blend"}
         How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"
-        averages the two and shrinks the labels toward the model as far as the data agree with the model. "auto" is
+        averages the two and shrinks the labels toward the model as far as the data agree with the model; it has the
+        guarantee of the model, if the probabilities are right (`Solution.model_gap`). "auto" is
         "blend" if there is a ``y``, else "model".
     calibration : {"auto", "temperature", "vector", "matrix", None}, Calibration or object
         How to calibrate the probabilities first, see `confmax.calibration.choose`. "auto" chooses by cross-validated
@@ -263,6 +265,7 @@ def tune(
     max_passes: int | None = None,
     random_state: int = 0,
     callback: Callable[[Progress], Any] | None = None,
+    prove: bool = True,
 ) -> Solution:
     """Return the solution of `maximize` on a checked table, ``raw``, for a ``metric`` from `fit_metric`.
 
@@ -271,51 +274,39 @@ def tune(
     ``out_of_fold``, and the solution's ``label_value`` is computed on it. The settings ``confusion``, ``calibration``,
     ``solver``, ``randomized``, ``tol``, ``max_passes``, ``random_state`` and ``callback`` are the checked arguments of
     `maximize`, ``limits`` are its constraints, placed on the table, ``abstain`` is the name of abstaining, and
-    ``groups`` are those of the rows. Raise a ValueError if the solver cannot handle the metric or the table. If no rule
+    ``groups`` are those of the rows. Where only the rule is of use, leave out what the model says of a blend's by
+    ``prove=False``. Raise a ValueError if the solver cannot handle the metric or the table. If no rule
     keeps the limits the solution says so; `maximize` raises an error of it.
     """
-    # what a solver prescribes takes the place of "auto"
-    settings = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
-    prescribed = getattr(solver, "settings", {})
-    settings |= {name: value for name, value in prescribed.items() if _is_auto(settings[name])}
-    mode, calibration, randomized = settings.values()
-    is_default = mode == "auto"
-    if is_default:
+    mode, calibration, randomized = _prescribed(solver, confusion, calibration, randomized)
+    asks_labels = _is_auto(mode) and limits is not None and groups is None and out_of_fold is None
+    if _is_auto(mode):
         mode = WITH_LABELS if raw.has_labels else "model"
     labelled = (raw if out_of_fold is None else out_of_fold).in_memory()
-    searchable = _searches_class(solver) and groups is None and (raw.is_whole or limits is not None)
-    one_class = class_of(metric, limits, raw.n_classes) if searchable else None
-    fitted, share = _estimate(raw, labelled, calibration, mode, random_state, one_class)
-    table = raw if fitted is None else raw.calibrated(fitted.calibrator)
+    one_class = None
+    if _searches_class(solver) and groups is None and (raw.is_whole or limits is not None):
+        one_class = class_of(metric, limits, raw.n_classes)
     if one_class is not None and limits is not None:
         # an answer that never decides the class is none
         limits = replace(limits, kept_by_none=False)
+    fitted, share = _estimate(raw, labelled, calibration, mode, random_state, one_class)
+    table = raw if fitted is None else raw.calibrated(fitted.calibrator)
     metric = metric.finite(raw.n_rows)
     if groups is not None:
         raw, table, metric = side_by_side(raw, table, metric, groups)
     oracle = CountingOracle(make_oracle(table, mode, model_share=share))
-    n_decisions = metric.n_decisions(table.n_classes)
     # a solver that sorts all rows or fits the estimate closely is not chosen for parts or for a blend
     method = optimize.choose(
-        solver, metric, table.n_classes, n_decisions, exact=oracle.exact,
+        solver, metric, table.n_classes, metric.n_decisions(table.n_classes), exact=oracle.exact,
         blended=mode == "blend", in_parts=not table.is_whole, limited=limits is not None,
         one_class=one_class is not None,
     )  # fmt: skip
     if _is_auto(randomized) and not declared(method, "draws"):
         randomized = False
     method.check(metric, table.n_classes, table.n_rows, **({} if limits is None else {"limited": True}))
-    needs_matrix = "matrix" in (metric.statistics, limits and limits.statistics)
-    starts, plain, sample = _starts(
-        method, metric, raw, oracle, tol, automatic=_is_auto(solver) and one_class is None, matrix=needs_matrix,
-        limited=limits is not None and one_class is None,
-    )  # fmt: skip
-    if one_class is not None:
-        starts = starts[:1]
-    # the final evaluation is counted too, on labels once more where they are not the estimate
-    reserved = 2 if mode != "labels" and table.has_labels else 1
-    budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
-    problem = Problem(
-        metric, oracle, n_decisions, tuple(starts), budget, tol, sample, limits, certify=mode == "model",
+    problem, plain = _problem(
+        method, metric, raw, oracle, limits, tol=tol, max_passes=max_passes, certify=mode == "model",
+        automatic=_is_auto(solver), one_class=one_class is not None,
         wants_single=limits is not None and (randomized is not True or mode != "model"),
     )  # fmt: skip
     if one_class is None and groups is None and abstain is None:
@@ -325,11 +316,47 @@ def tune(
     rivals = plain if one_class is None else ("argmax",)
     best, base = _best(problem, outcome, plain, rivals, randomized, random_state)
     solution = _solution(problem, outcome, best, base, mode, fitted)
-    if is_default and mode == "blend" and limits is not None and groups is None and out_of_fold is None:
+    if asks_labels and mode == "blend":
         solution = _as_labels_say(solution, problem, outcome, fitted, random_state)
     missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
     solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=abstain))
+    if prove:
+        met = (outcome.mixture, outcome.single)
+        solution = with_model_bound(solution, metric, table, limits, rules=met, max_passes=max_passes)
     return solution if out_of_fold is None else _refitted(solution, limits, out_of_fold)
+
+
+def _prescribed(solver: Any, confusion: str, calibration: Any, randomized: bool | str) -> tuple[str, Any, bool | str]:
+    """Return settings in whose place, where they are "auto", those stand that a solver prescribes."""
+    settings = {"confusion": confusion, "calibration": calibration, "randomized": randomized}
+    prescribed = getattr(solver, "settings", {})
+    settings |= {name: value for name, value in prescribed.items() if _is_auto(settings[name])}
+    return settings["confusion"], settings["calibration"], settings["randomized"]
+
+
+def _problem(
+    method: Solver, metric: Metric, raw: Table, oracle: CountingOracle, limits: Limits | None, *, tol: float,
+    max_passes: int | None, certify: bool, automatic: bool, one_class: bool, wants_single: bool,
+) -> tuple[Problem, dict[str, Mixture]]:  # fmt: skip
+    """Return the problem for a solver, and the rules that people use without confmax.
+
+    ``automatic`` says that confmax chose the solver, ``one_class`` that it searches thresholds on one class: then
+    neither thresholds on two classes nor rules for all classes are of use as a start.
+    """
+    table, needs_matrix = oracle.table, "matrix" in (metric.statistics, limits and limits.statistics)
+    starts, plain, sample = _starts(
+        method, metric, raw, oracle, tol, automatic=automatic and not one_class, matrix=needs_matrix,
+        limited=limits is not None and not one_class,
+    )  # fmt: skip
+    # the final evaluation is counted too, on labels once more where they are not the estimate
+    reserved = 2 if oracle.model_share > 0.0 and table.has_labels else 1
+    budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
+    n_decisions = metric.n_decisions(table.n_classes)
+    problem = Problem(
+        metric, oracle, n_decisions, tuple(starts[:1] if one_class else starts), budget, tol, sample, limits,
+        certify=certify, wants_single=wants_single,
+    )  # fmt: skip
+    return problem, plain
 
 
 def _estimate(
@@ -491,9 +518,6 @@ def _solution(
     status = outcome.status
     if status is Status.CONVERGED and upper is not None and upper - best.value - (paid or 0.0) > problem.tol + 1e-12:
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
-    if mode == "blend":
-        # the labels are in it, whatever their share: nothing is proved
-        upper, status = None, Status.FINISHED if status in (Status.CONVERGED, Status.INFEASIBLE) else status
     multipliers = outcome.multipliers
     if multipliers is not None and metric.classes is not None:
         # the solver has one per class of the metric, the solution one per class of the table
