@@ -14,8 +14,8 @@ from confmax.evaluate.figures import metric_name
 from confmax.oracle import make_table
 from confmax.page import words as told
 from confmax.page.charts import charts
+from confmax.page.proof_words import certificate
 from confmax.page.words import (
-    certificate,
     class_sentence,
     fold_range,
     how_it_decides,
@@ -81,7 +81,7 @@ def test_what_is_proved_is_told_of_the_metric_that_it_was_proved_for():
 
 def test_rows_of_the_tuning_are_no_evidence():
     P, y = sample(300)
-    tuned = confmax.maximize("macro_f1", P, y)
+    tuned = confmax.maximize("macro_f1", P, y, confusion="labels")
     assert "not tuned on" not in certificate(judge(tuned, P, y, replicates=0))
     assert "not tuned on" in certificate(judge(tuned, *sample(300, seed=5), replicates=0))
 

@@ -11,13 +11,14 @@ import confmax
 from confmax.calibration import MatrixScaling
 from confmax.confusion import Gains
 from confmax.evaluate.evidence import cross_fitted
+from confmax.evaluate.protocols import if_right
 from confmax.evaluate.scores import Difference, as_good, verdict_of
 from confmax.oracle import make_table
 from confmax.page import words as told
+from confmax.page.proof_words import certificate
 from confmax.page.words import (
     against_prior,
     basis,
-    certificate,
     class_sentence,
     headline,
     how_it_decides,
@@ -311,7 +312,9 @@ def test_a_certificate_is_told_only_where_there_is_one():
     proved = confmax.maximize("g_mean", P, y, confusion="model", calibration=None)
     assert "Proved" in certificate(judge(proved, *other, metric="g_mean"))
     assert f"{proved.upper_bound:.3f}" in certificate(judge(proved, *other, metric="g_mean"))
-    for mode, metric in (("labels", "g_mean"), ("blend", "g_mean"), ("model", "mcc")):
+    found = confmax.maximize("g_mean", P, y, calibration=None)
+    assert if_right(found) in certificate(judge(found, *other, metric="g_mean"))
+    for mode, metric in (("labels", "g_mean"), ("blend", "mcc"), ("model", "mcc")):
         found = confmax.maximize(metric, P, y, confusion=mode, calibration=None)
         assert "Nothing is proved" in certificate(judge(found, *other, metric=metric))
     assert "A saved rule holds no proof" in certificate(judge(proved.rule, *other, metric="g_mean"))

@@ -349,13 +349,13 @@ def _coverage(undecided: CoverageFigures) -> Chart:
 
 def _convergence(solution: Tuned) -> Chart:
     best, bound = Series("best rule so far", "accent"), Series("upper bound", "second")
-    key = (best,) if solution.upper_bound is None else (best, bound)
     rows = [
         {"passes": n, "value": value, "what": one.name}
         for n, *values in zip(*convergence(solution), strict=True)
         for one, value in zip((best, bound), values, strict=True)
         if one is best or np.isfinite(value)
     ]
+    key = (best, bound) if any(row["what"] == bound.name for row in rows) else (best,)
     x = _along("passes", "scans of the table", zero=False, nice=False)
     # scans are whole numbers
     x["axis"] = {"tickMinStep": 1, "format": "d", "tickCount": 5}

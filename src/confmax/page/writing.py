@@ -33,7 +33,7 @@ from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import as_written
-from confmax.page import coverage_words, group_words, limit_words, words
+from confmax.page import coverage_words, group_words, limit_words, proof_words, words
 from confmax.page.charts import charts
 from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
@@ -224,6 +224,7 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
     # what the template may use; only the texts of this package are Markup, all else is escaped
     values = {
         "figures": figures, "made": made, "words": words, "limit_words": limit_words,
+        "proof_words": proof_words,
         "coverage_words": coverage_words, "group_words": group_words, "charts": drawn,
         "warnings": words.warnings_of(figures),
         "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],
