@@ -16,7 +16,7 @@ from confmax import metrics
 from confmax.calibration import Calibration
 from confmax.cli.columns import TableOptions, read_rows
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
-from confmax.cli.show import Bar, Document, Page, number, print_document, small
+from confmax.cli.show import Bar, Document, Page, number, print_document
 from confmax.cli.tables import read_frame
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
@@ -82,17 +82,17 @@ class Tuner:
         self.proba, self.labels = proba, labels
         self.calibrations: dict[bytes, Calibration | None] = {}
 
-    def solve(self, metric: str, confusion: str, rows: NDArray[np.bool_]) -> Solution:
+    def solve(self, metric: str, rows: NDArray[np.bool_]) -> Solution:
         """Return the solution for a metric on some ``rows`` (n,)."""
         proba, labels, key = self.proba[rows], self.labels[rows], rows.tobytes()
         calibration = self.calibrations.get(key, "auto")
-        found = maximize(metric, proba, labels, classes=CLASSES, confusion=confusion, calibration=calibration)
+        found = maximize(metric, proba, labels, classes=CLASSES, calibration=calibration)
         self.calibrations[key] = found.calibration
         return found
 
-    def rule(self, metric: str, confusion: str, rows: NDArray[np.bool_]) -> DecisionRule:
+    def rule(self, metric: str, rows: NDArray[np.bool_]) -> DecisionRule:
         """Return the rule of the solution."""
-        return self.solve(metric, confusion, rows).rule
+        return self.solve(metric, rows).rule
 
     def by_prior(self, rows: NDArray[np.bool_]) -> DecisionRule:
         """Return the rule that divides by the class shares."""
@@ -115,18 +115,27 @@ def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[Deci
     """
     table = load()
     proba, labels, folds = table
-    tuner, every, results = Tuner(proba, labels), np.ones(len(labels), dtype=bool), []
+    tuner, every, results, solutions = Tuner(proba, labels), np.ones(len(labels), dtype=bool), [], {}
     for done, metric in enumerate(METRICS):
-        fits: dict[str, Fit] = {"argmax": _argmax, "p_prior": tuner.by_prior}
-        fits |= {"tuned": partial(tuner.rule, metric, "auto"), "tuned_on_model": partial(tuner.rule, metric, "model")}
+        fits: dict[str, Fit] = {"argmax": _argmax, "p_prior": tuner.by_prior, "tuned": partial(tuner.rule, metric)}
         row: dict[str, Any] = {"metric": metric}
-        for step, key in enumerate((*fits, "gap")):
+        for step, (key, fit) in enumerate(fits.items()):
             if progress is not None:
-                progress(done * 5 + step, len(METRICS) * 5)
-            fit = fits.get(key)
-            row[key] = held_out_value(metric, fit, table) if fit else tuner.solve(metric, "model", every).gap
-        results.append(row)
-    best = tuner.solve("g_mean", "auto", every)
+                progress(done * 4 + step, len(METRICS) * 4)
+            row[key] = held_out_value(metric, fit, table)
+        if progress is not None:
+            progress(done * 4 + 3, len(METRICS) * 4)
+        found = solutions[metric] = tuner.solve(metric, every)
+        results.append(
+            row
+            | {
+                "model_value": found.model_value,
+                "model_upper_bound": found.model_upper_bound,
+                "model_gap": found.model_gap,
+                "guarantee": found.guarantee,
+            }
+        )
+    best = solutions["g_mean"]
     return best.rule, {
         "data": "hpc_cv (R package modeldata, MIT licence): out-of-fold predictions of a classifier of computing jobs",
         "rows": len(labels),
@@ -146,24 +155,20 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     sizes = ", ".join(f"{name} {count}" for name, count in document["classes"].items())
     page.items({"data": document["data"], "rows": f"{document['rows']} ({sizes})"})
     page.say()
-    rules = ("argmax", "p_prior", "tuned", "tuned_on_model")
-    body = [[row["metric"], *(number(row[key]) for key in rules), small(row["gap"])] for row in document["results"]]
-    page.table(["metric", "argmax", "p/prior", "tuned", "tuned on model", "gap on model"], body, best=3)
+    body = [
+        [row["metric"], *(number(row[key]) for key in ("argmax", "p_prior", "tuned"))] for row in document["results"]
+    ]
+    page.table(["metric", "argmax", "p/prior", "tuned"], body, best=3)
     folds = document["folds"]
     page.say(
         "",
-        f"The first four numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and evaluated "
-        f"on the remaining fold; counts are pooled over folds.",
+        f"The numbers are values on held-out rows: each rule was tuned on {folds - 1} folds and evaluated on the "
+        f"remaining fold; counts are pooled over folds. The confusion matrix that 'tuned' maximises averages what the "
+        f"calibrated probabilities expect and the observed counts.",
+        "",
+        f"What is known of the rules that are tuned on all {document['rows']} rows:",
     )
-    page.items(
-        {
-            "tuned": "the default: the confusion matrix averages the calibrated probabilities' expectation and the "
-            "observed counts",
-            "on model": "it is expected from the probabilities alone; accurate only if they are well calibrated",
-            "gap": "proved: the most by which any rule could exceed the one tuned on model, in the expected matrix of "
-            "all rows (-: no guarantee)",
-        }
-    )
+    page.items({row["metric"]: row["guarantee"] for row in document["results"]})
     page.say("", f"The rule for g_mean, tuned on all {document['rows']} rows:", style="bold")
     page.block(str(rule))
     out = document["rule_file"]

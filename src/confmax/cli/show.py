@@ -62,11 +62,6 @@ def between(value: float | None, low: float | None, high: float | None, sign: st
     return f"{value:{sign}.4f} [{low:{sign}.3f}, {high:{sign}.3f}]"
 
 
-def small(value: float | None) -> str:
-    """Return a gap: four decimals, or its order of magnitude where they would all be zero."""
-    return f"{value:.0e}" if value is not None and 0 < value < 5e-5 else number(value)
-
-
 def key_of(rule: str) -> str:
     """Return the key of a rule in documents, where ``p/prior`` is ``p_prior`` so that programs can use it as a name."""
     return rule.replace("/", "_")

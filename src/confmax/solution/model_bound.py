@@ -102,8 +102,10 @@ def _most(
     """Return an upper bound on a ``metric`` on the model, over all rules that keep the ``limits``; None without one."""
     table, limited = oracle.table, limits is not None
     K, M = table.n_classes, metric.n_decisions(table.n_classes)
-    method = optimize.choose("auto", metric, K, M, exact=True, in_parts=not table.is_whole, limited=limited,
-                             one_class=K == M and table.is_whole and class_of(metric, limits, K) is not None)  # fmt: skip
+    one_class = K == M and table.is_whole and class_of(metric, limits, K) is not None
+    method = optimize.choose(
+        "auto", metric, K, M, exact=True, in_parts=not table.is_whole, limited=limited, one_class=one_class
+    )
     sample = None if limited else optimize.warm_start(method, metric, oracle, M, TOLERANCE)
     more = [gains for rule in rules for gains in rule.atoms] + ([] if sample is None else [sample.rules])
     starts = optimize.baselines(
