@@ -161,6 +161,10 @@ class ClassCuts:
         """Return the threshold that misses a limit by the least."""
         return int(np.argmax(limits.slacks(self.confusions).min(axis=-1)))
 
+    def gains(self, index: Sequence[int], k: int, n_classes: int, dtype: np.dtype[Any]) -> Gains:
+        """Return gains (B) that decide class ``k`` by the thresholds at ``index`` (B,), else the best other class."""
+        return class_gains(np.array([self.threshold(int(one), dtype) for one in index]), k, n_classes)
+
     def threshold(self, index: int, dtype: np.dtype[Any]) -> float:
         """Return the number with the fewest digits that decides as a threshold does, in ``dtype``."""
         middle = float(self.values[index])
@@ -225,25 +229,49 @@ class ClassThreshold(Solver):
         K, oracle, k = len(problem.oracle.rows), problem.oracle, _class_in(problem)
         assert k is not None
         metric, within = of_two_columns(problem.metric, problem.limits)
-        cuts = ClassCuts.of(_sorted_rows(oracle), k, oracle.model_share)
+        if not oracle.table.is_whole:
+            return None, _step_in_parts(problem, metric, within, k)
+        oracle.count()
+        cuts = ClassCuts.of(oracle.table.in_memory(), k, oracle.model_share)
         mixed = cuts.best_mixture(metric, within)
         singles = cuts.candidates(metric, within, problem.tol / 2.0)
         chosen = [*singles, *(() if mixed is None else mixed.index)]
-        dtype = oracle.table.dtype
-        gains = class_gains(np.array([cuts.threshold(index, dtype) for index in chosen]), k, K)
+        gains = cuts.gains(chosen, k, K, oracle.table.dtype)
         answers = problem.ask(gains)
         rules = [Mixture.single(gains[i], answers[i]) for i in range(len(singles))]
         # the sums of a scan may differ from those of the search by rounding: the next threshold then keeps the limit
         rule = next((one for one in rules if problem.shortfall(one.confusion) == 0.0), problem.best(rules))
-        proves, kept = oracle.exact and oracle.table.is_whole, problem.shortfall(rule.confusion) == 0.0
-        drawn = None
+        kept, drawn = problem.shortfall(rule.confusion) == 0.0, None
         if mixed is not None:
             drawn = Mixture.drawn(gains[len(singles) :], answers[len(singles) :], mixed.weights)
             kept |= problem.shortfall(drawn.confusion) == 0.0
         if mixed is None or drawn is None or not kept:
-            return None, Step(rule, (rule,), status=Status.INFEASIBLE if proves else Status.OPTIMAL)
-        bound = max(mixed.value, problem.value(drawn.confusion)) if proves else None
+            return None, Step(rule, (rule,), status=Status.INFEASIBLE if oracle.exact else Status.OPTIMAL)
+        bound = max(mixed.value, problem.value(drawn.confusion)) if oracle.exact else None
         return None, Step(rule, (rule, drawn), bound, Status.OPTIMAL, prices=mixed.prices)
+
+
+def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: int) -> Step:
+    """Return the best threshold of a table in parts: those of its sample around the best one are counted on all rows.
+
+    A second pass looks between the neighbours of the best one.
+    """
+    table, K = problem.oracle.table, len(problem.oracle.rows)
+    cuts = ClassCuts.of(table.in_memory(), k, problem.oracle.model_share)
+    centre, last = cuts.candidates(metric, limits, problem.tol / 2.0)[0], len(cuts.values) - 1
+    steps = 2 ** np.arange(int(np.log2(last)) + 1)
+    places = np.unique(np.clip(np.concatenate([[centre], centre - steps, centre + steps]), 0, last))
+    rules: list[Mixture] = []
+    for _ in range(2):
+        gains = cuts.gains(places.tolist(), k, K, table.dtype)
+        answers = problem.ask(gains)
+        found = [Mixture.single(gains[i], answers[i]) for i in range(len(gains))]
+        best = found.index(problem.best(found))
+        rules.append(found[best])
+        low, high = places[max(best - 1, 0)], places[min(best + 1, len(places) - 1)]
+        places = np.unique(np.linspace(low, high, MOST_CUTS).round().astype(np.intp))
+    rule = problem.best(rules)
+    return Step(rule, (rule,), status=Status.FINISHED)
 
 
 def with_thresholds(problem: Problem) -> Problem:
@@ -274,8 +302,7 @@ def thresholds_beside(
     These are argmax, p / prior, and what reduced gains of ``others`` decide.
     """
     K, few = table.n_classes, np.unique(np.linspace(0, len(places) - 1, MOST_CUTS).round().astype(np.intp))
-    first = class_gains(np.array([cuts.threshold(int(index), table.dtype) for index in places[few]]), k, K)
-    a, b = first.pair()
+    a, b = cuts.gains(places[few].tolist(), k, K, table.dtype).pair()
     priors = table.label_weight()
     ways = [Gains.reduced(np.ones(K)), Gains.reduced(np.divide(1.0, priors, out=np.zeros(K), where=priors > ABSENT))]
     parts = []
@@ -294,14 +321,6 @@ def _class_in(problem: Problem) -> int | None:
     """Return the class that the metric and the limits of a problem read; None where they read several."""
     K, limits = len(problem.oracle.rows), problem.limits
     return problem.metric.class_place if limits is None else class_of(problem.metric, limits, K)
-
-
-def _sorted_rows(oracle: Any) -> MemoryTable:
-    """Return the rows whose thresholds are compared: all of them, counted as a pass, or a sample."""
-    if not oracle.table.is_whole:
-        return oracle.table.in_memory()
-    oracle.count()
-    return oracle.table.in_memory()
 
 
 def _right_of_others(table: MemoryTable, k: int, model_share: float) -> Array:

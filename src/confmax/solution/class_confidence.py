@@ -26,7 +26,7 @@ from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits
 from confmax.constraints.proportions import chances_of_counts, counts_decisions, rows_needed, trials
 from confmax.metrics import Metric
-from confmax.optimize.class_cuts import ClassCuts, class_gains, class_of, probability_of_class
+from confmax.optimize.class_cuts import ClassCuts, class_of, probability_of_class
 from confmax.optimize.given import GivenRule
 from confmax.solution.result import Solution
 from confmax.tables import MemoryTable
@@ -80,7 +80,7 @@ def assured_threshold(
     index = cuts.best(of_class, passed, 0.0)
     assured = index is not None
     index = tests.nearest() if index is None else index
-    gains = class_gains(np.array([cuts.threshold(index, table.dtype)]), k, table.n_classes)
+    gains = cuts.gains([index], k, table.n_classes, table.dtype)
     strict = replace(limits, kept_by_none=False)
     found = tune(
         metric, table, limits=strict, confusion="labels", calibration=None, solver=GivenRule(gains), randomized=False,

@@ -26,7 +26,6 @@ from confmax.evaluate.protocols import Tuned
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.optimize.class_cuts import (
     ClassCuts,
-    class_gains,
     class_of,
     probability_of_class,
     thresholds_beside,
@@ -219,7 +218,7 @@ def _candidates(problem: Problem, cuts: ClassCuts, allowed: NDArray[np.bool_], k
         return thresholds_beside(cuts, np.flatnonzero(allowed), k, table, [rule] if len(rule) == 1 else [])
     best = cuts.best(problem.metric.of_class(1, 2), allowed, problem.tol / 2.0)
     assert best is not None
-    return class_gains(np.array([cuts.threshold(best, table.dtype)]), k, table.n_classes)
+    return cuts.gains([best], k, table.n_classes, table.dtype)
 
 
 def expected_by_model(problem: Problem, S: Confusion, kept: Sequence[ConstraintOutcome]) -> str:

@@ -1,0 +1,384 @@
+"""Questions about one class are answered by one threshold: what people ask of it, and what is proved of it."""
+
+import warnings
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+from scipy.stats import binom
+
+import confmax
+from benchmarks import one_class as benchmark
+from confmax import constraints as c
+from confmax.calibration import Calibration, VectorScaling, choose
+from confmax.confusion import Confusion
+from confmax.constraints.proportions import chances_of_counts, counts_decisions
+from confmax.optimize import Status
+from confmax.optimize.class_cuts import ClassCuts, ClassThreshold, class_gains
+from confmax.optimize.polygon import Polygon, best_drawn_within
+from confmax.oracle import make_table
+from confmax.solution.class_confidence import class_to_test
+from confmax.solution.one_class import calibration_of_class, rows_for_floor
+from confmax.tables.arrays import normalised
+
+NAMES = ["VF", "F", "M", "L"]
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    """Published predictions: even rows tune, odd rows are new."""
+    frame = pd.read_csv(files("confmax") / "data" / "hpc_cv.csv")
+    P = frame[NAMES].to_numpy()
+    P, y = P / P.sum(axis=1, keepdims=True), frame["obs"].to_numpy()
+    return P[::2], y[::2], P[1::2], y[1::2]
+
+
+def on_new_rows(solution, jobs, name):
+    """Return precision and recall of a class, and the accuracy, on new rows."""
+    _, _, P, y = jobs
+    decided = solution.predict(P)
+    hits = ((decided == name) & (y == name)).sum()
+    return hits / max((decided == name).sum(), 1), hits / (y == name).sum(), (decided == y).mean()
+
+
+def accuracy_of_argmax_beside(solution, jobs, name):
+    """Return the accuracy on new rows of the same decisions of a class, all other rows decided by argmax."""
+    _, _, P, y = jobs
+    others = P.copy()
+    others[:, NAMES.index(name)] = -1.0
+    decided = np.where(solution.predict(P) == name, name, np.array(NAMES)[others.argmax(axis=1)])
+    return (decided == y).mean()
+
+
+# --- what people ask --------------------------------------------------------------------------------------------------
+
+# metric, limits, settings, the class, and precision and recall on new rows of one threshold that was found by hand
+SENTENCES = [
+    ("recall[L]", "precision[L] >= 0.9", {}, "L", 0.971, 0.320),
+    ("recall[F]", "precision[F] >= 0.7", {}, "F", 0.69, 0.37),
+    ("recall[VF]", "precision[VF] >= 0.9", {"confidence": 0.9}, "VF", 0.91, 0.59),
+    ("accuracy", ["precision[L] >= 0.9", "recall[L] >= 0.3"], {}, "L", 0.970, 0.305),
+    ("accuracy", "precision[L] >= 0.9", {}, "L", 0.970, 0.305),
+    ("macro_f1", "precision[L] >= 0.9", {}, "L", 0.970, 0.305),
+    ("recall[VF]", "precision[VF] >= 0.9", {}, "VF", 0.91, 0.59),
+]
+
+
+@pytest.mark.parametrize(("metric", "limits", "settings", "name", "precision", "recall"), SENTENCES)
+def test_a_class_under_a_floor_is_decided_and_the_others_stay_right(
+    jobs, metric, limits, settings, name, precision, recall
+):
+    P, y, _, _ = jobs
+    solution = confmax.maximize(metric, P, y, classes=NAMES, constraints=limits, **settings)
+    assert solution.feasible and not solution.rule.is_randomized
+    found = on_new_rows(solution, jobs, name)
+    assert found[0] >= precision - 0.05 if "macro" in metric or metric == "accuracy" else found[0] >= precision - 0.04
+    assert found[1] >= recall - 0.04
+    assert found[2] >= accuracy_of_argmax_beside(solution, jobs, name) - 0.01
+
+
+def test_the_text_of_the_rule_is_one_comparison(jobs):
+    P, y, _, _ = jobs
+    solution = confmax.maximize("recall[VF]", P, y, classes=NAMES, constraints="precision[VF] >= 0.9")
+    assert "decides VF if calibrated p(VF) >= 0.7" in repr(solution.rule)
+    raw = confmax.maximize("recall[VF]", P, y, classes=NAMES, constraints="precision[VF] >= 0.9", confidence=0.9)
+    assert repr(raw.rule).splitlines()[-1].startswith("  decides VF if p(VF) >= 0.8")
+    assert raw.guarantee == (
+        "every constraint holds on new rows with confidence 0.9: exact tests on all rows, which must be independent"
+    )
+
+
+def test_the_sentence_says_what_labels_show_and_the_model_expects(jobs):
+    P, y, _, _ = jobs
+    solution = confmax.maximize("recall[L]", P, y, classes=NAMES, constraints="precision[L] >= 0.9")
+    assert solution.status is Status.ON_LABELS and solution.mode == "labels"
+    outcome = solution.constraints[0]
+    hits = round(outcome.label_value * outcome.label_rows)
+    assert solution.guarantee == (
+        f"precision[L] >= 0.9 is kept by {hits} of {outcome.label_rows} tuning rows, and the model expects 0.72; "
+        f"not assured: confidence= tests it"
+    )
+    assert outcome.label_rows >= rows_for_floor(0.9) == 22
+
+
+def test_what_no_threshold_reaches_is_said_for_both_estimates(jobs):
+    P, y, _, _ = jobs
+    with pytest.raises(confmax.Infeasible) as caught:
+        confmax.maximize("recall[M]", P, y, classes=NAMES, constraints="precision[M] >= 0.9")
+    assert str(caught.value).startswith(
+        "no threshold on p(M) keeps precision[M] >= 0.9: the model expects at most 0.778, and the labels show at most "
+        "0.75 on 22 rows or more"
+    )
+    closest = confmax.maximize(
+        "recall[M]", P, y, classes=NAMES, constraints="precision[M] >= 0.9", on_infeasible="closest"
+    )
+    assert not closest.feasible and closest.confusion[:, 2].sum() > 0.0
+
+
+def test_flag_as_many_as_i_can(jobs):
+    P, y, _, _ = jobs
+    solution = confmax.maximize("rate[L]", P, y, classes=NAMES, constraints="precision[L] >= 0.7")
+    flagged = on_new_rows(solution, jobs, "L")
+    assert solution.feasible and flagged[0] >= 0.66
+    with pytest.raises(ValueError, match=r"rate\[L\] is largest if every row is decided as L; limit it"):
+        confmax.maximize("rate[L]", P, y, classes=NAMES)
+
+
+# --- against enumeration and programs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_tiny_populations(seed):
+    """Against all thresholds and their mixtures."""
+    assert benchmark.judged(seed) in ("right", "infeasible", "refused")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_polygon_is_that_of_a_linear_program(seed):
+    """Limits that cut it, and the best corner, against a program over the weights of all thresholds."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet([1.0, 0.7, 0.4], 30)
+    table = make_table(P)
+    cuts = ClassCuts.of(table.in_memory(), 2, 1.0)
+    limits = c.bind(["precision[2] >= 0.5", f"rate[2] <= {0.1 + 0.02 * seed}"], table, explicit=True).of_class(1, 2)
+    functions = limits.functions(cuts.confusions.rows, 2)
+    metric = confmax.metrics.get("recall[2]").numbered(3).of_class(1, 2)
+    found = best_drawn_within(cuts.confusions, metric, functions)
+    heights, values = functions.values(cuts.confusions), metric.values(cuts.confusions)
+    program = linprog(-values, A_ub=-heights.T, b_ub=np.zeros(2), A_eq=np.ones((1, len(values))), b_eq=[1.0])
+    assert found.value == pytest.approx(-program.fun, abs=1e-9)
+    assert found.weights.sum() == pytest.approx(1.0) and len(found.weights) <= 3
+    S = cuts.confusions[found.index].mix(found.weights)
+    assert float(metric.values(S)) == pytest.approx(found.value, abs=1e-12)
+    assert (functions.values(S) >= -1e-12).all()
+    # a price is the change of the value by the limit's function
+    shifted = Polygon.of(cuts.confusions).within(functions, np.array([1e-4, 0.0]))
+    assert (shifted.best(metric).value - found.value) / 1e-4 == pytest.approx(found.prices[0], abs=1e-3)
+
+
+def test_a_polygon_of_which_nothing_is_left():
+    confusions = Confusion(np.array([0.5, 0.5]), np.array([[0.5, 0.0], [0.0, 0.5]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    assert Polygon.of(confusions).cut_off(np.array([-1.0, -1.0])) is None
+
+
+def test_the_rows_below_the_threshold_are_decided_for_accuracy():
+    """Of thresholds that are equally good for the metric, the one that is right most often is returned."""
+    P = np.array([[0.5, 0.3, 0.2], [0.45, 0.35, 0.2], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.05, 0.05, 0.9]])
+    y = [0, 0, 1, 2, 2]
+    solution = confmax.maximize("recall[2]", P, y, confusion="labels", calibration=None, constraints="rate[2] <= 0.9")
+    assert solution.value == 1.0
+    # every threshold up to .7 has the recall 1
+    assert (solution.predict(P) == y).all()
+
+
+# --- one threshold everywhere -----------------------------------------------------------------------------------------
+
+
+def sample(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet([1.0, 0.8, 0.5], n)
+    return P, (P.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "float32", "weights"])
+def test_kinds_of_tables(kind):
+    P, y = sample()
+    settings = {"constraints": "precision[2] >= 0.6", "confusion": "labels", "calibration": None}
+    expected = confmax.maximize("recall[2]", P, y, **settings)
+    if kind == "sparse":
+        found = confmax.maximize("recall[2]", csr_array(P), y, **settings)
+    elif kind == "float32":
+        P = normalised(P.astype(np.float32), 1.0)
+        found = confmax.maximize("recall[2]", P, y, **settings)
+    else:
+        twice = np.arange(600) % 2 + 1
+        P2, y2 = np.repeat(P, twice, axis=0), np.repeat(y, twice)
+        expected = confmax.maximize("recall[2]", P2, y2, **settings)
+        found = confmax.maximize("recall[2]", P, y, sample_weight=twice, **settings)
+    assert found.value == pytest.approx(expected.value, abs=1e-9)
+    assert (found.predict(P) == expected.predict(P)).mean() > 0.99
+
+
+def test_a_table_in_parts_searches_its_sample_and_is_counted_whole(tmp_path):
+    P, y = sample(4000)
+    frame = pd.DataFrame(P, columns=["a", "b", "c"]).assign(label=np.array(["a", "b", "c"])[y])
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    table = confmax.open_table(tmp_path / "rows.parquet", label="label", columns=["a", "b", "c"])
+    found = confmax.maximize(
+        "recall[c]", table, constraints="precision[c] >= 0.6", confusion="labels", calibration=None
+    )
+    whole = confmax.maximize(
+        "recall[c]", P, np.array(["a", "b", "c"])[y], classes=["a", "b", "c"], constraints="precision[c] >= 0.6",
+        confusion="labels", calibration=None,
+    )  # fmt: skip
+    assert found.feasible and found.value == pytest.approx(whole.value, abs=0.03)
+
+
+def test_two_classes_within_limits():
+    P, y = sample()
+    two, labels = np.c_[1 - P[:, 2], P[:, 2]], (y == 2).astype(int)
+    found = confmax.maximize("recall[1]", two, labels, constraints="precision[1] >= 0.6", calibration=None)
+    assert not found.rule.is_randomized and 0.0 < found.rule.threshold < 1.0
+    assert found.constraints[0].value >= 0.6 - 1e-12
+
+
+def test_a_draw_is_returned_only_where_it_is_asked_for():
+    """Ten equal rows: at most .3 of them can be flagged by a draw alone."""
+    P = [[0.3, 0.3, 0.4]] * 10
+    settings = {"constraints": ["rate[2] <= 0.3", "rate[2] >= 0.2"], "confusion": "model"}
+    with pytest.raises(confmax.Infeasible, match="randomized=True returns one that draws and keeps them"):
+        confmax.maximize("recall[2]", P, **settings)
+    drawn = confmax.maximize("recall[2]", P, randomized=True, **settings)
+    assert drawn.rule.is_randomized and drawn.constraints[0].value == pytest.approx(0.3, abs=1e-9)
+    assert drawn.gap == pytest.approx(0.0, abs=1e-9)
+
+
+def test_on_the_model_the_best_draw_bounds_the_threshold():
+    P, _ = sample(50)
+    found = confmax.maximize("recall[2]", P, constraints="precision[2] >= 0.6", confusion="model")
+    drawn = confmax.maximize("recall[2]", P, constraints="precision[2] >= 0.6", confusion="model", randomized=True)
+    assert found.value <= drawn.value == pytest.approx(found.upper_bound, abs=1e-9)
+    assert found.gap == pytest.approx(found.randomization_loss, abs=1e-9)
+    loose, tight = (
+        confmax.maximize("recall[2]", P, constraints=f"precision[2] >= {limit!r}", randomized=True).value
+        for limit in (0.6 - 1e-4, 0.6 + 1e-4)
+    )
+    assert drawn.constraints[0].price == pytest.approx((loose - tight) / 2e-4, rel=0.05)
+
+
+def test_the_solver_can_be_named_and_refuses_what_it_cannot_search():
+    P, y = sample(100)
+    named = confmax.maximize("f1[2]", P, y, solver="class_threshold")
+    assert repr(named.rule) == repr(confmax.maximize("f1[2]", P, y, solver=ClassThreshold()).rule)
+    with pytest.raises(
+        ValueError, match="ClassThreshold searches a threshold for one class, and macro_f1 reads several"
+    ):
+        confmax.maximize("macro_f1", P, y, solver="class_threshold")
+    with pytest.raises(ValueError, match=r"takes limits on the class of its metric recall\[2\] alone"):
+        confmax.maximize("recall[2]", P, y, solver="class_threshold", constraints="recall[1] >= 0.2")
+
+
+def test_a_threshold_is_a_short_number_between_two_probabilities():
+    P, y = sample(300)
+    cuts = ClassCuts.of(make_table(P, y).in_memory(), 2, 0.0)
+    for index in range(0, len(cuts.values), 25):
+        number = cuts.threshold(index, np.dtype(np.float64))
+        assert ((P[:, 2] >= number).sum() if np.isfinite(number) else index and 300) == cuts.decided[index]
+    assert len(repr(cuts.threshold(150, np.dtype(np.float64)))) <= 8
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_class_is_decided_where_its_probability_is_the_threshold(dtype):
+    P = np.array([[0.25, 0.25, 0.5], [0.5, 0.25, 0.25], [0.0, 0.75, 0.25]], dtype=dtype)
+    for k in range(3):
+        rule = confmax.DecisionRule(class_gains(np.array([0.25]), k, 3), np.ones(1), (0, 1, 2))
+        expected = np.where(P[:, k] >= 0.25, k, np.where(np.arange(3) == k, -1, P).argmax(axis=1))
+        assert rule.predict_index(P).tolist() == expected.tolist()
+    never, always = (
+        confmax.DecisionRule(class_gains(np.array([v]), 1, 3), np.ones(1), (0, 1, 2)) for v in (np.inf, -np.inf)
+    )
+    assert (never.predict_index(P) != 1).all() and (always.predict_index(P) == 1).all()
+
+
+# --- the order of the rows --------------------------------------------------------------------------------------------
+
+
+def test_the_order_is_that_of_the_smaller_left_out_loss():
+    """A calibration that turns the order of a class round is left out for it, one that mends it is kept."""
+    P, y = sample(800)
+    table = make_table(P, y).in_memory()
+    fitted = Calibration("vector", VectorScaling(np.ones(3), np.zeros(3)), 1.0, 1.0)
+    worse = P.copy()
+    worse[:, 2] = np.random.default_rng(0).permutation(worse[:, 2])
+    worse /= worse.sum(axis=1, keepdims=True)
+    left_out = replace(table, proba=worse, raw=table)
+    assert calibration_of_class(fitted, left_out, 2).calibrator is None
+    turned = replace(table, proba=P, raw=replace(table, proba=worse))
+    assert calibration_of_class(fitted, turned, 2) is fitted
+
+
+# --- confidence -------------------------------------------------------------------------------------------------------
+
+
+def test_an_order_statistic_is_exact():
+    """The number of rows flagged under a ceiling is the largest that a binomial allows."""
+    P, y = sample(300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = confmax.maximize("recall[2]", P, y, constraints="rate[2] <= 0.2", confidence=0.9)
+    n = max(n for n in range(301) if binom.cdf(n, 300, 0.2) <= 0.1)
+    assert (found.predict(P) == 2).sum() == n
+    assert found.constraints[0].assured and found.tested_on == "all rows"
+    floor = confmax.maximize("precision[2]", P, y, constraints="recall[2] >= 0.5", confidence=0.9)
+    n_class = (y == 2).sum()
+    hits = ((floor.predict(P) == 2) & (y == 2)).sum()
+    assert binom.sf(hits - 1, n_class, 0.5) <= 0.1 < binom.sf(hits - 2, n_class, 0.5)
+
+
+def test_p_values_are_scipys():
+    counts = np.arange(0, 21)
+    np.testing.assert_allclose(chances_of_counts(counts, 20, 0.3, is_floor=True), binom.sf(counts - 1, 20, 0.3))
+    np.testing.assert_allclose(chances_of_counts(counts, 20, 0.3, is_floor=False), binom.cdf(counts, 20, 0.3))
+    assert chances_of_counts([0], [0], 0.3, is_floor=False) == 1.0
+    assert chances_of_counts([3], [9], 1.0, is_floor=False) == 0.0
+
+
+def test_several_limits_must_all_pass():
+    P, y = sample(2000)
+    both = confmax.maximize("recall[2]", P, y, constraints=["precision[2] >= 0.5", "rate[2] <= 0.1"], confidence=0.9)
+    assert [one.assured for one in both.constraints] == [True, True]
+    assert (both.predict(P) == 2).mean() < 0.1
+
+
+def test_where_nothing_passes_the_nearest_rule_says_how_many_rows_are_needed():
+    P, y = sample(60)
+    with pytest.warns(UserWarning, match=r"precision\[2\] >= 0.85 \(kept by \d+ of \d+ rows; about [\d,]+ such"):
+        found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.85", confidence=0.9,
+                                 on_infeasible="closest")  # fmt: skip
+    assert not found.constraints[0].assured and (found.predict(P) == 2).any()
+
+
+def test_copies_of_rows_are_warned_of():
+    P, y = sample(200)
+    with pytest.warns(UserWarning, match="600 rows repeat the probabilities of another row"):
+        confmax.maximize(
+            "recall[2]", np.repeat(P, 4, axis=0), np.repeat(y, 4), constraints="rate[2] <= 0.2", confidence=0.9
+        )
+
+
+def test_what_is_tested_on_all_rows():
+    table = make_table(*sample(100))
+    precision, recall = (confmax.metrics.get(f"{name}[2]").numbered(3) for name in ("precision", "recall"))
+    assert counts_decisions(precision) and not counts_decisions(recall)
+
+    def tested(*limits):
+        return class_to_test(recall, c.bind(limits, table, explicit=True), 3)
+
+    assert tested("precision[2] >= 0.5", "rate[2] <= 0.1") == 2
+    assert tested("precision[2] <= 0.5") is None
+    assert tested("recall[1] >= 0.5") is None
+
+
+def test_a_population_keeps_what_is_assured():
+    """A sample of the benchmark: violated in at most a tenth of the samples, and two standard errors."""
+    curve = benchmark.curves()[1]
+    violated = 0
+    for seed in range(30):
+        P, y = curve.sample(300, seed)
+        found = benchmark.quietly("recall[2]", P, y, classes=range(3), constraints="rate[2] <= 0.15", confidence=0.9)
+        violated += curve.values(benchmark.threshold_of(found.rule))["rate"] > 0.15
+    assert violated <= 30 * (0.1 + 2 * np.sqrt(0.1 * 0.9 / 30))
+
+
+# --- calibrations are those of the question ---------------------------------------------------------------------------
+
+
+def test_a_calibration_that_was_asked_for_is_kept():
+    P, y = sample(400)
+    given = choose(make_table(P, y), "vector")
+    found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.5", calibration=given, confusion="blend")
+    assert found.rule.calibrator is given.calibrator
