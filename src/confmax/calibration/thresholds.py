@@ -119,7 +119,7 @@ def class_cut(gain: Gains) -> tuple[int, float] | None:
     """Return which class a gain decides by its probability alone, and from which probability on.
 
     Such gains give one class its score and all others the same weight, too small to do more than order them. So the
-    most probable other class is decided below the cut (`Metric.with_ties_broken`).
+    most probable other class is decided below the cut (`confmax.oracle.ties`).
 
     Parameters
     ----------

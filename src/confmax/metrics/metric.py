@@ -37,8 +37,6 @@ from confmax.metrics.structure import (
 GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 
 STATISTICS = ("diagonal", "columns", "matrix")
-# of the largest coefficient: beside a score of the table's precision nothing, among themselves exact
-UNSEEN = 2.0**-70
 
 
 @dataclass(frozen=True, repr=False)
@@ -434,33 +432,6 @@ class Metric:
         used = self.classes or tuple(range(n_classes))
         return used if self.one_class is None else used[-1:]
 
-    def with_ties_broken(self, gains: Gains) -> Gains:
-        """Return ``gains`` of a metric of one class such that they decide the most probable one of the other classes.
-
-        The metric does not distinguish the other classes. Its gains give them equal scores, so all their rows would go
-        to the last of them. Here they get scores that are too small to change which rows the one class gets. Gains that
-        distinguish the other classes are returned as they are, and so are the gains of other metrics.
-        """
-        lifted: Any = getattr(self.formula, "with_ties_broken", None)
-        if lifted is not None:
-            return cast(Gains, lifted(gains))
-        k, K = self._place_of_class(), gains.n_classes
-        if k is None or K < 3:
-            return gains
-        others = np.flatnonzero(np.arange(K) != k)
-        if gains.full is not None:
-            return _with_full_ties_broken(gains, others) if self.is_whole else gains
-        a, b = (part.copy() for part in gains.pair())
-        alike = ~a[:, others].any(axis=1) & (b[:, others] == b[:, others][:, :1]).all(axis=1)
-        b -= np.where(alike, b[:, others][:, 0], 0.0)[:, None]
-        # a power of two: no product with it is rounded
-        tiny = np.ldexp(1.0, np.frexp(np.maximum(np.abs(a).max(axis=1), np.abs(b).max(axis=1)))[1]) * UNSEEN
-        rows = np.ix_(alike, others)
-        a[rows] = tiny[alike, None]
-        # of equal scores the last class is decided: the one class keeps its ties if it is the last, else the others do
-        b[rows] = -tiny[alike, None] if k == K - 1 else 0.0
-        return Gains(a, b)
-
     @property
     def class_place(self) -> int | None:
         """The column of the class that a metric of one class is of, the second of two where it names none.
@@ -512,11 +483,6 @@ class Metric:
     def _is_unplaced(self) -> bool:
         """Whether the column of its class is not known yet."""
         return self.label is not None and self.classes is None
-
-    def _place_of_class(self) -> int | None:
-        """Return the column of the class that a metric of one class is of; None for others."""
-        of = getattr(self.formula, "inner", self) if self.is_whole else self
-        return None if of.one_class is None or of.classes is None else of.classes[-1]
 
     @property
     def _of_groups(self) -> Any:
@@ -572,22 +538,3 @@ class Metric:
         if self.classes is not None and self.label is None and not self.is_whole:
             shown.append(f"classes={self.classes}")
         return f"{name}({', '.join(shown)})" if shown else name
-
-
-def _with_full_ties_broken(gains: Gains, others: NDArray[np.intp]) -> Gains:
-    """Return full gains in which decisions ``others`` with equal columns get the most probable of their classes."""
-    assert gains.full is not None
-    G = gains.full.copy()
-    for full in G:
-        columns, group = np.unique(full[:, others], axis=1, return_inverse=True)
-        sizes = np.bincount(group.reshape(-1), minlength=columns.shape[1])
-        alike = others[group.reshape(-1) == int(sizes.argmax())]
-        if len(alike) < 2:
-            continue
-        # what is constant within a row of a gain changes no decision
-        full -= full[:, alike[:1]]
-        tiny = np.ldexp(1.0, np.frexp(np.abs(full).max())[1]) * UNSEEN
-        # below zero, so that others keep their ties
-        full[:, alike] = -tiny
-        full[alike, alike] = 0.0
-    return Gains.from_matrix(G)

@@ -97,12 +97,6 @@ class Seen(Formula):
         functions = found.functions
         return Climb(AffineFunctions(self._lifted(functions.gains, rows), functions.constants), found.of)
 
-    def with_ties_broken(self, gains: Gains) -> Gains:
-        """Return `Metric.with_ties_broken` in every group."""
-        layout = self.layout
-        parts = (layout.gains_of(gains, g) for g in range(layout.n_groups))
-        return layout.beside([self.inner.with_ties_broken(part) for part in parts])
-
     def _rows(self, rows: Array) -> Array:
         """Return the row sums (K,) that the metric sees."""
         blocks = rows.reshape(self.layout.n_groups, -1)

@@ -17,6 +17,7 @@ from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.optimize.mixture import Limits, Mixture
 from confmax.oracle import CountingOracle
+from confmax.oracle.ties import with_ties_broken
 from confmax.tables.columns import warn
 
 MISSED = 1e-12  # a limit that is missed by no more, which rounding explains, counts as met
@@ -118,9 +119,8 @@ class Problem:
 
     def ask(self, gains: Gains) -> Confusion:
         """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
-        if self.limits is not None:
-            # the rule that is returned breaks these ties, and limits may read which class gets them
-            gains = self.metric.with_ties_broken(gains)
+        # the rule that is returned breaks these ties, and limits may read which class gets them
+        gains = with_ties_broken(gains, self.oracle.table.layout)
         return self.oracle.maximize(gains, matrix=self.needs_matrix)
 
     def value(self, confusion: Confusion) -> float:

@@ -135,7 +135,7 @@ class CoverageStudy:
             if met(found, limits):
                 # rules at one coverage are near those at the next
                 starts = [found.mixture]
-                confusions.append(counts_of(search.decided(metric, found.mixture), self.evidence.table))
+                confusions.append(counts_of(search.decided(found.mixture), self.evidence.table))
         if len(confusions) < 2:
             return None
         curve = curve_of(of_decided(self.metric, search.table.n_classes), confusions)

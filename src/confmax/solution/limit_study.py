@@ -30,6 +30,7 @@ from confmax.metrics.catalogue import range_of
 from confmax.metrics.decided import Coverage, OfDecided, of_decided
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import CountingOracle, make_oracle
+from confmax.oracle.ties import with_ties_broken
 from confmax.solution.abstaining import first_rules
 from confmax.tables import Table, make_table
 
@@ -77,10 +78,10 @@ class Search:
         )
         return optimize.run(method, problem)
 
-    def decided(self, metric: Metric, rule: optimize.Mixture) -> Decided:
+    def decided(self, rule: optimize.Mixture) -> Decided:
         """Return what a rule decides for the rows."""
         gains, weights = rule.gathered()
-        lines = self.table.in_memory().decisions(metric.with_ties_broken(gains), None)
+        lines = self.table.in_memory().decisions(with_ties_broken(gains), None)
         return Decided(lines, weights, self.n_decisions, self.evidence.decided.abstains)
 
 
@@ -122,7 +123,7 @@ class LimitStudy:
         """What the best single rule without limits decides, by its name."""
         if self.free is None:
             return {}
-        return {FREE: self.search.decided(self.metric, self.free.single)}
+        return {FREE: self.search.decided(self.free.single)}
 
     def figures(self, score: Score) -> LimitFigures:
         """Return the figures, given the ``score`` of `metrics` and `rules`."""

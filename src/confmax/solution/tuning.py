@@ -41,6 +41,7 @@ from confmax.optimize.loop import MISSED, WarmStart, declared
 from confmax.optimize.path_query import first_gains
 from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
+from confmax.oracle.ties import with_ties_broken
 from confmax.rule import DecisionRule
 from confmax.solution.abstaining import abstain_name, first_rules, with_abstaining
 from confmax.solution.confidence import assured, check_confidence
@@ -596,7 +597,7 @@ def _best(
 def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _Evaluated:
     """Build the rule of a mixture that decides on ``table``, and evaluate it."""
     metric, (gains, weights) = problem.metric, mixture.gathered()
-    gains = metric.with_ties_broken(gains)
+    gains = with_ties_broken(gains, table.layout)
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
     # groups side by side have the same classes
