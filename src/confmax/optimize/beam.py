@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics.structure import LinearFunctions, Statistics
@@ -98,10 +99,13 @@ class InGroup:
         return self.merit.values(Confusion(self.rest.rows, diagonal, columns, matrix))
 
 
-def improved(problem: Problem, gains: Gains, answers: Confusion, prices: Array | None) -> Iterator[Step]:
+def improved(
+    problem: Problem, gains: Gains, answers: Confusion, prices: Array | None, alike: NDArray[np.bool_]
+) -> Iterator[Step]:
     """Yield steps with single rules that keep the limits of a ``problem``, from ``gains`` (B) with their ``answers``.
 
-    ``prices`` (m,) are those of the limits' functions, None where they are not known. A large table takes no step.
+    ``prices`` (m,) are those of the limits' functions, None where they are not known. The coefficients of decisions
+    that are ``alike`` (M,) stay. A large table takes no step.
     """
     table, limits = problem.oracle.table, problem.limits
     n_classes = table.n_classes if table.layout is None else table.layout.n_classes
@@ -118,13 +122,13 @@ def improved(problem: Problem, gains: Gains, answers: Confusion, prices: Array |
     for _ in range(ROUNDS):
         if problem.max_passes - problem.oracle.n_passes < 2:
             return
-        found = _better(problem, merits[turn], gains, answers, known[turn], size)
+        found = _better(problem, merits[turn], gains, answers, known[turn], size, alike)
         if not found:
             turn = 1 - turn
             if turn == 1:
                 continue
             best = int(np.argmax(merits[1].values(answers)))
-            found = [_moved_at_random(working_gain(gains[best], table.dtype), rng)]
+            found = [_moved_at_random(working_gain(gains[best], table.dtype), rng, alike)]
         asked = Gains.concatenate(found)
         new = problem.ask(asked)
         yield Step(best_answer(problem, asked, new))
@@ -132,8 +136,9 @@ def improved(problem: Problem, gains: Gains, answers: Confusion, prices: Array |
 
 
 def _better(
-    problem: Problem, merit: Merit, gains: Gains, answers: Confusion, searched: set[bytes], size: int
-) -> list[Gains]:
+    problem: Problem, merit: Merit, gains: Gains, answers: Confusion, searched: set[bytes], size: int,
+    alike: NDArray[np.bool_],
+) -> list[Gains]:  # fmt: skip
     """Return gains that improve the best ``size`` rules by one coefficient; those already ``searched`` are left out."""
     values = merit.values(answers)
     # rules of one merit are mostly one rule
@@ -150,24 +155,25 @@ def _better(
     groups, found = problem.oracle.read_groups("the search of one coefficient"), []
     for gain, above, at in waiting:
         for group in range(len(groups)):
-            found += _better_in(problem, merit, gain, above, at, group, groups)
+            found += _better_in(problem, merit, gain, above, at, group, groups, alike)
     return found
 
 
 def _better_in(
     problem: Problem, merit: Merit, gain: Gains, above: float, at: Confusion, group: int,
-    groups: list[tuple[Any, MemoryTable]],
+    groups: list[tuple[Any, MemoryTable]], alike: NDArray[np.bool_],
 ) -> list[Gains]:  # fmt: skip
     """Return gains that improve one rule by one coefficient of a group, or of all rows where there are no groups."""
     layout = problem.oracle.table.layout
     oracle, rows = groups[group]
     mine = gain
     if layout is not None:
+        alike = alike[layout.decisions(group)]
         share = float(problem.oracle.rows[layout.classes(group)].sum() / oracle.rows.sum())
         merit = InGroup(merit, layout, group, share, at)
         mine = working_gain(layout.gains_of(gain, group), rows.dtype)
     found = []
-    for coordinate in _coordinates(problem, mine):
+    for coordinate in _coordinates(problem, mine, alike):
         line = breakpoints(merit, oracle, mine, coordinate, rows)
         best = np.empty(0) if line is None else line.best(above, PER_LINE)
         if len(best):
@@ -180,8 +186,11 @@ def _better_in(
     return found
 
 
-def _coordinates(problem: Problem, gain: Gains) -> list[Coordinate]:
-    """Return the coefficients that are searched: weights alone where nothing reads how often a class is decided."""
+def _coordinates(problem: Problem, gain: Gains, alike: NDArray[np.bool_]) -> list[Coordinate]:
+    """Return the coefficients that are searched: weights alone where nothing reads how often a class is decided.
+
+    Those of decisions ``alike`` (M,) are not.
+    """
     assert problem.limits is not None
     both: tuple[Kind, ...] = ("weight", "offset")
     if gain.full is not None:
@@ -189,17 +198,18 @@ def _coordinates(problem: Problem, gain: Gains) -> list[Coordinate]:
     elif problem.metric.statistics == problem.limits.statistics == "diagonal":
         both = ("weight",)
     M = {"weight": gain.n_classes, "offset": gain.n_decisions}
-    return [Coordinate(kind, j) for kind in both for j in range(M[kind])]
+    return [Coordinate(kind, j) for kind in both for j in range(M[kind]) if not alike[j]]
 
 
-def _moved_at_random(gain: Gains, rng: np.random.Generator) -> Gains:
-    """Return one gain with all of its coefficients moved, many times."""
+def _moved_at_random(gain: Gains, rng: np.random.Generator, alike: NDArray[np.bool_]) -> Gains:
+    """Return one gain with all of its coefficients moved, many times, but for decisions ``alike`` (M,)."""
     widths = np.exp(rng.uniform(np.log(WIDTHS[0]), np.log(WIDTHS[1]), (MOVES, 1)))
     if gain.full is not None:
         size = widths * float(np.abs(gain.full).mean())
-        return Gains.from_matrix(gain.full + size[:, None] * rng.standard_normal((MOVES, 1, gain.n_decisions)))
+        draws = np.where(alike, 0.0, rng.standard_normal((MOVES, 1, gain.n_decisions)))
+        return Gains.from_matrix(gain.full + size[:, None] * draws)
     a, b = gain.pair()
     # offsets that are all zero are none of the metric's
     size = widths * float(np.abs(a).mean()) * b.any()
-    moves = np.exp(widths * rng.standard_normal((MOVES, a.shape[1])))
-    return Gains.reduced(a * moves, b + size * rng.standard_normal((MOVES, b.shape[1])))
+    moves = np.where(alike[: a.shape[1]], 1.0, np.exp(widths * rng.standard_normal((MOVES, a.shape[1]))))
+    return Gains.reduced(a * moves, b + size * np.where(alike, 0.0, rng.standard_normal((MOVES, b.shape[1]))))

@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
@@ -45,7 +46,7 @@ from confmax.optimize.path_query import breadth, lifted
 from confmax.optimize.points import Points, Space
 from confmax.optimize.prices import PriceSearch
 from confmax.optimize.query import by_differences
-from confmax.optimize.single import Swarm, search
+from confmax.optimize.single import Swarm, search, told_alike
 from confmax.optimize.warm import sample_of
 from confmax.oracle import CountingOracle
 from confmax.tables import Oracle
@@ -237,33 +238,44 @@ class ColumnGeneration(Solver):
 
         They lie near the best mixture of the last ``state``.
         """
-        columns, exact = state.columns, problem.oracle.exact
+        columns = state.columns
         space, gains, answers = columns.points.space, columns.points.gains, columns.points.confusions
         # the constant rules, and those that join the decisions of several in different groups, were never asked for
         yield Step(best_answer(problem, gains, answers))
         layout, matrix = problem.oracle.table.layout, problem.needs_matrix
         if layout is not None:
             # deciding one class for the rows of all groups keeps every difference
-            alike = replace(layout, shared=True)
-            constants = constant_rules(problem.oracle.rows, problem.n_decisions, matrix=matrix, layout=alike)
+            as_one = replace(layout, shared=True)
+            constants = constant_rules(problem.oracle.rows, problem.n_decisions, matrix=matrix, layout=as_one)
             yield Step(best_answer(problem, *constants))
         if state.thresholds is not None:
             rule, confusion = state.thresholds.single(problem, (incumbent.mixture, incumbent.single))
             yield Step(Mixture.single(rule[0], confusion[0]))
             if state.thresholds.compares_all:
                 return
-        swarm = None
-        if columns.is_feasible and columns.optimum.path is not None:
-            n_rows = problem.oracle.table.n_rows
-            swarm = Swarm.of(space, columns.optimum, columns.queries, n_rows, exact=exact)
-        if swarm is not None:
-            gains, answers = (yield from search(problem, swarm, incumbent)) or (gains, answers)
-        if not exact:
-            # the best rules for the labels may lie far from those that the model generates
-            best = incumbent.single
-            gains = Gains.concatenate([gains, best.atoms[0]])
-            answers = Confusion.concatenate([answers, Confusion.stack([best.confusion])])
-            yield from improved(problem, gains, answers, incumbent.prices)
+        # what metric and limits do not tell apart is decided for accuracy and not searched; a limit that does not bind
+        # counts if it is missed without a search
+        everything = told_alike(problem, space)
+        few = told_alike(problem, space, columns.optimum) if columns.is_feasible else everything
+        yield from _near(problem, columns, incumbent, few)
+        if (few != everything).any() and incumbent.single_loss() == np.inf:
+            yield from _near(problem, columns, incumbent, everything)
+
+
+def _near(problem: Problem, columns: Columns, incumbent: Incumbent, alike: NDArray[np.bool_]) -> Iterator[Step]:
+    """Yield steps with single rules near the best mixture; decisions ``alike`` (M,) stay as they are."""
+    space, gains, answers = columns.points.space, columns.points.gains, columns.points.confusions
+    exact, swarm = problem.oracle.exact, None
+    if columns.is_feasible and columns.optimum.path is not None:
+        swarm = Swarm.of(problem, space, columns.optimum, columns.queries, alike)
+    if swarm is not None:
+        gains, answers = (yield from search(problem, swarm, incumbent)) or (gains, answers)
+    if not exact:
+        # the best rules for the labels may lie far from those that the model generates
+        best = incumbent.single
+        gains = Gains.concatenate([gains, best.atoms[0]])
+        answers = Confusion.concatenate([answers, Confusion.stack([best.confusion])])
+        yield from improved(problem, gains, answers, incumbent.prices, alike)
 
 
 @dataclass(frozen=True)
@@ -457,7 +469,8 @@ def _singles_to_climb_from(problem: Problem, state: ColumnState) -> Gains | None
     climbs = columns.master.local and problem.oracle.exact and columns.is_feasible and state.round < CLIMB_ROUNDS
     if not climbs or columns.optimum.path is None:
         return None
-    swarm = Swarm.of(columns.points.space, columns.optimum, columns.queries, problem.oracle.table.n_rows)
+    space = columns.points.space
+    swarm = Swarm.of(problem, space, columns.optimum, columns.queries, told_alike(problem, space))
     return None if swarm is None else swarm.gains
 
 

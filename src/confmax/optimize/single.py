@@ -23,6 +23,7 @@ from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.path_query import normalised
 from confmax.optimize.points import Space
 from confmax.optimize.query import DualQueries, second_derivative
+from confmax.oracle.ties import never_told_apart
 
 ROUNDS, FURTHER = 10, 6  # of the first generation, and of further ones
 GENERATIONS, PROGRESS = 10, 0.05  # at most; the part of the loss that the last one must have saved
@@ -60,6 +61,8 @@ class Swarm:
         How much one row changes them at most.
     level : ndarray (r,)
         What they should be.
+    alike : ndarray of bool (M,)
+        Decisions that are not told apart (`told_alike`): their weights and offsets do not move.
     before : tuple of ndarray (B, d), or None
         The dual points of the round before, and their answers.
     """
@@ -71,11 +74,15 @@ class Swarm:
     slope: Array
     unit: Array
     level: Array
+    alike: NDArray[np.bool_]
     before: tuple[Array, Array] | None = None
 
     @classmethod
-    def of(cls, space: Space, optimum: Optimum, known: DualQueries, n_rows: int, *, exact: bool = True) -> Swarm | None:
-        """Start around the best mixture of a table of ``n_rows``; None if no limit binds."""
+    def of(
+        cls, problem: Problem, space: Space, optimum: Optimum, known: DualQueries, alike: NDArray[np.bool_]
+    ) -> Swarm | None:
+        """Start around the best mixture of a ``problem``; None if no limit binds."""
+        n_rows, exact = problem.oracle.table.n_rows, problem.oracle.exact
         form, target = space.form, normalised(space.form, optimum.gain, optimum.gain)
         d, m = len(target), form.n_limits
         unit = space.row_sizes() / n_rows
@@ -97,8 +104,8 @@ class Swarm:
         curved = second_derivative(known, target)
         slope = np.diag(unit[active] * n_rows / target[active]) if curved is None else curved[0][np.ix_(active, active)]
         level = np.where(active < form.n_tops, optimum.value, 0.0)
-        moves = _moves(space.gains(target[None]), count, rng, MOST_MOVE if exact else ON_LABELS)
-        return cls(space, duals, moves, active, slope, unit[active], level)
+        moves = _without(_moves(space.gains(target[None]), count, rng, MOST_MOVE if exact else ON_LABELS), alike)
+        return cls(space, duals, moves, active, slope, unit[active], level, alike)
 
     def around(self, best: Gains, seed: int) -> Swarm:
         """Return a generation of this swarm that begins around the ``best`` gains; its multipliers are as at first."""
@@ -108,13 +115,13 @@ class Swarm:
         place = np.arange(count) % len(best)
         if target.full is not None:
             size = (widths * float(np.abs(target.full).mean()))[:, None, None]
-            drawn = size * rng.standard_normal((count, *target.full.shape[1:]))
-            return replace(self, moves=Gains.from_matrix(best.matrices()[place] - target.matrices() + drawn))
+            drawn = _without(Gains.from_matrix(size * rng.standard_normal((count, *target.full.shape[1:]))), self.alike)
+            return replace(self, moves=Gains.from_matrix(best.matrices()[place] - target.matrices() + drawn.matrices()))
         (a, b), (c, d) = target.coefficients(), best.coefficients()
         size = (widths * float(np.abs(a).mean()))[:, None]
         draws = size * rng.standard_normal((count, a.shape[1] + b.shape[1]))
-        by_weight, by_offset = c[place] - a + draws[:, : a.shape[1]], d[place] - b + draws[:, a.shape[1] :]
-        return replace(self, moves=Gains(by_weight, by_offset, power=target.power))
+        by_weight, by_offset = _without(Gains(draws[:, : a.shape[1]], draws[:, a.shape[1] :]), self.alike).pair()
+        return replace(self, moves=Gains(c[place] - a + by_weight, d[place] - b + by_offset, power=target.power))
 
     @property
     def gains(self) -> Gains:
@@ -202,6 +209,32 @@ def _fitted(slope: Array, moved: Array, changed: Array) -> Array:
     size = np.where(size > 0.0, size, np.inf)[:, None]
     moved, rest = moved / size, (changed - moved @ slope.T) / size
     return np.asarray(slope + np.linalg.solve(moved.T @ moved + STIFF * np.eye(len(slope)), moved.T @ rest).T)
+
+
+def told_alike(problem: Problem, space: Space, optimum: Optimum | None = None) -> NDArray[np.bool_]:
+    """Return which decisions (M,) are classes that neither the metric nor a limit tells apart (`never_told_apart`).
+
+    With an ``optimum``, limits that do not bind there do not count.
+    """
+    if space.minimum_of is None:
+        # a function of all statistics
+        return np.zeros(problem.n_decisions, dtype=bool)
+    kept = np.ones(space.n_objective + space.n_limits, dtype=bool)
+    if optimum is not None and space.n_limits:
+        m = space.n_limits
+        priced = np.abs(optimum.gain[-m:]) > BINDS * np.abs(optimum.gain).max()
+        near = optimum.point[-m:] < NEAR * space.row_sizes()[-m:] / problem.oracle.table.n_rows
+        kept[-m:] = priced | near
+    functions = space.gains(np.eye(len(kept))[kept])
+    return never_told_apart(functions, problem.oracle.table.layout)
+
+
+def _without(moves: Gains, alike: NDArray[np.bool_]) -> Gains:
+    """Return moves of gains that move no decision of those ``alike`` (M,)."""
+    if moves.full is not None:
+        return Gains.from_matrix(np.where(alike, 0.0, moves.full))
+    a, b = moves.coefficients()
+    return Gains(np.where(alike[: a.shape[1]], 0.0, a), np.where(alike, 0.0, b), power=moves.power)
 
 
 def _moves(gain: Gains, count: int, rng: np.random.Generator, most: float) -> Gains:
