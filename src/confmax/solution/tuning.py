@@ -11,7 +11,7 @@ of them is better than the solver's rule, it is returned without a calibrator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -56,6 +56,7 @@ from confmax.solution.one_class import (
     uncalibrated,
 )
 from confmax.solution.result import Solution
+from confmax.solution.second_objective import decided_for_accuracy
 from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
@@ -313,9 +314,7 @@ def tune(
     if one_class is None and groups is None and abstain is None:
         problem = with_thresholds(problem)
     outcome = optimize.run(method, with_rules_of_sample(method, problem), callback)
-    # beside a threshold on one class, p / prior would decide the other classes without need
-    rivals = plain if one_class is None else ("argmax",)
-    best, base = _best(problem, outcome, plain, rivals, randomized, random_state)
+    best, base = _best(problem, outcome, plain, randomized, random_state, one_class=one_class is not None)
     solution = _solution(problem, outcome, best, base, mode, fitted)
     if asks_labels and mode == "blend":
         solution = _as_labels_say(solution, problem, outcome, fitted, random_state)
@@ -558,12 +557,12 @@ def _refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> 
 
 
 def _best(
-    problem: Problem, outcome: Outcome, plain: dict[str, Mixture], rivals: Collection[str], randomized: bool | str,
-    seed: int,
-) -> tuple[_Evaluated, dict[str, float]]:  # fmt: skip
+    problem: Problem, outcome: Outcome, plain: dict[str, Mixture], randomized: bool | str, seed: int, *, one_class: bool
+) -> tuple[_Evaluated, dict[str, float]]:
     """Choose between mixture, single rule and ``plain`` rules; return the best one, and the values of the plain ones.
 
-    These are of one kind of scan where rounding could matter. Only those ``rivals`` may take the rule's place.
+    These are of one kind of scan where rounding could matter. ``one_class`` says that the rule is a
+    threshold on one class.
     """
     metric, table = problem.metric, problem.oracle.table
     base = {name: float(metric.values(rule.confusion)) for name, rule in plain.items()}
@@ -576,21 +575,30 @@ def _best(
     if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):
         # a rule that draws is no answer to a question for a single one
         mixed, loss = bool(randomized), 0.0
-    chosen = outcome.mixture if mixed else outcome.single
-    best = _evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss)
-    if mixed and best.value < single_value and not problem.shortfall(outcome.single.confusion):
+    first = outcome.mixture if mixed else outcome.single
+    chosen = first
+    if mixed or not one_class:
+        # the search of one class has decided the others already
+        chosen = decided_for_accuracy(problem, outcome, first, draws=mixed or randomized is True)
+    mixed |= len(chosen.atoms) > 1
+    # what the metric loses by the second objective: less than the tolerance
+    slack = max(0.0, problem.value(first.confusion) - problem.value(chosen.confusion))
+    best = _evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss + slack)
+    if mixed and best.value < single_value - 2.0 * slack and not problem.shortfall(outcome.single.confusion):
         # the mixture lived on weights of rounding size, which a rule does not keep
         best, loss = _evaluated(problem, table, outcome.single, seed), 0.0
     for name, rule in plain.items():
-        if name not in rivals or problem.shortfall(rule.confusion) > problem.shortfall(best.statistics):
+        reached = best.value + slack
+        if problem.shortfall(rule.confusion) > problem.shortfall(best.statistics) or (one_class and name != "argmax"):
+            # beside a threshold on one class, p / prior would decide the other classes without need
             continue
-        if base[name] <= best.value + 1e-13 * max(1.0, abs(best.value)):
+        if base[name] <= reached + 1e-13 * max(1.0, abs(reached)):
             continue
         # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
         again = _evaluated(problem, table.calibrated(None), rule, seed)
         base[name] = again.value
-        if again.value > best.value and problem.shortfall(again.statistics) <= problem.shortfall(best.statistics):
-            best = again._replace(loss=max(loss + single_value - again.value, 0.0))
+        if again.value > reached and problem.shortfall(again.statistics) <= problem.shortfall(best.statistics):
+            best, slack = again._replace(loss=max(loss + single_value - again.value, 0.0)), 0.0
     return best, base
 
 

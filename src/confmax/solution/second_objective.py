@@ -1,0 +1,264 @@
+"""What metric and limits leave open is decided for accuracy: the second objective, below the tolerance of the first.
+
+Every rule that is best within the limits maximises one gain, ``f'(C) + A' prices``. So it is free only in rows whose
+decisions tie there: in all rows between decisions that the gain does not tell apart, such as the other classes under a
+metric of one class, and in single rows. Where nothing ties, this is the end. Else accuracy is maximised within the
+limits and one more, a floor on the metric just below the value that was reached (`ColumnGeneration`). Decisions beyond
+the classes are never right. Bound, status and prices stay those of the first run.
+
+A metric that cannot be limited from below, such as macro F1, cannot be such a floor, and keeps its ties.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.constraints import Constraint, Limits
+from confmax.constraints.rows import ratio_of
+from confmax.metrics import Metric, get
+from confmax.metrics.catalogue import range_of
+from confmax.metrics.first_order import TINY, FirstOrder, Formula
+from confmax.metrics.ratios import Ratios
+from confmax.metrics.seen import seen, unseen
+from confmax.metrics.structure import AffineFunctions, Concave, Linear, MinOfLinear, Ratio
+from confmax.optimize.column_generation import ColumnGeneration
+from confmax.optimize.loop import Outcome, Problem, Status, run
+from confmax.optimize.mixture import Mixture
+from confmax.oracle.ties import never_told_apart
+
+WORTH, ON_LABELS = 2e-6, 1e-4  # accuracy for which another rule is taken, and where labels are a part of the estimate
+LESS = 1.0 - 1e-3  # part of a denominator that another rule must have
+ROOM = 0.5  # of the tolerance: what the metric may lose,
+OF_SINGLE = 1e-4  # and what it may lose by a single rule: single rows can move it by more than the tolerance,
+DEAR = 10.0  # if the accuracy gains so many times as much
+MOST_CLASSES = 500  # of a second run, which has the rule of every class
+SMALL = 1 << 17  # cells of a table whose rows are looked at for ties
+ASIDE = 1e-6  # times accuracy is added to a gain, for ties
+
+
+def decided_for_accuracy(problem: Problem, outcome: Outcome, chosen: Mixture, *, draws: bool) -> Mixture:
+    """Return the rule that decides most rows rightly among those that are as good as the ``chosen`` one.
+
+    Parameters
+    ----------
+    problem : Problem
+        What was solved.
+    outcome : Outcome
+        Its solution.
+    chosen : Mixture
+        The rule that is to be returned: the best mixture, or the best single rule.
+    draws : bool
+        Whether the rule may draw.
+
+    Returns
+    -------
+    Mixture
+        A rule that keeps the limits, and whose metric is not lower by more than the tolerance allows.
+    """
+    accuracy = seen(get("accuracy"), problem.oracle.table.layout)
+    spent = problem.oracle.n_passes >= problem.max_passes or problem.oracle.table.n_classes > MOST_CLASSES
+    gain = None if spent or unseen(problem.metric) == get("accuracy") else _final_gain(problem, outcome)
+    if gain is None:
+        return chosen
+    limits = _with_floor(problem, outcome, chosen, draws=draws)
+    if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy):
+        return chosen
+    second = replace(
+        problem, metric=accuracy, starts=(chosen,), sample=None, limits=limits, certify=False, wants_single=not draws
+    )
+    second = replace(second, starts=(chosen, *_first_rules(second, outcome, gain), *problem.singles))
+    found = run(ColumnGeneration(), second)
+    best = second.best([second.start, found.mixture if draws else found.single])
+    bound = outcome.upper_bound if draws and outcome.status is Status.CONVERGED else None
+    worth = WORTH if problem.oracle.exact else ON_LABELS
+    lost = max(0.0, problem.value(chosen.confusion) - problem.value(best.confusion))
+    before = second.value(chosen.confusion) + worth + DEAR * lost
+    # what the room under the metric pays for is not open
+    most = second.value(found.mixture.confusion) - _paid_by_room(problem, second, found, limits, bound)
+    kept = second.shortfall(best.confusion) == 0.0
+    return best if kept and second.value(best.confusion) > before and most > before else chosen
+
+
+def _paid_by_room(problem: Problem, second: Problem, found: Outcome, limits: Limits, bound: float | None) -> float:
+    """Return how much accuracy the room under the metric has brought at most: its price times the room.
+
+    The largest accuracy is a concave function of the floor, so this is a bound. The room ends at the ``bound`` on the
+    metric, where it is known, else at the value of the chosen rule.
+    """
+    if found.prices is None:
+        return 0.0
+    S = found.mixture.confusion
+    place = len(problem.limits.constraints) if isinstance(problem.limits, Limits) else 0
+    price = float((found.prices * limits.scales(S))[limits.owner(len(S.rows)) == place].sum())
+    best = problem.value(second.starts[0].confusion) if bound is None else bound
+    return price * (best - limits.constraints[place].limit)
+
+
+def _first_rules(second: Problem, outcome: Outcome, gain: Gains) -> list[Mixture]:
+    """Return the single rules of an outcome, and that of its final gain."""
+    parts = () if outcome.mixture.parts is None else outcome.mixture.parts
+    rules = [Mixture.single(*each) for each in zip(outcome.mixture.atoms, parts, strict=False)]
+    return [*rules, Mixture.single(gain, second.ask(gain)[0]), outcome.single]
+
+
+def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, *, draws: bool) -> Limits | None:
+    """Return the limits with the metric as a floor just below that of the ``chosen`` rule; None if it can be none."""
+    value = problem.value(chosen.confusion)
+    floor = value - (ROOM * problem.tol if draws else max(ROOM * problem.tol, OF_SINGLE))
+    if draws and outcome.status is Status.CONVERGED and outcome.upper_bound is not None:
+        # what the bound leaves of the tolerance
+        floor = min(max(floor, outcome.upper_bound - problem.tol), value)
+    metric, layout = unseen(problem.metric), problem.oracle.table.layout
+    try:
+        more = [Constraint(metric, ">=", max(floor, range_of(metric)[0]))]
+    except ValueError:
+        return None
+    inside = (problem.oracle.rows, problem.n_decisions)
+    if layout is not None:
+        inside = (layout.priors(problem.oracle.rows), layout.n_decisions)
+    ratio = ratio_of(metric, *inside) if isinstance(metric.structure, Ratio) else None
+    if ratio is not None and ratio.floor[0] <= TINY:
+        below = _denominator(metric, ratio)
+        least = float(seen(below, layout).values(chosen.confusion))
+        if least <= TINY:
+            return None
+        # a rule that never decides the class has no precision, and would keep the floor
+        more.append(Constraint(below, ">=", LESS * least))
+    if problem.limits is None:
+        return Limits(tuple(more), layout)
+    assert isinstance(problem.limits, Limits)
+    return replace(problem.limits, constraints=(*problem.limits.constraints, *more))
+
+
+@dataclass(frozen=True, eq=False)
+class Denominator(Formula):
+    """The denominator of a ratio at given row sums: a linear function."""
+
+    function: AffineFunctions
+    whole: ClassVar[bool] = True
+
+    def decides(self, n_classes: int) -> int:
+        """Return the number of decisions of the ratio."""
+        return self.function.gains.n_decisions
+
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+        """Return value and derivatives."""
+        shape, gains, value = S.diagonal.shape[:-1], self.function.gains, self.values(S)
+        if self.function.statistics == "matrix":
+            return FirstOrder(value, matrix=np.broadcast_to(gains.matrices()[0], (*shape, *gains.matrices().shape[1:])))
+        a, b = (np.broadcast_to(part[0], (*shape, part.shape[1])) for part in gains.pair())
+        return FirstOrder(value, a, b, np.zeros_like(S.rows))
+
+    def values(self, S: Confusion, **_: Any) -> Array:
+        """Return the values alone."""
+        return np.asarray(self.function.values(S)[..., 0])
+
+
+def _denominator(metric: Metric, parts: Ratios) -> Metric:
+    """Return the denominator of a ratio as a metric."""
+    function = AffineFunctions(parts.bottom, parts.bottom_constant)
+    return Metric("denominator", Denominator(function), Linear(), function.statistics, classes=metric.classes)
+
+
+def _final_gain(problem: Problem, outcome: Outcome) -> Gains | None:
+    """Return the gain that all best rules maximise; None where it is not known, or the run has no best rule."""
+    metric, C = problem.metric, outcome.mixture.confusion
+    if outcome.prescribed or outcome.status in (Status.STOPPED, Status.INFEASIBLE) or problem.shortfall(C) > 0.0:
+        return None
+    if isinstance(metric.structure, Concave) and metric.structure.recall_mean is not None:
+        # the recalls of the best rules are the same, and with them the accuracy
+        return None
+    if isinstance(metric.structure, MinOfLinear):
+        if outcome.multipliers is None:
+            return None
+        gain = metric.linear_functions(C.rows, problem.n_decisions).combined(outcome.multipliers[None])
+    else:
+        gain = metric.gains(metric.at(C))
+    if problem.limits is not None and outcome.prices is not None:
+        gain = _sum(gain, problem.limits.functions(C.rows, problem.n_decisions).combined(outcome.prices[None]))
+    return gain if gain.is_finite else None
+
+
+def _sum(one: Gains, other: Gains) -> Gains:
+    """Return the sum of two gains of the same decisions."""
+    if one.full is not None or other.full is not None or one.power != other.power:
+        return Gains.from_matrix(one.matrices() + other.matrices())
+    (a, b), (c, d) = one.coefficients(), other.coefficients()
+    return Gains(a + c, b + d, power=one.power)
+
+
+# --- what is open -----------------------------------------------------------------------------------------------------
+
+
+def _leaves_open(problem: Problem, outcome: Outcome, gain: Gains, chosen: Mixture, accuracy: Metric) -> bool:
+    """Whether rules that maximise the ``gain`` may decide more rows rightly than the ``chosen`` one."""
+    if not _decides_for_accuracy(problem, gain, chosen):
+        return True
+    oracle = problem.oracle
+    if not oracle.exact or oracle.table.n_rows * oracle.table.n_classes > SMALL:
+        return False
+    if problem.value(chosen.confusion) < problem.value(outcome.mixture.confusion) - problem.tol:
+        # a single rule that is not as good as the best mixture does not maximise the gain
+        return False
+    # no rule that maximises the gain is more accurate than the answer to it with a little accuracy, and none is less
+    # than that without; this reads the few rows, but no rule comes of it, and it is not counted
+    slope = accuracy.gains(accuracy.at(Confusion.uniform(oracle.rows, problem.n_decisions)))
+    both = Gains.concatenate([_sum(gain, _times(slope, ASIDE)), _sum(gain, _times(slope, -ASIDE))])
+    most, least = accuracy.values(oracle.oracle.maximize(both, matrix=problem.needs_matrix)).tolist()
+    return bool(most > max(least, float(accuracy.values(chosen.confusion))) + WORTH)
+
+
+def _times(gain: Gains, factor: float) -> Gains:
+    """Return a reduced gain times a number."""
+    a, b = gain.pair()
+    return Gains(factor * a, factor * b)
+
+
+def _decides_for_accuracy(problem: Problem, gain: Gains, chosen: Mixture) -> bool:
+    """Whether the ``chosen`` rule decides for accuracy between decisions that the ``gain`` does not tell apart.
+
+    It does so if its own gains do not tell them apart either (`confmax.oracle.ties`).
+    """
+    layout, C = problem.oracle.table.layout, chosen.confusion
+    atoms = Gains.concatenate(chosen.atoms)
+    parts = [(gain, C.columns, atoms)]
+    if layout is not None:
+        parts = [
+            (layout.gains_of(gain, g), C.columns[layout.decisions(g)], layout.gains_of(atoms, g))
+            for g in range(layout.n_groups)
+        ]
+    for mine, shares, of_atoms in parts:
+        used = [places for places in alike(mine, problem.tol) if (shares[places] > WORTH).any()]
+        if not used:
+            continue
+        # ties of one set of classes are broken
+        broken = [never_told_apart(of_atoms[k])[used[0]].all() for k in range(len(of_atoms))]
+        if len(used) > 1 or not all(broken):
+            return False
+    return True
+
+
+def alike(gain: Gains, tol: float) -> list[NDArray[np.intp]]:
+    """Return sets of decisions that have the same scores in one ``gain`` up to ``tol``, whatever the row.
+
+    Examples
+    --------
+    >>> alike(Gains.reduced([0.0, 2.0, 0.0], [0.0, -0.5, 0.0]), 1e-6)
+    [array([0, 2])]
+    """
+    if gain.full is None and not gain.power:
+        a, b = (part[0] for part in gain.pair())
+        free = np.flatnonzero(np.append(np.abs(a) <= tol, np.ones(len(b) - len(a), dtype=bool)))
+        columns = b[None, free]
+    else:
+        columns = gain.matrices()[0]
+        free = np.arange(columns.shape[1])
+    # sums with weights tell apart what the columns do, and are equal where these are
+    order = np.argsort(np.random.default_rng(0).uniform(1.0, 2.0, len(columns)) @ columns, kind="stable")
+    apart = np.abs(np.diff(columns[:, order], axis=1)).max(axis=0, initial=0.0) > tol
+    return [free[np.sort(places)] for places in np.split(order, np.flatnonzero(apart) + 1) if len(places) > 1]
