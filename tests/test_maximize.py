@@ -267,7 +267,7 @@ class BruteForceAfter:
     ("kwargs", "sentence"),
     [
         ({"metric": "macro-f1"}, "did you mean macro_f1"),
-        ({"metric": 3}, "a metric's name is a string"),
+        ({"metric": 3}, "metric is a name such as 'macro_f1', a Metric or a function of the confusion matrix; got int"),
         ({"confusion": "truth"}, "confusion must be one of auto, model, labels, blend; got 'truth'"),
         ({"confusion": "labels"}, "needs y"),
         (

@@ -280,7 +280,7 @@ def with_thresholds(problem: Problem) -> Problem:
     The other classes are decided by argmax, or by p / prior. On labels, rules that the search misses may be among them.
     """
     limits, oracle, table = problem.limits, problem.oracle, problem.oracle.table
-    k = None if limits is None else limits.only_class
+    k = None if limits is None or problem.metric.class_place is not None else limits.only_class
     if k is None or oracle.exact or not table.is_whole or problem.n_decisions != table.n_classes:
         return problem
     assert limits is not None

@@ -123,6 +123,9 @@ def best_drawn_within(confusions: Confusion, metric: Metric, functions: LinearFu
     if left is None:
         return None
     best, prices = left.best(metric), []
+    if not confusions.columns[best.index, 1].any():
+        # a precision of no row is no number that a limit moves
+        return best
     for unit in np.eye(len(functions)):
         looser = polygon.within(functions, LOOSER * unit)
         prices.append(0.0 if looser is None else max(0.0, looser.best(metric).value - best.value) / LOOSER)

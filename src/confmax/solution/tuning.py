@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,28 +25,24 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Gains
-from confmax.constraints import ConstraintOutcome, Limits, bind
+from confmax.confusion import Array, Confusion, Gains
+from confmax.constraints import Limits, bind
 from confmax.constraints import resolve as resolve_constraints
-from confmax.constraints.outcomes import on_labels, outcomes
-from confmax.constraints.proportions import counted_rows
 from confmax.evaluate.uncertainty import counts_of, decided_by
 from confmax.metrics import Metric, resolve
-from confmax.metrics.alignment import extra_names, fit_metric, with_positive
+from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.catalogue import refuse_without_limits
-from confmax.metrics.seen import seen, unseen
-from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver, Status
+from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver
 from confmax.optimize.class_cuts import ClassThreshold, class_of, with_thresholds
-from confmax.optimize.loop import MISSED, WarmStart, declared
+from confmax.optimize.loop import WarmStart, declared
 from confmax.optimize.path_query import first_gains
 from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
-from confmax.oracle.ties import with_ties_broken
 from confmax.rule import DecisionRule
 from confmax.solution.abstaining import abstain_name, first_rules, with_abstaining
 from confmax.solution.confidence import assured, check_confidence
 from confmax.solution.grouping import check_groups, groups_of, side_by_side, warn_of_groups
-from confmax.solution.infeasible import check_infeasible, infeasibility, or_raise
+from confmax.solution.infeasible import check_infeasible, or_raise
 from confmax.solution.model_bound import with_model_bound
 from confmax.solution.one_class import (
     calibration_of_class,
@@ -56,20 +52,18 @@ from confmax.solution.one_class import (
     uncalibrated,
 )
 from confmax.solution.result import Solution
-from confmax.solution.second_objective import decided_for_accuracy
+from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
 from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
-from confmax.tables.groups import Groups, SideBySide
+from confmax.tables.groups import Groups
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.normalize import divided
 from confmax.tables.partitioned.table import AnyGroups
-from confmax.tables.precision import held
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
 # confusion="auto" where there are labels: benchmarks/RESULTS.md, sections confusion and limits: estimates
 WITH_LABELS = "blend"
-RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
 
 
 def maximize(
@@ -281,16 +275,10 @@ def tune(
     keeps the limits the solution says so; `maximize` raises an error of it.
     """
     mode, calibration, randomized = _prescribed(solver, confusion, calibration, randomized)
-    asks_labels = _is_auto(mode) and limits is not None and groups is None and out_of_fold is None
-    if _is_auto(mode):
-        mode = WITH_LABELS if raw.has_labels else "model"
+    is_default = _is_auto(mode)
+    mode = (WITH_LABELS if raw.has_labels else "model") if is_default else mode
     labelled = (raw if out_of_fold is None else out_of_fold).in_memory()
-    one_class = None
-    if _searches_class(solver) and groups is None and (raw.is_whole or limits is not None):
-        one_class = class_of(metric, limits, raw.n_classes)
-    if one_class is not None and limits is not None:
-        # an answer that never decides the class is none
-        limits = replace(limits, kept_by_none=False)
+    one_class, limits = _one_class(solver, metric, limits, raw, groups)
     fitted, share = _estimate(raw, labelled, calibration, mode, random_state, one_class)
     table = raw if fitted is None else raw.calibrated(fitted.calibrator)
     metric = metric.finite(raw.n_rows)
@@ -314,16 +302,16 @@ def tune(
     if one_class is None and groups is None and abstain is None:
         problem = with_thresholds(problem)
     outcome = optimize.run(method, with_rules_of_sample(method, problem), callback)
-    best, base = _best(problem, outcome, plain, randomized, random_state, one_class=one_class is not None)
-    solution = _solution(problem, outcome, best, base, mode, fitted)
-    if asks_labels and mode == "blend":
+    best, base = best_rule(problem, outcome, plain, randomized, random_state, one_class=one_class is not None)
+    solution = solution_of(problem, outcome, best, base, mode, fitted)
+    if is_default and mode == "blend" and limits is not None and groups is None and out_of_fold is None:
         solution = _as_labels_say(solution, problem, outcome, fitted, random_state)
     missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
     solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=abstain))
     if prove:
         met = (outcome.mixture, outcome.single)
         solution = with_model_bound(solution, metric, table, limits, rules=met, max_passes=max_passes)
-    return solution if out_of_fold is None else _refitted(solution, limits, out_of_fold)
+    return solution if out_of_fold is None else refitted(solution, limits, out_of_fold)
 
 
 def _prescribed(solver: Any, confusion: str, calibration: Any, randomized: bool | str) -> tuple[str, Any, bool | str]:
@@ -392,10 +380,10 @@ def _as_labels_say(
     if found is None:
         return solution
     table = found.problem.oracle.table
-    best = _evaluated(found.problem, table, found.outcome.single, seed)
+    best = evaluated(found.problem, table, found.outcome.single, seed)
     if fitted is not None and table.calibrator is None:
         fitted = uncalibrated(fitted)
-    again = _solution(found.problem, found.outcome, best, solution.baselines, "labels", fitted)
+    again = solution_of(found.problem, found.outcome, best, solution.baselines, "labels", fitted)
     model = best.rule.evaluate(problem.oracle.second_estimate(1.0), matrix=problem.needs_matrix)
     return replace(again, doubt=expected_by_model(found.problem, model, again.constraints))
 
@@ -441,9 +429,18 @@ def warn_of_trivial(metric: Metric) -> None:
     )
 
 
-def _searches_class(solver: Any) -> bool:
-    """Whether a question about one class is answered by a threshold: by default, and where the caller says so."""
-    return isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold"))
+def _one_class(
+    solver: Any, metric: Metric, limits: Limits | None, raw: Table, groups: AnyGroups | None
+) -> tuple[int | None, Limits | None]:
+    """Return the class that metric and limits are about, and the limits; None where a threshold on it is no answer."""
+    named = isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold"))
+    if not named or groups is not None or not (raw.is_whole or limits is not None):
+        return None, limits
+    k = class_of(metric, limits, raw.n_classes)
+    if k is None or limits is None:
+        return k, limits
+    # a rule that never decides the class is no answer
+    return k, replace(limits, kept_by_none=False)
 
 
 def _is_auto(setting: Any) -> bool:
@@ -489,141 +486,7 @@ def _priors(table: Table) -> list[Array]:
     return [table.label_weight(), table.mean_probability()] if table.has_labels else [table.mean_probability()]
 
 
-# --- the solution ----------------------------------------------------------------------------------------------------
-
-
-class _Evaluated(NamedTuple):
-    """A rule as it is returned, what it is worth on the table, and how much less than the best mixture."""
-
-    rule: DecisionRule
-    statistics: Confusion
-    value: float
-    loss: float = 0.0
-
-
-def _solution(
-    problem: Problem, outcome: Outcome, best: _Evaluated, base: dict[str, float], mode: str, fitted: Calibration | None
-) -> Solution:
-    """Return the solution of the ``best`` rule, with ``base``, the values of the plain rules."""
-    metric, oracle, table = problem.metric, problem.oracle, problem.oracle.table
-    layout = table.layout
-    label_value, counted = best.value if table.has_labels else None, best.statistics if table.has_labels else None
-    if table.has_labels and oracle.model_share > 0.0:
-        # the labels are not the estimate, or not all of it: they take one more scan
-        counted = best.rule.evaluate(oracle.second_estimate(0.0), matrix=problem.needs_matrix)
-        label_value = float(metric.values(counted))
-    # the last digit of a closed gap is rounding
-    upper = None if outcome.upper_bound is None else max(outcome.upper_bound, best.value)
-    paid = best.loss if outcome.mixed else None
-    status = outcome.status
-    if status is Status.CONVERGED and upper is not None and upper - best.value - (paid or 0.0) > problem.tol + 1e-12:
-        status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
-    multipliers = outcome.multipliers
-    if multipliers is not None and metric.classes is not None:
-        # the solver has one per class of the metric, the solution one per class of the table
-        multipliers = np.zeros(table.n_classes if layout is None else layout.n_classes)
-        multipliers[list(metric.classes)] = outcome.multipliers
-    kept: tuple[ConstraintOutcome, ...] = ()
-    why = None
-    statistics = best.statistics if layout is None else layout.total(best.statistics)
-    if problem.limits is not None:
-        assert isinstance(problem.limits, Limits)
-        feasible = problem.shortfall(best.statistics) == 0.0
-        prices = outcome.prices if feasible else None
-        kept = outcomes(
-            problem.limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=MISSED,
-            n_labelled=None if counted is None or (layout and layout.shared) else counted_rows(table),
-        )  # fmt: skip
-        if not feasible:
-            upper, paid = None, None
-            drawn = problem.shortfall(outcome.mixture.confusion) == 0.0
-            why = infeasibility(problem, status, kept, drawn=drawn)
-    return Solution(
-        best.rule, best.value, upper, paid, status, oracle.n_passes, outcome.history, statistics,
-        label_value, base, unseen(metric), mode, oracle.model_share, fitted, multipliers=multipliers, constraints=kept,
-        infeasibility=why,
-    )  # fmt: skip
-
-
-def _refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> Solution:
-    """Return the ``solution`` of a refitted model, with what its rule is worth on the labels ``out_of_fold``."""
-    metric, kept = solution.metric, solution.constraints
-    matrix = "matrix" in (metric.statistics, limits and limits.statistics)
-    S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
-    if limits is not None:
-        kept = on_labels(kept, limits, S, counted_rows(out_of_fold))
-    value = float(seen(metric, out_of_fold.layout).values(S))
-    return replace(solution, label_value=value, constraints=kept, tuned_on="refit")
-
-
-def _best(
-    problem: Problem, outcome: Outcome, plain: dict[str, Mixture], randomized: bool | str, seed: int, *, one_class: bool
-) -> tuple[_Evaluated, dict[str, float]]:
-    """Choose between mixture, single rule and ``plain`` rules; return the best one, and the values of the plain ones.
-
-    These are of one kind of scan where rounding could matter. ``one_class`` says that the rule is a
-    threshold on one class.
-    """
-    metric, table = problem.metric, problem.oracle.table
-    base = {name: float(metric.values(rule.confusion)) for name, rule in plain.items()}
-    if outcome.prescribed:
-        # the algorithm as printed returns its last rule, even where a plain one is better
-        return _evaluated(problem, table, outcome.mixture, seed), base
-    single_value = float(metric.values(outcome.single.confusion))
-    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
-    mixed = bool(randomized) and loss > (RANDOMIZED_ABOVE if randomized == "auto" else 0.0)
-    if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):
-        # a rule that draws is no answer to a question for a single one
-        mixed, loss = bool(randomized), 0.0
-    first = outcome.mixture if mixed else outcome.single
-    chosen = first
-    if mixed or not one_class:
-        # the search of one class has decided the others already
-        chosen = decided_for_accuracy(problem, outcome, first, draws=mixed or randomized is True)
-    mixed |= len(chosen.atoms) > 1
-    # what the metric loses by the second objective: less than the tolerance
-    slack = max(0.0, problem.value(first.confusion) - problem.value(chosen.confusion))
-    best = _evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss + slack)
-    if mixed and best.value < single_value - 2.0 * slack and not problem.shortfall(outcome.single.confusion):
-        # the mixture lived on weights of rounding size, which a rule does not keep
-        best, loss = _evaluated(problem, table, outcome.single, seed), 0.0
-    for name, rule in plain.items():
-        reached = best.value + slack
-        if problem.shortfall(rule.confusion) > problem.shortfall(best.statistics) or (one_class and name != "argmax"):
-            # beside a threshold on one class, p / prior would decide the other classes without need
-            continue
-        if base[name] <= reached + 1e-13 * max(1.0, abs(reached)):
-            continue
-        # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
-        again = _evaluated(problem, table.calibrated(None), rule, seed)
-        base[name] = again.value
-        if again.value > reached and problem.shortfall(again.statistics) <= problem.shortfall(best.statistics):
-            best, slack = again._replace(loss=max(loss + single_value - again.value, 0.0)), 0.0
-    return best, base
-
-
-def _evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> _Evaluated:
-    """Build the rule of a mixture that decides on ``table``, and evaluate it."""
-    metric, (gains, weights) = problem.metric, mixture.gathered()
-    gains = with_ties_broken(gains, table.layout)
-    # a metric that brings its own decisions, such as a table of costs, names them
-    names = metric.names and metric.names[1]
-    # groups side by side have the same classes
-    layout, classes = table.layout, table.in_memory().classes
-    n_decisions = gains.n_decisions if layout is None else layout.n_decisions
-    names = names or (*classes, *extra_names(classes, n_decisions))
-    kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
-    # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
-    groups = table.groups.names if isinstance(table, SideBySide) else ()
-    blind = layout is not None and layout.shared
-    rule = DecisionRule(
-        held(gains), weights, names, repr(metric), seed, table.calibrator, kept, groups=groups, groups_known=not blind
-    )
-    # a matrix of very many classes is computed if the metric reads it, but not kept
-    few = table.n_classes <= MAX_MATRIX_CLASSES
-    statistics = rule.evaluate(problem.oracle, matrix=few or problem.needs_matrix)
-    value = float(metric.values(statistics))
-    return _Evaluated(rule, statistics if few else replace(statistics, matrix=None), value)
+# --- values on labels -------------------------------------------------------------------------------------------------
 
 
 def value_on_labels(rule: DecisionRule, metric: Metric, table: Table, groups: Groups | None = None) -> float:

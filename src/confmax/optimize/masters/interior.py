@@ -107,7 +107,10 @@ def value_at(form: Form, point: Array) -> float:
     """Return the objective at a vector (d + m,) whose entries have this ``form``."""
     if form.mean is not None:
         return float(form.mean.value(point[: form.n_tops]))
-    return float(point[0] / point[1]) if form.ratio else float(point[: form.n_tops].min())
+    if form.ratio:
+        # a ratio without a denominator is zero
+        return float(point[0] / point[1]) if point[1] else 0.0
+    return float(point[: form.n_tops].min())
 
 
 @dataclass(eq=False)

@@ -1,0 +1,163 @@
+"""What the outcome of a run is worth as a rule: which of its rules is returned, and the solution of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from confmax.calibration import Calibration
+from confmax.confusion import MAX_MATRIX_CLASSES, Confusion
+from confmax.constraints import ConstraintOutcome, Limits
+from confmax.constraints.outcomes import on_labels, outcomes
+from confmax.constraints.proportions import counted_rows
+from confmax.metrics.alignment import extra_names
+from confmax.metrics.seen import seen, unseen
+from confmax.optimize import Mixture, Outcome, Problem, Status
+from confmax.optimize.loop import MISSED
+from confmax.oracle import make_oracle
+from confmax.oracle.ties import with_ties_broken
+from confmax.rule import DecisionRule
+from confmax.solution.infeasible import infeasibility
+from confmax.solution.result import Solution
+from confmax.solution.second_objective import decided_for_accuracy
+from confmax.tables import Table
+from confmax.tables.groups import SideBySide
+from confmax.tables.precision import held
+
+RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
+
+
+class Evaluated(NamedTuple):
+    """A rule as it is returned, what it is worth on the table, and how much less than the best mixture."""
+
+    rule: DecisionRule
+    statistics: Confusion
+    value: float
+    loss: float = 0.0
+
+
+def solution_of(
+    problem: Problem, outcome: Outcome, best: Evaluated, base: dict[str, float], mode: str, fitted: Calibration | None
+) -> Solution:
+    """Return the solution of the ``best`` rule, with ``base``, the values of the plain rules."""
+    metric, oracle, table = problem.metric, problem.oracle, problem.oracle.table
+    layout = table.layout
+    label_value, counted = best.value if table.has_labels else None, best.statistics if table.has_labels else None
+    if table.has_labels and oracle.model_share > 0.0:
+        # the labels are not the estimate, or not all of it: they take one more scan
+        counted = best.rule.evaluate(oracle.second_estimate(0.0), matrix=problem.needs_matrix)
+        label_value = float(metric.values(counted))
+    # the last digit of a closed gap is rounding
+    upper = None if outcome.upper_bound is None else max(outcome.upper_bound, best.value)
+    paid = best.loss if outcome.mixed else None
+    status = outcome.status
+    if status is Status.CONVERGED and upper is not None and upper - best.value - (paid or 0.0) > problem.tol + 1e-12:
+        status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
+    multipliers = outcome.multipliers
+    if multipliers is not None and metric.classes is not None:
+        # the solver has one per class of the metric, the solution one per class of the table
+        multipliers = np.zeros(table.n_classes if layout is None else layout.n_classes)
+        multipliers[list(metric.classes)] = outcome.multipliers
+    kept: tuple[ConstraintOutcome, ...] = ()
+    why = None
+    statistics = best.statistics if layout is None else layout.total(best.statistics)
+    if problem.limits is not None:
+        assert isinstance(problem.limits, Limits)
+        feasible = problem.shortfall(best.statistics) == 0.0
+        prices = outcome.prices if feasible else None
+        kept = outcomes(
+            problem.limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=MISSED,
+            n_labelled=None if counted is None or (layout and layout.shared) else counted_rows(table),
+        )  # fmt: skip
+        if not feasible:
+            upper, paid = None, None
+            drawn = problem.shortfall(outcome.mixture.confusion) == 0.0
+            why = infeasibility(problem, status, kept, drawn=drawn)
+    return Solution(
+        best.rule, best.value, upper, paid, status, oracle.n_passes, outcome.history, statistics,
+        label_value, base, unseen(metric), mode, oracle.model_share, fitted, multipliers=multipliers, constraints=kept,
+        infeasibility=why,
+    )  # fmt: skip
+
+
+def refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> Solution:
+    """Return the ``solution`` of a refitted model, with what its rule is worth on the labels ``out_of_fold``."""
+    metric, kept = solution.metric, solution.constraints
+    matrix = "matrix" in (metric.statistics, limits and limits.statistics)
+    S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
+    if limits is not None:
+        kept = on_labels(kept, limits, S, counted_rows(out_of_fold))
+    value = float(seen(metric, out_of_fold.layout).values(S))
+    return replace(solution, label_value=value, constraints=kept, tuned_on="refit")
+
+
+def best_rule(
+    problem: Problem, outcome: Outcome, plain: dict[str, Mixture], randomized: bool | str, seed: int, *, one_class: bool
+) -> tuple[Evaluated, dict[str, float]]:
+    """Choose between mixture, single rule and ``plain`` rules; return the best one, and the values of the plain ones.
+
+    These are of one kind of scan where rounding could matter. ``one_class`` says that the rule is a
+    threshold on one class.
+    """
+    metric, table = problem.metric, problem.oracle.table
+    base = {name: float(metric.values(rule.confusion)) for name, rule in plain.items()}
+    if outcome.prescribed:
+        # the algorithm as printed returns its last rule, even where a plain one is better
+        return evaluated(problem, table, outcome.mixture, seed), base
+    single_value = float(metric.values(outcome.single.confusion))
+    loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
+    mixed = bool(randomized) and loss > (RANDOMIZED_ABOVE if randomized == "auto" else 0.0)
+    if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):
+        # a rule that draws is no answer to a question for a single one
+        mixed, loss = bool(randomized), 0.0
+    first = outcome.mixture if mixed else outcome.single
+    chosen = first
+    if mixed or not one_class:
+        # the search of one class has decided the others already
+        chosen = decided_for_accuracy(problem, outcome, first, draws=mixed or randomized is True)
+    mixed |= len(chosen.atoms) > 1
+    # what the metric loses by the second objective: less than the tolerance
+    slack = max(0.0, problem.value(first.confusion) - problem.value(chosen.confusion))
+    best = evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss + slack)
+    if mixed and best.value < single_value - 2.0 * slack and not problem.shortfall(outcome.single.confusion):
+        # the mixture lived on weights of rounding size, which a rule does not keep
+        best, loss = evaluated(problem, table, outcome.single, seed), 0.0
+    for name, rule in plain.items():
+        reached = best.value + slack
+        if problem.shortfall(rule.confusion) > problem.shortfall(best.statistics) or (one_class and name != "argmax"):
+            # beside a threshold on one class, p / prior would decide the other classes without need
+            continue
+        if base[name] <= reached + 1e-13 * max(1.0, abs(reached)):
+            continue
+        # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
+        again = evaluated(problem, table.calibrated(None), rule, seed)
+        base[name] = again.value
+        if again.value > reached and problem.shortfall(again.statistics) <= problem.shortfall(best.statistics):
+            best, slack = again._replace(loss=max(loss + single_value - again.value, 0.0)), 0.0
+    return best, base
+
+
+def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Evaluated:
+    """Build the rule of a mixture that decides on ``table``, and evaluate it."""
+    metric, (gains, weights) = problem.metric, mixture.gathered()
+    gains = with_ties_broken(gains, table.layout)
+    # a metric that brings its own decisions, such as a table of costs, names them
+    names = metric.names and metric.names[1]
+    # groups side by side have the same classes
+    layout, classes = table.layout, table.in_memory().classes
+    n_decisions = gains.n_decisions if layout is None else layout.n_decisions
+    names = names or (*classes, *extra_names(classes, n_decisions))
+    kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
+    # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
+    groups = table.groups.names if isinstance(table, SideBySide) else ()
+    blind = layout is not None and layout.shared
+    rule = DecisionRule(
+        held(gains), weights, names, repr(metric), seed, table.calibrator, kept, groups=groups, groups_known=not blind
+    )
+    # a matrix of very many classes is computed if the metric reads it, but not kept
+    few = table.n_classes <= MAX_MATRIX_CLASSES
+    statistics = rule.evaluate(problem.oracle, matrix=few or problem.needs_matrix)
+    value = float(metric.values(statistics))
+    return Evaluated(rule, statistics if few else replace(statistics, matrix=None), value)
