@@ -13,6 +13,7 @@ from confmax.constraints import ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels, outcomes
 from confmax.constraints.proportions import counted_rows
 from confmax.metrics.alignment import extra_names
+from confmax.metrics.decided import OfDecided, as_written
 from confmax.metrics.seen import seen, unseen
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.optimize.loop import MISSED
@@ -109,6 +110,9 @@ def best_rule(
     single_value = float(metric.values(outcome.single.confusion))
     loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
     mixed = bool(randomized) and loss > (RANDOMIZED_ABOVE if randomized == "auto" else 0.0)
+    if randomized == "auto" and isinstance(metric.formula, OfDecided):
+        # the class, the others and abstaining: two thresholds say it all
+        mixed &= as_written(metric).class_place is None
     if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):
         # a rule that draws is no answer to a question for a single one
         mixed, loss = bool(randomized), 0.0
