@@ -16,13 +16,13 @@ from benchmarks import one_class as benchmark
 from confmax import constraints as c
 from confmax.calibration import Calibration, VectorScaling, choose
 from confmax.confusion import Confusion
-from confmax.constraints.proportions import chances_of_counts, counts_decisions
+from confmax.constraints.proportions import chances_of_counts, counts_decisions, rows_for_floor
 from confmax.optimize import Status
 from confmax.optimize.class_cuts import ClassCuts, ClassThreshold, class_gains
 from confmax.optimize.polygon import Polygon, best_drawn_within
 from confmax.oracle import make_table
 from confmax.solution.class_confidence import class_to_test
-from confmax.solution.one_class import calibration_of_class, rows_for_floor
+from confmax.solution.one_class import calibration_of_class
 from confmax.tables.arrays import normalised
 
 NAMES = ["VF", "F", "M", "L"]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.constraints.grammar import parse, resolve
+from confmax.constraints.proportions import counts_decisions, rows_for_floor
 from confmax.constraints.rows import (
     ManyRatios,
     count,
@@ -107,6 +108,12 @@ class Limits:
         """The class that all constraints are about; None if they are about several, about all, or about groups."""
         places = {one.metric.class_place for one in self.constraints}
         return places.pop() if len(places) == 1 and not self.speak_of_groups else None
+
+    @property
+    def least_rows(self) -> int:
+        """How many rows must be decided as a class before labels count for the floors on its precision."""
+        floors = (one.limit for one in self.constraints if one.is_floor and counts_decisions(one.metric))
+        return max(map(rows_for_floor, floors), default=1)
 
     def of_class(self, k: int, n_classes: int) -> Limits:
         """Return constraints on one class for a table of K columns, ``n_classes``, in which it is column ``k``."""

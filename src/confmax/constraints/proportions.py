@@ -21,6 +21,7 @@ from confmax.metrics.seen import Seen
 from confmax.tables import Table
 
 LEVEL = 0.95  # of the intervals of label values
+CHANCE = 0.1  # of keeping a floor on all rows, for a class whose true share is the floor
 WHOLE = 1e-9  # a count that is this close to a whole number is one
 MOST_ROWS = 10**9  # that are worth naming: a share that needs more just meets its limit
 
@@ -51,6 +52,21 @@ def counts_decisions(metric: Metric) -> bool:
     (True, False)
     """
     return as_written(metric).formula == get("precision").formula
+
+
+def rows_for_floor(limit: float) -> int:
+    """Return how many rows must be decided before a precision of ``limit`` on labels counts.
+
+    So many rows of a class whose true share is the limit are all right in one sample of ten.
+
+    Examples
+    --------
+    >>> rows_for_floor(0.9), rows_for_floor(0.7), rows_for_floor(0.0)
+    (22, 7, 1)
+    """
+    if not 0.0 < limit < 1.0:
+        return 1
+    return int(np.ceil(np.log(CHANCE) / np.log(limit) - WHOLE))
 
 
 def trials(metric: Metric, S: Confusion, n_rows: float) -> float:

@@ -107,6 +107,8 @@ class ClassCuts:
         Number of rows with weight that are decided as the class.
     ends : ndarray (T, 2)
         The probabilities between which each threshold lies.
+    is_model : bool
+        Whether no label counts.
     """
 
     values: Array
@@ -114,6 +116,7 @@ class ClassCuts:
     right: Array
     decided: NDArray[np.int64]
     ends: Array
+    is_model: bool
 
     @classmethod
     def of(cls, table: MemoryTable, k: int, model_share: float) -> ClassCuts:
@@ -130,7 +133,14 @@ class ClassCuts:
         low, high = np.append(p, -np.inf)[places], np.append(np.inf, p)[places]
         # all thresholds have the same row sums
         confusions = replace(confusions, rows=confusions.rows[0])
-        return cls(values.astype(np.float64), confusions, right, counted[places], np.stack([low, high], axis=1))
+        return cls(
+            values.astype(np.float64),
+            confusions,
+            right,
+            counted[places],
+            np.stack([low, high], axis=1),
+            model_share == 1.0,
+        )
 
     def kept(self, limits: Limits | None) -> NDArray[np.bool_]:
         """Return which thresholds (T,) keep all limits."""
@@ -148,18 +158,21 @@ class ClassCuts:
         values = np.where(allowed, np.nan_to_num(metric.values(self.confusions), nan=-np.inf), -np.inf)
         return int(np.argmax(np.where(values >= values.max() - tol, self.right, -np.inf)))
 
-    def candidates(self, metric: Metric, limits: Limits | None, tol: float) -> list[int]:
-        """Return the best threshold and those beside it, or the nearest one where none keeps the limits."""
-        best = self.best(metric, self.kept(limits), tol)
+    def candidates(self, metric: Metric, limits: Limits | None, allowed: NDArray[np.bool_], tol: float) -> list[int]:
+        """Return the best of the ``allowed`` thresholds (T,) and those beside it; the nearest where none is allowed."""
+        best = self.best(metric, allowed, tol)
         if best is None:
             assert limits is not None
             return [self.nearest(limits)]
         near = [best, best - 1, best + 1, best - 2, best + 2] if limits is not None else [best]
-        return [index for index in near if 0 <= index < len(self.values)]
+        return [index for index in near if 0 <= index < len(self.values) and (index == best or allowed[index])]
 
     def nearest(self, limits: Limits) -> int:
-        """Return the threshold that misses a limit by the least."""
-        return int(np.argmax(limits.slacks(self.confusions).min(axis=-1)))
+        """Return the threshold that misses a limit by the least, of those that decide enough rows to count for it."""
+        slacks = limits.slacks(self.confusions).min(axis=-1)
+        # what the model expects counts for any number of rows
+        least = 1 if self.is_model else min(limits.least_rows, int(self.decided[-1]))
+        return int(np.argmax(np.where(self.decided >= least, slacks, -np.inf)))
 
     def gains(self, index: Sequence[int], k: int, n_classes: int, dtype: np.dtype[Any]) -> Gains:
         """Return gains (B) that decide class ``k`` by the thresholds at ``index`` (B,), else the best other class."""
@@ -234,7 +247,12 @@ class ClassThreshold(Solver):
         oracle.count()
         cuts = ClassCuts.of(oracle.table.in_memory(), k, oracle.model_share)
         mixed = cuts.best_mixture(metric, within)
-        singles = cuts.candidates(metric, within, problem.tol / 2.0)
+        allowed = cuts.kept(within)
+        if within is not None and 0.0 < oracle.model_share < 1.0 and within.least_rows > 1:
+            # the labels of few rows keep a precision by chance, unless the model keeps it alone
+            model = ClassCuts.of(oracle.table.in_memory(), k, 1.0).kept(within)
+            allowed &= model | (cuts.decided >= within.least_rows)
+        singles = cuts.candidates(metric, within, allowed, problem.tol / 2.0)
         chosen = [*singles, *(() if mixed is None else mixed.index)]
         gains = cuts.gains(chosen, k, K, oracle.table.dtype)
         answers = problem.ask(gains)
@@ -258,7 +276,7 @@ def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: i
     """
     table, K = problem.oracle.table, len(problem.oracle.rows)
     cuts = ClassCuts.of(table.in_memory(), k, problem.oracle.model_share)
-    centre, last = cuts.candidates(metric, limits, problem.tol / 2.0)[0], len(cuts.values) - 1
+    centre, last = cuts.candidates(metric, limits, cuts.kept(limits), problem.tol / 2.0)[0], len(cuts.values) - 1
     steps = 2 ** np.arange(int(np.log2(last)) + 1)
     places = np.unique(np.clip(np.concatenate([[centre], centre - steps, centre + steps]), 0, last))
     rules: list[Mixture] = []

@@ -29,6 +29,10 @@ class Limits(Protocol):
     def only_class(self) -> int | None:
         """The class that all of them are about; None if they are about several, about all, or about groups."""
 
+    @property
+    def least_rows(self) -> int:
+        """How many rows must be decided as a class before labels count for the floors on its precision."""
+
     def of_class(self, k: int, n_classes: int) -> Limits:
         """Return the same limits for a table of K columns in which their class is column ``k``."""
 

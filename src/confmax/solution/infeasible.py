@@ -12,7 +12,6 @@ from confmax.constraints import ConstraintOutcome, Limits
 from confmax.metrics.structure import MinOfLinear
 from confmax.optimize import ColumnGeneration, Problem, Status, choose, run
 from confmax.optimize.class_cuts import ClassCuts, class_of
-from confmax.solution.one_class import least_rows
 
 if TYPE_CHECKING:
     from confmax.solution.result import Solution
@@ -150,7 +149,7 @@ def _reached_by_thresholds(cuts: ClassCuts, limits: Limits, *, on_labels: bool) 
     """Return how far the first limit that cannot be kept is met, by thresholds that keep the others."""
     slacks, values = limits.slacks(cuts.confusions), limits.values(cuts.confusions)
     for j, one in enumerate(limits.constraints):
-        least = least_rows(one) if on_labels else 1
+        least = replace(limits, constraints=(one,)).least_rows if on_labels else 1
         fits = (np.delete(slacks, j, axis=-1) >= 0.0).all(axis=-1) & (cuts.decided >= min(least, 1))
         if not fits.any():
             continue

@@ -36,7 +36,6 @@ from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable, Table
 from confmax.tables.memory import TransferredDecisions
 
-CHANCE = 0.1  # of keeping a floor on all rows, for a class whose true share is the floor
 NOT_ASSURED = "not assured: confidence= tests it"
 
 
@@ -94,19 +93,6 @@ class OnLabels(NamedTuple):
 
     problem: Problem
     outcome: Outcome
-
-
-def rows_for_floor(limit: float) -> int:
-    """Return how many rows must be decided before a precision of ``limit`` on labels counts.
-
-    Examples
-    --------
-    >>> rows_for_floor(0.9), rows_for_floor(0.7), rows_for_floor(0.0)
-    (22, 7, 1)
-    """
-    if not 0.0 < limit < 1.0:
-        return 1
-    return int(np.ceil(np.log(CHANCE) / np.log(limit) - 1e-9))
 
 
 def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLabels | None:
@@ -182,7 +168,9 @@ def _best_threshold(
     oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle)
     on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
     cuts = ClassCuts.of(table.in_memory(), k, 0.0)
-    allowed = cuts.kept(_of_two_columns(limits, about)) & (cuts.decided >= max(map(least_rows, about)))
+    allowed = cuts.kept(_of_two_columns(limits, about)) & (
+        cuts.decided >= replace(limits, constraints=tuple(about)).least_rows
+    )
     if not allowed.any():
         return None
     gains = _candidates(on_labels, cuts, allowed, k, rule)
@@ -204,11 +192,6 @@ def _best_threshold(
 def _of_two_columns(limits: Limits, about: Sequence[Constraint]) -> Limits:
     """Return some limits of one class, placed among two columns; an answer that never decides the class is none."""
     return replace(limits, constraints=tuple(about), kept_by_none=False).of_class(1, 2)
-
-
-def least_rows(one: Constraint) -> int:
-    """Return how many rows must be decided before labels count for a limit."""
-    return rows_for_floor(one.limit) if one.is_floor and counts_decisions(one.metric) else 1
 
 
 def _candidates(problem: Problem, cuts: ClassCuts, allowed: NDArray[np.bool_], k: int, rule: Gains) -> Gains:
