@@ -185,6 +185,9 @@ def drawn(population, rng):
             limits.append((name, j, "<=", float(rng.choice([0.1, 0.2, 0.35])), over))
         else:
             limits.append((name, j, ">=", float(rng.choice([0.2, 0.4, 0.6])), over))
+    if metric == "specificity":
+        # a rule that never decides the class is no answer to a question about it
+        limits = [one for one in limits if one[:2] != ("precision", k)]
     if (metric, k, ">=") in [one[:3] for one in limits]:
         limits = [one for one in limits if one[:2] != (metric, k)]
     return metric, k, limits
@@ -359,10 +362,11 @@ def main(folder, count=2000):
     tables = load(folder, least=3)
     report(
         "second objective",
-        f"`python -m benchmarks.second_objective FOLDER`. {count} tiny populations (seed and kind by their number; a "
-        f"metric of {len(set(METRICS))} and up to two limits at random, and a floor on the coverage where a rule may "
-        f"abstain): how many solutions are below the program's value by more than {TOL:g}, or below its accuracy by "
-        f"more than {LOST:g}, the most of both, and passes.",
+        f"`python -m benchmarks.second_objective FOLDER`. {count} tiny populations, each by its seed: one of "
+        f"{len(set(METRICS))} metrics and up to two limits are drawn, and a floor on the coverage where a rule may "
+        f"abstain. How many solutions are below the program's value by more than {TOL:g}, or below its accuracy by "
+        f"more than {LOST:g}, the most of both, and passes. Populations without a rule that keeps the limits are left "
+        f"out.",
         markdown(["", "populations", "value below", "accuracy below", "value, most", "accuracy, most", "passes"],
                  of_populations(int(count))),
         f"{len(tables)} tables of three classes and more, defaults, three classes c of each (the rarest of ten rows or "

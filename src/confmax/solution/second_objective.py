@@ -38,6 +38,7 @@ OF_SINGLE = 1e-4  # and what it may lose by a single rule: single rows can move 
 DEAR = 10.0  # if the accuracy gains so many times as much
 MOST_CLASSES = 500  # of a second run, which has the rule of every class
 SMALL = 1 << 17  # cells of a table whose rows are looked at for ties
+SAME = 1e-15  # of the largest coefficient: rounding
 ASIDE = 1e-6  # times accuracy is added to a gain, for ties
 
 
@@ -62,6 +63,7 @@ def decided_for_accuracy(problem: Problem, outcome: Outcome, chosen: Mixture, *,
     """
     accuracy = seen(get("accuracy"), problem.oracle.table.layout)
     spent = problem.oracle.n_passes >= problem.max_passes or problem.oracle.table.n_classes > MOST_CLASSES
+    spent |= problem.shortfall(chosen.confusion) > 0.0
     gain = None if spent or unseen(problem.metric) == get("accuracy") else _final_gain(problem, outcome)
     if gain is None:
         return chosen
@@ -222,7 +224,7 @@ def _times(gain: Gains, factor: float) -> Gains:
 def _decides_for_accuracy(problem: Problem, gain: Gains, chosen: Mixture) -> bool:
     """Whether the ``chosen`` rule decides for accuracy between decisions that the ``gain`` does not tell apart.
 
-    It does so if its own gains do not tell them apart either (`confmax.oracle.ties`).
+    It does so if its own gains decide the most probable one of them.
     """
     layout, C = problem.oracle.table.layout, chosen.confusion
     atoms = Gains.concatenate(chosen.atoms)
@@ -236,11 +238,27 @@ def _decides_for_accuracy(problem: Problem, gain: Gains, chosen: Mixture) -> boo
         used = [places for places in alike(mine, problem.tol) if (shares[places] > WORTH).any()]
         if not used:
             continue
-        # ties of one set of classes are broken
-        broken = [never_told_apart(of_atoms[k])[used[0]].all() for k in range(len(of_atoms))]
-        if len(used) > 1 or not all(broken):
+        if not all(decides_most_probable(of_atoms[k], places) for k in range(len(of_atoms)) for places in used):
             return False
     return True
+
+
+def decides_most_probable(gain: Gains, places: NDArray[np.intp]) -> bool:
+    """Whether one ``gain`` decides the most probable one of some classes wherever it decides any of them.
+
+    They then have one weight and one offset; without a weight, the tie is broken (`confmax.oracle.ties`).
+    """
+    if never_told_apart(gain)[places].all():
+        return True
+    if places[-1] >= gain.n_classes or gain.power:
+        return False
+    if gain.full is None:
+        a, b = (part[0, places] for part in gain.pair())
+        return bool(a[0] > 0.0 and not np.ptp(a) and not np.ptp(b))
+    columns = gain.full[0][:, places].copy()
+    weight = columns[places[0], 0] - columns[places[0], 1]
+    columns[places, np.arange(len(places))] -= weight
+    return bool(weight > 0.0 and np.ptp(columns, axis=1).max() <= SAME * np.abs(gain.full).max())
 
 
 def alike(gain: Gains, tol: float) -> list[NDArray[np.intp]]:
