@@ -227,7 +227,7 @@ def _decides_for_accuracy(problem: Problem, gain: Gains, chosen: Mixture) -> boo
     It does so if its own gains decide the most probable one of them.
     """
     layout, C = problem.oracle.table.layout, chosen.confusion
-    atoms = Gains.concatenate(chosen.atoms)
+    atoms = chosen.atoms[0] if len(chosen.atoms) == 1 else Gains.concatenate(chosen.atoms)
     parts = [(gain, C.columns, atoms)]
     if layout is not None:
         parts = [
@@ -272,11 +272,14 @@ def alike(gain: Gains, tol: float) -> list[NDArray[np.intp]]:
     if gain.full is None and not gain.power:
         a, b = (part[0] for part in gain.pair())
         free = np.flatnonzero(np.append(np.abs(a) <= tol, np.ones(len(b) - len(a), dtype=bool)))
-        columns = b[None, free]
+        columns = keys = b[None, free]
     else:
         columns = gain.matrices()[0]
         free = np.arange(columns.shape[1])
-    # sums with weights tell apart what the columns do, and are equal where these are
-    order = np.argsort(np.random.default_rng(0).uniform(1.0, 2.0, len(columns)) @ columns, kind="stable")
-    apart = np.abs(np.diff(columns[:, order], axis=1)).max(axis=0, initial=0.0) > tol
+        # sums with weights tell apart what the columns do, and are equal where these are
+        keys = np.random.default_rng(0).uniform(1.0, 2.0, (1, len(columns))) @ columns
+    if len(free) < 2:
+        return []
+    order = np.argsort(keys[0], kind="stable")
+    apart = np.abs(np.diff(columns[:, order], axis=1)).max(axis=0) > tol
     return [free[np.sort(places)] for places in np.split(order, np.flatnonzero(apart) + 1) if len(places) > 1]
