@@ -267,7 +267,8 @@ def on_tiny(seed):
         found, chances, accuracy = solved(population, metric, k, limits)
     except confmax.Infeasible as error:
         # a question about one class is not answered by a rule that never decides it, which the program takes
-        return None if str(error).startswith("no threshold on") else (metric, np.inf, np.inf, 0)
+        never = best[0] <= TOL or str(error).startswith("no threshold on")
+        return None if never else (metric, np.inf, np.inf, 0)
     best = programs(population, metric, k, limits, (found.value, chances))[1], best[0]
     best = best[::-1]
     return metric, best[0] - found.value, best[1] - accuracy, found.n_passes
