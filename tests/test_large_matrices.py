@@ -17,7 +17,7 @@ K = 8
 @pytest.fixture
 def few_shown(monkeypatch):
     """`Solution.confusion` ends at five classes, so that small tables do."""
-    monkeypatch.setattr("confmax.solution.tuning.MAX_MATRIX_CLASSES", 5)
+    monkeypatch.setattr("confmax.solution.returned.MAX_MATRIX_CLASSES", 5)
 
 
 def trace_and_corner(C):

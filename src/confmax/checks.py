@@ -16,6 +16,7 @@ from confmax.metrics import Metric, resolve
 from confmax.metrics.structure import STEPS, random_confusion, random_rows, refutation
 from confmax.optimize import Mixture, Problem, Solver, baselines, run
 from confmax.oracle import BACKENDS, CountingOracle, make_oracle
+from confmax.oracle.ties import with_ties_broken
 from confmax.tables import MemoryTable, Oracle, Table, make_table
 
 __all__ = ["check_metric", "check_oracle", "check_solver", "random_confusion", "random_table"]
@@ -305,6 +306,6 @@ def _check_rule(solver: Solver, metric: Metric, found: Mixture, reference: Oracl
     gains, weights = found.gathered()
     assert (weights > 0).all(), f"{solver.name} returned a weight that is not positive"
     assert abs(weights.sum() - 1) <= 1e-12, f"{solver.name} returned weights that do not sum to one"
-    again = reference.maximize(gains, matrix=matrix).mix(weights)
+    again = reference.maximize(with_ties_broken(gains), matrix=matrix).mix(weights)
     error = abs(float(metric.values(again)) - float(metric.values(found.confusion)))
     assert error <= 1e-7, f"the value that {solver.name} reports differs by {error:.2g} from that of its rule"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from confmax.calibration import Calibration
+from confmax.calibration.thresholds import abstaining_class_cuts
 from confmax.confusion import MAX_MATRIX_CLASSES, Confusion
 from confmax.constraints import ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels, outcomes
@@ -110,17 +111,21 @@ def best_rule(
     single_value = float(metric.values(outcome.single.confusion))
     loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
     mixed = bool(randomized) and loss > (RANDOMIZED_ABOVE if randomized == "auto" else 0.0)
-    if randomized == "auto" and isinstance(metric.formula, OfDecided):
-        # the class, the others and abstaining: two thresholds say it all
-        mixed &= as_written(metric).class_place is None
+    two_cuts = False
+    if randomized is not True and isinstance(metric.formula, OfDecided) and as_written(metric).class_place is not None:
+        # the class, the others and abstaining: two thresholds say it all, where the best single rule is such a one
+        mixed = False
+        two_cuts = abstaining_class_cuts(with_ties_broken(outcome.single.atoms[0])) is not None
     if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):
         # a rule that draws is no answer to a question for a single one
         mixed, loss = bool(randomized), 0.0
     first = outcome.mixture if mixed else outcome.single
     chosen = first
-    if mixed or not one_class:
+    if mixed or not (one_class or two_cuts):
         # the search of one class has decided the others already
-        chosen = decided_for_accuracy(problem, outcome, first, draws=mixed or randomized is True)
+        kept = [base[name] for name, rule in plain.items() if problem.shortfall(rule.confusion) == 0.0]
+        draws = mixed or randomized is True
+        chosen = decided_for_accuracy(problem, outcome, first, draws=draws, least=max(kept, default=-np.inf))
     mixed |= len(chosen.atoms) > 1
     # what the metric loses by the second objective: less than the tolerance
     slack = max(0.0, problem.value(first.confusion) - problem.value(chosen.confusion))

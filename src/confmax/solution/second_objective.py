@@ -39,10 +39,13 @@ DEAR = 10.0  # if the accuracy gains so many times as much
 MOST_CLASSES = 500  # of a second run, which has the rule of every class
 SMALL = 1 << 17  # cells of a table whose rows are looked at for ties
 SAME = 1e-15  # of the largest coefficient: rounding
+NOTHING = 100.0  # times the tolerance: a metric so near zero leaves no room below it
 ASIDE = 1e-6  # times accuracy is added to a gain, for ties
 
 
-def decided_for_accuracy(problem: Problem, outcome: Outcome, chosen: Mixture, *, draws: bool) -> Mixture:
+def decided_for_accuracy(
+    problem: Problem, outcome: Outcome, chosen: Mixture, *, draws: bool, least: float = -np.inf
+) -> Mixture:
     """Return the rule that decides most rows rightly among those that are as good as the ``chosen`` one.
 
     Parameters
@@ -55,6 +58,8 @@ def decided_for_accuracy(problem: Problem, outcome: Outcome, chosen: Mixture, *,
         The rule that is to be returned: the best mixture, or the best single rule.
     draws : bool
         Whether the rule may draw.
+    least : float
+        The value below which the metric must not fall: that of rules which people use without confmax.
 
     Returns
     -------
@@ -65,9 +70,9 @@ def decided_for_accuracy(problem: Problem, outcome: Outcome, chosen: Mixture, *,
     spent = problem.oracle.n_passes >= problem.max_passes or problem.oracle.table.n_classes > MOST_CLASSES
     spent |= problem.shortfall(chosen.confusion) > 0.0
     gain = None if spent or unseen(problem.metric) == get("accuracy") else _final_gain(problem, outcome)
-    if gain is None:
+    if gain is None or abs(problem.value(chosen.confusion)) <= NOTHING * problem.tol:
         return chosen
-    limits = _with_floor(problem, outcome, chosen, draws=draws)
+    limits = _with_floor(problem, outcome, chosen, least, draws=draws)
     if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy):
         return chosen
     second = replace(
@@ -108,13 +113,14 @@ def _first_rules(second: Problem, outcome: Outcome, gain: Gains) -> list[Mixture
     return [*rules, Mixture.single(gain, second.ask(gain)[0]), outcome.single]
 
 
-def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, *, draws: bool) -> Limits | None:
+def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: float, *, draws: bool) -> Limits | None:
     """Return the limits with the metric as a floor just below that of the ``chosen`` rule; None if it can be none."""
     value = problem.value(chosen.confusion)
     floor = value - (ROOM * problem.tol if draws else max(ROOM * problem.tol, OF_SINGLE))
     if draws and outcome.status is Status.CONVERGED and outcome.upper_bound is not None:
         # what the bound leaves of the tolerance
         floor = min(max(floor, outcome.upper_bound - problem.tol), value)
+    floor = max(floor, min(least, value))
     metric, layout = unseen(problem.metric), problem.oracle.table.layout
     try:
         more = [Constraint(metric, ">=", max(floor, range_of(metric)[0]))]
@@ -126,11 +132,11 @@ def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, *, draws: b
     ratio = ratio_of(metric, *inside) if isinstance(metric.structure, Ratio) else None
     if ratio is not None and ratio.floor[0] <= TINY:
         below = _denominator(metric, ratio)
-        least = float(seen(below, layout).values(chosen.confusion))
-        if least <= TINY:
+        share = float(seen(below, layout).values(chosen.confusion))
+        if share <= TINY:
             return None
         # a rule that never decides the class has no precision, and would keep the floor
-        more.append(Constraint(below, ">=", LESS * least))
+        more.append(Constraint(below, ">=", LESS * share))
     if problem.limits is None:
         return Limits(tuple(more), layout)
     assert isinstance(problem.limits, Limits)
