@@ -74,6 +74,40 @@ def test_honest_probabilities_are_not_doubted():
     assert alarms <= 2
 
 
+@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("calibration", ["auto", "vector"])
+def test_labels_of_other_rows_are_doubted(K, calibration):
+    """Calibration learns the class shares, so that its log loss hides that the probabilities tell nothing."""
+    P, y = drawn(K)
+    other = np.random.default_rng(0).permutation(y)
+    sentence = (
+        r"^after calibration the probabilities tell nothing about y \(log loss \d\.\d\d before it, \d\.\d\d of the "
+        r"class shares\): are the rows of y and proba in the same order\?$"
+    )
+    weight = np.random.default_rng(1).random(N)
+    for settings in ({}, {"confusion": "labels"}, {"sample_weight": weight}):
+        with pytest.warns(UserWarning, match=sentence):
+            confmax.maximize("balanced_accuracy", P, other, calibration=calibration, **settings)
+        confmax.maximize("balanced_accuracy", P, y, calibration=calibration, **settings)  # warnings are errors
+    with pytest.warns(UserWarning, match=sentence):
+        confmax.maximize("balanced_accuracy", pd.DataFrame(P), pd.Series(other), calibration=calibration)
+
+
+@pytest.mark.parametrize("n", [60, 400, 3000])
+def test_weak_models_are_not_doubted(n):
+    """Honest probabilities that are little better than the class shares."""
+    told = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = 1 / (1 + np.exp(-1 - 0.3 * rng.normal(size=n)))
+        y = (rng.random(n) < p).astype(int)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            confmax.maximize("accuracy", np.column_stack([1 - p, p]), y, confusion="labels")
+        told += any("tell nothing" in str(each.message) for each in caught)
+    assert told == 0
+
+
 def test_estimators_doubt_once():
     from sklearn.linear_model import LogisticRegression
 

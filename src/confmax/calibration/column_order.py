@@ -1,8 +1,10 @@
-"""Whether the labels bear out the order of the columns.
+"""Whether the labels bear out the order of the columns, and that of the rows.
 
 A model that knows anything has a smaller log loss than the shares of the classes, which anybody can count. Columns that
 are read in the wrong order have a larger one: most rows have little probability of their true class then. So does a
-model that is badly overconfident; which of the two it is, the best order of the columns tells.
+model that is badly overconfident; which of the two it is, the best order of the columns tells. Labels of other rows
+give a larger one too. A calibration hides them, because it learns the class shares; but then the true class of a row
+has no larger probability there than in other rows, which is true of no model that knows anything.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from numpy.typing import NDArray
 from confmax.calibration.scaling import losses_of
 from confmax.confusion import Array
 from confmax.kernels.blocks import over_rows
-from confmax.tables import Table
+from confmax.tables import MemoryTable, Table
 
 PART_ROWS = 1 << 16  # of one thread's task
 CELLS = 1 << 22  # of the rows on which other orders of the columns are tried
 MOST_CLASSES = 500  # for which they are
 SHOWN = 8
+# standard errors by which a model shows that it knows anything: fewer than 1 of 30,000 shuffled columns of labels pass
+CHANCE = 4.0
 WAY_OUT = "name the columns like the classes, or pass classes= with the names in column order"
 
 
@@ -38,7 +42,7 @@ def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibra
         order is a doubt whatever the class shares are.
     calibrated : float or None
         Log loss of the probabilities that rules are tuned on, in nats. Where it is below that of the class shares,
-        calibration has repaired a model that is overconfident, which is not told then.
+        calibration has repaired a model that is overconfident, which is not told then; labels of other rows are.
 
     Notes
     -----
@@ -80,6 +84,11 @@ def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibra
             f"the columns are probably in another order than the classes (in the order "
             f"{_named(rows.classes, order or ())} the log loss is {_mean(there, weight):.2f}); {WAY_OUT}"
         )
+    if calibrated is not None and not _knows(rows, weight):
+        return (
+            f"after calibration the probabilities tell nothing about y (log loss {_mean(loss, weight):.2f} before it, "
+            f"{_mean(shares, weight):.2f} of the class shares): are the rows of y and proba in the same order?"
+        )
     if calibrated is not None and calibrated <= _mean(shares, weight):
         return ""
     if order == list(range(rows.n_classes)):
@@ -91,6 +100,16 @@ def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibra
         f"the columns may be in another order than the classes, the rows of y in another order than those of proba, "
         f"or the model is badly overconfident; {WAY_OUT}"
     )
+
+
+def _knows(rows: MemoryTable, weight: Array) -> bool:
+    """Return whether the true class of a row is more probable there than in other rows, beyond chance."""
+    assert rows.labels is not None
+    shares, usual = rows.label_weight(), rows.mean_probability()
+    # the covariance of probabilities and labels, summed over the classes
+    hit = rows.probability_of(rows.labels) + float(usual @ shares)
+    by_chance = rows.dense("the search of an order").proba @ shares + usual[rows.labels]
+    return _exceeds(hit, by_chance, weight, CHANCE)
 
 
 def _mean(values: Array, weight: Array) -> float:
