@@ -166,6 +166,7 @@ def test_without_labels_the_model_is_used(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
 def test_parameters_positive_class_weights_and_settings(tmp_path):
     path = small(tmp_path, c=None, a=[f"{k / 60:.3f}" for k in range(60)], b=[f"{1 - k / 60:.3f}" for k in range(60)])
     path.write_text(path.read_text().replace(",c\n", ",a\n"))

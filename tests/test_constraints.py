@@ -569,6 +569,7 @@ def test_too_many_rows_are_refused():
     assert len(c.bind("min_recall >= 0.1", table, explicit=True).owner(2000)) == 2000
 
 
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
 def test_quantities_have_values_and_intervals_on_labels():
     rng = np.random.default_rng(0)
     P, y = rng.dirichlet(np.ones(4), 300), np.array(NAMES)[rng.integers(0, 4, 300)]

@@ -8,6 +8,9 @@ import confmax
 from benchmarks import limit_estimates
 from confmax.constraints.proportions import interval
 
+# limits that leave a class, or the other rows, out
+pytestmark = pytest.mark.filterwarnings("ignore:the rule never decides", "ignore:of the rows")
+
 
 def labelled(n=400, K=4, seed=0):
     """Return probabilities (n, K), and classes (n,) that are drawn by them."""

@@ -81,8 +81,8 @@ def test_labels_of_other_rows_are_doubted(K, calibration):
     P, y = drawn(K)
     other = np.random.default_rng(0).permutation(y)
     sentence = (
-        r"^after calibration the probabilities tell nothing about y \(log loss \d\.\d\d before it, \d\.\d\d of the "
-        r"class shares\): are the rows of y and proba in the same order\?$"
+        r"^the log loss of the probabilities is \d\.\d\d, larger than that of the class shares, \d\.\d\d, and after "
+        r"calibration the probabilities tell nothing about y: are the rows of y and proba in the same order\?$"
     )
     weight = np.random.default_rng(1).random(N)
     for settings in ({}, {"confusion": "labels"}, {"sample_weight": weight}):

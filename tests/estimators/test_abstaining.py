@@ -21,6 +21,7 @@ from tests.estimators.helpers import NAMES, assert_invariant, by_hand
 FLOOR = "coverage >= 0.7"
 
 
+@pytest.mark.filterwarnings("ignore:of the rows")  # recall[fatal] counts no other class
 @pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "recall[fatal]"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_rule_is_that_of_all_out_of_fold_rows(three, weight, metric, weighted):

@@ -30,7 +30,9 @@ CHANCE = 4.0
 WAY_OUT = "name the columns like the classes, or pass classes= with the names in column order"
 
 
-def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibrated: float | None = None) -> str:
+def doubt_of_order(
+    table: Table, *, likely: Sequence[int] | None = None, calibrated: float | None = None, fitted: bool = False
+) -> str:
     """Return a sentence that doubts the order of the columns, empty where the labels bear it out.
 
     Parameters
@@ -43,6 +45,8 @@ def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibra
     calibrated : float or None
         Log loss of the probabilities that rules are tuned on, in nats. Where it is below that of the class shares,
         calibration has repaired a model that is overconfident, which is not told then; labels of other rows are.
+    fitted : bool
+        Whether models were fitted on the same rows and labels, which are then in the order of the probabilities.
 
     Notes
     -----
@@ -84,10 +88,10 @@ def doubt_of_order(table: Table, *, likely: Sequence[int] | None = None, calibra
             f"the columns are probably in another order than the classes (in the order "
             f"{_named(rows.classes, order or ())} the log loss is {_mean(there, weight):.2f}); {WAY_OUT}"
         )
-    if calibrated is not None and not _knows(rows, weight):
-        return (
-            f"after calibration the probabilities tell nothing about y (log loss {_mean(loss, weight):.2f} before it, "
-            f"{_mean(shares, weight):.2f} of the class shares): are the rows of y and proba in the same order?"
+    if calibrated is not None and not fitted and not _knows(rows, weight):
+        return told.removesuffix(": ") + (
+            ", and after calibration the probabilities tell nothing about y: are the rows of y and proba in the same "
+            "order?"
         )
     if calibrated is not None and calibrated <= _mean(shares, weight):
         return ""

@@ -43,7 +43,8 @@ from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.solution.confidence import UNEQUAL, assured, check_confidence
 from confmax.solution.grouping import warn_of_groups
 from confmax.solution.infeasible import check_infeasible, or_raise
-from confmax.tables import Table, here, host_array, make_table
+from confmax.solution.surprises import warn_of_surprises
+from confmax.tables import MemoryTable, Table, here, host_array, make_table
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed, cross_fit, quietly
 from confmax.tables.groups import Groups
@@ -144,7 +145,8 @@ class MetricClassifierCV(RuleClassifier):
     -----
     UserWarning
         If ``refit_loss_`` is above .01 or, with fewer than 1000 rows, above .02 and significantly positive. The rule
-        then does not suit the final model.
+        then does not suit the final model. If the rule never decides a class that the metric or a constraint names, or
+        decides less than half as many rows rightly as argmax, as in `confmax.maximize`.
 
     Notes
     -----
@@ -247,13 +249,9 @@ class MetricClassifierCV(RuleClassifier):
         routed = self._routed(weight, group, params)
         model, out, rows, tests = self._tables(model, X, y, weight, classes, routed)
         tested = steps.groups_of_rows(group, out, wanted) if self._is_prefit else steps.groups_tested(groups, rows)
-        own, few = None, False
-        if not self._is_prefit and (self.refit or self.ensemble):
-            proba, n_distinct = steps.collapsed(model.predict_proba(X))
-            # the rows that the final model was fitted on, with what it says of them
-            own = make_table(proba, y, weight, classes).in_memory()
-            # where the best rule is deterministic there is no mixture that the fold models could imitate
-            few = (metric.structure.may_draw or bool(wanted)) and steps.is_repetitive(n_distinct, own)
+        own, few = self._own_rows(model, X, y, weight, classes)
+        # where the best rule is deterministic there is no mixture that the fold models could imitate
+        few = few and (metric.structure.may_draw or bool(wanted))
         if self.confidence is not None:
             steps.refuse_dependent(rows, few=few)
         self.tuned_on_ = "refit" if few else "given" if self._is_prefit else "folds"
@@ -270,7 +268,10 @@ class MetricClassifierCV(RuleClassifier):
                 warn_of_groups(mine, raw, limits)
             given = {"limits": limits, "abstain": name, "groups": mine, "out_of_fold": held_out, **settings}
             given["prove"] = test is None  # of the folds only the rules are kept
-            return or_raise(run(fitted, raw, random_state=seed, **given), self.on_infeasible)
+            found = or_raise(run(fitted, raw, random_state=seed, **given), self.on_infeasible)
+            if test is None:
+                warn_of_surprises(found, raw, limits, mine)
+            return found
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
             # the whole table was fine: what goes wrong without a split is that classes, or all weights, are absent
@@ -284,7 +285,7 @@ class MetricClassifierCV(RuleClassifier):
             self.solution_ = replace(self.solution_, tuned_on="folds")
         self.rule_, self.refit_loss_ = self.solution_.rule, None
         # with calibrated=0 an overconfident model raises no doubt: it states the order of its columns itself
-        warn(doubt_of_order(out, calibrated=0.0))
+        warn(doubt_of_order(out, calibrated=0.0, fitted=not self._is_prefit))
         if own is not None:
             tables = (out.in_memory(), own.take(rows))
             self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, *tables, tested)
@@ -293,6 +294,17 @@ class MetricClassifierCV(RuleClassifier):
         self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), parts) if rule is not None]
         self.estimator_ = model
         self._set_thresholds(out.mean_probability())
+
+    def _own_rows(self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any]) -> tuple[MemoryTable | None, bool]:
+        """Return the rows that the final model was fitted on, with what it says of them, and whether few are distinct.
+
+        None if it was fitted on other rows.
+        """
+        if self._is_prefit or not (self.refit or self.ensemble):
+            return None, False
+        proba, n_distinct = steps.collapsed(model.predict_proba(X))
+        own = make_table(proba, y, weight, classes).in_memory()
+        return own, steps.is_repetitive(n_distinct, own)
 
     def _set_thresholds(self, mean: Array) -> None:
         """Set the thresholds of the rules, all at the same ``mean`` (K,), so that they differ only where rules do."""

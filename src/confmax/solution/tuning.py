@@ -53,6 +53,7 @@ from confmax.solution.one_class import (
 )
 from confmax.solution.result import Solution
 from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
+from confmax.solution.surprises import warn_of_surprises
 from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
@@ -197,7 +198,9 @@ def maximize(
         column. If the log loss of the probabilities is larger than that of the class shares; the columns are
         then probably in another order than the classes. If ``normalize`` divides rows whose sums are more than
         1e-3 from one; the message shows the farthest. If the metric is the recall, specificity or precision of
-        one class, which useless rules make largest.
+        one class, which useless rules make largest. If the rule never decides a class that the metric or a constraint
+        names, or decides less than half as many rows rightly as argmax (not for tables of costs). If the calibrated
+        probabilities tell nothing about ``y``; its rows are then probably in another order.
 
     Examples
     --------
@@ -236,13 +239,13 @@ def maximize(
         fitted, raw, limits=limits, abstain=name, groups=groups, confusion=confusion, calibration=calibration,
         solver=solver, randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip
-    likely = None
-    if classes is None and order is not None and column_names(proba) is None:
-        # the order of an ordered categorical need not be that of the columns, which scikit-learn sorts
-        likely = [sorted(raw.classes).index(name) for name in raw.classes]
+    # the order of an ordered categorical need not be that of the columns, which scikit-learn sorts
+    assumed = classes is None and order is not None and column_names(proba) is None
+    likely = [sorted(raw.classes).index(name) for name in raw.classes] if assumed else None
     calibrated = None if solution.calibration is None else solution.calibration.log_loss_after
     warn(doubt_of_order(raw, likely=likely, calibrated=calibrated))
-    return or_raise(solution, on_infeasible)
+    warn_of_surprises(or_raise(solution, on_infeasible), raw, limits, groups)
+    return solution
 
 
 def tune(

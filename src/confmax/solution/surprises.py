@@ -1,0 +1,102 @@
+"""What a rule does that its user would not expect of the metric and the limits, in the words of a warning.
+
+A metric says nothing about the rows that it does not count, and a limit may be kept by a rule that never decides its
+class. So the best rule may be of no use, and its value does not show that. Two such facts are told beside what argmax
+does. A fact that another warning or an error tells is not told again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from confmax.calibration.words import with_names
+from confmax.confusion import Confusion, Gains
+from confmax.constraints import Limits
+from confmax.evaluate.uncertainty import counts_of, decided_by
+from confmax.metrics.decided import as_written
+from confmax.metrics.recalls import accuracy
+from confmax.oracle import make_oracle
+from confmax.rule import DecisionRule
+from confmax.solution.result import Solution
+from confmax.tables import Table
+from confmax.tables.columns import warn
+from confmax.tables.groups import Groups
+from confmax.tables.partitioned.table import AnyGroups
+
+FEWER = 0.5  # of the rows that argmax decides rightly: a rule of use seldom falls below
+
+
+def warn_of_surprises(
+    solution: Solution, raw: Table, limits: Limits | None = None, groups: AnyGroups | None = None
+) -> None:
+    """Warn if the rule never decides a class that is named, or decides less than half as many rows rightly as argmax.
+
+    The labels of ``raw``, the probabilities as they were given, are counted; without labels, what the calibrated
+    probabilities expect. ``limits`` are those of the tuning, and ``groups`` those of the rows. Of a rule that abstains
+    the rows that it decides are compared. Tables in parts are not read again only to compare the two.
+    """
+    metric = as_written(solution.metric)
+    if not solution.feasible or (limits is None and metric.trivial_rule is not None):
+        return
+    unused = _never_decided(solution, limits)
+    # a table of costs says what a wrong decision costs, and the accuracy of argmax stands beside that of the rule
+    compared = raw.is_whole and metric.gain is None and metric.formula != accuracy
+    if not (unused or compared):
+        return
+    argmax = _by_argmax(solution, raw)
+    for k, text in unused.items():
+        name = raw.classes[k]
+        warn(
+            f"the rule never decides {name}, which {text} names; argmax decides it for {argmax.columns[k]:.1%} of the "
+            f"rows. Ask for rows of this class by a floor such as recall[{name}] >= 0.1, or loosen the limits"
+        )
+    if not compared:
+        return
+    right, of_argmax = _right(_counted(solution, raw, groups), raw.n_classes), _right(argmax, raw.n_classes)
+    if right < FEWER * of_argmax:
+        decided = "" if solution.rule.abstain is None else " that it decides"
+        best = with_names(repr(metric), raw.classes) + (" within the limits" if limits is not None else "")
+        warn(
+            f"of the rows{decided} the rule decides {right:.1%} rightly, and argmax {of_argmax:.1%}; it is the best "
+            f"found for {best}. Add a limit such as accuracy >= {0.9 * of_argmax:.2f}, or change the metric"
+        )
+
+
+def _never_decided(solution: Solution, limits: Limits | None) -> dict[int, str]:
+    """Return the classes that the rule never decides though the metric or a limit names them, with the text of it."""
+    own = as_written(solution.metric)
+    # who allows nothing has asked for such a rule
+    about = () if limits is None else [one for one in limits.constraints if one.is_floor or one.limit > 0.0]
+    found: dict[int, str] = {}
+    for metric, text in [(own, repr(own)), *((one.metric, one.text) for one in about)]:
+        k = metric.class_place
+        if k is not None and solution.statistics.columns[k] == 0.0:
+            found.setdefault(k, text)
+    return found
+
+
+def _by_argmax(solution: Solution, raw: Table) -> Confusion:
+    """Return the statistics of argmax on raw probabilities, by labels or by what the calibrated ones expect."""
+    rule = DecisionRule(Gains.reduced(np.ones(raw.n_classes)), np.ones(1), raw.classes)
+    if raw.has_labels:
+        return rule.evaluate(make_oracle(raw, "labels"))
+    return rule.evaluate(make_oracle(raw.calibrated(solution.rule.calibrator), "model"))
+
+
+def _counted(solution: Solution, raw: Table, groups: AnyGroups | None) -> Confusion:
+    """Return the statistics of the rule on the labels; those of the solution where labels cannot be counted."""
+    rule = solution.rule
+    if not raw.has_labels or solution.mode == "labels" or not rule.groups_known:
+        return solution.statistics
+    if not rule.groups:
+        return rule.evaluate(make_oracle(raw, "labels"))
+    assert isinstance(groups, Groups)
+    rows = raw.in_memory()
+    C = counts_of(decided_by(rule, rows, groups), rows)
+    return Confusion.from_matrix(C / C.sum())
+
+
+def _right(S: Confusion, n_classes: int) -> float:
+    """Return the share of the rows that are decided rightly, among those that are decided; 1 if none is."""
+    decided = float(S.columns[:n_classes].sum())
+    return float(S.diagonal.sum()) / decided if decided else 1.0

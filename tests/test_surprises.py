@@ -1,0 +1,102 @@
+"""Warnings of rules that are best for the metric and of no use: classes never decided, and few rows decided rightly."""
+
+import numpy as np
+import pytest
+
+import confmax
+from tests.column_helpers import drawn
+
+NEVER = (
+    r"^the rule never decides 2, which precision\[2\] >= 0.999 names; argmax decides it for \d+\.\d% of the rows. Ask "
+    r"for rows of this class by a floor such as recall\[2\] >= 0.1, or loosen the limits$"
+)
+FEW = (
+    r"^of the rows the rule decides \d+\.\d% rightly, and argmax \d\d\.\d%; it is the best found for [^ ]*. Add a "
+    r"limit such as accuracy >= 0\.\d+, or change the metric$"
+)
+
+
+def rare(n=600, seed=0):
+    """Return probabilities (n, 2) and labels (n,) of a class that an eighth of the rows have."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.5, 3.5, n)
+    return np.column_stack([1 - p, p]), (rng.random(n) < p).astype(int)
+
+
+def of_rare_class(C):
+    return C[1, 1] / C[1].sum()
+
+
+@pytest.mark.parametrize("settings", [{}, {"confusion": "model"}], ids=str)
+def test_a_class_that_is_named_and_never_decided(settings):
+    P, y = drawn(3)
+    with pytest.warns(UserWarning, match=NEVER) as told:
+        found = confmax.maximize("accuracy", P, y, constraints="precision[2] >= 0.999", calibration=None, **settings)
+    assert found.statistics.columns[2] == 0.0 and len(told) == 1
+    # without labels too, from what the model expects
+    with pytest.warns(UserWarning, match=NEVER):
+        confmax.maximize("accuracy", P, constraints="precision[2] >= 0.999")
+
+
+def test_who_asks_for_no_decision_is_not_told_of_it():
+    P, y = drawn(3)
+    confmax.maximize("accuracy", P, y, constraints="rate[2] <= 0")  # warnings are errors
+    confmax.maximize("accuracy", P, y, constraints="precision[2] >= 0.5")
+
+
+def test_fewer_than_half_of_the_rows_of_argmax_are_right():
+    P, y = rare()
+    metric = confmax.metrics.from_function(of_rare_class)
+    with pytest.warns(UserWarning, match=FEW) as told:
+        found = confmax.maximize(metric, P, y)
+    right = [np.mean(decided == y) for decided in (found.predict(P), P.argmax(axis=1))]
+    assert f"the rule decides {right[0]:.1%} rightly, and argmax {right[1]:.1%}" in str(told[0].message)
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match=FEW):
+        confmax.maximize(metric, P)
+    # the way out
+    kept = confmax.maximize("f1", P, y, constraints=f"accuracy >= {0.9 * right[1]:.2f}")
+    assert np.mean(kept.predict(P) == y) > 0.5
+
+
+def test_costs_and_one_fact_are_not_told_twice():
+    P, y = rare()
+    costs = confmax.metrics.get("linear", cost=[[0, 1], [1000, 0]])
+    assert np.mean(confmax.maximize(costs, P, y).predict(P) == y) < 0.5  # warnings are errors
+    with pytest.warns(UserWarning, match="recall of one class alone is largest") as told:
+        confmax.maximize("recall", P, y)
+    assert len(told) == 1
+    with pytest.raises(confmax.Infeasible):
+        confmax.maximize("accuracy", P, y, constraints=["precision[1] >= 0.999", "recall[1] >= 0.9"])
+
+
+def test_rows_that_are_decided_are_compared():
+    """A rule that leaves rows undecided is compared by the others."""
+    P, y = rare()
+    few = confmax.maximize("accuracy", P, y, constraints="coverage >= 0.3", abstain=True)  # warnings are errors
+    assert np.mean(few.predict(P) == y) < 0.5 * np.mean(P.argmax(axis=1) == y)
+
+
+def test_estimators_tell_once():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(0)
+    y = (rng.random(400) < 0.15).astype(int)
+    X = rng.normal(size=(400, 2)) + 0.5 * y[:, None]
+    tuned = confmax.MetricClassifierCV(
+        linear_model.LogisticRegression(), metric=confmax.metrics.from_function(of_rare_class)
+    )
+    with pytest.warns(UserWarning, match=FEW) as told:
+        tuned.fit(X, y)
+    assert len(told) == 1
+
+
+def test_the_command_line_tells(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    from tests.cli_helpers import run
+
+    monkeypatch.chdir(tmp_path)
+    P, y = drawn(3)
+    np.savez("t.npz", p=P, y=y)
+    limited = ("--metric", "accuracy", "--subject-to", "precision[2] >= 0.999", "--calibration", "none")
+    _, stderr = run("tune", "t.npz", "--label", "y", *limited)
+    assert stderr.count("the rule never decides 2, which precision[2] >= 0.999 names") == 1
