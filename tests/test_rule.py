@@ -216,7 +216,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
         (b"\xff\xfe", "not JSON"),
         ("[]", "not a rule"),
         ('{"a": 1}', "not a rule"),
-        (edited(version=7), "version is 7 and this confmax reads versions 1 to 6; update"),
+        (edited(version=8), "version is 8 and this confmax reads versions 1 to 7; update"),
         (edited(version=True), "version is True"),
         (edited(atoms=...), r"missing: 'atoms'; unknown: none"),
         (edited(extra=1), r"unknown: 'extra'"),
@@ -363,16 +363,17 @@ def test_a_file_has_the_lowest_version_that_holds_it():
         assert again.reordered([1, 0, -1]).abstain == -1
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7])
 def test_stored_files_of_every_version_are_read(version):
     """Rules that draw of all versions draw alike: by the keys, as they are mixed today."""
     path = Path(__file__).parent / "data" / f"rule_version_{version}.json"
     rule = DecisionRule.load(path)
     assert json.loads(path.read_text())["version"] == version
-    assert rule.class_names == ("no", "maybe", "yes", "ask")[: 3 + (version == 6)]
-    assert rule.weights.tolist() == [0.75, 0.25] and rule.abstain == ("ask" if version == 6 else None)
+    assert rule.class_names == ("no", "maybe", "yes", "ask")[: 3 + (version >= 6)]
+    assert rule.weights.tolist() == [0.75, 0.25] and rule.abstain == ("ask" if version >= 6 else None)
     assert (rule.calibrator is None) == (version == 1)
     assert len(rule.constraints) == (4 if version >= 5 else 0)
+    assert rule.tuned_on == ((400, 0x0123456789ABCDEF) if version >= 7 else None)
     assert DecisionRule.from_json(rule.to_json()) == rule
     keys = np.arange(2000)
     atom = np.searchsorted([0.75], draws.uniform(rule.seed, draws.given_keys(keys, 2000)), "right")

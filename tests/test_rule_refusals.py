@@ -40,7 +40,7 @@ def changed(**fields):
         (changed().replace('"a", "b"', '1e999, "b"'), "class names that are finite numbers; got inf"),
         (changed().replace('"seed": 0', '"seed": 0, "seed": 1'), "it names the field 'seed' twice in one object"),
         (changed().replace('"weight": 1.0', '"weight": 1.0, "weight": 1.0'), "it names the field 'weight' twice"),
-        (changed(version="v" * 20_000), r"its version is 'v{39}\.\.\. and this confmax reads versions 1 to 6"),
+        (changed(version="v" * 20_000), r"its version is 'v{39}\.\.\. and this confmax reads versions 1 to 7"),
         (changed(version=int("9" * 4000)), r"its version is 9{40}\.\.\. and this confmax reads"),
         (changed(**{"k\n" * 9000: 1}), r"\(missing: none; unknown: '(k\\n){13}\.\.\.\)"),
     ],

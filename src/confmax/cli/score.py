@@ -60,7 +60,7 @@ from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.limits import judged
 from confmax.evaluate import Score, uncertainty
 from confmax.evaluate.by_group import side_by_side
-from confmax.evaluate.evidence import Evidence, of_folds
+from confmax.evaluate.evidence import Evidence, of_folds, seen_by_tuning
 from confmax.evaluate.uncertainty import Decided, check_bootstrap, decided_by, doubts, in_groups, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
@@ -145,6 +145,9 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
     table, undecided = judged_table(rows), {}
+    tuned_here = None if rule is None or rule.tuned_on is None else rule.tuned_on == table.fingerprint()
+    if tuned_here:
+        app.warn(seen_by_tuning(table.n_rows))
     groups = groups_of_file(rows, rule)
     abstains = rule is not None and rule.abstain is not None
     decided = _decisions(table, rules, groups, abstains=abstains)
@@ -161,6 +164,7 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
     return {
         **source_document(rows),
         "tuned_for": rule and rule.metric,
+        "tuned_on_these_rows": tuned_here,
         **undecided,
         **({"constraints": kept} if kept else {}),
         "values": [_scored(scores, name) for name in scores.metrics if name not in limited],

@@ -116,11 +116,18 @@ def evidence_of(
         check_weights_of_groups(table, groups)
     decided = decided_by(rule, table, groups)
     single = decided_by(with_gain(rule, frequent_gain(rule)), table, groups) if rule.is_randomized else None
-    seen = solution is not None and tuned_on(solution, table, groups)
+    mark = getattr(rule, "tuned_on", None)
+    # a rule that does not say which rows these are may be known by its solution
+    seen = solution is not None and tuned_on(solution, table, groups) if mark is None else mark == table.fingerprint()
     proba = apply_calibrator(rule.calibrator, table.proba)
     return Evidence(
         table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen, groups=groups
     )
+
+
+def seen_by_tuning(n_rows: int) -> str:
+    """Return the warning that a rule is evaluated on the ``n_rows`` rows that it was tuned on."""
+    return f"these are the {n_rows:,} rows that the rule was tuned on: figures on new rows are lower"
 
 
 def check_groups(rule: Any) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from confmax.calibration import MatrixScaling, Scaling
 from confmax.calibration.pairs import moves
 from confmax.calibration.words import how, printable, weights_alone
+from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.figures import ClassRow, Figures, labels
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.scores import AS_GOOD, ROUNDING, Difference, Estimate, as_good, holds_zero, lacking, verdict_of
@@ -393,8 +394,8 @@ def seen_rows(figures: Figures) -> str:
     if not figures.evidence.seen:
         return ""
     return (
-        "These are the rows that the rule was tuned on, so every figure of the tuned rule is optimistic. Evaluate it "
-        "on other rows, or use 'confmax tune --report', which cross-fits."
+        f"{capital(seen_by_tuning(figures.evidence.table.n_rows))}. Evaluate it on other rows, or use 'confmax tune "
+        f"--report', which cross-fits."
     )
 
 

@@ -24,7 +24,7 @@ from confmax._version import __version__
 from confmax.calibration.words import printable
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.evaluate.applicable import named
-from confmax.evaluate.evidence import Evidence, evidence_of
+from confmax.evaluate.evidence import Evidence, evidence_of, seen_by_tuning
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Rule, Tuned
@@ -37,6 +37,7 @@ from confmax.page import coverage_words, group_words, limit_words, proof_words, 
 from confmax.page.charts import charts
 from confmax.places import check_place, write_whole
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
+from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.groups import Groups
 
@@ -92,6 +93,8 @@ def write_page(
         check_order((chosen, other), table)
     groups = None if group is None else Groups.of(group, table.n_rows, proba=proba)
     evidence = evidence_of(table, chosen, evaluated, solution, groups)
+    if evidence.seen:
+        warn(seen_by_tuning(table.n_rows))
     call = "confmax.report.write({!r}, rule, proba, y{})" if solution is None else "solution.report({!r}, proba, y{})"
     pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
     finish(

@@ -26,6 +26,7 @@ from confmax.rule import file, html, spark
 from confmax.rule.grouped import in_groups, predict_mixed, probabilities_mixed
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
+from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import decision_probabilities, named, predict_index
 from confmax.tables.memory import TransferredDecisions
@@ -65,6 +66,10 @@ class DecisionRule:
         (`confmax.confusion.Layout`). Pass the group of every row to `predict`.
     groups_known : bool
         Whether it does. Else it decides all groups alike, by their probabilities: pass ``group_proba`` to `predict`.
+    tuned_on : Fingerprint or None
+        Number of the labelled rows that `confmax.maximize` tuned the rule on, and a hash of their content that does not
+        depend on their order. Reports and ``confmax score`` warn on the same rows. None if these are not known: for
+        rules of `MetricClassifierCV`, of rows in parts, and without labels. Rules that differ by it alone are equal.
 
     Examples
     --------
@@ -86,6 +91,7 @@ class DecisionRule:
     abstain: Any = None
     groups: tuple[Any, ...] = ()
     groups_known: bool = True
+    tuned_on: Fingerprint | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
@@ -483,8 +489,9 @@ class DecisionRule:
                 )
             calibrator = calibrator.reordered(index)
         return DecisionRule(
-            gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator, self.constraints, self.abstain
-        )
+            gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator, self.constraints, self.abstain,
+            tuned_on=self.tuned_on,
+        )  # fmt: skip
 
     def checked(self, proba: ArrayLike) -> NDArray[Any]:
         """Return ``proba`` (n, K) as `predict` reads it: columns in the order of `classes`, rows that sum to one.
@@ -563,14 +570,17 @@ class DecisionRule:
     to_sql, to_onnx, to_python = to_sql, to_onnx, to_python
 
     def __eq__(self, other: object) -> bool:
-        """Rules are equal if their files are."""
+        """Rules are equal if their files are, but for the rows that they were tuned on."""
         if not isinstance(other, DecisionRule) or not _same(self.calibrator, other.calibrator):
             return False
-        # calibrators are compared already; those that are objects have no place in a file
-        return file.dump(self, None) == file.dump(other, None)
+        return self._text() == other._text()
 
     def __hash__(self) -> int:
-        return hash(file.dump(self, None))
+        return hash(self._text())
+
+    def _text(self) -> str:
+        """Return what the file of an equal rule holds beside the calibrator, which may be an object."""
+        return file.dump(replace(self, tuned_on=None), None)
 
     def __repr__(self) -> str:
         return describe(self)

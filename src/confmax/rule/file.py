@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,12 +17,13 @@ import numpy as np
 from confmax.calibration import Scaling
 from confmax.calibration.calibrators import SCALINGS
 from confmax.confusion import Array, Gains, Layout
+from confmax.tables.fingerprints import Fingerprint
 
 FORMAT = "confmax.rule"
 # a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
 # keys, 4 the calibration by a matrix, 5 the constraints, 6 the name of abstaining, offsets of decisions beyond the
-# classes, and groups
-VERSION, CALIBRATED, DRAWN, BY_MATRIX, CONSTRAINED, FURTHER = 1, 2, 3, 4, 5, 6
+# classes, and groups, 7 what tells the rows of the tuning
+VERSION, CALIBRATED, DRAWN, BY_MATRIX, CONSTRAINED, FURTHER, MARKED = 1, 2, 3, 4, 5, 6, 7
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
@@ -30,7 +32,7 @@ MAX_GROUPS = 100
 _FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
 # fields that a file may leave out
 _SINCE = {"calibration": CALIBRATED, "constraints": CONSTRAINED, "abstain": FURTHER,
-          "groups": FURTHER, "groups_known": FURTHER}  # fmt: skip
+          "groups": FURTHER, "groups_known": FURTHER, "tuned_on": MARKED}  # fmt: skip
 
 
 def dump(rule: Any, calibrator: Any) -> str:
@@ -55,10 +57,12 @@ def dump(rule: Any, calibrator: Any) -> str:
             CONSTRAINED if rule.constraints else VERSION,
             # full gains have had decisions beyond the classes since the first version
             FURTHER if rule.abstain is not None or groups or (gains.full is None and gains.has_further) else VERSION,
+            VERSION if rule.tuned_on is None else MARKED,
         ),
         "metric": rule.metric,
         **({"constraints": list(rule.constraints)} if rule.constraints else {}),
         "seed": int(rule.seed),
+        **({} if rule.tuned_on is None else {"tuned_on": _mark(rule.tuned_on)}),
         "classes": list(rule.class_names),
         **({} if rule.abstain is None else {"abstain": rule.abstain}),
         **({} if calibration is None else {"calibration": calibration}),
@@ -89,9 +93,9 @@ def parse(text: str | bytes) -> dict[str, Any]:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
     # true equals 1 in Python, so JSON's true would pass for version 1 and for a seed
-    if version not in range(VERSION, FURTHER + 1) or not isinstance(version, int) or isinstance(version, bool):
+    if version not in range(VERSION, MARKED + 1) or not isinstance(version, int) or isinstance(version, bool):
         raise ValueError(
-            f"its version is {_short(version)} and this confmax reads versions 1 to {FURTHER}; update confmax"
+            f"its version is {_short(version)} and this confmax reads versions 1 to {MARKED}; update confmax"
         )
     optional = {name for name, since in _SINCE.items() if version >= since}
     unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
@@ -123,7 +127,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
     return {
         "gains": gains, "weights": weights, "class_names": tuple(names), "metric": metric, "seed": seed,
         "calibrator": calibrator, "constraints": _constraints(document.get("constraints", [])), "abstain": abstain,
-        **groups,
+        "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None, **groups,
     }  # fmt: skip
 
 
@@ -141,6 +145,22 @@ def canonical(constraints: Any) -> tuple[str, ...]:
     from confmax.constraints import parse, resolve
 
     return tuple(parse(one.text).text for one in resolve(constraints))
+
+
+def _mark(tuned_on: Fingerprint) -> dict[str, Any]:
+    """Return what tells the rows of the tuning: the hash as text, as other readers of JSON round such numbers."""
+    return {"rows": int(tuned_on.n_rows), "hash": f"{tuned_on.content:016x}"}
+
+
+def _read_mark(mark: Any) -> Fingerprint:
+    if not isinstance(mark, dict) or set(mark) != {"rows", "hash"}:
+        raise ValueError("its tuned_on does not hold rows and a hash, and nothing else")
+    rows, content = mark["rows"], mark["hash"]
+    if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 1 << 63:
+        raise ValueError("the rows of its tuned_on are not a positive number")
+    if not isinstance(content, str) or re.fullmatch("[0-9a-f]{16}", content) is None:
+        raise ValueError("the hash of its tuned_on is not a text of 16 hexadecimal digits")
+    return Fingerprint(rows, int(content, 16))
 
 
 def _numbers_of(gains: Gains, k: int) -> dict[str, Any]:

@@ -239,13 +239,18 @@ def maximize(
         fitted, raw, limits=limits, abstain=name, groups=groups, confusion=confusion, calibration=calibration,
         solver=solver, randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
     )  # fmt: skip
-    # the order of an ordered categorical need not be that of the columns, which scikit-learn sorts
+    solution = replace(solution, rule=replace(solution.rule, tuned_on=raw.fingerprint()))
     assumed = classes is None and order is not None and column_names(proba) is None
-    likely = [sorted(raw.classes).index(name) for name in raw.classes] if assumed else None
+    likely = _in_sorted_order(raw.classes) if assumed else None
     calibrated = None if solution.calibration is None else solution.calibration.log_loss_after
     warn(doubt_of_order(raw, likely=likely, calibrated=calibrated))
     warn_of_surprises(or_raise(solution, on_infeasible), raw, limits, groups)
     return solution
+
+
+def _in_sorted_order(names: Sequence[Any]) -> list[int]:
+    """Return the column of each class if scikit-learn sorted them: an ordered categorical may name another order."""
+    return [sorted(names).index(name) for name in names]
 
 
 def tune(

@@ -14,13 +14,18 @@ not share a draw.
 Folds must not depend on the order in which the columns are given. They are made of the same words, each mixed by
 itself: ``mixed(sum_j mixed(w_j))``, the *unordered* hash.
 
+The *fingerprint* of a labelled table is the number of its rows and the sum, mod 2^64, of their unordered hashes, each
+mixed with the place of the row's class among the sorted names of the classes. It depends on the order of neither rows
+nor columns.
+
 This module defines the hash in NumPy. The compiled kernels have the form that scans of a table use, and
 `tensor/hashes.py` that of tensors. The tests compare all of them with whole numbers in Python.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +36,13 @@ from confmax.kernels.blocks import over_rows
 ROWS = 1 << 16  # of a part
 GOLDEN = 0x9E3779B97F4A7C15
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the multipliers of splitmix64's finaliser
+
+
+class Fingerprint(NamedTuple):
+    """What tells whether a table holds the same labelled rows: their number, and a 64-bit hash of their content."""
+
+    n_rows: int
+    content: int
 
 
 def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -70,6 +82,15 @@ def unordered_hashes(proba: NDArray[Any]) -> NDArray[np.uint64]:
     P = np.ascontiguousarray(proba)
     over_rows(lambda _, start, stop: kernels.native.hash_unordered(P, start, stop, sums), len(P), ROWS)
     return sums
+
+
+def fingerprint(unordered: NDArray[np.uint64], labels: NDArray[np.int64], classes: Sequence[Any]) -> Fingerprint:
+    """Return the fingerprint of rows with ``unordered`` hashes (n,), and ``labels`` (n,) among the ``classes`` (K,)."""
+    # a file may hold as text what is a number elsewhere
+    names = [str(name) for name in classes]
+    place = np.empty(len(names), dtype=np.uint64)
+    place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.uint64)
+    return Fingerprint(len(labels), int(mixed(unordered ^ mixed(place + np.uint64(1))[labels]).sum(dtype=np.uint64)))
 
 
 def chosen_by_hash(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np.intp]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.tables.fingerprints import chosen_by_hash
+from confmax.tables.fingerprints import Fingerprint, chosen_by_hash, fingerprint
 from confmax.tables.ties import density_of_ties, rows_read
 
 T = TypeVar("T")
@@ -163,6 +163,10 @@ class Table(Protocol):
 
         The support function is that of the model's confusion; see `confmax.tables.ties`. None where it is not known.
         """
+        return None
+
+    def fingerprint(self) -> Fingerprint | None:
+        """Return what tells these labelled rows from others; None without labels, and of rows in parts."""
         return None
 
     @property
@@ -458,6 +462,10 @@ class MemoryTable(Checked, Table):
         if self.unordered is not None:
             return self.unordered
         return self.storage.hashes(self.proba, ordered=False) if self.raw is None else self.raw.unordered_hashes()
+
+    def fingerprint(self) -> Fingerprint | None:
+        """Return what tells these rows from others, whatever the order of rows and columns; None without labels."""
+        return None if self.labels is None else fingerprint(self.unordered_hashes(), self.labels, self.classes)
 
     def take(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> MemoryTable:
         """Return the ``chosen`` rows (n,), a mask or indices, as a table; hashed as they were given."""
