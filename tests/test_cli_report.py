@@ -59,7 +59,7 @@ def test_report_judges_a_saved_rule(tuned, tmp_path):
                      "--replicates", "99")  # fmt: skip
     assert found == {"rule_file": str(folder / "rule.json"), "file": str(HPC), "rows": 3467, "report_file": str(page)}
     text = told(page)
-    assert "rows given. Make sure that the rule was not tuned on them." in text and "99 bootstrap replicates" in text
+    assert "on the 3,467 rows that the rule was tuned on" in text and "99 bootstrap replicates" in text
     assert "G-mean against macro F1" in text and "A saved rule holds no proof" in text
     assert "quadratic kappa" not in text  # the order of names is not known
 

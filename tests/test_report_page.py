@@ -205,7 +205,9 @@ def test_precision_or_recall_that_was_tuned_for_is_shown_once(name, tmp_path):
 def test_warnings_point_to_the_line_that_asks_for_the_report(tmp_path):
     pd = pytest.importorskip("pandas")
     P, y = sample(300)
-    found, names = confmax.maximize("macro_f1", P, np.array(["a", "b", "c"])[y]), np.array(["a", "b", "c"])[y]
+    found = confmax.maximize("macro_f1", P, np.array(["a", "b", "c"])[y])
+    P, y = sample(300, seed=5)
+    names = np.array(["a", "b", "c"])[y]
     frame = pd.DataFrame(P, columns=["u", "v", "w"])
     calls = (
         lambda: found.report(tmp_path / "page.html", frame, names, n_replicates=39),
