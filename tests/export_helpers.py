@@ -90,6 +90,46 @@ RULES = {
         drawn(3, offsets=True), MatrixScaling([[9.0, 8.0, 0.0], [-9.0, 1.0, 7.0], [0.0, 0.0, 9.0]], [0.0, -1.0, 2.0])
     ),
 }
+
+
+def beside(K, k=1, cut=0.3, others=None, *, never=0.0):
+    """Return gains that decide class k from ``cut`` on, else by gains of the others, as the search of thresholds does.
+
+    ``never`` is the offset of class k where its probability does not matter.
+    """
+    a, b = (np.full(K, 2.0**-70), np.full(K, -(2.0**-70))) if others is None else (part[0] for part in others.pair())
+    if others is not None:
+        largest = max(np.abs(a).max(), np.abs(b).max())
+        a, b = a / largest * 2.0**-70, (b / largest - 2.0) * 2.0**-70
+    a[k], b[k] = (0.0, never) if never else (1.0, -cut)
+    return Gains.reduced(a, b)
+
+
+RULES |= {
+    "one threshold of 2": rule(beside(2)),
+    "one threshold of 2, the first class": rule(beside(2, 0, 0.623)),
+    "one threshold of 2, without a weight": rule(Gains.reduced([0.0, 1.0], [0.0, -0.375])),
+    "one threshold of 3": rule(beside(3, 2, 0.87)),
+    "one threshold of 10": rule(beside(10, 0, 0.25)),
+    "one threshold of 100": rule(beside(100, 50, 0.0625)),
+    "one threshold, as ties are broken": rule(Gains.reduced([2.0**-68, 2.0, 2.0**-68], [0.0, -0.2, 0.0])),
+    "one threshold that no row reaches": rule(beside(4, 3, never=-1.0)),
+    "one threshold, others by p/prior": rule(beside(4, 3, 0.4, Gains.reduced([1.0, 9.0, 2.5, 5.0]))),
+    "one threshold, others by offsets": rule(beside(4, 0, 0.5, drawn(4, offsets=True))),
+    "one threshold, others by offsets, 40 classes": rule(beside(40, 7, 0.05, drawn(40, offsets=True))),
+    "temperature, one threshold": rule(beside(4, 2, 0.4), Temperature(1.7)),
+    "temperature, one threshold, 40 classes": rule(beside(40, 2, 0.1), Temperature(0.6)),
+    "vector scaling, one threshold": rule(beside(4, 1, 0.35), scaling(4)),
+    "vector scaling, one threshold of 2": rule(beside(2, 1, 0.35), scaling(2)),
+    "vector scaling, one threshold, 20 classes": rule(beside(20, 1, 0.1), scaling(20)),
+    "vector scaling, one threshold, others by weights": rule(beside(4, 1, 0.35, drawn(4)), scaling(4)),
+    "vector scaling, one threshold, others by offsets": rule(beside(4, 1, 0.35, drawn(4, offsets=True)), scaling(4)),
+    "matrix scaling, one threshold": rule(beside(4, 1, 0.35), matrix_scaling(4)),
+    "matrix scaling, one threshold, others by offsets": rule(
+        beside(20, 3, 0.1, drawn(20, offsets=True)), matrix_scaling(20)
+    ),
+}
+ONE_THRESHOLD = {name: exported for name, exported in RULES.items() if "one threshold" in name}
 each_rule = pytest.mark.parametrize("exported", RULES.values(), ids=RULES)
 
 

@@ -11,16 +11,16 @@ the floats, by the same code that `predict` runs. No formula is inverted, so the
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration.calibrators import Scaling
-from confmax.confusion import MAX_MATRIX_CLASSES, Array, Gains
+from confmax.confusion import MAX_MATRIX_CLASSES, Gains
 from confmax.tables import Calibrator, apply_calibrator, decide
 
 POINTS = 1024  # probabilities that are decided at once
-ONE = int(np.float64(1.0).view(np.int64))  # positive floats are ordered like their bits
 SAME = 1e-12  # of the largest gain: a difference that rounding explains
 BEYOND = 2.0**60  # times the weight of the others: they break ties and change nothing else
 
@@ -92,34 +92,111 @@ def _is_monotone(calibrator: Calibrator | None) -> bool:
 
 
 def _cut(
-    gain: Gains, calibrator: Calibrator | None, after: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+    gain: Gains,
+    calibrator: Calibrator | None,
+    after: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
+    k: int = 1,
+    dtype: Any = np.float64,
 ) -> float | None:
-    """Return the smallest p of the second class ``after`` which, as this says of decisions, they are others."""
+    """Return the smallest p of class ``k`` ``after`` which, as this says of decisions, they are others.
 
-    def decided(p: Array) -> NDArray[np.bool_]:
-        rows = np.stack([1.0 - p, p], axis=1)
+    The other classes share the rest alike. Of the numbers of a ``dtype`` the smallest one is returned.
+    """
+    kind, n_others = np.dtype(dtype), gain.n_classes - 1
+    bits = np.dtype(f"i{kind.itemsize}")
+
+    def decided(p: NDArray[Any]) -> NDArray[np.bool_]:
+        rows = np.repeat((1 - p[:, None]) / kind.type(n_others), n_others + 1, axis=1)
+        rows[:, k] = p
         return np.asarray(after(decide(np.asarray(apply_calibrator(calibrator, rows)), gain)[0]))
 
-    at_zero, at_one = decided(np.array([0.0, 1.0])).tolist()
+    at_zero, at_one = decided(np.array([0.0, 1.0], kind)).tolist()
     if at_zero:
         return 0.0 if at_one else None
     if not at_one:
         return np.inf
-    low, high = 0, ONE  # bits of a probability before the change of decisions, and of one after it
+    # positive floats are ordered like their bits: those of a probability before the change, and of one after it
+    low, high = 0, int(np.ones(1, kind).view(bits)[0])
     # the decisions change once, so the place is between the last one before and the first one after
     while high - low > 1:
         step = -(-(high - low) // POINTS)
-        bits = np.minimum(low + step * np.arange(1, POINTS + 1), high)
-        first = int(np.argmax(decided(bits.view(np.float64))))
-        low, high = (low if first == 0 else int(bits[first - 1])), int(bits[first])
-    return float(np.int64(high).view(np.float64))
+        tried = np.minimum(low + step * np.arange(1, POINTS + 1), high).astype(bits)
+        first = int(np.argmax(decided(tried.view(kind))))
+        low, high = (low if first == 0 else int(tried[first - 1])), int(tried[first])
+    return float(np.array([high], bits).view(kind)[0])
+
+
+class ClassFirst(NamedTuple):
+    """How a gain decides that compares the probability of one class first.
+
+    Attributes
+    ----------
+    k : int
+        The class.
+    cut : float
+        It is decided from this probability on, after any calibration; infinite, of either sign, if the probability
+        does not matter.
+    others : Gains or None
+        What is decided below the cut, with zeros in the place of the class; None for the most probable other class.
+    """
+
+    k: int
+    cut: float
+    others: Gains | None
+
+
+def class_first(gain: Gains) -> ClassFirst | None:
+    """Return how a gain decides that compares the probability of one class first, None for other gains.
+
+    Such gains give one class its score, and the others scores that are too small to do more than order them.
+
+    Parameters
+    ----------
+    gain : Gains
+        One of them.
+
+    Examples
+    --------
+    >>> found = class_first(Gains.reduced([2.0**-70, 2.0, 2.0**-69], [0.0, -0.5, -(2.0**-71)]))
+    >>> found.k, found.cut
+    (1, 0.25)
+    >>> found.others.pair()
+    (array([[0.5, 0. , 1. ]]), array([[ 0.  ,  0.  , -0.25]]))
+    """
+    if gain.full is not None or gain.power or gain.n_classes < 2 or gain.has_further:
+        return None
+    a, b = (part[0] for part in gain.pair())
+    # a common offset changes no decision; more than half of the classes have that of the others
+    b = b - (b[np.argmin(np.abs(a))] if len(a) == 2 else np.median(b))
+    size = np.maximum(np.abs(a), np.abs(b))
+    k = int(np.argmax(size))
+    others = np.arange(len(a)) != k
+    if a[k] < 0 or size[k] == 0.0 or size[k] < size[others].max() * BEYOND:
+        return None
+    cut = float(-b[k] / a[k]) if a[k] else float(-np.inf * b[k])
+    weights, offsets = np.where(others, a, 0.0), np.where(others, b - b[others].max(), 0.0)
+    if weights[others].min() == weights.max() > 0.0 and not offsets.any():
+        return ClassFirst(k, cut, None)
+    # a power of two: nothing is rounded
+    exponent = 1 - int(np.frexp(max(np.abs(weights).max(), np.abs(offsets).max()))[1])
+    return ClassFirst(k, cut, Gains.reduced(np.ldexp(weights, exponent), np.ldexp(offsets, exponent)))
+
+
+def decided_from(gain: Gains, k: int, dtype: Any) -> float:
+    """Return the smallest probability, of a ``dtype``, at which a gain that compares class ``k`` first decides it.
+
+    It is exact, also where the cut is a number that the scores round: 0 if the class is always decided, infinity if it
+    never is.
+    """
+    found = _cut(gain, None, lambda decisions: decisions == k, k, dtype)
+    assert found is not None
+    return found
 
 
 def class_cut(gain: Gains) -> tuple[int, float] | None:
     """Return which class a gain decides by its probability alone, and from which probability on.
 
-    Such gains give one class its score and all others the same weight, too small to do more than order them. So the
-    most probable other class is decided below the cut (`confmax.oracle.ties`).
+    The most probable other class is decided below the cut (`confmax.oracle.ties`).
 
     Parameters
     ----------
@@ -137,17 +214,8 @@ def class_cut(gain: Gains) -> tuple[int, float] | None:
     >>> class_cut(Gains.reduced([1e-21, 2.0, 1e-21], [0.0, -0.5, 0.0]))
     (1, 0.25)
     """
-    if gain.full is not None or gain.power or gain.n_classes < 3 or gain.has_further:
-        return None
-    a, b = (part[0] for part in gain.pair())
-    b = b - np.median(b)  # that of the others: more than half of the classes have it
-    size = np.maximum(a, np.abs(b))
-    k = int(np.argmax(size))
-    others = np.arange(len(a)) != k
-    rest = a[others]
-    if rest[0] <= 0 or (rest != rest[0]).any() or b[others].any() or a[k] < 0 or size[k] < rest[0] * BEYOND:
-        return None
-    return k, float(-b[k] / a[k]) if a[k] else float(-np.inf * b[k])
+    first = class_first(gain) if gain.n_classes > 2 else None
+    return None if first is None or first.others is not None else (first.k, first.cut)
 
 
 def abstaining_class_cuts(gain: Gains) -> tuple[int, float, float] | None:

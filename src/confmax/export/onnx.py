@@ -98,7 +98,7 @@ def _model(onnx: Any, plans: Sequence[Plan], groups: Sequence[Any], dtype: np.dt
     plan = plans[0]
     helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype(dtype)
     graph = _Graph(helper, onnx.numpy_helper, dtype)
-    valid, x = _calibrated(graph, plan)
+    valid, x = _calibrated(graph, plan, divides=any(one.reads_sums for one in plans))
     refused_index = graph.constant(np.int64(-1))
     index = _by_group(graph, plans, x, refused_index) if groups else _decided(graph, plan, x)
     outputs = {"decision" if plan.labels is None else "index": onnx.TensorProto.INT64}
@@ -167,8 +167,8 @@ class _Graph:
         return names
 
 
-def _calibrated(graph: _Graph, plan: Plan) -> tuple[str, str]:
-    """Return which rows are probabilities (n,), and the rows (n, K), calibrated."""
+def _calibrated(graph: _Graph, plan: Plan, *, divides: bool) -> tuple[str, str]:
+    """Return which rows are probabilities (n,), and the rows (n, K), calibrated, and divided by their sums before."""
     axis = graph.constant(np.array([1]))
     total = graph("ReduceSum", graph.cast("proba", np.float64), axis, keepdims=1)
     off = graph("Abs", graph("Sub", total, graph.constant(1.0)))
@@ -178,7 +178,7 @@ def _calibrated(graph: _Graph, plan: Plan) -> tuple[str, str]:
     valid = graph("And", near, graph("Less", negative, graph.constant(0.5)))
     x = "proba"
     # rows that sum to one within rounding stay as they are, as in `predict`
-    if plan.reads_sums:
+    if divides:
         rounding = graph.constant(8 * float(np.finfo(graph.dtype).eps))
         divided = graph.cast(graph("Div", graph.cast(x, np.float64), total), graph.dtype)
         x = graph("Where", graph("Greater", off, rounding), divided, x)
@@ -203,7 +203,20 @@ def _by_group(graph: _Graph, plans: Sequence[Plan], x: str, refused: str) -> str
 
 def _decided(graph: _Graph, plan: Plan, x: str) -> str:
     """Return the decided index (n,) of calibrated rows (n, K), the last of equal scores."""
-    return graph("ArgMax", _scores(graph, plan, x), axis=1, keepdims=0, select_last_index=1)
+    if plan.first is None:
+        return _largest(graph, _scores(graph, plan, x))
+    (k, cut), others = plan.first, graph.constant(np.array(plan.others))
+    scores = x if plan.others_alike else _scores(graph, plan, x)
+    rest = graph("Gather", others, _largest(graph, graph("Gather", scores, others, axis=1)), axis=0)
+    if not np.isfinite(cut):
+        return rest
+    own = graph("GreaterOrEqual", graph("Gather", x, graph.constant(np.int64(k)), axis=1), graph.number(cut))
+    return graph("Where", own, graph.constant(np.int64(k)), rest)
+
+
+def _largest(graph: _Graph, scores: str) -> str:
+    """Return the place (n,) of the largest score of each row, of the last of equal ones."""
+    return graph("ArgMax", scores, axis=1, keepdims=0, select_last_index=1)
 
 
 def _scores(graph: _Graph, plan: Plan, x: str) -> str:

@@ -5,6 +5,9 @@ where that is not one, calibrate, scores, largest score, ties to the largest ind
 oracles use, rounded once. `sql`, `onnx` and `python` write the same steps in their languages. Without logarithms,
 decisions on rows that sum to one are those of `predict`, ties included; where two scores differ by rounding only (8
 units in the last place; 1e-12 in SQL), either may win.
+
+Gains that compare the probability of one class first are written in two steps: this comparison, with the number in
+clear, then the best of the other classes.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Scaling
-from confmax.confusion import Array
+from confmax.calibration.thresholds import class_first, decided_from
+from confmax.confusion import Array, Gains
 from confmax.tables.kinds import Rule
 from confmax.tables.precision import gain_coefficients, is_wide
 
@@ -53,6 +57,9 @@ class Plan:
         What the rule was tuned for.
     labels : list (M,) or None
         What the export returns for each decision; None for its index.
+    first : (int, float) or None
+        The class that is compared first, and the probability from which on it is decided, 0 for always, infinity for
+        never. Gains and offsets then decide between the others, and mean nothing in the place of this class.
     """
 
     gains: NDArray[Any]
@@ -62,6 +69,7 @@ class Plan:
     names: tuple[Any, ...]
     metric: str
     labels: list[Any] | None = None
+    first: tuple[int, float] | None = None
 
     @property
     def n_classes(self) -> int:
@@ -81,7 +89,17 @@ class Plan:
     @property
     def reads_sums(self) -> bool:
         """Whether a row must be divided by its sum: a common factor changes no decision of weights or of full gains."""
-        return self.scaling is not None or self.has_offsets
+        return self.scaling is not None or self.has_offsets or self.first is not None
+
+    @property
+    def others(self) -> list[int]:
+        """The classes beside the one that is compared first."""
+        return [j for j in range(self.n_classes) if self.first is None or j != self.first[0]]
+
+    @property
+    def others_alike(self) -> bool:
+        """Whether the most probable class is decided, beside any that is compared first."""
+        return self.power == 0 and not self.has_offsets and bool((self.gains == 1.0).all())
 
 
 def plans_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool = False) -> list[Plan]:
@@ -120,9 +138,15 @@ def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) ->
             f"{what} cannot write the calibration {type(calibrator).__name__}, an object that is not confmax's; tune "
             f"with calibration='auto', or apply that object yourself before and tune with calibration=None"
         )
+    found, first = class_first(gains), None
+    if found is not None:
+        first = found.k, decided_from(gains, found.k, dtype)
+        gains = Gains.reduced(np.ones(gains.n_classes)) if found.others is None else found.others
     # numbers that span more than float32 are written, and multiplied, in float64
     kind = np.dtype(np.float64 if is_wide(gains, dtype).any() else dtype)
-    first, second = gain_coefficients(gains, kind)
+    weights, offsets = gain_coefficients(gains, kind)
+    if found is not None and found.others is None:
+        weights = np.ones_like(weights)
     scaling = None
     # probabilities that nothing changes have no logarithm, as in `predict`
     if calibrator is not None and not calibrator.is_identity:
@@ -132,8 +156,8 @@ def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) ->
     if labels:
         written = [_plain(name) for name in rule.class_names[: gains.n_decisions]]
         written = written if what == "to_python" else _of_one_type(written)
-    offsets = None if second is None else second[0]
-    return Plan(first[0], offsets, gains.power, scaling, tuple(rule.class_names), metric, written)
+    offsets = None if offsets is None else offsets[0]
+    return Plan(weights[0], offsets, gains.power, scaling, tuple(rule.class_names), metric, written, first)
 
 
 def group_literals(rule: Exportable, what: str) -> list[Any]:

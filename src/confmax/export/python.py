@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -135,6 +136,24 @@ def _python_by_group(plans: Sequence[Plan], groups: Sequence[Any]) -> list[str]:
 def _python_scores(plan: Plan) -> list[str]:
     if plan.offsets is None:
         return _python_product("p", "gains", plan.gains, "scores")
+    if plan.first is not None:
+        return _python_two_steps(plan, *plan.first)
+    return _python_reduced(plan)
+
+
+def _python_two_steps(plan: Plan, k: int, cut: float) -> list[str]:
+    """Return the lines that decide class ``k`` from ``cut`` on, and compute the scores of the others."""
+    decision = k if plan.labels is None else plan.labels[k]
+    return [
+        *([f"    if p[{k}] >= {cut!r}:", f"        return {decision!a}"] if math.isfinite(cut) else []),
+        *(["    scores = list(p)"] if plan.others_alike else _python_reduced(plan)),
+        f'    scores[{k}] = -float("inf")  # the others are compared',
+    ]
+
+
+def _python_reduced(plan: Plan) -> list[str]:
+    """Return the lines that compute the scores of reduced gains."""
+    assert plan.offsets is not None
     K, a, b = plan.n_classes, plan.gains.tolist(), plan.offsets.tolist()
     # a decision beyond the classes scores its offset
     beyond = f" + {b[K:]}" if b[K:] else ""

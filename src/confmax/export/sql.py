@@ -91,7 +91,9 @@ def to_sql(
     that `predict` refuses: rows with a NULL, a negative number, or a sum that is not one within 1e-3. An expression
     that would be longer than 65536 characters (offsets from 17 classes on, a calibration with offsets from 7, one by a
     matrix from 5, weights alone from about 150) is written in steps: as lists in DuckDB's dialect, as a scalar
-    sub-query without tables in the others. Its length is linear in K, quadratic for a matrix.
+    sub-query without tables in the others. Its length is linear in K, quadratic for a matrix. A rule that compares the
+    probability of one class with a threshold first is written so, ``CASE WHEN "L" >= 0.87 THEN 3 ELSE ... END``, and
+    without calibration the most probable other class is found by the probabilities as they are.
 
     Parameters
     ----------
@@ -295,10 +297,12 @@ class _Writer:
             # selects compute all rows: no logarithm of what is not positive, which is an error to some
             (by,) = self.kept = self.named("by", [f"CASE WHEN {valid} THEN {by} END"], carry=p)
             valid = f"{by} > 0e0"
-        if plan.reads_sums:
-            p = self.named("q", (f"{x} / {by}" for x in p))
-        scores = self.named("score", self.scores(plan, p))
-        largest = self.largest(scores, 0, len(scores)) if self.words.greatest else self.won(scores)
+        if plan.first is not None:
+            largest = self.two_steps(plan, *plan.first, p, by)
+        else:
+            if plan.reads_sums:
+                p = self.named("q", (f"{x} / {by}" for x in p))
+            largest = self.largest(self.named("score", self.scores(plan, p)), self.labels)
         if inside and skips:
             largest = self.words.steps.result.format(value=largest, steps=self.source)
         decision = f"CASE WHEN {valid} THEN {largest} END"
@@ -340,7 +344,7 @@ class _Writer:
         total = ""
         if plan.scaling is not None:
             # not divided by their sum: it multiplies the offsets instead, where there are any
-            p = self.exponentials(p, *plan.scaling)
+            p = self.exponentials(self.exponents(p, *plan.scaling), *plan.scaling)
             if plan.has_offsets:
                 (total,) = self.named("norm", [_sum(p)], carry=p)
         if plan.offsets is None:
@@ -355,16 +359,62 @@ class _Writer:
         terms, weights = [*p, *[""] * further], [*plan.gains, *[0.0] * further]
         return (_affine(x, a, b, total) for x, a, b in zip(terms, weights, plan.offsets, strict=True))
 
-    def exponentials(self, p: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
-        """Return ``exp(z - c)``, ``z = powers log(p + floor) + offsets``, which are as the softmax but for their sum; c
-        is a number where that can neither overflow nor underflow, else the largest z of the row."""
+    def two_steps(self, plan: Plan, k: int, cut: float, p: list[str], by: str) -> str:
+        """Return the label of class ``k`` from its probability ``cut`` on, else that of the best of the others.
+
+        A row p is divided ``by`` a number where that changes a decision.
+        """
+        if cut == 0.0:
+            return self.labels[k]
+        total, least = "", _number(cut)
+        if plan.scaling is not None:
+            x, e = self.compared(plan, p, by)
+            (total,) = self.named("norm", [_sum(e)], carry=e)
+            own, least = e[k], f"{total} * {least}"
+        elif plan.has_offsets:
+            x = self.named("q", (f"{x} / {by}" for x in p))
+            own = x[k]
+        else:
+            # the order of the others is that of a row which is not divided
+            x, own = p, f"{p[k]} / {by}"
+        assert plan.offsets is not None
+        scores = [_affine(x[j], plan.gains[j], plan.offsets[j], total) for j in plan.others]
+        own, *scores = self.named("score", [own, *scores], carry=[total] if total else [])
+        self.keep([own, total] if total else [own])
+        best = self.largest(scores, [self.labels[j] for j in plan.others])
+        return f"CASE WHEN {own} >= {least} THEN {self.labels[k]} ELSE {best} END" if np.isfinite(cut) else best
+
+    def compared(self, plan: Plan, p: list[str], by: str) -> tuple[list[str], list[str]]:
+        """Return what the scores of the others are made of, as short as it can be, and the `exponentials`."""
+        assert plan.scaling is not None
+        powers, offsets, _ = plan.scaling
+        keeps_order = powers.ndim == 1 and powers[0] > 0 and np.ptp(powers) == 0 and np.ptp(offsets) == 0
+        if plan.others_alike and keeps_order:
+            self.keep(p)
+        z = self.exponents(self.named("q", (f"{x} / {by}" for x in p)), *plan.scaling)
+        if not plan.others_alike:
+            e = self.exponentials(z, *plan.scaling)
+            return e, e
+        if not keeps_order:
+            self.keep(z)
+        return p if keeps_order else z, self.exponentials(z, *plan.scaling)
+
+    def keep(self, parts: Sequence[str]) -> None:
+        """Carry parts through all steps from here on."""
+        self.kept = [*self.kept, *parts]
+
+    def exponents(self, p: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
+        """Return ``z = powers log(p + floor) + offsets``."""
         logs = [f"LN({x} + {_number(floor)})" for x in p]
         if powers.ndim == 1:
-            z = self.named("z", (_affine(x, a, b, "") for x, a, b in zip(logs, powers, offsets, strict=True)))
-        else:
-            logs = self.named("log", logs)
-            rows = self.combined(logs, powers)
-            z = self.named("z", (_affine(row, 1.0, b, "") for row, b in zip(rows, offsets, strict=True)))
+            return self.named("z", (_affine(x, a, b, "") for x, a, b in zip(logs, powers, offsets, strict=True)))
+        logs = self.named("log", logs)
+        rows = self.combined(logs, powers)
+        return self.named("z", (_affine(row, 1.0, b, "") for row, b in zip(rows, offsets, strict=True)))
+
+    def exponentials(self, z: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
+        """Return ``exp(z - c)`` of `exponents` z, which are as the softmax but for their sum; c is a number where that
+        can neither overflow nor underflow, else the largest z of the row."""
         top, least_top, least = _exponents(powers, offsets, floor)
         if top - least_top <= RANGE and (self.words.greatest or top - least <= 2 * RANGE):
             shift = f"- {_number(top)}" if top >= 0 else f"+ {_number(-top)}"
@@ -395,20 +445,16 @@ class _Writer:
         groups = [self.extreme(values[k : k + size], function) for k in range(0, len(values), size)]
         return self.extreme(groups, function)
 
-    def largest(self, scores: Sequence[str], low: int, high: int) -> str:
-        """Return the label, of those from ``low`` to ``high``, of the largest score, the last of equal ones."""
-        if high - low == 1:
-            return self.labels[low]
-        middle = (low + high) // 2
-        upper, lower = (self.extreme(scores[a:b], self.words.greatest) for a, b in ((middle, high), (low, middle)))
-        right, left = self.largest(scores, middle, high), self.largest(scores, low, middle)
+    def largest(self, scores: Sequence[str], labels: Sequence[str]) -> str:
+        """Return the label of the largest score, the last of equal ones."""
+        if not self.words.greatest:
+            return self.rounds("won", scores, labels)[1] if self.prefix is not None else _largest(scores, labels)
+        if len(scores) == 1:
+            return labels[0]
+        middle = len(scores) // 2
+        upper, lower = (self.extreme(half, self.words.greatest) for half in (scores[middle:], scores[:middle]))
+        right, left = self.largest(scores[middle:], labels[middle:]), self.largest(scores[:middle], labels[:middle])
         return f"CASE WHEN {upper} >= {lower} THEN {right} ELSE {left} END"
-
-    def won(self, scores: Sequence[str]) -> str:
-        """Return the label of the largest score, the last of equal ones, without a function for the largest."""
-        if self.prefix is not None:
-            return self.rounds("won", scores, self.labels)[1]
-        return _largest(scores, self.labels)
 
     def rounds(
         self, name: str, values: Sequence[str], labels: Sequence[str], carry: Sequence[str] = ()
