@@ -15,7 +15,7 @@ import numpy as np
 
 from confmax.calibration import MatrixScaling, Scaling, Temperature
 from confmax.calibration.pairs import pulls
-from confmax.calibration.thresholds import abstaining_class_cuts, abstaining_cuts, class_cut, cuts
+from confmax.calibration.thresholds import ClassFirst, abstaining_class_cuts, abstaining_cuts, class_first, cuts
 from confmax.confusion import Array, Gains
 
 UNSEEN = 2.0**-60
@@ -73,7 +73,7 @@ def sections(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:
     added.
     """
     if not rule.groups:
-        return [(_decides(rule), numbers(rule, most_classes))]
+        return _drawn_in_words(rule, most_classes) or [(_decides(rule), numbers(rule, most_classes))]
     scale = None if rule.groups_known or rule.gains.full is not None else _least_weights(rule.gains)
     found = []
     for name, part in zip(rule.groups, _parts(rule)[:SHOWN], strict=False):
@@ -88,6 +88,21 @@ def sections(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:
     return [*found, *([(f"... {left} more group{'s' * (left > 1)}", None)] if left else [])]
 
 
+def _drawn_in_words(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:
+    """Return `sections` of each of the rules that a rule draws, where each of these has a sentence; else nothing."""
+    if not rule.is_randomized or in_words(rule) is not None:
+        return []
+    drawn = [replace(rule, gains=rule.gains[s], weights=np.ones(1)) for s in range(len(rule.weights))]
+    if not all(in_words(part) or one_class_first(part) for part in drawn):
+        return []
+    found: list[tuple[str, Numbers | None]] = [
+        (f"with probability {share:.1%} {_decides(part)}", numbers(part, most_classes))
+        for share, part in zip(rule.weights[:SHOWN], drawn, strict=False)
+    ]
+    left = len(drawn) - len(found)
+    return [*found, *([(f"... {left} more rules in the mixture", None)] if left else [])]
+
+
 def _parts(rule: Any) -> list[Any]:
     """Return the rules whose gains stand side by side in a rule with groups, else the rule alone."""
     known = replace(rule, groups_known=True) if rule.groups else rule
@@ -96,7 +111,11 @@ def _parts(rule: Any) -> list[Any]:
 
 def _decides(rule: Any) -> str:
     """Return how a rule decides, in a line that may leave out its numbers."""
-    return in_words(rule) or f"decides the largest of {'' if rule.gains.full is not None else ' '}{_scores(rule)}"
+    return (
+        in_words(rule)
+        or one_class_first(rule)
+        or f"decides the largest of {'' if rule.gains.full is not None else ' '}{_scores(rule)}"
+    )
 
 
 def _scores(rule: Any) -> str:
@@ -133,7 +152,7 @@ def how(rule: Any) -> str:
         offset = ", adds an offset" if coefficients(rule.gains)[1].any() else ""
         rest = f"multiplies each probability by a weight{offset} and decides the class with the largest result"
         rest += "" if rule.abstain is None else ", or abstains if no result is above one number"
-    return in_words(rule) or rest
+    return in_words(rule) or one_class_first(rule) or rest
 
 
 def weights_alone(rule: Any) -> Array | None:
@@ -258,9 +277,48 @@ def _decision(rule: Any, k: int) -> str:
     return f"{name} (abstain)" if is_abstaining and name != "abstain" else name
 
 
-def one_class(rule: Any) -> tuple[int, float] | None:
-    """Return the class that a rule decides by its probability alone, and its cut after calibration, None for others."""
-    return None if rule.is_randomized or rule.groups else class_cut(rule.gains)
+def one_class(rule: Any) -> ClassFirst | None:
+    """Return the one of several classes that a rule decides by its probability alone, its cut after calibration, and
+    how the others are decided; None for other rules."""
+    return None if rule.is_randomized or rule.groups or rule.n_classes < 3 else class_first(rule.gains)
+
+
+def others_of(one: ClassFirst) -> Gains | None:
+    """Return the gains of the other classes where these have numbers of their own that are used, else None."""
+    used = one.others is not None and one.cut > UNSEEN and one.others.pair()[0].any()
+    return one.others if used else None
+
+
+def one_class_first(rule: Any) -> str | None:
+    """Return the sentence of a rule that decides one class by its probability alone, and the others by numbers."""
+    one = one_class(rule)
+    return None if one is None else sentence_of_one(one, rule.class_names, rule.calibrator is not None)
+
+
+def sentence_of_one(one: ClassFirst, names: Sequence[Any], calibrated: bool) -> str:
+    """Return how a gain decides that compares one class first, as a sentence that may leave out its numbers."""
+    name = printable(str(names[one.k]))
+    if one.cut <= UNSEEN:
+        return f"always decides {name}"
+    rest = rest_of_one(one, names)
+    if one.cut > 1.0:
+        return f"always decides {rest}"
+    p = "calibrated p" if calibrated else "p"
+    return f"decides {name} if {p}({name}) >= {probability(one.cut)}, else {rest}"
+
+
+def rest_of_one(one: ClassFirst, names: Sequence[Any]) -> str:
+    """Return what a gain that compares one class first decides below the cut."""
+    never, name = one.cut > 1.0, printable(str(names[one.k]))
+    if one.others is None:
+        return f"the most probable class other than {name}" if never else "the most probable other class"
+    a, b = (part[0] for part in one.others.pair())
+    if a.any():
+        where = f"the classes other than {name}" if never else "the others"
+        return f"the largest of weight * p{' + offset' if b.any() else ''} among {where}"
+    # of equal scores the last one is decided
+    last = [k for k, offset in enumerate(b) if k != one.k and offset == 0.0][-1]
+    return printable(str(names[last]))
 
 
 def _of_several(rule: Any) -> str | None:
@@ -268,21 +326,14 @@ def _of_several(rule: Any) -> str | None:
     weights, one = weights_alone(rule), one_class(rule)
     if weights is not None and weights[0] > 0 and (weights == weights[0]).all():
         return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
-    if one is None:
+    if one is None or others_of(one) is not None:
         return None
-    k, cut = one
-    name = printable(str(rule.class_names[k]))
-    if cut <= UNSEEN:
-        return f"always decides {name}"
-    if cut > 1.0:
-        return f"always decides the most probable class other than {name}"
-    p = "p" if rule.calibrator is None else "calibrated p"
-    return f"decides {name} if {p}({name}) >= {probability(cut)}, else the most probable other class"
+    return sentence_of_one(one, rule.class_names, rule.calibrator is not None)
 
 
 def plain_words(rule: Any) -> str | None:
     """Return when argmax decides the class that the rule's sentence names, None where there is no such sentence."""
-    if in_words(rule) is None:
+    if in_words(rule) is None and one_class_first(rule) is None:
         return None
     if rule.n_classes == 2:
         yes = printable(str(rule.class_names[1]))
@@ -292,7 +343,7 @@ def plain_words(rule: Any) -> str | None:
         return None
     # a temperature keeps the order of the classes, other calibrations may change it
     raw = "" if rule.calibrator is None or isinstance(rule.calibrator, Temperature) else " before calibration"
-    return f"argmax: {printable(str(rule.class_names[one[0]]))} if it is the most probable class{raw}"
+    return f"argmax: {printable(str(rule.class_names[one.k]))} if it is the most probable class{raw}"
 
 
 def pulled(rule: Any) -> list[str]:
@@ -321,23 +372,28 @@ def probability(p: float) -> str:
 def coefficients(gains: Gains, scale: Array | None = None) -> tuple[Array, Array]:
     """Return weights and offsets (A, M) of reduced gains, the least weight of each one, the largest offset zero.
 
-    Of gains that decide one class by its probability alone, the weight of this class is one. Decisions beyond the
-    classes have the weight zero. With a ``scale`` (A,), weights and offsets are divided by it.
+    Of gains that decide one class by its probability alone, the weight of this class is one, and the others have
+    numbers that are too small to do more than order them; where there is no order, the other of two classes, they are
+    zero. Decisions beyond the classes have the weight zero. With a ``scale`` (A,), weights and offsets are divided by
+    it.
     """
     a, b = gains.coefficients()
     a = np.pad(a, ((0, 0), (0, b.shape[1] - a.shape[1])))
     # the decision is unchanged by a common factor and a common offset
     if scale is None:
         scale = np.array([_scale(gains[s]) for s in range(len(gains))])
-    return a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
+    a, b = a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
+    of_two = [gains.n_classes == 2 and class_first(gains[s]) is not None for s in range(len(gains))]
+    tiny = np.array(of_two)[:, None] & (np.abs([a, b]) < UNSEEN)
+    return np.where(tiny[0], 0.0, a), np.where(tiny[1], 0.0, b)
 
 
 def _scale(gain: Gains) -> float:
     """Return what the weights and offsets of a gain are divided by to be shown."""
     a, b = (part[0] for part in gain.coefficients())
-    one = class_cut(gain)
+    one = class_first(gain)
     if one is not None:
-        return float(a[one[0]] or np.ptp(b))
+        return float(a[one.k] or np.ptp(b) or 1.0)
     return float(_least_weights(gain)[0])
 
 
@@ -374,19 +430,27 @@ def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None
     """Return the numbers of the first classes and rules, None where a line says all, and for rules with groups."""
     if rule.groups or rule.gains.full is not None or in_words(rule) is not None:
         return None
+    one = one_class(rule)
+    if one is not None:
+        # a line says all about the class, and the table is of the others
+        return _numbers(replace(rule, gains=others_of(one)), most_classes, most_rules, besides=one.k)
     return _numbers(rule, most_classes, most_rules)
 
 
-def _numbers(rule: Any, most_classes: int, most_rules: int = 4, scale: Array | None = None) -> Numbers:
-    """Return the numbers of the first classes and rules, divided by a ``scale`` (A,)."""
+def _numbers(
+    rule: Any, most_classes: int, most_rules: int = 4, scale: Array | None = None, besides: int | None = None
+) -> Numbers:
+    """Return the numbers of the first classes ``besides`` one, and of the first rules, divided by a ``scale`` (A,)."""
     a, b = coefficients(rule.gains, scale)
     shown, n_rules = [a, b] if b.any() else [a], min(len(rule.weights), most_rules)
-    columns = list(range(min(most_classes, rule.n_decisions)))
+    columns = [k for k in range(rule.n_decisions) if k != besides]
+    n_columns = len(columns)
+    columns = columns[:most_classes]
     if rule.abstain is not None:
         # abstaining is shown beside any number of classes
         columns = [*range(min(most_classes, rule.n_classes)), rule.n_decisions - 1]
     names = [_decision(rule, k) for k in columns]
-    more = [(rule.n_decisions - len(names), "classes"), (len(rule.weights) - n_rules, "rules in the mixture")]
+    more = [(n_columns - len(names), "classes"), (len(rule.weights) - n_rules, "rules in the mixture")]
     return Numbers(
         [f"{share:.1%}" for share in rule.weights[:n_rules]] if rule.is_randomized else [],
         ["weight", "offset"][: len(shown)] * n_rules,

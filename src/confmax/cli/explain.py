@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Scaling, words
-from confmax.calibration.thresholds import class_cut
+from confmax.calibration.thresholds import ClassFirst, class_first
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, finite, number, print_document
 from confmax.cli.texts import joined
@@ -135,8 +135,7 @@ def _one_class(rule: DecisionRule) -> Document | None:
     one = words.one_class(rule)
     if one is None:
         return None
-    k, cut = one
-    return {"class": str(rule.class_names[k]), "threshold": None if cut > 1.0 else max(cut, 0.0)}
+    return {"class": str(rule.class_names[one.k]), "threshold": None if one.cut > 1.0 else max(one.cut, 0.0)}
 
 
 def _parts(rule: DecisionRule) -> list[Document]:
@@ -182,7 +181,7 @@ def _undecided(rule: DecisionRule) -> list[list[float]] | None:
 def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
     """Return what the rule does with each class, a sentence each."""
     names, K = [str(name) for name in rule.class_names[: rule.n_classes]], rule.n_classes
-    sentence, plain = words.in_words(rule), words.plain_words(rule)
+    sentence, plain = words.in_words(rule) or words.one_class_first(rule), words.plain_words(rule)
     said = []
     if sentence is not None:
         said.append(sentence if plain is None else f"{sentence} ({plain})")
@@ -351,7 +350,9 @@ def _show_steps(page: Page, document: Document) -> None:
     if document["words"]:
         page.say("", "In words", style="bold")
         page.say(*document["words"])
-    if document["one_class"] is None or "offsets" in (document["calibration"] or {}):
+    one = _one_class_of(document["parts"][0])
+    others = None if one is None else words.others_of(one)
+    if document["one_class"] is None or others is not None or "offsets" in (document["calibration"] or {}):
         page.say()
         _show_numbers(page, document, classes, names)
     if document["example"] is not None:
@@ -377,8 +378,10 @@ def _decides(rule: DecisionRule) -> str:
     if rule.gains.full is not None:
         return f"the largest of the {rule.n_decisions} scores sum_i {p} of i * gain[i, decision]"
     one = words.one_class(rule)
+    if one is not None and words.others_of(one) is not None:
+        return f"by the {p} of {rule.class_names[one.k]} first, then by those of the others"
     if one is not None:
-        return f"by the {p} of {rule.class_names[one[0]]} alone"
+        return f"by the {p} of {rule.class_names[one.k]} alone"
     return f"the largest of {words.score_of_class(rule, p)}"
 
 
@@ -396,12 +399,15 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
     if columns and (document["one_class"] is not None or document["randomized"]):
         _show_columns(page, names, columns)
         columns = {}
-    for part in parts[:SHOWN_PARTS] if document["one_class"] is None else ():
+    for part in parts[:SHOWN_PARTS]:
         if document["randomized"]:
             page.say(f"Drawn with probability {part['share']:.1%}", style="bold")
         one = _one_class_of(part)
         if one is not None:
-            page.say(_by_one_class(document, classes, *one))
+            # a rule that draws nothing has its sentence above
+            if document["randomized"]:
+                page.say(_by_one_class(document, classes, one))
+            _show_others(page, classes, one)
         elif "gains" in part and len(names) > WIDEST:
             page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
         elif "gains" in part:
@@ -427,19 +433,31 @@ def _show_columns(page: Page, names: Sequence[str], columns: dict[str, Sequence[
         page.say(f"... {len(lines) - SHOWN} more classes; --json shows all.")
 
 
-def _one_class_of(part: Document) -> tuple[int, float] | None:
-    """Return the class that a part decides by its probability alone, and from where on; None for other parts."""
-    return None if "gains" in part else class_cut(Gains.reduced(part["weights"], part["offsets"]))
+def _show_others(page: Page, names: Sequence[str], one: ClassFirst) -> None:
+    """Print the numbers by which the classes other than one are decided, where they have any."""
+    others = words.others_of(one)
+    if others is not None:
+        weights, offsets = (np.delete(part[0], one.k).tolist() for part in words.coefficients(others))
+        rest = [name for k, name in enumerate(names) if k != one.k]
+        _show_columns(page, rest, {"weight": weights, **({"offset": offsets} if any(offsets) else {})})
 
 
-def _by_one_class(document: Document, names: Sequence[str], k: int, cut: float) -> str:
-    """Return what a part does that decides class k by its probability alone, from ``cut`` on."""
+def _one_class_of(part: Document) -> ClassFirst | None:
+    """Return how a part decides that compares one of several classes first; None for other parts."""
+    if "gains" in part or len(part["weights"]) < 3:
+        return None
+    return class_first(Gains.reduced(part["weights"], part["offsets"]))
+
+
+def _by_one_class(document: Document, names: Sequence[str], one: ClassFirst) -> str:
+    """Return what a part does that decides one class by its probability alone."""
     p = "probability" if document["calibration"] is None else "calibrated probability"
-    if cut > 1.0:
-        return f"The most probable class other than {names[k]}."
-    if cut <= words.UNSEEN:
-        return f"{names[k]} in every row."
-    return f"{names[k]} if its {p} is at least {words.probability(cut)}, else the most probable other class."
+    if one.cut <= words.UNSEEN:
+        return f"{names[one.k]} in every row."
+    rest = words.rest_of_one(one, names)
+    if one.cut > 1.0:
+        return f"{rest[:1].upper()}{rest[1:]}."
+    return f"{names[one.k]} if its {p} is at least {words.probability(one.cut)}, else {rest}."
 
 
 def _show_example(page: Page, document: Document, names: Sequence[str]) -> None:
@@ -475,29 +493,35 @@ def _show_example(page: Page, document: Document, names: Sequence[str]) -> None:
 def _shown_scores(part: Document, scores: Sequence[float]) -> list[str]:
     """Return the scores of a part; where one class is compared with its threshold, by how much it exceeds this."""
     one = _one_class_of(part)
-    if one is None or not math.isfinite(one[1]):
+    if one is None or not math.isfinite(one.cut):
         return list(map(number, scores))
     # the scores of the others only order them, and are far below the digits that are shown
-    k = one[0]
+    k = one.k
     return [f"{scores[k] / part['weights'][k]:+.4f}" if j == k else "" for j in range(len(scores))]
 
 
 def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str, list[str]], str]:
-    """Return two columns for a rule of one class, its threshold and what is decided, and why that is."""
-    example, name, cut = document["example"], document["one_class"]["class"], document["one_class"]["threshold"]
-    yes, k = example["decision"] == name, names.index(name)
+    """Return the columns of a rule that decides one class by its probability alone, and why it decides so.
+
+    They are the threshold, the scores of the others where these have numbers of their own, and what is decided.
+    """
+    example, one = document["example"], _one_class_of(document["parts"][0])
+    assert one is not None
+    k, name = one.k, names[one.k]
+    yes, cut = example["decision"] == name, document["one_class"]["threshold"]
+    best, columns = "most probable other class", {}
     scores = np.array(example["scored"])
-    # a score below every probability: the class itself is not compared with its own threshold
-    scores[k] = -1.0
-    other = _last_largest(scores)
-    cells = ["" for _ in names]
-    cells[k], cells[other] = "yes" if yes else "no", "most probable other class"
     shown = "never" if cut is None else "always" if cut <= words.UNSEEN else words.probability(cut)
+    columns["threshold"] = [shown if j == k else "" for j in range(len(names))]
+    others = words.others_of(one)
+    if others is not None:
+        a, b = (part[0] for part in words.coefficients(others))
+        scores, best = a * scores + b, "largest score of the others"
+        columns["score"] = ["" if j == k else number(score) for j, score in enumerate(scores)]
+    # a score below all others: the class itself is not compared with its own threshold
+    scores[k] = -np.inf
+    cells = ["" for _ in names]
+    cells[k], cells[_last_largest(scores)] = "yes" if yes else "no", best
     p = "probability" if example["calibrated"] is None else "calibrated probability"
-    if not yes:
-        reason = "the most probable other class"
-    elif shown == "always":
-        reason = "as in every row"
-    else:
-        reason = f"its {p} reaches the threshold"
-    return {"threshold": [shown if j == k else "" for j in range(len(names))], "decided": cells}, reason
+    reason = "as in every row" if shown == "always" else f"its {p} reaches the threshold" if yes else f"the {best}"
+    return {**columns, "decided": cells}, reason

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.calibration.thresholds import class_cut
+from confmax.calibration.thresholds import class_first
 from confmax.calibration.words import UNSEEN, coefficients
 from confmax.confusion import Array, Gains
 from confmax.evaluate.palette import CLASSES
@@ -113,9 +113,9 @@ class WeightsDisplay:
 def _shown(gain: Gains) -> tuple[Array, Array]:
     """Return weights and offsets (1, K) of a gain; zeros for those that only break ties."""
     weights, offsets = coefficients(gain)
-    if class_cut(gain) is None:
+    if class_first(gain) is None:
         return weights, offsets
-    return np.where(weights < UNSEEN, 0.0, weights), np.where(np.abs(offsets) < UNSEEN, 0.0, offsets)
+    return np.where(np.abs(weights) < UNSEEN, 0.0, weights), np.where(np.abs(offsets) < UNSEEN, 0.0, offsets)
 
 
 class DecisionRegionsDisplay:
