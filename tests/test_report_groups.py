@@ -106,13 +106,12 @@ def test_one_rule_in_all_groups_is_a_rule_of_all_rows():
     np.testing.assert_allclose(one.trade.tuned, other.trade.tuned)
     assert not one.decides_by_groups and other.decides_by_groups
     for part in other.groups:
-        assert [row.threshold for row in part.own.classes] != [row.threshold for row in other.classes]
-        w = np.array([1.0, 1.7, 2.9])
-        mean = P[group == part.name].mean(0)
+        mine = P[group == part.name]
+        decided = plain.predict_index(mine)
         for k, row in enumerate(part.own.classes):
-            # at the threshold the class and the strongest of the others tie
-            rest = np.delete(mean / np.delete(mean, k).sum(), k) * (1 - row.threshold)
-            assert w[k] * row.threshold == pytest.approx((np.delete(w, k) * rest).max())
+            p = mine[decided == k, k]
+            assert row.rows.inside == (p.min(), p.max()) and row.rows.share == pytest.approx((decided == k).mean())
+            assert row.favour == (pytest.approx([1.0, 1.7, 2.9][k]), 0.0)
 
 
 def test_the_trade_off_ends_at_the_rule_of_every_group():
@@ -157,13 +156,13 @@ def test_pages_show_groups_for_rules_with_and_without_them(tmp_path):
     text = page(tmp_path, solution, P, y, group=group)
     sizes = [(group == name).sum() for name in ("men", "women")]
     assert f"There are 2 groups: men ({sizes[0]} rows) and women ({sizes[1]} rows)." in text
-    assert "The rule decides each group by a rule of its own." in text and "Thresholds by class and group" in text
+    assert "The rule decides each group by a rule of its own." in text and "decided as each class, by group" in text
     assert "The groups of min(recall[1] | group) >= 0.6" in text
     assert "A difference or a ratio of groups has no interval here" in text
     assert "neither the best rule without limits nor a line over one limit" in text
     assert "confmax.report.write" not in text and "proba, y, group=group)" in text
     plain = page(tmp_path, confmax.DecisionRule.from_weights([1, 2, 3]), P, y, metric="g_mean", group=group)
-    assert "The rule decides all groups alike." in plain and "Thresholds by class and group" not in plain
+    assert "The rule decides all groups alike." in plain and "by group" not in plain
     assert "There are 2 groups" not in page(
         tmp_path, confmax.DecisionRule.from_weights([1, 2, 3]), P, y, metric="g_mean"
     )

@@ -8,6 +8,7 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax
+from confmax.confusion import Gains
 from confmax.evaluate.applicable import applicable
 from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.figures import metric_name
@@ -165,14 +166,15 @@ def test_thresholds_in_words():
     assert (
         class_sentence(late, 1) == "1 is decided when its probability exceeds 0.9997 (argmax: 0.500), and 0 otherwise."
     )
-    assert all(" to " in fold_range(row) or row.folds[0] == row.folds[1] for row in cross_fit("f1", P, y).classes)
+    folded = cross_fit("f1", P, y)
+    assert all(" to " in fold_range(folded, row) or row.folds[0] == row.folds[1] for row in folded.classes)
 
 
 def test_it_may_take_more_than_the_largest_class():
     P, y = sample(900, sizes=[4, 1, 1])
     found = judge(DecisionRule.from_weights([2.0, 1.0, 4.0]), P, y, replicates=0)
-    assert "it needs 2.000 times the probability of 0" in class_sentence(found, 1)
-    assert "0.500 of the probability of 0 is enough" in class_sentence(found, 2)
+    assert "Against 0 alone, it needs 2.000 times the probability of 0." in class_sentence(found, 1)
+    assert "Against 0 alone, 0.500 of the probability of 0 is enough." in class_sentence(found, 2)
 
 
 def test_a_place_is_checked_before_any_work(tmp_path):
@@ -212,27 +214,14 @@ def test_rows_that_no_fold_can_tell_apart():
         cross_fit("macro_f1", P, np.arange(90) // 30)
 
 
-def test_a_class_that_is_decided_only_up_to_some_probability():
-    P, y = sample(500, 5)
-    solution = confmax.maximize("quadratic_kappa", P, y)
-    found = judge(solution, *sample(400, 5, seed=2), "quadratic_kappa", replicates=0)
-    mean = found.evidence.table.mean_probability()
-    between = [row.between for row in found.classes]
-    assert any(between)
-    for k, span in enumerate(between):
-        if span is None:
-            continue
-        rest = np.where(np.arange(5) == k, 0.0, mean)
-        for p, decided in ((span[0], True), (span[1], True), (span[1] + 0.001, False), (span[0] - 0.001, False)):
-            if 0 <= p <= 1:
-                row = rest / rest.sum() * (1 - p)
-                row[k] = p
-                assert (solution.rule.predict(row[None])[0] == k) == decided
-        assert f"lies between {span[0]:.3f} and {span[1]:.3f}" in class_sentence(found, k)
-    assert "thresholds" not in charts(found) and all(row.folds is None for row in found.classes)
-    # what is said to be never decided is not decided at any probability
-    for k, row in enumerate(found.classes):
-        if row.between is None and np.isinf(row.threshold):
-            p = np.linspace(0, 1, 501)[:, None]
-            rest = np.where(np.arange(5) == k, 0.0, mean) / (1 - mean[k])
-            assert k not in solution.rule.predict(rest * (1 - p) + np.eye(5)[k] * p)
+def test_one_of_two_classes_that_is_decided_only_up_to_some_probability():
+    """A third decision is the best one where the second class is sure."""
+    costs = np.array([[1.0, 0.2, -4.0], [-1.0, 0.4, 1.0]])
+    rule = DecisionRule(Gains.from_matrix(costs), np.ones(1), ("a", "b", "ask"))
+    P, y = sample(400, 2, seed=2)
+    found = judge(rule, P, np.array(["a", "b"])[y], "accuracy", replicates=0)
+    low, high = found.classes[1].between
+    for p, decided in ((low, True), (high, True), (low - 0.001, False), (high + 0.001, False)):
+        assert (rule.predict_index(np.array([[1 - p, p]]))[0] == 1) == decided
+    assert f"b is decided when its probability lies between {low:.3f} and {high:.3f}" in class_sentence(found, 1)
+    assert "thresholds" not in charts(found)

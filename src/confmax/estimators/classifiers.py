@@ -123,10 +123,11 @@ class MetricClassifierCV(RuleClassifier):
         None if it was not fitted on them.
     thresholds_ : ndarray (K,)
         The smallest probability at which each class is decided if the other classes share the rest in proportion to
-        their mean probabilities; with two classes, the threshold. 0 if the class is always decided, infinite if it
-        never is. A randomised rule counts as deciding a class that it draws with probability 1/2 or more. A rule of
-        groups has a line for each of ``rule_.groups``: the shape is (G, K), that of ``fold_thresholds_`` (F, G, K) and
-        that of ``fold_spread_`` (G, K).
+        their mean probabilities; with two classes, the threshold. With more it is a measure to compare rules by: few
+        rows have such probabilities. 0 if the class is always decided, infinite if it never is. A randomised rule
+        counts as deciding a class that it draws with probability 1/2 or more. A rule of groups has a line for each of
+        ``rule_.groups``: the shape is (G, K), that of ``fold_thresholds_`` (F, G, K) and that of ``fold_spread_``
+        (G, K).
     fold_rules_ : list of DecisionRule
         For each split, the rule tuned on all rows of the table except its test rows. A split is skipped if fewer than
         two classes, or not all groups, remain without its test rows. Empty with one split, with "prefit", and with

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from confmax.calibration.scaling import FLOOR
-from confmax.calibration.words import printable
+from confmax.calibration.words import one_class, printable
 from confmax.confusion import Array, Confusion
 from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, of_class, positive_class
@@ -23,11 +23,21 @@ from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.scores import Difference, Estimate, verdict_of
-from confmax.evaluate.thresholds import ThresholdCurve, class_thresholds, decided_between, spread_of, threshold_curve
+from confmax.evaluate.thresholds import (
+    ClassRange,
+    ThresholdCurve,
+    class_ranges,
+    class_thresholds,
+    decided_between,
+    favours,
+    spread_of,
+    threshold_curve,
+)
 from confmax.evaluate.trade_off import TradeOff, trade_off
-from confmax.evaluate.uncertainty import Decided, compare, in_groups, plain_rules, values_at
+from confmax.evaluate.uncertainty import Decided, compare, decided_by, in_groups, plain_rules, values_at
 from confmax.metrics import Metric, get
 from confmax.metrics.catalogue import title_of
+from confmax.tables import MemoryTable
 
 BINS = 10
 MISCALIBRATED, BEYOND_CHANCE = 0.02, 1e-3  # calibration error that is worth a word, if chance is less likely than this
@@ -59,9 +69,15 @@ class MetricRow:
 class ClassRow:
     """A class: how many rows, what is decided, how well, before and after; estimates have intervals up to 20 classes.
 
-    ``threshold`` is the probability from which the class is decided, ``folds`` the smallest and largest of the folds.
-    Where a class is decided only up to some probability, ``between`` tells from and to where, and no class has
-    thresholds of folds: rules by distances between classes, or by costs, may decide otherwise than what is certain.
+    ``threshold`` is the probability from which the class is decided: of two classes the raw one, of several the one
+    after calibration, and None where the rule is no threshold on it. Where one of two classes is decided only up to
+    some probability, ``between`` tells from and to where, and no class has thresholds of folds: rules by costs may
+    decide otherwise than what is certain. ``rows`` are those that the rule decides as the class, and ``favour`` is the
+    weight and the offset of its probability (`favours`).
+
+    ``level`` is what rules are compared by: of two classes the threshold, else the share of rows that are decided as
+    the class. ``level_plain`` is that of argmax, ``folds`` the smallest and largest of the folds, and ``spread`` the
+    standard deviation of their log odds.
     """
 
     name: str
@@ -71,11 +87,14 @@ class ClassRow:
     decided_after: float
     before: dict[str, Estimate]
     after: dict[str, Estimate]
-    threshold: float
-    threshold_plain: float
+    threshold: float | None
+    between: tuple[float, float] | None
+    rows: ClassRange
+    favour: tuple[float, float] | None
+    level: float
+    level_plain: float
     folds: tuple[float, float] | None
     spread: float
-    between: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,12 +383,9 @@ def _rules_of_groups(figures: Figures) -> dict[Any, Figures]:
         return {}
     for name in evidence.groups.names:
         rule, mine = by_group.of_group(name), evidence.groups.codes == evidence.groups.names.index(name)
-        mean = evidence.table.take(mine).mean_probability()
-        thresholds = class_thresholds([rule, plain_rule(rule)], mean)
-        classes = [
-            replace(row, threshold=float(cut), threshold_plain=float(plain), between=decided_between(rule, mean, k))
-            for k, (row, cut, plain) in enumerate(zip(figures.classes, *thresholds, strict=True))
-        ]
+        kept = evidence.kept._replace(decisions=evidence.kept.decisions[:, mine])
+        parts = zip(figures.classes, _ways(rule, kept, evidence.table.take(mine)), strict=True)
+        classes = [replace(row, **way) for row, way in parts]
         curve = threshold_curve(rule, evidence.table.take(mine), evidence.metric)
         found[name] = replace(figures, evidence=replace(evidence, rule=rule), classes=tuple(classes), curve=curve)
     return found
@@ -404,10 +420,9 @@ def _class_rows(
     table = evidence.table
     K, total = table.n_classes, evidence.weight.sum()
     n_rows = np.bincount(evidence.labels[evidence.weight > 0], minlength=K)
-    mean = table.mean_probability()
-    between, thresholds = _thresholds_of(evidence, mean)
-    folds = len(thresholds) > 2
-    spread = spread_of(thresholds[2:])
+    ways = _ways(evidence.rule, evidence.kept, table)
+    folds = _levels_of_folds(evidence)
+    spread = spread_of(folds)
 
     def estimates(rule: str, C: Array, k: int) -> dict[str, Estimate]:
         if score is not None:
@@ -418,33 +433,46 @@ def _class_rows(
     rows = []
     for k in range(K):
         sums = (change.before[k], change.before[:, k], change.after[:, k])
-        # lines 0 and 1 are the rule and argmax, the others the rules of the folds
-        low_high = (float(thresholds[2:, k].min()), float(thresholds[2:, k].max())) if folds else None
+        low_high = (float(folds[:, k].min()), float(folds[:, k].max())) if len(folds) else None
         before, after = estimates("argmax", change.before, k), estimates("rule", change.after, k)
         share, decided_before, decided_after = (float(C.sum() / total) for C in sums)
-        cut, plain_cut = thresholds[:2, k].tolist()
+        way = ways[k] if K == 2 else {**ways[k], "level_plain": decided_before}
         rows.append(ClassRow(
-            names[k], int(n_rows[k]), share, decided_before, decided_after, before, after, cut, plain_cut, low_high,
-            float(spread[k]), between[k],
+            names[k], int(n_rows[k]), share, decided_before, decided_after, before, after, folds=low_high,
+            spread=float(spread[k]), **way,
         ))  # fmt: skip
     return tuple(rows)
 
 
-def _thresholds_of(evidence: Evidence, mean: Array) -> tuple[list[tuple[float, float] | None], Array]:
-    """Return for every class between which probabilities it is decided, and the thresholds (2 + F, K).
+def _ways(rule: Any, kept: Decided, table: MemoryTable) -> list[dict[str, Any]]:
+    """Return what a `ClassRow` says of how each class is decided, given what the rule decides for the rows."""
+    ranges, favour = class_ranges(kept, table), favours(rule)
+    ways = [{"rows": ranges[k], "favour": favour[k], "threshold": None, "between": None, "level": ranges[k].share,
+             "level_plain": np.nan} for k in range(table.n_classes)]  # fmt: skip
+    one = one_class(rule)
+    if one is not None:
+        ways[one.k]["threshold"] = np.inf if one.cut > 1.0 else max(one.cut, 0.0)
+    if table.n_classes == 2 and not rule.groups:
+        thresholds = class_thresholds([rule, plain_rule(rule)], np.full(2, 0.5))
+        for k, (cut, plain) in enumerate(thresholds.T.tolist()):
+            ways[k] |= {"threshold": cut, "between": decided_between(rule, k), "level": cut, "level_plain": plain}
+    return ways
 
-    These are of the rule, of argmax, and of the rules of the folds, if all classes have them. A rule that decides by
-    groups has those of its groups alone: then they are NaN.
+
+def _levels_of_folds(evidence: Evidence) -> Array:
+    """Return what the rules of the folds are compared by (F, K): thresholds of two classes, else shares of rows.
+
+    There are none if a rule decides by groups, or one of two classes only up to some probability.
     """
-    K, rule = len(mean), evidence.rule
-    if getattr(rule, "groups", ()):
-        return [None] * K, np.full((2, K), np.nan)
-    folds = [one.rule for one in evidence.solutions]
-    between = [decided_between(rule, mean, k) for k in range(K)]
-    # a class that is decided only up to some probability has no threshold, and so no range of thresholds
-    if any(between) or any(decided_between(one, mean, k) for one in folds for k in range(K)):
-        folds = []
-    return between, class_thresholds([rule, plain_rule(rule), *folds], mean)
+    rules, K = [one.rule for one in evidence.solutions], evidence.table.n_classes
+    if getattr(evidence.rule, "groups", ()) or not rules:
+        return np.empty((0, K))
+    if K > 2:
+        decided = [decided_by(rule, evidence.table, evidence.groups) for rule in rules]
+        return np.array([[found.share for found in class_ranges(one, evidence.table)] for one in decided])
+    if any(decided_between(rule, k) for rule in (evidence.rule, *rules) for k in range(2)):
+        return np.empty((0, K))
+    return class_thresholds(rules, np.full(2, 0.5))
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

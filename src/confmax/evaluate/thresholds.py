@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from confmax.calibration.words import coefficients, one_class, others_of
 from confmax.confusion import Array, Confusion
 from confmax.evaluate.applicable import positive_class
 from confmax.evaluate.protocols import Rule, plain_rule, with_gain
-from confmax.evaluate.uncertainty import by_prior, values_at
+from confmax.evaluate.uncertainty import Decided, by_prior, values_at
 from confmax.metrics import Metric
 from confmax.tables import MemoryTable, apply_calibrator
 
@@ -29,6 +31,9 @@ ORDER_CHECKED = 1001  # probabilities at which a rule is asked whether it decide
 
 def class_thresholds(rules: Sequence[Rule], mean: Array) -> Array:
     """Return the smallest probability (len(rules), K) at which each class is decided, the others sharing the rest.
+
+    No row need have such probabilities, if there are more than two classes: then it is a measure of rules, to compare
+    them by, and `class_ranges` says what is true of rows.
 
     For two classes they are ``rule.threshold`` and one minus it. Otherwise by bisection of the log odds, the others in
     proportion to their ``mean`` probabilities (K,). 0 where the class is always decided, infinite where it never is.
@@ -69,17 +74,16 @@ def _shares_of_others(mean: Array) -> Array:
     return np.asarray(rest / rest.sum(axis=1, keepdims=True))
 
 
-def decided_between(rule: Rule, mean: Array, k: int) -> tuple[float, float] | None:
-    """Return between which probabilities class k is decided, None where it is from some probability on, or never.
+def decided_between(rule: Rule, k: int) -> tuple[float, float] | None:
+    """Return between which probabilities class k of two is decided; None where it is from one on, or never.
 
-    The other classes share the rest in proportion to their ``mean`` probabilities (K,). Weights and offsets of
-    probabilities favour a class the more, the more probable it is; other rules are asked at every thousandth.
+    Weights and offsets of probabilities favour a class the more, the more probable it is; other rules are asked at
+    every thousandth.
     """
     if rule.gains.full is None and not rule.gains.power:
         return None
     p = np.linspace(0.0, 1.0, 1001)
-    P = _shares_of_others(mean)[k] * (1.0 - p[:, None])
-    P[:, k] = p
+    P = np.column_stack([p, 1.0 - p] if k == 0 else [1.0 - p, p])
     # as for thresholds, a rule that draws decides the class where it does so half of the time
     hit = rule.decision_probabilities(P)[:, k] >= 0.5
     if not hit.any() or hit[int(np.argmax(hit)) :].all():
@@ -95,6 +99,57 @@ def spread_of(thresholds: Array) -> Array:
     inside = (thresholds > 0) & (thresholds < 1)
     spread = np.std(logit(np.where(inside, thresholds, 0.5)), axis=0, ddof=1)
     return np.where(inside.all(axis=0), spread, np.where(inside.any(axis=0), np.inf, np.nan))
+
+
+# --- several classes: what is true of the rows ------------------------------------------------------------------------
+
+
+class ClassRange(NamedTuple):
+    """The rows that are decided as a class, those at least half of the time where a rule draws.
+
+    Attributes
+    ----------
+    share : float
+        Their part of all weight.
+    inside, outside : (float, float) or None
+        The least and the largest raw probability of the class in them, and in the other rows; None without rows.
+    """
+
+    share: float
+    inside: tuple[float, float] | None
+    outside: tuple[float, float] | None
+
+
+def class_ranges(decided: Decided, table: MemoryTable) -> list[ClassRange]:
+    """Return the `ClassRange` of every class (K), of what is ``decided`` for the rows of a table (n, K)."""
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    counted, found = weight > 0.0, []
+    for k in range(table.n_classes):
+        hit, p = decided.shares @ (decided.decisions == k) >= 0.5, table.proba[:, k]
+        share = float(weight @ hit / weight.sum())
+        found.append(ClassRange(share, _range(p[hit & counted]), _range(p[~hit & counted])))
+    return found
+
+
+def _range(p: NDArray[Any]) -> tuple[float, float] | None:
+    return (float(p.min()), float(p.max())) if len(p) else None
+
+
+def favours(rule: Rule) -> list[tuple[float, float] | None]:
+    """Return how often the probability of each class (K) counts, the least once, and the offset that is added.
+
+    Of a rule that decides one class by its probability alone, these are the numbers of the others. None where a rule
+    has no such numbers: it draws, reads distances or a table of gains, or decides groups by numbers of their own.
+    """
+    none: list[tuple[float, float] | None] = [None] * rule.n_classes
+    if rule.is_randomized or rule.groups or rule.gains.full is not None or rule.gains.power:
+        return none
+    one = one_class(rule)
+    gains = rule.gains if one is None else others_of(one)
+    if gains is None:
+        return none
+    a, b = (part[0].tolist() for part in coefficients(gains))
+    return [None if one is not None and k == one.k else (a[k], b[k]) for k in range(rule.n_classes)]
 
 
 # --- two classes: a metric against the threshold ----------------------------------------------------------------------

@@ -370,18 +370,20 @@ def _convergence(solution: Tuned) -> Chart:
 
 
 def _thresholds(figures: Figures) -> Chart:
-    # the classes whose thresholds vary most are those that a reader should see
+    """Return what the rules of the folds are compared by: thresholds of two classes, else shares of rows."""
+    what = "threshold" if len(figures.classes) == 2 else "share of rows"
+    # the classes that vary most are those that a reader should see
     spread = np.array([row.spread for row in figures.classes])
     shown = [figures.classes[k] for k in most_changed(np.nan_to_num(spread, posinf=1e9), MOST_BARS)]
     rows = []
     for row in shown:
         assert row.folds is not None
         # a class that is never decided has an infinite threshold: it stands at the end of the axis
-        low, high, tuned, plain = (min(value, 1.0) for value in (*row.folds, row.threshold, row.threshold_plain))
+        low, high, tuned, plain = (min(value, 1.0) for value in (*row.folds, row.level, row.level_plain))
         rows.append({"name": row.name, "low": low, "high": high, "tuned": tuned, "plain": plain})
     y = _down([row.name for row in shown])
-    x_plain, x_low, x_tuned = (_along(field, "threshold", domain=[0, 1]) for field in ("plain", "low", "tuned"))
-    tips = _tips({"name": "class", "tuned": "threshold", "low": "lowest fold", "high": "highest fold",
+    x_plain, x_low, x_tuned = (_along(field, what, domain=[0, 1]) for field in ("plain", "low", "tuned"))
+    tips = _tips({"name": "class", "tuned": what, "low": "lowest fold", "high": "highest fold",
                   "plain": "argmax"})  # fmt: skip
     layers = [
         _points({"y": y, "x": x_plain}, size=60, color="var(--quiet)"),
@@ -389,6 +391,8 @@ def _thresholds(figures: Figures) -> Chart:
                color="var(--accent)", strokeCap="round"),
         _points({"y": y, "x": x_tuned, **tips}, color="var(--accent)", shape="diamond"),
     ]  # fmt: skip
-    description = f"Thresholds of {len(rows)} classes: of the rule, of argmax, and the range of the rules of the folds."
+    description = (
+        f"{capital(what)} of {len(rows)} classes: of the rule, of argmax, and the range of the rules of the folds."
+    )
     key = (RULES[0], RULES[2], Series("rules of the folds", "accent", "▬"))
     return _chart(description, layers, rows, _tall(len(shown)), key)

@@ -276,10 +276,13 @@ def how_it_decides(figures: Figures) -> list[str]:
     rule = figures.evidence.rule
     sentences = []
     if rule.is_randomized:
+        what = "A threshold below is the probability from which the class is"
+        if len(figures.classes) > 2:
+            what = "A row counts below for the class that is"
         sentences.append(
             f"The rule decides at random: it draws one of {len(rule.weights)} rules for each row, the most "
-            f"frequent one with a probability of {percent(float(rule.weights.max()))}. A threshold below is the "
-            f"probability from which the class is decided at least half of the time."
+            f"frequent one with a probability of {percent(float(rule.weights.max()))}. {what} decided at least half of "
+            f"the time."
         )
     if rule.calibrator is not None:
         # only the text of an object that is not confmax's may be of any length
@@ -321,8 +324,11 @@ def class_sentences(figures: Figures) -> list[str]:
 
 def class_sentence(figures: Figures, k: int) -> str:
     """Return what the rule does for class k."""
+    if len(figures.classes) > 2:
+        return _among_several(figures, k)
     row = figures.classes[k]
     name, least = row.name, row.threshold
+    assert least is not None
     # of two classes the other one follows, if no row is left undecided
     of_two = figures.evidence.decided.n_decisions == 2
     if row.between is not None:
@@ -330,15 +336,43 @@ def class_sentence(figures: Figures, k: int) -> str:
         text = f"{name} is decided when its probability lies between {low} and {high}"
         return f"{text}; above that, another decision has the larger expected gain."
     if least == 0 or not math.isfinite(least):
-        text = f"{name} is {'never' if least else 'always'} decided, whatever its probability"
-        return f"{text}{'' if of_two else ', when the other classes share the rest as they do on average'}."
-    text = f"{name} is decided when its probability exceeds {probability(least)}"
-    if of_two:
-        return f"{text} (argmax: 0.500), and {figures.classes[1 - k].name} otherwise."
-    if row.threshold_plain > 0 and math.isfinite(row.threshold_plain):
-        text += f" (argmax: {probability(row.threshold_plain)})"
+        return f"{name} is {'never' if least else 'always'} decided, whatever its probability."
+    text = f"{name} is decided when its probability exceeds {probability(least)} (argmax: 0.500)"
+    return text + (f", and {figures.classes[1 - k].name} otherwise." if of_two else ".")
+
+
+def _among_several(figures: Figures, k: int) -> str:
+    """Return what the rule does for class k of more than two: the rows that it gets, and how its probability counts."""
+    row, calibrated = figures.classes[k], "" if figures.evidence.rule.calibrator is None else "calibrated "
+    share, inside, outside = row.rows
+    sentences, name = [], row.name
+    if row.threshold is not None:
+        when = f"when its {calibrated}probability is at least {probability(row.threshold)}"
+        ends = {0.0: "in all rows", math.inf: "in no row"}
+        sentences.append(f"{name} is decided {ends.get(row.threshold, when)}, whatever the others have.")
+        name = "It"
+    if inside is None:
+        sentences.append(f"{name} is decided for none of these rows. Its probability is {span(outside)} in them.")
+    elif outside is None:
+        sentences.append(f"{name} is decided for all of these rows. Its probability is {span(inside)} in them.")
+    else:
+        sentences.append(
+            f"{name} is decided for {percent(share)} of rows, where its probability is {span(inside)}; in the other "
+            f"rows it is {span(outside)}."
+        )
+    if row.favour is not None:
+        weight, offset = row.favour
+        less = f", less {number(-offset)}" if offset else ""
+        sentences.append(
+            f"Its {calibrated}probability counts {'once' if weight == 1 else f'{weight:.3g} times'}{less}."
+        )
     ratio = _ratio_to_largest(figures, k)
-    return text + (f"; {ratio}." if ratio else ".")
+    return " ".join([*sentences, *([capital(ratio) + "."] if ratio else [])])
+
+
+def span(ends: tuple[float, float] | None) -> str:
+    """Return a range of probabilities."""
+    return "–" if ends is None else f"{ends[0]:.3f} to {number(ends[1])}"
 
 
 def _ratio_to_largest(figures: Figures, k: int) -> str:
@@ -357,28 +391,31 @@ def _ratio_to_largest(figures: Figures, k: int) -> str:
 
 
 def threshold_or_range(row: ClassRow) -> str:
-    """Return the probability from which a class is decided, or between which ones."""
-    return threshold(row.threshold) if row.between is None else f"{number(row.between[0])} to {number(row.between[1])}"
+    """Return from which probability a class is decided, or between which ones; of several classes, in these rows."""
+    if row.between is not None:
+        return f"{number(row.between[0])} to {number(row.between[1])}"
+    return span(row.rows.inside) if row.threshold is None else threshold(row.threshold)
 
 
-def fold_range(row: ClassRow) -> str:
-    """Return between what the threshold lies in the folds."""
+def fold_range(figures: Figures, row: ClassRow) -> str:
+    """Return between what the threshold lies in the folds, or of several classes the share of rows."""
     if row.folds is None:
         return ""
-    low, high = map(threshold, row.folds)
+    low, high = map(threshold if len(figures.classes) == 2 else percent, row.folds)
     return low if low == high else f"{low} to {high}"
 
 
 def outside_folds(figures: Figures) -> str:
-    """Return what the range of the folds' thresholds shows, and for which classes the tuned rule's lies outside it."""
+    """Return what the range of the folds' rules shows, and for which classes the tuned rule lies outside it."""
     ranges = [(row, row.folds) for row in figures.classes if row.folds is not None]
-    out = [row.name for row, (low, high) in ranges if not low <= row.threshold <= high]
+    out = [row.name for row, (low, high) in ranges if not low <= row.level <= high]
+    what = "threshold" if len(figures.classes) == 2 else "share of rows"
     text = (
         "The folds' rules are of the same kind as the tuned rule (random or not, and calibrated in the same way). They "
-        "share most of their rows, so their range is narrower than the uncertainty of a threshold. They change the "
+        f"share most of their rows, so their range is narrower than the uncertainty of a {what}. They change the "
         f"decision for {percent(figures.changed_by_folds)} of rows, compared with argmax."
     )
-    return text + (f" The tuned rule's threshold lies outside this range for {listed(out)}." if out else "")
+    return text + (f" The tuned rule's {what} lies outside this range for {listed(out)}." if out else "")
 
 
 # --- what to know before trusting the figures -------------------------------------------------------------------------
@@ -485,16 +522,16 @@ def over_fitting(figures: Figures) -> str:
 
 
 def unstable(figures: Figures) -> str:
-    """Thresholds differ between folds."""
+    """Thresholds, or the shares of rows that are decided as a class, differ between folds."""
     loose = [row for row in figures.classes if row.folds is not None and row.spread > MUCH]
     if not loose:
         return ""
     row = max(loose, key=lambda row: row.spread)
-    assert row.folds is not None
-    low, high = map(threshold, row.folds)
+    what = "threshold" if len(figures.classes) == 2 else "share of rows that is decided as"
     others = {1: "", 2: "one more class"}.get(len(loose), f"{len(loose) - 1} more classes")
     return (
-        f"The rule varies between folds: the threshold of {row.name} ranges from {low} to {high}"
+        f"The rule varies between folds: the {what}{' of' if what == 'threshold' else ''} {row.name} ranges from "
+        f"{fold_range(figures, row)}"
         + (f", and those of {others} vary as much" if others else "")
         + ". More rows would make it stable, and so would a metric that depends less on rare classes."
     )
