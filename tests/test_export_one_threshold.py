@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import sqlite3
 
 import numpy as np
 import pytest
@@ -164,6 +165,42 @@ def test_tuned_rules(mode):
         assert_same_decisions(found.rule, P, engine(found.rule, P))
 
 
+def abstaining_of_one(k=1, low=0.25, high=0.5):
+    """Gains of four classes that decide one from ``high`` on, abstain from ``low`` on, else decide the best other."""
+    others, tiny = [j for j in range(4) if j != k], 2.0**-69
+    full = np.zeros((4, 5))
+    # the class gains p - high more than abstaining, which gains p - low more than the others
+    full[:, 4], full[:, k] = -low, -low - high
+    full[k, 4], full[k, k] = 1.0 - low, 2.0 - low - high
+    full[np.ix_(others, others)] = np.where(np.eye(3) == 1.0, 0.0, -tiny)
+    full[k, others] = -tiny
+    return Gains.from_matrix(full)
+
+
+@each_engine
+@pytest.mark.parametrize("calibrator", [None, Temperature(1.4), scaling(4)], ids=["raw", "temperature", "vector"])
+def test_a_rule_that_abstains_between_two_probabilities(calibrator, engine, monkeypatch):
+    exported = rule(abstaining_of_one(), calibrator, [*NAMES, "abstain"])
+    P = table(4, 5000)
+    assert set(exported.predict_index(P)) == set(range(5))
+    assert_same_decisions(exported, P, engine(exported, P), share=1e-3)
+    monkeypatch.setattr("confmax.export.sql.MOST", 0)
+    assert_same_decisions(exported, P, engine(exported, P), share=1e-3)
+
+
+def test_texts_of_a_rule_that_abstains_between_two_probabilities():
+    """Where the class and abstaining tie, abstaining is the last decision and is made."""
+    exported = rule(abstaining_of_one(3), names=[*NAMES, "abstain"])
+    text = plain(exported.to_sql("duckdb"))
+    assert text.startswith(
+        'CASE WHEN valid THEN CASE WHEN "L" / by >= 0.5000000000000001e0 THEN 3 WHEN "L" / by >= 0.25e0 THEN 4 ELSE'
+    )
+    assert (
+        "    if p[3] >= 0.5000000000000001:\n        return 3\n    if p[3] >= 0.25:\n        return 4\n"
+        in exported.to_python()
+    )
+
+
 def by_group():
     """A rule with groups: one threshold in the first and the last, weights and offsets in the second."""
     parts = [beside(3, 0, 0.375), Gains.reduced([1.0, 2.0, 3.0], [0.0, 0.1, 0.0]), beside(3, 2, never=-1.0)]
@@ -180,5 +217,11 @@ def test_groups():
     found = [namespace["chosen"](row, one) for row, one in zip(P.tolist(), group.tolist(), strict=True)]
     np.testing.assert_array_equal(found, expected)
     pytest.importorskip("onnx")
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (x REAL, y REAL, z REAL, g TEXT)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", zip(*P.T.tolist(), group.tolist(), strict=True))
+    for dialect in ("sqlite", "standard"):
+        text = exported.to_sql(dialect, group="g")
+        np.testing.assert_array_equal(np.ravel(connection.execute(f"SELECT {text} FROM t").fetchall()), expected)
     model = exported.to_onnx("float64")
     np.testing.assert_array_equal(run_onnx(model, {"proba": P, "group": np.arange(len(P)) % 3}), expected)

@@ -205,13 +205,14 @@ def _decided(graph: _Graph, plan: Plan, x: str) -> str:
     """Return the decided index (n,) of calibrated rows (n, K), the last of equal scores."""
     if plan.first is None:
         return _largest(graph, _scores(graph, plan, x))
-    (k, cut), others = plan.first, graph.constant(np.array(plan.others))
+    others = graph.constant(np.array(plan.others))
     scores = x if plan.others_alike else _scores(graph, plan, x)
-    rest = graph("Gather", others, _largest(graph, graph("Gather", scores, others, axis=1)), axis=0)
-    if not np.isfinite(cut):
-        return rest
-    own = graph("GreaterOrEqual", graph("Gather", x, graph.constant(np.int64(k)), axis=1), graph.number(cut))
-    return graph("Where", own, graph.constant(np.int64(k)), rest)
+    index = graph("Gather", others, _largest(graph, graph("Gather", scores, others, axis=1)), axis=0)
+    own = graph("Gather", x, graph.constant(np.int64(plan.first.k)), axis=1)
+    for decision, cut in reversed(plan.first.steps):
+        reached = graph("GreaterOrEqual", own, graph.number(cut))
+        index = graph("Where", reached, graph.constant(np.int64(decision)), index)
+    return index
 
 
 def _largest(graph: _Graph, scores: str) -> str:

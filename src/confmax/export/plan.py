@@ -6,7 +6,7 @@ oracles use, rounded once. `sql`, `onnx` and `python` write the same steps in th
 decisions on rows that sum to one are those of `predict`, ties included; where two scores differ by rounding only (8
 units in the last place; 1e-12 in SQL), either may win.
 
-Gains that compare the probability of one class first are written in two steps: this comparison, with the number in
+Gains that compare the probability of one class first are written in two steps: this comparison, with the numbers in
 clear, then the best of the other classes.
 """
 
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Scaling
-from confmax.calibration.thresholds import class_first, decided_from
+from confmax.calibration.thresholds import abstaining_class_cuts, class_first, decided_from
 from confmax.confusion import Array, Gains
 from confmax.tables.kinds import Rule
 from confmax.tables.precision import gain_coefficients, is_wide
@@ -35,6 +35,21 @@ class Exportable(Rule, Protocol):
 
     def of_group(self, name: Any) -> Rule:
         """Return the rule of a group."""
+
+
+class FirstSteps(NamedTuple):
+    """Decisions by the probability of one class, before the others are compared.
+
+    Attributes
+    ----------
+    k : int
+        The class.
+    steps : tuple of (int, float)
+        Decisions, and the probability from which on each is made if none before it is; 0 for always.
+    """
+
+    k: int
+    steps: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
@@ -57,9 +72,9 @@ class Plan:
         What the rule was tuned for.
     labels : list (M,) or None
         What the export returns for each decision; None for its index.
-    first : (int, float) or None
-        The class that is compared first, and the probability from which on it is decided, 0 for always, infinity for
-        never. Gains and offsets then decide between the others, and mean nothing in the place of this class.
+    first : FirstSteps or None
+        Decisions by the probability of one class. Gains and offsets then decide between the others, and mean nothing in
+        the place of this class.
     """
 
     gains: NDArray[Any]
@@ -69,7 +84,7 @@ class Plan:
     names: tuple[Any, ...]
     metric: str
     labels: list[Any] | None = None
-    first: tuple[int, float] | None = None
+    first: FirstSteps | None = None
 
     @property
     def n_classes(self) -> int:
@@ -94,7 +109,7 @@ class Plan:
     @property
     def others(self) -> list[int]:
         """The classes beside the one that is compared first."""
-        return [j for j in range(self.n_classes) if self.first is None or j != self.first[0]]
+        return [j for j in range(self.n_classes) if self.first is None or j != self.first.k]
 
     @property
     def others_alike(self) -> bool:
@@ -138,14 +153,18 @@ def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) ->
             f"{what} cannot write the calibration {type(calibrator).__name__}, an object that is not confmax's; tune "
             f"with calibration='auto', or apply that object yourself before and tune with calibration=None"
         )
-    found, first = class_first(gains), None
+    first, alike = None, Gains.reduced(np.ones(gains.n_classes), np.zeros(gains.n_decisions))
+    found, abstains = class_first(gains), abstaining_class_cuts(gains)
     if found is not None:
-        first = found.k, decided_from(gains, found.k, dtype)
-        gains = Gains.reduced(np.ones(gains.n_classes)) if found.others is None else found.others
+        first = _steps(found.k, (found.k, decided_from(gains, found.k, dtype)))
+        gains = alike if found.others is None else found.others
+    elif abstains is not None:
+        k, low, high = abstains
+        first, gains = _steps(k, (k, high), (gains.n_classes, low)), alike
     # numbers that span more than float32 are written, and multiplied, in float64
     kind = np.dtype(np.float64 if is_wide(gains, dtype).any() else dtype)
     weights, offsets = gain_coefficients(gains, kind)
-    if found is not None and found.others is None:
+    if gains is alike:
         weights = np.ones_like(weights)
     scaling = None
     # probabilities that nothing changes have no logarithm, as in `predict`
@@ -158,6 +177,11 @@ def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) ->
         written = written if what == "to_python" else _of_one_type(written)
     offsets = None if offsets is None else offsets[0]
     return Plan(weights[0], offsets, gains.power, scaling, tuple(rule.class_names), metric, written, first)
+
+
+def _steps(k: int, *steps: tuple[int, float]) -> FirstSteps:
+    """Return decisions by the probability of class k, without those that are never made."""
+    return FirstSteps(k, tuple((decision, cut) for decision, cut in steps if math.isfinite(cut)))
 
 
 def group_literals(rule: Exportable, what: str) -> list[Any]:

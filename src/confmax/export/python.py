@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import keyword
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.export.plan import Exportable, Plan, group_literals, plans_of
+from confmax.export.plan import Exportable, FirstSteps, Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 # in a loop: `sum` of Python compensates for rounding since 3.12, and `predict` does not
@@ -137,17 +136,23 @@ def _python_scores(plan: Plan) -> list[str]:
     if plan.offsets is None:
         return _python_product("p", "gains", plan.gains, "scores")
     if plan.first is not None:
-        return _python_two_steps(plan, *plan.first)
+        return _python_two_steps(plan, plan.first)
     return _python_reduced(plan)
 
 
-def _python_two_steps(plan: Plan, k: int, cut: float) -> list[str]:
-    """Return the lines that decide class ``k`` from ``cut`` on, and compute the scores of the others."""
-    decision = k if plan.labels is None else plan.labels[k]
+def _python_two_steps(plan: Plan, first: FirstSteps) -> list[str]:
+    """Return the lines that decide by the probability of one class, and compute the scores of the others."""
+    lines = []
+    for decision, cut in first.steps:
+        returned = decision if plan.labels is None else plan.labels[decision]
+        lines += [f"    if p[{first.k}] >= {cut!r}:", f"        return {returned!a}"]
+    further = plan.n_decisions - plan.n_classes
+    alike = "list(p)" if not further else f"p + {[0.0] * further}"
     return [
-        *([f"    if p[{k}] >= {cut!r}:", f"        return {decision!a}"] if math.isfinite(cut) else []),
-        *(["    scores = list(p)"] if plan.others_alike else _python_reduced(plan)),
-        f'    scores[{k}] = -float("inf")  # the others are compared',
+        *lines,
+        *([f"    scores = {alike}"] if plan.others_alike else _python_reduced(plan)),
+        # neither the class nor further decisions are compared with the others
+        *(f'    scores[{j}] = -float("inf")' for j in range(plan.n_decisions) if j not in plan.others),
     ]
 
 

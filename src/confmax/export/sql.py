@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.export.plan import Exportable, Plan, group_literals, plans_of
+from confmax.export.plan import Exportable, FirstSteps, Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
 MOST = 1 << 16  # characters that an expression without steps may have
@@ -298,7 +298,7 @@ class _Writer:
             (by,) = self.kept = self.named("by", [f"CASE WHEN {valid} THEN {by} END"], carry=p)
             valid = f"{by} > 0e0"
         if plan.first is not None:
-            largest = self.two_steps(plan, *plan.first, p, by)
+            largest = self.two_steps(plan, plan.first, p, by)
         else:
             if plan.reads_sums:
                 p = self.named("q", (f"{x} / {by}" for x in p))
@@ -359,18 +359,19 @@ class _Writer:
         terms, weights = [*p, *[""] * further], [*plan.gains, *[0.0] * further]
         return (_affine(x, a, b, total) for x, a, b in zip(terms, weights, plan.offsets, strict=True))
 
-    def two_steps(self, plan: Plan, k: int, cut: float, p: list[str], by: str) -> str:
-        """Return the label of class ``k`` from its probability ``cut`` on, else that of the best of the others.
+    def two_steps(self, plan: Plan, first: FirstSteps, p: list[str], by: str) -> str:
+        """Return the label of what the probability of one class decides, else that of the best of the others.
 
         A row p is divided ``by`` a number where that changes a decision.
         """
-        if cut == 0.0:
-            return self.labels[k]
-        total, least = "", _number(cut)
+        k, steps = first
+        if steps and steps[0][1] == 0.0:
+            return self.labels[steps[0][0]]
+        total = ""
         if plan.scaling is not None:
             x, e = self.compared(plan, p, by)
             (total,) = self.named("norm", [_sum(e)], carry=e)
-            own, least = e[k], f"{total} * {least}"
+            own = e[k]
         elif plan.has_offsets:
             x = self.named("q", (f"{x} / {by}" for x in p))
             own = x[k]
@@ -382,7 +383,9 @@ class _Writer:
         own, *scores = self.named("score", [own, *scores], carry=[total] if total else [])
         self.keep([own, total] if total else [own])
         best = self.largest(scores, [self.labels[j] for j in plan.others])
-        return f"CASE WHEN {own} >= {least} THEN {self.labels[k]} ELSE {best} END" if np.isfinite(cut) else best
+        least = f"{total} * " if plan.scaling is not None else ""
+        whens = [f"WHEN {own} >= {least}{_number(cut)} THEN {self.labels[decision]}" for decision, cut in steps]
+        return f"CASE {' '.join(whens)} ELSE {best} END" if whens else best
 
     def compared(self, plan: Plan, p: list[str], by: str) -> tuple[list[str], list[str]]:
         """Return what the scores of the others are made of, as short as it can be, and the `exponentials`."""
