@@ -177,7 +177,7 @@ def _decided(solution: Solution) -> Document:
 
 def _within(solution: Solution) -> Document:
     """Return what became of the constraints, and which of the plain rules miss one."""
-    asked = {} if solution.confidence is None else {"confidence": solution.confidence}
+    asked = {} if solution.confidence is None else {"confidence": solution.confidence, "tested_on": solution.tested_on}
     return {
         **asked,
         "constraints": [_constraint(one) for one in solution.constraints],
@@ -398,9 +398,11 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     page.say("", f"{metric}{decided} on the tuning rows, {how}{unit}", style="bold")
     items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
     confidence = document.get("confidence")
-    on_labels = "on labels" if confidence is None else "on test rows"
+    # rows that only test; a threshold on one class is tested on all rows
+    apart = confidence is not None and document["tested_on"] == "other rows"
+    on_labels = "on test rows" if apart else "on labels"
     # where the confusion is counted on the labels of the same rows, "tuned" is already the value on labels
-    if (document["confusion"] != "labels" or confidence) and document["tuned_on_labels"] is not None:
+    if (document["confusion"] != "labels" or apart) and document["tuned_on_labels"] is not None:
         items[on_labels] = number(document["tuned_on_labels"])
     if "abstain" in document:
         items["coverage"] = (
@@ -424,7 +426,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     page.block(str(rule))
     out = document["rule_file"]
     written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
-    which = "The values above" if confidence is None else "The values above that are not on test rows"
+    which = "The values above that are not on test rows" if apart else "The values above"
     page.say(
         "",
         f"{written} {which} are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
