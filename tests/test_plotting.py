@@ -53,8 +53,10 @@ def test_convergence_is_the_history(table):
     assert display.figure_ is display.ax_.figure
 
 
-def test_without_a_bound_only_the_value_is_drawn(solved):
-    display = plotting.ConvergenceDisplay.from_solution(solved)
+def test_without_a_bound_only_the_value_is_drawn(table):
+    P, y = table
+    on_labels = confmax.maximize("g_mean", P, y, classes=["low", "middle", "high"], confusion="labels")
+    display = plotting.ConvergenceDisplay.from_solution(on_labels)
     assert len(display.ax_.get_lines()) == 1
 
 
