@@ -335,11 +335,14 @@ def test_several_limits_must_all_pass():
 
 
 def test_where_nothing_passes_the_nearest_rule_says_how_many_rows_are_needed():
-    P, y = sample(60)
-    with pytest.warns(UserWarning, match=r"precision\[2\] >= 0.85 \(kept by \d+ of \d+ rows; about [\d,]+ such"):
-        found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.85", confidence=0.9,
-                                 on_infeasible="closest")  # fmt: skip
+    P, y = sample(200)
+    with pytest.warns(
+        UserWarning, match=r"precision\[2\] >= 0.7 \(kept by \d+ of \d+ rows; about [\d,]+ such rows are n"
+    ):
+        found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.7", confidence=0.99)
     assert not found.constraints[0].assured and (found.predict(P) == 2).any()
+    with pytest.warns(UserWarning, match="so more rows do not help: choose a looser limit"):
+        confmax.maximize("recall[2]", P[:60], y[:60], constraints="precision[2] >= 0.85", confidence=0.9)
 
 
 def test_copies_of_rows_are_warned_of():

@@ -114,7 +114,8 @@ def if_right(solution: Tuned) -> str | None:
     missed = [one for one in solution.constraints if (one.model_slack or 0.0) < 0.0]
     if missed:
         by = " and ".join(f"{one.text} by {-one.model_slack:.2g}" for one in missed)
-        return f"{right}, this rule misses {by}, so no bound on other rules is given"
+        kept = f"{'it is' if len(missed) == 1 else 'they are'} kept where labels and model count together"
+        return f"{right}, this rule misses {by} ({kept}), so no bound on other rules is given"
     if solution.model_upper_bound is None or solution.model_value is None:
         return None
     rule = "rule that keeps the constraints" if solution.constraints else "rule"

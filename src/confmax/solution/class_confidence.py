@@ -7,8 +7,8 @@ test. A threshold is named by the number of rows that it decides as the class, i
   order statistic. One exact binomial test, at the whole error, says which: the tolerance limits of Wilks,
   "Determination of sample sizes for setting tolerance limits", Annals of Mathematical Statistics 12 (1941).
 * A floor on the precision is tested in fixed sequences toward more decisions (Maurer, Hothorn and Lehmacher, 1995).
-  They start at the counts that the sum of the probabilities, its half and its quarter name, go on in steps of 3 %, and
-  share the error. A sequence ends with its first count that fails.
+  They start at the counts that the sum of the probabilities and its half name, and at the least count that passes with
+  two misses, go on in steps of 3 %, and share the error. A sequence ends with its first count that fails.
 * Several limits must all pass, each at the whole error (Berger, 1982).
 
 The promise is one for independent rows. Copies of rows break it, and a warning says where rows look like copies.
@@ -32,7 +32,9 @@ from confmax.solution.result import Solution
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 
-STARTS = (1.0, 0.5, 0.25)  # parts of the sum of the probabilities, where sequences of tests start
+# where sequences of tests start: parts of the sum of the probabilities, and the least count that passes with so many
+# misses, for a floor that is higher than the model of most rows (benchmarks/RESULTS.md, section one class)
+STARTS, MISSES = (1.0, 0.5), 2
 RATIO = 1.03  # of a count to the one before it in a sequence
 FEW_EXPECTED = 0.25  # of the pairs of equal rows whose labels should differ, differ among copies
 LEAST_PAIRS = 5.0  # pairs of equal rows whose labels should differ, below which nothing is said
@@ -90,8 +92,11 @@ def assured_threshold(
     for one, outcome in zip(within.constraints, found.constraints, strict=True):
         holds = bool(tests.passed(one)[index])
         share = outcome.label_value or 0.0
-        needed = rows_needed(share, one.limit, is_floor=one.is_floor, confidence=confidence)
-        kept.append(replace(outcome, assured=holds, rows_needed=None if holds else needed))
+        needed = rows_needed(share, one.limit, is_floor=one.is_floor, confidence=1.0 - tests.error_of(one))
+        if holds or (needed is not None and needed <= (outcome.label_rows or 0)):
+            # it would pass alone, and a test before it has failed
+            needed = None
+        kept.append(replace(outcome, assured=holds, rows_needed=needed))
     solution = replace(found, constraints=tuple(kept), confidence=confidence, tested_on="all rows", infeasibility=None)
     _warn_of_copies(table)
     if not assured:
@@ -125,9 +130,9 @@ class _Tests:
         chances = self.chances(one)
         if not counts_decisions(one.metric):
             return np.asarray(chances <= self.error)
-        good = np.zeros(len(chances), dtype=np.bool_)
-        for sequence in self.sequences():
-            held = chances[sequence] <= self.error / len(STARTS)
+        good, sequences = np.zeros(len(chances), dtype=np.bool_), self.sequences(one.limit)
+        for sequence in sequences:
+            held = chances[sequence] <= self.error / len(sequences)
             good[sequence[: len(held) if held.all() else int(np.argmin(held))]] = True
         return good
 
@@ -140,29 +145,38 @@ class _Tests:
         counts = np.round(one.metric.values(S) * rows)
         return chances_of_counts(counts, rows.astype(np.int64), one.limit, is_floor=one.is_floor)
 
-    def sequences(self) -> list[NDArray[np.intp]]:
-        """Return the thresholds at which a precision is tested, in their order, for each start."""
+    def sequences(self, limit: float) -> list[NDArray[np.intp]]:
+        """Return the thresholds at which a floor on the precision is tested, in their order, for each start."""
         decided = self.cuts.decided
         n = int(decided[-1])
+        starts = [max(1, round(part * self.expected)) for part in STARTS]
+        starts.append(_least_count(limit, self.error / (len(STARTS) + 1), n))
         found = []
-        for part in STARTS:
-            counts, count = [], max(1, round(part * self.expected))
+        for count in starts:
+            counts = []
             while count < n:
                 counts.append(count)
                 count = max(count + 1, int(np.ceil(count * RATIO)))
             # equal rows are decided alike: the first threshold that decides so many rows
-            places = np.searchsorted(decided, [*counts, n])
-            found.append(np.unique(places))
+            found.append(np.unique(np.searchsorted(decided, [*counts, n])))
         return found
+
+    def error_of(self, one: Constraint) -> float:
+        """Return the error of one test of a limit."""
+        return self.error / (len(STARTS) + 1 if counts_decisions(one.metric) else 1)
 
     def nearest(self) -> int:
         """Return the threshold that is nearest to passing: the worst p-value of a limit is the least there."""
         worst = np.max([self.chances(one) for one in self.limits.constraints], axis=0)
-        worst[self.cuts.decided == 0] = np.inf
-        tested = np.arange(len(worst))
-        if any(counts_decisions(one.metric) for one in self.limits.constraints):
-            tested = np.unique(np.concatenate(self.sequences()))
-        return int(tested[np.argmin(worst[tested])])
+        worst[self.cuts.decided < min(self.limits.least_rows, int(self.cuts.decided[-1]))] = np.inf
+        return int(np.argmin(worst))
+
+
+def _least_count(limit: float, error: float, most: int) -> int:
+    """Return the least number of rows, at most ``most``, of which a precision passes its test with `MISSES` misses."""
+    counts = np.arange(MISSES + 1, most + 1)
+    passes = chances_of_counts(counts - MISSES, counts, limit, is_floor=True) <= error
+    return int(counts[int(np.argmax(passes))]) if passes.any() else most
 
 
 def _warn_of_copies(table: MemoryTable) -> None:

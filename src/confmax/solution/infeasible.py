@@ -10,7 +10,7 @@ import numpy as np
 
 from confmax.constraints import ConstraintOutcome, Limits
 from confmax.metrics.structure import MinOfLinear
-from confmax.optimize import ColumnGeneration, Problem, Status, choose, run
+from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
 from confmax.optimize.class_cuts import ClassCuts, class_of
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WAY_OUT = "loosen one of them, or pass on_infeasible='closest' for the rule that misses them least"
 TOLERANCE = 1e-4  # of the largest value that one limit's quantity reaches under the others
 SHOWN = 4  # constraints in a sentence
+SPARE = 1e-9  # by which a limit is looser than what the closest rule reaches
 
 
 class Infeasible(ValueError):
@@ -66,6 +67,30 @@ def or_raise(solution: Solution, on_infeasible: str) -> Solution:
     if solution.infeasibility is not None and on_infeasible == "raise":
         raise Infeasible(f"{solution.infeasibility}; {WAY_OUT}", solution)
     return solution
+
+
+def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outcome:
+    """Return the best rule for the metric among those that miss the limits by no more than the closest one.
+
+    The closest rule says nothing of what its limits leave open. So the limits that it misses are loosened to what it
+    reaches, and the metric is maximised within them. The outcome is returned as it is where a rule keeps all limits.
+    """
+    limits, S = problem.limits, outcome.mixture.confusion
+    if not isinstance(limits, Limits) or problem.shortfall(S) == 0.0 or outcome.status is Status.STOPPED:
+        return outcome
+    reached, missed = limits.values(S).tolist(), limits.slacks(S) < 0.0
+    loosened = tuple(
+        replace(one, limit=value - SPARE if one.is_floor else value + SPARE) if far else one
+        for one, value, far in zip(limits.constraints, reached, missed, strict=True)
+    )
+    part = replace(
+        problem, limits=replace(limits, constraints=loosened), starts=(outcome.mixture, outcome.single), sample=None,
+        max_passes=problem.oracle.n_passes + solver.budget,
+    )  # fmt: skip
+    found = run(solver, part)
+    if part.shortfall(found.mixture.confusion) > 0.0:
+        return outcome
+    return replace(outcome, mixture=found.mixture, single=found.single, mixed=found.mixed)
 
 
 def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOutcome], *, drawn: bool) -> str:

@@ -300,12 +300,14 @@ def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart:
         return f"every constraint holds on new rows with confidence {confidence:g}: {how}"
     texts = []
     for one in failed:
-        needed = "it is missed or just met there, so more rows do not help: tighten it, or choose a looser limit"
+        needed = "it is missed or just met there, so more rows do not help: choose a looser limit"
         if one.rows_needed is not None:
             needed = f"about {one.rows_needed:,} such rows are needed{', and as many more to tune on' * apart}"
             needed = needed.replace("such rows", "such rows of every group") if one.by_group else needed
         elif one.by_group and one.kept:
             needed = "more rows of every group are needed"
+        elif one.kept and one.slack > 0.0:
+            needed = "more rows are needed"
         rows = one.all_label_rows
         shown = f"its value is {one.label_value:.4g} on the {rows:,} rows that tuned nothing"
         if not apart and one.label_value is not None:

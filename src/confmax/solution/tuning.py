@@ -42,7 +42,7 @@ from confmax.rule import DecisionRule
 from confmax.solution.abstaining import abstain_name, first_rules, with_abstaining
 from confmax.solution.confidence import assured, check_confidence
 from confmax.solution.grouping import check_groups, groups_of, side_by_side, warn_of_groups
-from confmax.solution.infeasible import check_infeasible, or_raise
+from confmax.solution.infeasible import best_of_closest, check_infeasible, or_raise
 from confmax.solution.model_bound import with_model_bound
 from confmax.solution.one_class import (
     calibration_of_class,
@@ -310,6 +310,7 @@ def tune(
     if one_class is None and groups is None and abstain is None:
         problem = with_thresholds(problem)
     outcome = optimize.run(method, with_rules_of_sample(method, problem), callback)
+    outcome = outcome if one_class is not None else best_of_closest(problem, outcome, method)
     best, base = best_rule(problem, outcome, plain, randomized, random_state, one_class=one_class is not None)
     solution = solution_of(problem, outcome, best, base, mode, fitted)
     if is_default and mode == "blend" and limits is not None and groups is None and out_of_fold is None:
