@@ -283,6 +283,7 @@ def test_never_below_the_plain_rules_on_raw_probabilities(name, mode):
             assert solution.value >= value - 1e-12
 
 
+@pytest.mark.filterwarnings("ignore:of the rows")
 def test_a_plain_rule_that_is_better_is_returned_without_calibration():
     """A calibration that destroys the order of the rows leaves nothing to find; raw argmax is perfect."""
     y = np.arange(300) % 3

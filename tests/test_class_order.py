@@ -137,6 +137,7 @@ BY_NONE = {
 
 
 @pytest.mark.filterwarnings("ignore:.* cannot be differentiated automatically")
+@pytest.mark.filterwarnings("ignore:of the rows")
 def test_functions_of_an_order_need_it():
     P, y = drawn(3)
     values = np.array(["a", "b", "c"])

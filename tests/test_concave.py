@@ -107,6 +107,7 @@ def test_conformance(metric):
 
 @pytest.mark.parametrize("K", [3, 6, 12, 20])
 @pytest.mark.parametrize(("name", "limit"), [("g_mean", 15), ("h_mean", 20), ("q_mean", 15), ("min_recall", 60)])
+@pytest.mark.filterwarnings("ignore:of the rows")
 def test_passes_to_a_certified_optimum(name, limit, K):
     for seed in range(2):
         solution = confmax.maximize(name, logistic_population(seed, K), randomized=True)

@@ -69,6 +69,7 @@ def test_tiny_tables_against_mixtures_of_pairs_of_all_rules(seed):
 
 
 @pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.filterwarnings("ignore:of the rows")
 def test_no_rule_within_the_limits_improves_to_first_order(metric):
     """The witness is a linear program over the decisions of all rows, at the gradient of the returned rule."""
     P = table(120)

@@ -259,6 +259,7 @@ def test_partial_sums_take_no_more_than_the_entries():
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", confmax.metrics.names())
+@pytest.mark.filterwarnings("ignore:of the rows")
 def test_every_metric_finds_the_rule_of_the_dense_table(name, mode):
     metric = metric_of(name)
     K = 2 if metric.binary else 6

@@ -121,6 +121,7 @@ def test_columns_are_in_the_order_of_the_rule(sample):
         confmax.score("macro_f1", P, names[y], rules={"a": rule, "b": rule.reordered(["dead", "mild", "grave"])})
 
 
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
 def test_order_of_the_classes():
     """An ordered metric refuses names without an order; a rule that was tuned for such a metric knows it."""
     P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
@@ -317,6 +318,7 @@ def test_an_interval_is_two_order_statistics(sample):
     assert found.difference("rule") == (found.values[0, 2] - found.values[0, 0], *np.sort(d)[[49, -50]], np.mean(d > 0))
 
 
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
 def test_a_class_that_replicates_miss():
     """Where replicates lack a class, metrics of recalls are taken over the others, as on a table without it."""
     rng = np.random.default_rng(0)
@@ -346,6 +348,7 @@ def test_replicates_without_a_value_are_left_out_and_told():
     assert 0 <= found.difference("p/prior").better <= 1
 
 
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
 def test_a_class_without_rows_is_left_out():
     P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
     y = np.arange(60) % 2

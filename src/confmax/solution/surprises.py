@@ -24,6 +24,7 @@ from confmax.tables.groups import Groups
 from confmax.tables.partitioned.table import AnyGroups
 
 FEWER = 0.5  # of the rows that argmax decides rightly: a rule of use seldom falls below
+FEW = 30  # rows: fewer are an example, and no share of them is worth a warning
 
 
 def warn_of_surprises(
@@ -36,7 +37,8 @@ def warn_of_surprises(
     the rows that it decides are compared. Tables in parts are not read again only to compare the two.
     """
     metric = as_written(solution.metric)
-    if not solution.feasible or (limits is None and metric.trivial_rule is not None):
+    trivial = limits is None and metric.trivial_rule is not None
+    if trivial or not solution.feasible or raw.n_rows < FEW:
         return
     unused = _never_decided(solution, limits)
     # a table of costs says what a wrong decision costs, and the accuracy of argmax stands beside that of the rule
