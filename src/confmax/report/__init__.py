@@ -53,8 +53,7 @@ def write(
     path : path
         Where to write the HTML page. It is written whole or not at all.
     rule : DecisionRule or Solution
-        The rule to evaluate. With a solution, the page also shows gap and convergence, and it warns if the rows are
-        the tuning rows.
+        The rule to evaluate. With a solution, the page also shows gap and convergence.
     proba : array-like (n, K)
         Raw class probabilities, columns in the order of ``rule.classes``.
     y : array-like (n,)
@@ -91,6 +90,11 @@ def write(
         If the extra ``confmax[report]`` is not installed.
     OSError
         If the file cannot be written.
+
+    Warns
+    -----
+    UserWarning
+        If the rule was tuned on exactly these rows, whatever their order.
 
     Examples
     --------

@@ -225,7 +225,7 @@ class Solution(Tuned):
         path : path
             Where to write the page. It is written whole or not at all.
         proba : array-like (n, K)
-            Raw class probabilities of rows that the rule was not tuned on. The page warns if these are the tuning rows.
+            Raw class probabilities of rows that the rule was not tuned on. A warning says if these are the tuning rows.
             If you have no other rows, use `confmax.report.write_cross_fitted`.
         y : array-like (n,)
             True classes: names or column numbers.
