@@ -10,6 +10,7 @@ from confmax import metrics
 from confmax.confusion import Confusion, Gains
 from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, Status, ThresholdSearch
 from confmax.optimize.conditional_gradient import line_search, line_searches, open_loop
+from confmax.optimize.query import DualQueries
 from confmax.oracle import make_table
 from tests.helpers import all_deterministic_confusions, confusion_of, hull_of, most_over_hull, population
 
@@ -297,3 +298,21 @@ def test_gains_merge_and_small_weights_drop():
     gains, weights = rule.gathered()
     assert len(gains) == 2
     assert sorted(weights.tolist()) == [0.25, 0.75]
+
+
+def test_gains_that_a_search_suggests_stand_beside_their_answers():
+    """On labels the smallest recall of many classes joins more gains than the master asked for."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.linspace(2.0, 0.5, 12), 3000)
+    y = (P.cumsum(axis=1) > rng.random((3000, 1))).argmax(axis=1)
+    joined = []
+    of = DualQueries.joined
+
+    def kept(self, gains, answers):
+        joined.append((len(gains), len(answers)))
+        return of(self, gains, answers)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DualQueries, "joined", kept)
+        confmax.maximize("min_recall", P, y, classes=range(12), confusion="labels", calibration=None)
+    assert joined and all(n == m for n, m in joined)

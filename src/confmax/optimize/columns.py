@@ -202,6 +202,7 @@ class Columns:
             # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
             prices = np.maximum(prices, 0.0)
             asked = prices / prices.sum(axis=1, keepdims=True)
+            B = len(asked)
         rounds = max(self.near_rounds - 1, 0)
         following = replace(self, queries=self.queries.joined(asked, z[:B]), near_rounds=rounds)
         if not exact and led:

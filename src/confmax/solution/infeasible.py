@@ -16,7 +16,7 @@ from confmax.optimize.class_cuts import ClassCuts, class_of
 if TYPE_CHECKING:
     from confmax.solution.result import Solution
 
-WAY_OUT = "loosen one of them, or pass on_infeasible='closest' for the rule that misses them least"
+WAY_OUT = "loosen {}, or pass on_infeasible='closest' for the rule that misses {} least"
 TOLERANCE = 1e-4  # of the largest value that one limit's quantity reaches under the others
 SHOWN = 4  # constraints in a sentence
 SPARE = 1e-9  # by which a limit is looser than what the closest rule reaches
@@ -65,7 +65,9 @@ def check_infeasible(on_infeasible: object) -> None:
 def or_raise(solution: Solution, on_infeasible: str) -> Solution:
     """Return a solution; raise `Infeasible` if it does not keep all constraints, unless the closest is wanted."""
     if solution.infeasibility is not None and on_infeasible == "raise":
-        raise Infeasible(f"{solution.infeasibility}; {WAY_OUT}", solution)
+        several = len(solution.constraints) > 1
+        way_out = WAY_OUT.format(*("one of them", "them") if several else ("it", "it"))
+        raise Infeasible(f"{solution.infeasibility}; {way_out}", solution)
     return solution
 
 
