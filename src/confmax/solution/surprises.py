@@ -24,6 +24,7 @@ from confmax.tables.groups import Groups
 from confmax.tables.partitioned.table import AnyGroups
 
 FEWER = 0.5  # of the rows that argmax decides rightly: a rule of use seldom falls below
+SURE = FEWER + 0.1  # of all rows, with room for the difference between the labels and the estimate that tuned the rule
 FEW = 30  # rows: fewer are an example, and no share of them is worth a warning
 
 
@@ -43,6 +44,8 @@ def warn_of_surprises(
     unused = _never_decided(solution, limits)
     # a table of costs says what a wrong decision costs, and the accuracy of argmax stands beside that of the rule
     compared = raw.is_whole and metric.gain is None and metric.formula != accuracy
+    # a rule that is right more often than this is no surprise, whatever argmax reaches: no row is read
+    compared &= _right(solution.statistics, raw.n_classes) < SURE
     if not (unused or compared):
         return
     argmax = _by_argmax(solution, raw)
