@@ -385,3 +385,82 @@ def test_a_calibration_that_was_asked_for_is_kept():
     given = choose(make_table(P, y), "vector")
     found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.5", calibration=given, confusion="blend")
     assert found.rule.calibrator is given.calibrator
+
+
+# --- what is no question of a threshold from the top ------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:of the rows the rule decides")
+@pytest.mark.parametrize(
+    ("metric", "limit"),
+    [
+        ("f1[0]", "precision[0] <= 0.3"),
+        ("rate[0]", "recall[0] <= 0.5"),
+        ("recall[0]", "f1[0] <= 0.4"),
+        ("f1[0]", "fpr[0] >= 0.2"),
+    ],
+)
+def test_limits_that_small_probabilities_keep_have_a_valid_bound(metric, limit):
+    """The most attainable is above what thresholds from the top reach; a program over all rows is the witness."""
+    P = np.random.default_rng(1).dirichlet(np.ones(3), 40)
+    found = confmax.maximize(metric, P, constraints=limit, confusion="model", randomized=True)
+    other = confmax.maximize(metric, P, constraints=limit, confusion="model", randomized=True, solver="auto", tol=1e-9)
+    p = P[:, 0]
+    hits, prior = p / len(p), p.mean()
+    top = {"f1": 2 * hits, "rate": np.full(40, 1 / 40), "recall": hits / prior}[metric.split("[")[0]]
+    # the ratio 2 h / (c + prior) is a program in h and c by the change of variables of Charnes and Cooper
+    limits = {
+        "precision[0] <= 0.3": (hits - 0.3 / 40, 0.0),
+        "recall[0] <= 0.5": (hits / prior, 0.5),
+        "f1[0] <= 0.4": (2 * hits - 0.4 / 40, 0.4 * prior),
+        "fpr[0] >= 0.2": (-(1 / 40 - hits) / (1 - prior), -0.2),
+    }[limit]
+    below = np.append(np.full(40, 1 / 40), prior) if metric == "f1[0]" else np.append(np.zeros(40), 1.0)
+    program = linprog(
+        -np.append(top, 0.0), A_ub=np.vstack([np.append(limits[0], -limits[1]), np.c_[np.eye(40), -np.ones(40)]]),
+        b_ub=np.zeros(41), A_eq=below[None], b_eq=[1.0],
+    )  # fmt: skip
+    assert found.value == pytest.approx(-program.fun, abs=1e-6) and found.upper_bound >= -program.fun - 1e-9
+    assert other.value == pytest.approx(found.value, abs=1e-6)
+
+
+def test_labels_are_not_asked_beside_abstaining():
+    P, y = sample(60)
+    with pytest.raises(confmax.Infeasible):
+        confmax.maximize("accuracy", P, y, constraints=["precision[1] >= 0.95", "rate[1] >= 0.3"], abstain=True)
+
+
+def test_a_run_that_was_stopped_says_nothing_of_all_thresholds():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(3), 300)
+    y = np.array([rng.choice(3, p=p) for p in P])
+    settings = {"constraints": "precision[2] >= 0.8", "calibration": None}
+    assert confmax.maximize("recall[2]", P, y, **settings).feasible
+    with pytest.raises(confmax.Infeasible, match=r"was met in \d passes"):
+        confmax.maximize("recall[2]", P, y, **settings, callback=lambda progress: True)
+
+
+@pytest.mark.parametrize("settings", [{"calibration": "temperature"}, {"confusion": "model"}, {"randomized": True}])
+@pytest.mark.filterwarnings("ignore:not assured with confidence")
+def test_settings_that_a_threshold_on_raw_probabilities_cannot_keep_split_the_rows(settings):
+    P, y = sample(600)
+    found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.5", confidence=0.9, **settings)
+    assert found.tested_on == "other rows"
+
+
+def test_float32_keeps_what_float64_keeps():
+    P = np.random.default_rng(59).dirichlet(np.ones(3), 50)
+    both = [
+        confmax.maximize("recall[0]", rows, constraints="fpr[0] <= 0.1", confusion="model", randomized=True).value
+        for rows in (P, P.astype(np.float32))
+    ]
+    assert both[0] == pytest.approx(both[1], abs=1e-6)
+
+
+def test_a_rare_class_with_a_high_precision_is_assured():
+    """The sum of the probabilities names more rows than keep the limit; a start at few rows finds those that do."""
+    rng = np.random.default_rng(0)
+    p = np.where(rng.random(20_000) < 0.02, rng.beta(60, 2, 20_000), rng.beta(1, 9, 20_000))
+    y = (rng.random(20_000) < p).astype(int)
+    found = confmax.maximize("recall[1]", np.c_[1 - p, p], y, constraints="precision[1] >= 0.9", confidence=0.9)
+    assert found.constraints[0].assured and (found.predict(np.c_[1 - p, p]) == 1).sum() > 400

@@ -101,8 +101,8 @@ def test_a_limit_that_is_missed_on_the_model_is_named():
             missed += 1
             assert found.model_upper_bound is None and found.model_value is not None
             assert found.guarantee == (
-                f"if the probabilities are right, this rule misses recall[2] >= 0.7 by {-one.model_slack:.2g}, so no "
-                f"bound on other rules is given"
+                f"if the probabilities are right, this rule misses recall[2] >= 0.7 by {-one.model_slack:.2g} "
+                f"(it is kept where labels and model count together), so no bound on other rules is given"
             )
         else:
             kept += 1

@@ -163,9 +163,15 @@ def test_a_rule_that_draws_between_two_thresholds(cuts, sentence, turned):
     np.testing.assert_allclose(rule.decision_probabilities(rows_at(p))[:, 1], share, atol=1e-15)
 
 
-def test_more_than_two_parts_are_a_table():
+def test_more_than_two_parts_are_a_line_each():
     rule = rule_of(Gains.reduced([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), weights=(0.2, 0.3, 0.5))
-    assert "decides the largest of  weight * p" in repr(rule) and rule.threshold is None
+    lines = repr(rule).splitlines()
+    assert lines[1:] == [
+        "  with probability 20.0% decides yes if p(yes) >= 0.5, else no",
+        "  with probability 30.0% decides yes if p(yes) >= 0.3333, else no",
+        "  with probability 50.0% decides yes if p(yes) >= 0.25, else no",
+    ]
+    assert rule.threshold is None
 
 
 def test_names_of_strangers_are_printable():

@@ -110,6 +110,17 @@ class Limits:
         return places.pop() if len(places) == 1 and not self.speak_of_groups else None
 
     @property
+    def ask_for_hits(self) -> bool:
+        """Whether no limit on one class is better kept by deciding it where its probability is small.
+
+        Ceilings on its recall, precision or F1, and floors on its false positive rate, are.
+        """
+        return all(
+            one.metric.formula is rate or one.is_floor == (one.metric.formula is not false_positive_rate)
+            for one in self.constraints
+        )
+
+    @property
     def least_rows(self) -> int:
         """How many rows must be decided as a class before labels count for the floors on its precision."""
         floors = (one.limit for one in self.constraints if one.is_floor and counts_decisions(one.metric))

@@ -35,14 +35,15 @@ MOST_DIGITS = 17  # of a threshold: these tell any two floats apart
 
 
 def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | None:
-    """Return the class that a metric and all limits are about; None where they read more than one.
+    """Return the class that a metric and all limits are about; None where a threshold on it may not be the best rule.
 
     Parameters
     ----------
     metric : Metric
         Placed among the classes of the table.
     limits : Limits or None
-        Placed there too. Limits on groups read more than one class.
+        Placed there too. Limits on groups read more than one class. Some limits, such as a ceiling on the precision,
+        are better kept where the probability of the class is small.
     n_classes : int
         K.
     """
@@ -51,7 +52,7 @@ def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | Non
     if limits is None:
         # of two classes the search of thresholds answers this
         return None if n_classes == 2 else metric.class_place
-    return metric.class_place if limits.only_class == metric.class_place else None
+    return metric.class_place if limits.only_class == metric.class_place and limits.ask_for_hits else None
 
 
 def of_two_columns(metric: Metric, limits: Limits | None) -> tuple[Metric, Limits | None]:

@@ -20,7 +20,8 @@ from confmax.oracle import CountingOracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.tables.columns import warn
 
-MISSED = 1e-12  # a limit that is missed by no more, which rounding explains, counts as met
+# a limit that is missed by no more, which rounding explains, counts as met: of tables in float64, and in float32
+MISSED, ROUNDED = 1e-12, 1e-7
 
 
 class Status(enum.Enum):
@@ -142,7 +143,12 @@ class Problem:
         if self.limits is None:
             return 0.0
         missed = -float(self.limits.slacks(confusion).min())
-        return missed if missed > MISSED else 0.0
+        return missed if missed > self.rounding else 0.0
+
+    @cached_property
+    def rounding(self) -> float:
+        """By how much a limit may be missed that counts as met: sums of float32 differ by their rounding."""
+        return MISSED if self.oracle.table.dtype == np.float64 else ROUNDED
 
     def rank(self, confusion: Confusion) -> tuple[float, float]:
         """Return what rules are compared by: how far their ``confusion`` misses a limit, and the objective."""
@@ -164,7 +170,7 @@ class Problem:
         batch = Confusion.stack([rule.confusion for rule in rules])
         missed = -self.limits.slacks(batch).min(axis=-1)
         ranks = zip(
-            np.where(missed > MISSED, -missed, 0.0),
+            np.where(missed > self.rounding, -missed, 0.0),
             np.nan_to_num(self.metric.values(batch), nan=-np.inf, posinf=np.inf),
             strict=True,
         )
@@ -292,7 +298,7 @@ def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
     values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
     if problem.limits is not None:
         missed = -problem.limits.slacks(answers).min(axis=-1)
-        missed = np.where(missed > MISSED, missed, 0.0)
+        missed = np.where(missed > problem.rounding, missed, 0.0)
         values = np.where(missed == missed.min(), values, -np.inf)
     k = int(np.argmax(values))
     return Mixture.single(gains[k], answers[k])

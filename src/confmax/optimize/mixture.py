@@ -30,6 +30,10 @@ class Limits(Protocol):
         """The class that all of them are about; None if they are about several, about all, or about groups."""
 
     @property
+    def ask_for_hits(self) -> bool:
+        """Whether no limit on one class is better kept by deciding it where its probability is small."""
+
+    @property
     def least_rows(self) -> int:
         """How many rows must be decided as a class before labels count for the floors on its precision."""
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,7 @@ def class_to_test(metric: Metric, limits: Limits, n_classes: int) -> int | None:
 
 def assured_threshold(
     tune: Callable[..., Solution], metric: Metric, table: MemoryTable, k: int, *, limits: Limits, confidence: float,
-    random_state: int,
+    random_state: int, callback: Any = None,
 ) -> Solution:  # fmt: skip
     """Return the best threshold on the raw probability of class ``k`` whose limits hold with a ``confidence``.
 
@@ -69,6 +70,8 @@ def assured_threshold(
         One minus the error of the tests.
     random_state : int
         Seed of the rule.
+    callback : callable or None
+        As for `tune`, once.
 
     Warns
     -----
@@ -86,7 +89,7 @@ def assured_threshold(
     strict = replace(limits, kept_by_none=False)
     found = tune(
         metric, table, limits=strict, confusion="labels", calibration=None, solver=GivenRule(gains), randomized=False,
-        random_state=random_state,
+        random_state=random_state, callback=callback,
     )  # fmt: skip
     kept = []
     for one, outcome in zip(within.constraints, found.constraints, strict=True):

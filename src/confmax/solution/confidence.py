@@ -37,6 +37,7 @@ from confmax.constraints.proportions import (
 )
 from confmax.constraints.words import metric_text
 from confmax.metrics import Metric
+from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.loop import MISSED
 from confmax.rule import DecisionRule
 from confmax.solution.class_confidence import assured_threshold, class_to_test
@@ -119,8 +120,9 @@ def assured(
         table, groups = table.take(weighted), None if groups is None else groups.take(weighted)
     seed = settings.get("random_state", 0)
     k = class_to_test(metric, limits, table.n_classes)
-    if k is not None and groups is None and settings.get("abstain") is None and settings.get("solver") == "auto":
-        return assured_threshold(tune, metric, table, k, limits=limits, confidence=confidence, random_state=seed)
+    if k is not None and groups is None and _are_of_a_threshold(settings):
+        given = {"random_state": seed, "callback": settings.get("callback")}
+        return assured_threshold(tune, metric, table, k, limits=limits, confidence=confidence, **given)
     keys = _row_keys(table)
     share = _share_tested(limits, _Testing(table, keys, groups), confidence)
     test = _is_tested(table, keys, seed, share)
@@ -156,6 +158,18 @@ def assured(
         failed = failed if _is_assured(here) else here
     warn(failed.guarantee)
     return failed
+
+
+def _are_of_a_threshold(settings: dict[str, Any]) -> bool:
+    """Whether the ``settings`` of `tune` leave room for a threshold on the raw probability, on counts of the labels."""
+    solver, calibration = settings.get("solver", "auto"), settings.get("calibration", "auto")
+    return (
+        settings.get("abstain") is None
+        and (isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold")))
+        and (calibration is None or (isinstance(calibration, str) and calibration == "auto"))
+        and settings.get("confusion", "auto") in ("auto", "labels")
+        and settings.get("randomized", "auto") in ("auto", False)
+    )
 
 
 def _is_assured(solution: Solution) -> bool:
@@ -273,10 +287,16 @@ def _tested(found: Solution, limits: Limits, testing: _Testing, confidence: floa
     if whole.matrix is not None or found.metric.statistics != "matrix":
         value = float(found.metric.values(whole))
     rule = replace(found.rule, constraints=limits.stored)
+    why = found.infeasibility
+    if why is not None and limits.texts[0] not in why:
+        # it names the tightened limits
+        missed = [one.text for one in kept if not one.kept]
+        why = f"no rule that keeps {', '.join(missed)} was met on the rows that tune" if missed else None
     # nor is one that the search itself has found
     return replace(
-        found, rule=rule, upper_bound=None, label_value=value, constraints=tuple(kept), confidence=confidence
-    )
+        found, rule=rule, upper_bound=None, label_value=value, constraints=tuple(kept), confidence=confidence,
+        infeasibility=why, doubt=None,
+    )  # fmt: skip
 
 
 def _slack(one: Constraint, outcome: ConstraintOutcome) -> float:

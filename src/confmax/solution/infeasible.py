@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from confmax.constraints import ConstraintOutcome, Limits
+from confmax.metrics.decided import OfDecided
+from confmax.metrics.seen import unseen
 from confmax.metrics.structure import MinOfLinear
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
 from confmax.optimize.class_cuts import ClassCuts, class_of
@@ -78,7 +80,9 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
     reaches, and the metric is maximised within them. The outcome is returned as it is where a rule keeps all limits.
     """
     limits, S = problem.limits, outcome.mixture.confusion
-    if not isinstance(limits, Limits) or problem.shortfall(S) == 0.0 or outcome.status is Status.STOPPED:
+    stopped = outcome.status is Status.STOPPED or problem.shortfall(S) == 0.0
+    # of what is decided, a metric is bounded by the least coverage that the limits ask for
+    if not isinstance(limits, Limits) or stopped or isinstance(unseen(problem.metric).formula, OfDecided):
         return outcome
     reached, missed = limits.values(S).tolist(), limits.slacks(S) < 0.0
     loosened = tuple(
@@ -105,7 +109,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
     if drawn:
         listed = ", ".join(limits.texts[:SHOWN])
         return f"no single rule that keeps {listed} was met; randomized=True returns one that draws and keeps them"
-    by_thresholds = _by_thresholds(problem)
+    by_thresholds = None if status in (Status.STOPPED, Status.MAX_PASSES) else _by_thresholds(problem)
     if by_thresholds is not None:
         return by_thresholds
     texts = ", ".join(limits.texts[:SHOWN]) + (", ..." if len(limits) > SHOWN else "")

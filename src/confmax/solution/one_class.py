@@ -113,7 +113,8 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     assert isinstance(limits, Limits)
     about = [one for one in limits.constraints if one.metric.class_place is not None]
     k = replace(limits, constraints=tuple(about)).only_class
-    if k is None or not table.is_whole or not table.has_labels or problem.oracle.model_share == 0.0:
+    abstains = problem.n_decisions != table.n_classes
+    if k is None or abstains or not table.is_whole or not table.has_labels or problem.oracle.model_share == 0.0:
         return None
     of_one = class_of(problem.metric, limits, table.n_classes) is not None
     missed = not solution.feasible

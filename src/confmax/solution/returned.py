@@ -17,7 +17,6 @@ from confmax.metrics.alignment import extra_names
 from confmax.metrics.decided import OfDecided, as_written
 from confmax.metrics.seen import seen, unseen
 from confmax.optimize import Mixture, Outcome, Problem, Status
-from confmax.optimize.loop import MISSED
 from confmax.oracle import make_oracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.rule import DecisionRule
@@ -70,7 +69,7 @@ def solution_of(
         feasible = problem.shortfall(best.statistics) == 0.0
         prices = outcome.prices if feasible else None
         kept = outcomes(
-            problem.limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=MISSED,
+            problem.limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=problem.rounding,
             n_labelled=None if counted is None or (layout and layout.shared) else counted_rows(table),
         )  # fmt: skip
         if not feasible:
