@@ -76,7 +76,8 @@ def test_a_class_under_a_floor_is_decided_and_the_others_stay_right(
     solution = confmax.maximize(metric, P, y, classes=NAMES, constraints=limits, **settings)
     assert solution.feasible and not solution.rule.is_randomized
     found = on_new_rows(solution, jobs, name)
-    assert found[0] >= precision - 0.05 if "macro" in metric or metric == "accuracy" else found[0] >= precision - 0.04
+    # a metric of all classes takes the last rows that the floor allows: one more of 39 new rows is wrong
+    assert found[0] >= precision - (0.05 if metric in ("accuracy", "macro_f1") else 0.04)
     assert found[1] >= recall - 0.04
     assert found[2] >= accuracy_of_argmax_beside(solution, jobs, name) - 0.01
 
