@@ -74,6 +74,14 @@ def test_rows_that_nearly_sum_to_one_are_divided():
     assert make_table(half).proba.data_ptr() == half.data_ptr()
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64])
+def test_a_vector_is_the_second_of_two_classes(dtype):
+    p = torch.tensor([0, 1, 1, 0]) if dtype is torch.int64 else torch.tensor([0.0, 0.25, 0.75, 1.0], dtype=dtype)
+    table = make_table(p, [0, 0, 1, 1])
+    assert (table.n_rows, table.n_classes) == (4, 2)
+    np.testing.assert_array_equal(table.proba.double().numpy(), make_table(p.double().numpy()).proba)
+
+
 def with_entry(value, dtype=torch.float32, row=70, column=1):
     P = torch.full((100, 3), 1 / 3, dtype=dtype)
     P[row, column] = value
@@ -88,7 +96,7 @@ def with_entry(value, dtype=torch.float32, row=70, column=1):
         with_entry(-np.inf, row=0),
         with_entry(-0.25),
         with_entry(0.5),
-        torch.full((4,), 0.25),
+        torch.full((4,), 1.25),
         torch.full((4, 1), 1.0),
         torch.zeros((0, 3)),
         torch.zeros((2, 3, 4)),

@@ -17,6 +17,7 @@ from confmax.tables.tensor.oracle import TorchOracle, decide_tensor
 from confmax.tables.tensor.rows import (
     FixedPoint,
     Tensor,
+    as_columns,
     checked_tensor,
     chunks,
     from_host,
@@ -48,7 +49,8 @@ class Tensors(MemoryKind):
 
     def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows on their device."""
-        given, checked = proba.detach(), checked_tensor(proba)
+        checked = checked_tensor(proba)
+        given = as_columns(proba)
         # rows are hashed by what they become, unless that is another number: an integer, or divided by the row's sum
         changed = checked.is_floating_point() and not given.is_floating_point()
         changed = changed or (given.dtype == checked.dtype and given.data_ptr() != checked.data_ptr())
@@ -58,7 +60,7 @@ class Tensors(MemoryKind):
 
     def given_hashes(self, proba: Any) -> Tensor:
         """Return the bits of the hashes of given rows (n,), int64 on their device."""
-        return row_hashes(proba.detach())
+        return row_hashes(as_columns(proba))
 
     def host(self, values: Any) -> NDArray[Any]:
         """Return a tensor as an array in host memory, half precision as float32."""

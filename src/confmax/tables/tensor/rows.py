@@ -186,6 +186,8 @@ def take(proba: Tensor, decision: Tensor) -> Tensor:
 def checked_tensor(proba: Tensor) -> Tensor:
     """Return a tensor of probabilities (n, K) on its own device, its rows summing to one up to rounding.
 
+    A vector (n,) becomes two columns: it holds the probabilities of the second of two classes.
+
     float16 and bfloat16 stay; integers become float64. A row's sum may differ from one by 1e-3, or by the spacing of
     bfloat16 near one. The caller's tensor is never changed and, being right, not copied.
 
@@ -200,7 +202,7 @@ def checked_tensor(proba: Tensor) -> Tensor:
         raise ValueError(
             f"proba is on the device {proba.device}, and only cpu and cuda are supported; pass proba.cpu()"
         )
-    P = proba.detach()
+    P = as_columns(proba)
     if P.ndim != 2 or P.shape[1] < 2 or P.shape[0] == 0 or P.is_complex():
         # the sentence depends on the shape and the type alone
         ARRAYS.check(np.broadcast_to(np.empty((), np.complex64 if P.is_complex() else np.float32), P.shape))
@@ -216,6 +218,18 @@ def checked_tensor(proba: Tensor) -> Tensor:
     if not (least >= 0.0 and most <= tolerance):  # NaN is neither
         _refuse(P, tolerance)
     return _divided(P, 8 * eps) if P.dtype in WIDE and most > 8 * eps else P
+
+
+def as_columns(proba: Tensor) -> Tensor:
+    """Return a tensor without its gradient; a vector (n,), the second of two classes, as two columns (n, 2)."""
+    p = proba.detach()
+    if p.ndim != 1 or p.is_complex():
+        return p
+    if not p.is_floating_point():
+        p = p.double()
+    if not ((p >= 0) & (p <= 1)).all():
+        ARRAYS.check(on_host(p))  # raises, and names the row
+    return torch.stack([1 - p, p], dim=1)
 
 
 def _range(P: Tensor) -> Tensor:
