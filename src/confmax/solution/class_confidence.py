@@ -1,7 +1,7 @@
 """Limits on one class that hold on new data: thresholds on its raw probability, tested on all rows.
 
-The order of the rows by the raw probability of a class owes nothing to their labels, so no row need be kept apart to
-test. A threshold is named by the number of rows that it decides as the class, its *count*.
+The order of the rows by the raw probability of a class does not depend on their labels, so no row need be kept apart
+to test. A threshold is named by the number of rows that it decides as the class, its *count*.
 
 * A limit on the recall, the rate, the specificity or the false positive rate is kept by all counts on one side of an
   order statistic. One exact binomial test, at the whole error, says which: the tolerance limits of Wilks,

@@ -1,11 +1,11 @@
-"""Questions about one class: by which probabilities its rows are ordered, and what labels say where the model refuses.
+"""Questions about one class: the order of its rows, and what labels say where the model has no rule.
 
 A metric of one class within limits on the same class asks for a threshold on p of this class. `ClassThreshold` finds it
 on any estimate. Two things are special to such questions. The order of the rows is that of the raw or of the calibrated
 p, whichever has the smaller loss on rows that were left out of the calibration: a calibration for all classes may
-blur one of them. And matrices and vectors flatten the largest p of a rare class, so that the model refuses a precision
-that the labels show. In the default mode the labels are then asked for one threshold. It must decide so many rows that
-a rule which misses the limit would keep it by chance on all of them in one sample of ten.
+blur one of them. And matrices and vectors flatten the largest p of a rare class, so that the model expects a lower
+precision than the labels show. In the default mode the labels are then asked for one threshold. It must decide so many
+rows that a rule which misses the limit would keep it by chance on all of them in one sample of ten.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def share_of_class(honest: MemoryTable, k: int, fraction: float) -> float:
     return model_share(_two_columns(honest, k), fraction)
 
 
-# --- what labels say where the model refuses --------------------------------------------------------------------------
+# --- what labels say where the model has no rule ----------------------------------------------------------------------
 
 
 class OnLabels(NamedTuple):
@@ -169,7 +169,7 @@ def _best_threshold(
     oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle)
     on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
     cuts = ClassCuts.of(table.in_memory(), k, 0.0)
-    allowed = cuts.kept(_of_two_columns(limits, about)) & (
+    allowed = cuts.kept(_placed_on_class(limits, about)) & (
         cuts.decided >= replace(limits, constraints=tuple(about)).least_rows
     )
     if not allowed.any():
@@ -190,7 +190,7 @@ def _best_threshold(
     return _Found(Mixture.single(gains[best], answers[best]), on_labels, float(values[best]))
 
 
-def _of_two_columns(limits: Limits, about: Sequence[Constraint]) -> Limits:
+def _placed_on_class(limits: Limits, about: Sequence[Constraint]) -> Limits:
     """Return some limits of one class, placed among two columns; an answer that never decides the class is none."""
     return replace(limits, constraints=tuple(about), kept_by_none=False).of_class(1, 2)
 

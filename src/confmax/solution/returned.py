@@ -112,7 +112,7 @@ def best_rule(
     mixed = bool(randomized) and loss > (RANDOMIZED_ABOVE if randomized == "auto" else 0.0)
     two_cuts = False
     if randomized is not True and isinstance(metric.formula, OfDecided) and as_written(metric).class_place is not None:
-        # the class, the others and abstaining: two thresholds say it all, where the best single rule is such a one
+        # two thresholds on the class separate it, the others and abstaining, where the best single rule is such a pair
         mixed = False
         two_cuts = abstaining_class_cuts(with_ties_broken(outcome.single.atoms[0])) is not None
     if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):

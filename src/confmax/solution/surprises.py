@@ -1,8 +1,8 @@
 """What a rule does that its user would not expect of the metric and the limits, in the words of a warning.
 
 A metric says nothing about the rows that it does not count, and a limit may be kept by a rule that never decides its
-class. So the best rule may be of no use, and its value does not show that. Two such facts are told beside what argmax
-does. A fact that another warning or an error tells is not told again.
+class. So the best rule may be of no use, and its value does not show that. The warnings here name two such cases, and
+what argmax does there. They do not repeat another warning or an error.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def warn_of_surprises(
 def _never_decided(solution: Solution, limits: Limits | None) -> dict[int, str]:
     """Return the classes that the rule never decides though the metric or a limit names them, with the text of it."""
     own = as_written(solution.metric)
-    # who allows nothing has asked for such a rule
+    # a ceiling of zero asks for such a rule
     about = () if limits is None else [one for one in limits.constraints if one.is_floor or one.limit > 0.0]
     found: dict[int, str] = {}
     for metric, text in [(own, repr(own)), *((one.metric, one.text) for one in about)]:
