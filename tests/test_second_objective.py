@@ -19,9 +19,12 @@ from confmax.solution import second_objective
 from tests.helpers import all_deterministic_confusions
 
 
-@pytest.mark.parametrize("seed", [2, 7, 11, 20, 23, 30, 32, 41, 70, 72, 105, 244])
+@pytest.mark.parametrize("seed", [2, 7, 11, 20, 23, 30, 32, 41, 70, 72, 105, 244, 266, 802])
 def test_no_best_rule_decides_more_rows_rightly(seed):
-    """A linear program over the decisions of all rows; the benchmark has two thousand such populations."""
+    """A linear program over the decisions of all rows; the benchmark has two thousand such populations.
+
+    The metric of the last two is zero at best.
+    """
     _, value, accuracy, _ = benchmark.on_tiny(seed)
     assert value <= benchmark.TOL and accuracy <= benchmark.LOST
 

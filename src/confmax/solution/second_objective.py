@@ -39,7 +39,7 @@ DEAR = 10.0  # if the accuracy gains so many times as much
 MOST_CLASSES = 500  # of a second run, which has the rule of every class
 SMALL = 1 << 17  # cells of a table whose rows are looked at for ties
 SAME = 1e-15  # of the largest coefficient: rounding
-NOTHING = 100.0  # times the tolerance: a metric so near zero leaves no room below it
+NOTHING = 100.0  # times the tolerance: a metric so near zero, but not zero, leaves no room below it
 ASIDE = 1e-6  # times accuracy is added to a gain, for ties
 
 
@@ -70,7 +70,8 @@ def decided_for_accuracy(
     spent = problem.oracle.n_passes >= problem.max_passes or problem.oracle.table.n_classes > MOST_CLASSES
     spent |= problem.shortfall(chosen.confusion) > 0.0
     gain = None if spent or unseen(problem.metric) == get("accuracy") else _final_gain(problem, outcome)
-    if gain is None or abs(problem.value(chosen.confusion)) <= NOTHING * problem.tol:
+    # a metric of zero can be a floor, since most metrics are never lower: accuracy alone is left then
+    if gain is None or TINY < abs(problem.value(chosen.confusion)) <= NOTHING * problem.tol:
         return chosen
     limits = _with_floor(problem, outcome, chosen, least, draws=draws)
     if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy):
