@@ -12,7 +12,7 @@ from confmax.calibration.thresholds import abstaining_class_cuts
 from confmax.confusion import MAX_MATRIX_CLASSES, Confusion
 from confmax.constraints import ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels, outcomes
-from confmax.constraints.proportions import counted_rows
+from confmax.constraints.proportions import counted_rows, interval, is_proportion, trials
 from confmax.metrics.alignment import extra_names
 from confmax.metrics.decided import OfDecided, as_written
 from confmax.metrics.seen import seen, unseen
@@ -109,7 +109,9 @@ def best_rule(
         return evaluated(problem, table, outcome.mixture, seed), base
     single_value = float(metric.values(outcome.single.confusion))
     loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
-    mixed = bool(randomized) and loss > (RANDOMIZED_ABOVE if randomized == "auto" else 0.0)
+    mixed = bool(randomized) and loss > 0.0
+    if randomized == "auto":
+        mixed = loss > RANDOMIZED_ABOVE and not _too_few_to_draw(problem, outcome, loss)
     two_cuts = False
     if randomized is not True and isinstance(metric.formula, OfDecided) and as_written(metric).class_place is not None:
         # two thresholds on the class separate it, the others and abstaining, where the best single rule is such a pair
@@ -145,6 +147,30 @@ def best_rule(
         if again.value > reached and problem.shortfall(again.statistics) <= problem.shortfall(best.statistics):
             best, slack = again._replace(loss=max(loss + single_value - again.value, 0.0)), 0.0
     return best, base
+
+
+def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
+    """Whether the rows are too few to say that drawing helps a proportion within limits on one class.
+
+    The best single rule keeps the limits by more than it must, since a label moves a proportion of few rows far. Both
+    this excess and the ``loss`` are then within the intervals that so many rows give.
+    """
+    limits, n = problem.limits, counted_rows(problem.oracle.table) if problem.oracle.table.has_labels else None
+    if not isinstance(limits, Limits) or limits.only_class is None or n is None:
+        return False
+    if not all(map(is_proportion, (problem.metric, *(one.metric for one in limits.constraints)))):
+        return False
+    S = outcome.single.confusion
+    excess = limits.slacks(S) - np.maximum(limits.slacks(outcome.mixture.confusion), 0.0)
+    # a quantity, its value, and how far from it the other of the two rules is
+    apart = [(problem.metric, problem.value(S), loss)]
+    for one, gone in zip(limits.constraints, excess.tolist(), strict=True):
+        apart.append((one.metric, one.limit, gone if one.is_floor else -gone))
+    for metric, value, distance in apart:
+        lower, upper = interval(value, trials(metric, S, n))
+        if not lower <= value + distance <= upper:
+            return False
+    return True
 
 
 def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Evaluated:
