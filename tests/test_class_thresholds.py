@@ -342,6 +342,18 @@ def test_p_values_are_scipys():
     assert chances_of_counts([3], [9], 1.0, is_floor=False) == 0.0
 
 
+def test_the_nearest_rule_to_a_floor_beyond_reach_misses_it_by_least():
+    """Few rows have the smallest p-value there, since they say least; they are not nearer to the floor."""
+    P, y = sample(2000)
+    with pytest.warns(UserWarning, match="not assured"):
+        found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.99", confidence=0.9)
+    order = np.argsort(-P[:, 2])
+    shares = np.cumsum(y[order] == 2) / np.arange(1, 2001)
+    least = rows_for_floor(0.99)
+    assert found.constraints[0].value == pytest.approx(shares[least - 1 :].max())
+    assert found.constraints[0].label_rows >= least
+
+
 def test_several_limits_must_all_pass():
     P, y = sample(2000)
     both = confmax.maximize("recall[2]", P, y, constraints=["precision[2] >= 0.5", "rate[2] <= 0.1"], confidence=0.9)

@@ -37,6 +37,7 @@ from confmax.tables.columns import warn
 # misses, for a floor that is higher than the model of most rows (benchmarks/RESULTS.md, section one class)
 STARTS, MISSES = (1.0, 0.5), 2
 RATIO = 1.03  # of a count to the one before it in a sequence
+MISSED = 0.5  # p-values above it are those of shares below a floor
 FEW_EXPECTED = 0.25  # of the pairs of equal rows whose labels should differ, differ among copies
 LEAST_PAIRS = 5.0  # pairs of equal rows whose labels should differ, below which nothing is said
 
@@ -150,12 +151,9 @@ class _Tests:
 
     def sequences(self, limit: float) -> list[NDArray[np.intp]]:
         """Return the thresholds at which a floor on the precision is tested, in their order, for each start."""
-        decided = self.cuts.decided
+        decided, found = self.cuts.decided, []
         n = int(decided[-1])
-        starts = [max(1, round(part * self.expected)) for part in STARTS]
-        starts.append(_least_count(limit, self.error / (len(STARTS) + 1), n))
-        found = []
-        for count in starts:
+        for count in self.starts(limit):
             counts = []
             while count < n:
                 counts.append(count)
@@ -164,15 +162,27 @@ class _Tests:
             found.append(np.unique(np.searchsorted(decided, [*counts, n])))
         return found
 
+    def starts(self, limit: float) -> list[int]:
+        """Return the counts at which sequences of tests of a floor on the precision start."""
+        n = int(self.cuts.decided[-1])
+        return [*(max(1, round(part * self.expected)) for part in STARTS),
+                _least_count(limit, self.error / (len(STARTS) + 1), n)]  # fmt: skip
+
     def error_of(self, one: Constraint) -> float:
         """Return the error of one test of a limit."""
         return self.error / (len(STARTS) + 1 if counts_decisions(one.metric) else 1)
 
     def nearest(self) -> int:
-        """Return the threshold that is nearest to passing: the worst p-value of a limit is the least there."""
+        """Return the threshold that is nearest to passing: the worst p-value of a limit is the least there.
+
+        Where every threshold misses a limit on the labels, the p-values say how many rows there are. The one that
+        misses its limit by least is taken then.
+        """
+        enough = self.cuts.decided >= min(self.limits.least_rows, int(self.cuts.decided[-1]))
         worst = np.max([self.chances(one) for one in self.limits.constraints], axis=0)
-        worst[self.cuts.decided < min(self.limits.least_rows, int(self.cuts.decided[-1]))] = np.inf
-        return int(np.argmin(worst))
+        if worst[enough].min() > MISSED:
+            worst = -self.limits.slacks(self.cuts.confusions).min(axis=-1)
+        return int(np.argmin(np.where(enough, worst, np.inf)))
 
 
 def _least_count(limit: float, error: float, most: int) -> int:
