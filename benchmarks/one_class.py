@@ -24,6 +24,7 @@ import sys
 import warnings
 from collections import Counter, defaultdict
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 from scipy.optimize import linprog
@@ -33,6 +34,7 @@ import confmax
 from benchmarks.harness import load, markdown, report, shortest
 from confmax.calibration import choose
 from confmax.oracle import make_table
+from confmax.solution.class_confidence import _Tests as Tests
 
 LEAST_ROWS, TESTABLE = 4, 20  # of a class that is asked about, and that confidence can be expected for
 FLOORS = (0.7, 0.9)
@@ -159,6 +161,50 @@ def held_out(asked, **settings):
             short.append(missing)
         found[floor] = np.mean(recalls), np.mean(short), answered, assured, below / max(assured, 1)
     return found
+
+
+def by_starts(tables):
+    """Return rows of figures of `held_out` with confidence, by where the sequences of tests start.
+
+    These are all classes of `TESTABLE` rows, of all tables; half and a quarter of the sum of the probabilities are
+    compared with what confmax takes in the place of the quarter.
+    """
+    asked = [Question(data, k, 0.0) for data in tables for k in range(data.K)
+             if np.count_nonzero(data.y == k) >= TESTABLE and (data.z == k).any()]  # fmt: skip
+
+    def parts(tests, _):
+        return [max(1, round(part * tests.expected)) for part in (1.0, 0.5, 0.25)]
+
+    rows = []
+    for words, starts in (("confmax", Tests.starts), ("sum, half, quarter", parts)):
+        with mock.patch.object(Tests, "starts", starts):
+            for floor, (recall, _, _, assured, below) in held_out(asked, confidence=CONFIDENCE).items():
+                rows.append([words, floor, f"{recall:.4f}", f"{assured} of {len(asked)}", f"{below:.3f}"])
+    return rows
+
+
+def beside(tables):
+    """Return rows of figures: the accuracy on test rows of a rule, and with other decisions of the other classes.
+
+    The question is the recall of every class of `TESTABLE` rows with a precision of .7.
+    """
+    found = defaultdict(list)
+    for data in tables:
+        fitted = choose(make_table(data.P, data.y, None, range(data.K)))
+        Q = np.asarray(data.Q, dtype=np.float64)
+        calibrated = Q if fitted.calibrator is None else np.asarray(fitted.calibrator.transform(Q))
+        for k in np.flatnonzero(np.bincount(data.y, minlength=data.K) >= TESTABLE).tolist():
+            solution = quietly(f"recall[{k}]", data.P, data.y, classes=range(data.K),
+                               constraints=f"precision[{k}] >= 0.7")  # fmt: skip
+            if solution is None or fitted.calibrator is None:
+                continue
+            decided, used = solution.rule.predict_index(data.Q), solution.rule.calibrator
+            kept = getattr(used, "kept", None) == k
+            word = "class raw, others calibrated" if kept else "raw" if used is None else "calibrated"
+            others = [np.where(np.arange(data.K) == k, -1.0, P).argmax(axis=1) for P in (Q, calibrated)]
+            ways = [decided, *(np.where(decided == k, k, other) for other in others)]
+            found[word].append([(way == data.z).mean() for way in ways])
+    return [[word, len(rows), *(f"{mean:.4f}" for mean in np.mean(rows, axis=0))] for word, rows in found.items()]
 
 
 # --- known populations ------------------------------------------------------------------------------------------------
@@ -402,8 +448,8 @@ def times():
         P = rng.dirichlet(np.linspace(1.0, 0.2, K), n)
         y = (P.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
         given = choose(make_table(P, y, None, range(K)))
-        # with confidence the thresholds are on the raw probability, and a given calibration would keep rows apart
-        both = (("", {"calibration": given}), (f"confidence={CONFIDENCE}", {"confidence": CONFIDENCE}))
+        given = {"calibration": given}
+        both = (("", given), (f"confidence={CONFIDENCE}", {**given, "confidence": CONFIDENCE}))
         for what, settings in both:
             seconds, _ = shortest(
                 lambda P=P, y=y, K=K, settings=settings: quietly(
@@ -438,6 +484,14 @@ def main(folder, n_samples=300, n_populations=2000):
                  "counts as a recall of zero.")  # fmt: skip
     parts.append(markdown(["", "floor", "test recall", "shortfall of precision", "decide the class", "assured",
                            "of these below the floor"], rows))  # fmt: skip
+    parts.append(f"All classes of {TESTABLE} rows or more with confidence={CONFIDENCE}, by the counts at which tests "
+                 f"start.")  # fmt: skip
+    parts.append(markdown(["starts", "floor", "test recall", "assured", "of these below the floor"],
+                          by_starts(load(folder)), 2))  # fmt: skip
+    parts.append("Accuracy on test rows of the rule for `recall[c]` with `precision[c] >= 0.7`, and with all rows but "
+                 "those of c decided by the raw or the calibrated probabilities.")  # fmt: skip
+    parts.append(markdown(["what the rule reads", "classes", "rule", "others raw", "others calibrated"],
+                          beside(load(folder, 3)), 1))  # fmt: skip
     parts.append(f"Known populations, {n_samples} samples each.")
     parts.append(
         markdown(["population", "limit", "rows", "violated", "assured", "power"], on_populations(n_samples), 2)

@@ -2,6 +2,7 @@
 
 import functools
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,6 +42,11 @@ def scaling(K, *, floor=1e-12):
 def matrix_scaling(K, *, floor=1e-12):
     draw, a = np.random.default_rng([K, 8]), scaling(K).a
     return MatrixScaling(np.diag(a) + draw.normal(0.0, 0.6 / K, (K, K)), draw.normal(0.0, 0.5, K), floor)
+
+
+def keeping(calibrator, k):
+    """Return a calibration of all classes but k."""
+    return replace(calibrator, kept=k)
 
 
 COSTS = np.array([[0.0, 2.0, 1.0], [1.0, 0.0, 1.0], [5.0, 0.5, 0.0]])
@@ -127,6 +133,22 @@ RULES |= {
     "matrix scaling, one threshold": rule(beside(4, 1, 0.35), matrix_scaling(4)),
     "matrix scaling, one threshold, others by offsets": rule(
         beside(20, 3, 0.1, drawn(20, offsets=True)), matrix_scaling(20)
+    ),
+    "one threshold on a class that is not calibrated": rule(beside(4, 3, 0.87), keeping(matrix_scaling(4), 3)),
+    "one threshold, not calibrated, 20 classes": rule(beside(20, 1, 0.1), keeping(matrix_scaling(20), 1)),
+    "one threshold, not calibrated, others by a vector": rule(beside(4, 0, 0.4), keeping(scaling(4, floor=1e-3), 0)),
+    "one threshold, another class is not calibrated": rule(beside(4, 1, 0.35), keeping(matrix_scaling(4), 2)),
+    "one threshold, not calibrated, others by offsets": rule(
+        beside(20, 3, 0.1, drawn(20, offsets=True)), keeping(matrix_scaling(20), 3)
+    ),
+}
+RULES |= {
+    "weights, one class is not calibrated": rule(drawn(4), keeping(matrix_scaling(4, floor=1e-4), 0)),
+    "abstaining, one class is not calibrated": rule(abstaining(10), keeping(scaling(10), 9)),
+    "costs, one class is not calibrated": rule(Gains.from_matrix(-COSTS), keeping(scaling(3), 1)),
+    "large powers, one class is not calibrated": rule(
+        drawn(3, offsets=True),
+        MatrixScaling([[9.0, 8.0, 0.0], [-9.0, 1.0, 7.0], [0.0, 0.0, 9.0]], [0.0, -1.0, 2.0], kept=1),
     ),
 }
 ONE_THRESHOLD = {name: exported for name, exported in RULES.items() if "one threshold" in name}

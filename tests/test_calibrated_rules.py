@@ -18,7 +18,8 @@ P = RNG.dirichlet([1, 1, 1], 500)
 Y = RNG.integers(0, 3, 500)
 VECTOR = VectorScaling([0.5, 1.0, 2.0], [0.3, -0.5, 0.2], 1e-4)
 MATRIX = MatrixScaling([[1.2, 0.1, -0.3], [0.0, 0.8, 0.2], [-0.1, 0.0, 1.5]], [0.3, -0.5, 0.2], 1e-4)
-CALIBRATORS = [Temperature(1.7), VECTOR, MATRIX]
+BESIDE = MatrixScaling(MATRIX.W, MATRIX.b, MATRIX.floor, kept=1)
+CALIBRATORS = [Temperature(1.7), VECTOR, MATRIX, VectorScaling(VECTOR.a, VECTOR.b, kept=2), BESIDE]
 MIXTURE = Gains.reduced([[1, 1, 1], [1, 4, 1]], [[0, 0, 0], [0, 0, 0.3]])
 
 
@@ -208,6 +209,11 @@ BY_MATRIX = {"kind": "matrix", "W": [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "b": [0, 
         ({**BY_MATRIX, "W": [[1, 0, 0], [0, 1, 0], 3]}, "W of its calibration is not a list of 3 numbers"),
         ({**BY_MATRIX, "W": [[1, 0, 0], [0, 1, 0], [0, 0, 1e7]]}, "matrix scaling needs W of shape"),
         ({**BY_MATRIX, "W": "I"}, "W of its calibration is not a list of 3 rows"),
+        ({**BY_MATRIX, "kept": 3}, "kept of its calibration is not a column from 0 to 2"),
+        ({**BY_MATRIX, "kept": True}, "kept of its calibration is not a column from 0 to 2"),
+        ({**VALID, "kept": "a"}, "kept of its calibration is not a column from 0 to 2"),
+        ({"kind": "temperature", "temperature": 2, "floor": 1e-6, "kept": 0}, "not of the kind"),
+        ({**BY_MATRIX, "kept": 1}, "it is of version 3 and holds the calibration of a later one"),
         (BY_MATRIX, "it is of version 3 and holds the calibration of a later one"),
     ],
 )

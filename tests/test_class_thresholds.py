@@ -311,9 +311,50 @@ def test_the_order_is_that_of_the_smaller_left_out_loss():
     worse[:, 2] = np.random.default_rng(0).permutation(worse[:, 2])
     worse /= worse.sum(axis=1, keepdims=True)
     left_out = replace(table, proba=worse, raw=table)
-    assert calibration_of_class(fitted, left_out, 2).calibrator is None
+    found, rows = calibration_of_class(fitted, left_out, 2, table)
+    assert found.calibrator is None and rows is table
     turned = replace(table, proba=P, raw=replace(table, proba=worse))
-    assert calibration_of_class(fitted, turned, 2) is fitted
+    assert calibration_of_class(fitted, turned, 2, table) == (fitted, turned)
+
+
+def tilted(n, seed):
+    """Return rows whose last class is right as it is, and of whose first two the model favours one four times."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet([1.0, 1.0, 0.5], n)
+    y = (P.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    rest = P[:, :2] * [4.0, 1.0]
+    return np.c_[rest / rest.sum(axis=1, keepdims=True) * (1.0 - P[:, 2:]), P[:, 2:]], y
+
+
+@pytest.mark.parametrize("settings", [{}, {"confidence": 0.9}, {"confusion": "labels"}, {"randomized": True}], ids=str)
+def test_a_class_keeps_its_probability_and_the_others_are_calibrated(settings, tmp_path):
+    P, y = tilted(3000, 0)
+    new, truth = tilted(20_000, 1)
+    found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.6", **settings)
+    calibrator = found.rule.calibrator
+    assert calibrator.kept == 2 and (calibrator.transform(new)[:, 2] == new[:, 2]).all()
+    decided = found.predict(new)
+    raw = np.where(decided == 2, 2, new[:, :2].argmax(axis=1))
+    assert (decided == truth).mean() > (raw == truth).mean() + 0.05
+    cut = new[decided == 2, 2].min()
+    assert settings.get("randomized") or cut > new[decided != 2, 2].max()
+    assert found.calibration.log_loss_after < found.calibration.log_loss_before
+    assert found.calibration.cv_log_loss_after == pytest.approx(found.calibration.log_loss_after, abs=0.01)
+    again = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.6", calibration=found.calibration)
+    assert again.rule.calibrator == calibrator
+    path = tmp_path / "rule.json"
+    found.rule.save(path)
+    assert (confmax.DecisionRule.load(path).predict_index(new) == found.rule.predict_index(new)).all()
+    if not found.rule.is_randomized:
+        assert "p(2) >=" in repr(found.rule) and "calibrated p(2)" not in repr(found.rule)
+        assert "the most probable other class by calibrated p" in repr(found.rule)
+
+
+def test_a_class_that_no_calibration_changes_is_left_alone():
+    """Where the others are right as often without a calibration there is none."""
+    P, y = sample(3000)
+    found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.6")
+    assert found.rule.calibrator is None
 
 
 # --- confidence -------------------------------------------------------------------------------------------------------

@@ -23,6 +23,10 @@ RULES = {
     "temperature": with_calibrator(FLAT, Temperature(2.0)),
     "vector": with_calibrator(FLAT, VectorScaling([1.0, 0.5, 0.8], [0.3, 0.0, -0.2], 0.01)),
     "matrix": with_calibrator(FLAT, MatrixScaling([[1, 0.3, 0], [0, 0.9, 0.1], [0, -0.1, 1.1]], [0.1, 0, -0.2], 1e-4)),
+    "beside": library.DecisionRule(
+        Gains.reduced([2.0**-70, 2.0**-70, 1.0], [-(2.0**-70), -(2.0**-70), -0.4]), np.ones(1), "abc", "recall[c]", 3,
+        MatrixScaling([[1, 0.3, 0], [0, 0.9, 0.1], [0, -0.1, 1.1]], [0.1, 0, -0.2], 1e-4, kept=2),
+    ),
     "kappa": library.DecisionRule(Gains.reduced([-1.0, -1.2, -1.0], [0.0, 0.3, 0.1], power=2), np.ones(1), (1, 2, 3)),
     "draws": library.DecisionRule(
         Gains.reduced([[1, 1, 1], [1, 2, 9]], np.zeros((2, 3))), np.array([0.25, 0.75]), tuple("abc"), "min_recall", 5
@@ -75,6 +79,17 @@ def test_scores_follow_from_the_numbers_shown():
     distances = [sum(p * (i - j) ** 2 for i, p in enumerate((0.2, 0.5, 0.3))) for j in range(3)]
     assert found["example"]["scored"] == pytest.approx(distances)
     assert (found["score_of"], found["decided_from"]) == ("mean squared distance", None)
+
+
+def test_a_class_that_keeps_its_probability_is_named():
+    RULES["beside"].save("r.json")
+    found = document("explain", "r.json", "--proba", "0.3,0.2,0.5")
+    assert found["calibration"]["kept"] == "c" and found["one_class"] == {"class": "c", "threshold": 0.4}
+    stdout, _ = run("explain", "r.json", "--proba", "0.3,0.2,0.5")
+    shown = " ".join(stdout.split())
+    assert "all classes but c, which keeps its probability" in shown
+    assert "by the probability of c alone" in shown and "its probability reaches the threshold" in shown
+    assert "decides c if p(c) >= 0.4, else the most probable other class by calibrated p" in shown
 
 
 @pytest.mark.parametrize("name", ["weights", "offsets", "temperature", "vector", "matrix"])

@@ -38,6 +38,7 @@ def rules(K, seed):
     powers, offsets = rng.uniform(0.3, 2.0, K), rng.normal(size=K)
     matrix = np.diag(powers) + rng.normal(0.0, 0.2, (K, K))
     calibrators = (None, Temperature(1.7), VectorScaling(powers, offsets), MatrixScaling(matrix, offsets))
+    calibrators = (*calibrators, MatrixScaling(matrix, offsets, kept=K - 1))
     for calibrator in calibrators:
         for each in gains:
             names = range(each.n_decisions)
@@ -67,7 +68,8 @@ def test_calibrated_probabilities_are_the_same_bits(n, K, dtype):
     rng = np.random.default_rng(K)
     powers, offsets = rng.uniform(0.0, 2.0, K), rng.normal(size=K)
     matrix = np.diag(powers) + rng.normal(0.0, 0.2, (K, K))
-    for calibrator in (Temperature(0.6), VectorScaling(powers, offsets), MatrixScaling(matrix, offsets, 1e-4)):
+    beside = VectorScaling(powers, offsets, kept=0)
+    for calibrator in (Temperature(0.6), VectorScaling(powers, offsets), MatrixScaling(matrix, offsets, 1e-4), beside):
         expected = calibrator.transform(P)
         with by_numpy():
             assert calibrator.transform(P).tobytes() == expected.tobytes()

@@ -249,6 +249,7 @@ def test_a_model_certificate_copies_nothing(monkeypatch):
         Temperature(1.7, 1e-4),
         VectorScaling([1.2, 0.9, 1.0], [0.3, 0, 0]),
         MatrixScaling([[1.2, 0.1, 0.0], [0.0, 0.9, -0.2], [0.3, 0.0, 1.0]], [0.3, 0, 0]),
+        MatrixScaling([[1.2, 0.1, 0.0], [0.0, 0.9, -0.2], [0.3, 0.0, 1.0]], [0.3, 0, 0], kept=1),
     ],
 )
 @pytest.mark.parametrize("power", [0, 2])
@@ -284,6 +285,7 @@ def test_calibrators_work_on_the_device(dtype):
         Temperature(0.6),
         Temperature(2.0, 1e-3),
         VectorScaling(np.arange(1, 5), np.zeros(4), 1e-6),
+        VectorScaling(np.arange(1, 5), np.zeros(4), 1e-6, kept=2),
         MatrixScaling(np.diag(np.arange(1, 5)) - 0.1, np.arange(4), 1e-6),
     ):
         got = calibrator.transform(P)

@@ -37,6 +37,8 @@ class Scaling(ABC):
         Number of classes K; None for a map of any number.
     floor : float
         Number between 1e-12 and 1 that is added to every probability.
+    kept : int or None
+        Column of a class that keeps its probability; the other classes share the rest by their own softmax.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Scaling(ABC):
     numbers: ClassVar[tuple[str, ...]]
     reads_tensors: ClassVar[bool] = True
     floor: float
+    kept: int | None = None
 
     @property
     def n_classes(self) -> int | None:
@@ -78,7 +81,7 @@ class Scaling(ABC):
         A calibrator that changes nothing returns ``proba`` itself. Raise a ValueError if the calibrator is for another
         number of columns than K.
         """
-        return scaled(proba, self._parameters_for, self.floor, identity=self.is_identity)
+        return scaled(proba, self._parameters_for, self.floor, identity=self.is_identity, kept=self.kept)
 
     def _parameters_for(self, K: int) -> tuple[Array, Array]:
         if self.n_classes not in (None, K):
@@ -163,6 +166,7 @@ class _OfArrays(Scaling):
     """A scaling with parameters per class: compared and hashed by their bytes."""
 
     b: Array
+    kept: int | None
 
     @property
     def n_classes(self) -> int:
@@ -175,6 +179,14 @@ class _OfArrays(Scaling):
             part.flags.writeable = False
             object.__setattr__(self, name, part)
         object.__setattr__(self, "floor", _checked_floor(self.floor))
+        if self.kept is not None:
+            if not 0 <= self.kept < self.n_classes:
+                raise ValueError(f"kept is a column of {self.n_classes} classes; got {self.kept!r}")
+            object.__setattr__(self, "kept", int(self.kept))
+
+    def _place_of_kept(self, index: Sequence[int]) -> int | None:
+        """Return the place of the class that keeps its probability in an order of the columns."""
+        return None if self.kept is None else list(index).index(self.kept)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self._key() == other._key()
@@ -183,11 +195,12 @@ class _OfArrays(Scaling):
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(np.asarray(getattr(self, name)).tobytes() for name in self.numbers)
+        return (self.kept, *(np.asarray(getattr(self, name)).tobytes() for name in self.numbers))
 
     def __repr__(self) -> str:
         shown = (f"{name}={np.asarray(getattr(self, name)).tolist()!r}" for name in self.numbers)
-        return f"{type(self).__name__}({', '.join(shown)})"
+        kept = "" if self.kept is None else f", kept={self.kept}"
+        return f"{type(self).__name__}({', '.join(shown)}{kept})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,6 +215,8 @@ class VectorScaling(_OfArrays):
         Powers, and offsets in nats; at most 1e6 in absolute value.
     floor : float
         Number between 1e-12 and 1 that is added to every probability; it limits how certain the model can be.
+    kept : int or None
+        Column of a class that keeps its probability; the other classes share the rest by their own softmax.
 
     Raises
     ------
@@ -220,6 +235,7 @@ class VectorScaling(_OfArrays):
     a: Array
     b: Array
     floor: float = FLOOR
+    kept: int | None = None
 
     def __post_init__(self) -> None:
         a, b = (np.array(part, dtype=np.float64) for part in (self.a, self.b))
@@ -247,7 +263,7 @@ class VectorScaling(_OfArrays):
 
     def reordered(self, index: Sequence[int]) -> VectorScaling:
         """Return the calibrator for the columns in the order ``index`` (K,)."""
-        return VectorScaling(self.a[list(index)], self.b[list(index)], self.floor)
+        return VectorScaling(self.a[list(index)], self.b[list(index)], self.floor, self._place_of_kept(index))
 
     def __str__(self) -> str:
         return f"vector scaling, powers {self.a.min():.3g} to {self.a.max():.3g}{_shown_floor(self.floor)}"
@@ -271,6 +287,8 @@ class MatrixScaling(_OfArrays):
         Offsets in nats.
     floor : float
         Number between 1e-12 and 1 that is added to every probability; it limits how certain the model can be.
+    kept : int or None
+        Column of a class that keeps its probability; the other classes share the rest by their own softmax.
 
     Raises
     ------
@@ -289,6 +307,7 @@ class MatrixScaling(_OfArrays):
     W: Array
     b: Array
     floor: float = FLOOR
+    kept: int | None = None
 
     def __post_init__(self) -> None:
         W, b = (np.array(part, dtype=np.float64) for part in (self.W, self.b))
@@ -317,7 +336,7 @@ class MatrixScaling(_OfArrays):
     def reordered(self, index: Sequence[int]) -> MatrixScaling:
         """Return the calibrator for the columns in the order ``index`` (K,)."""
         order = list(index)
-        return MatrixScaling(self.W[np.ix_(order, order)], self.b[order], self.floor)
+        return MatrixScaling(self.W[np.ix_(order, order)], self.b[order], self.floor, self._place_of_kept(order))
 
     def __str__(self) -> str:
         off = self.W[~np.eye(len(self.b), dtype=np.bool_)]

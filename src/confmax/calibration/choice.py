@@ -235,7 +235,11 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
     fold, out = rows.folds(), rows.proba.copy()
     if found.kind in KINDS and isinstance(found.calibrator, Scaling):
-        refit = Fit.of(found.calibrator, rows, found.strength or math.inf).on_others()
+        again, kept = Fit.of(found.calibrator, rows, found.strength or math.inf).on_others(), found.calibrator.kept
+
+        def refit(part: NDArray[np.bool_]) -> Any:
+            return again(part) if kept is None else replace(again(part), kept=kept)  # type: ignore[type-var]
+
     else:
 
         def refit(part: NDArray[np.bool_]) -> Any:

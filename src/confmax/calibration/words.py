@@ -56,7 +56,10 @@ def headline(rule: Any) -> list[str]:
         lines.append(f"  tuned within {_first(rule.constraints)}")
     if rule.calibrator is not None:
         known = isinstance(rule.calibrator, Scaling)
-        lines.append(f"  calibrates p first: {rule.calibrator if known else printable(type(rule.calibrator).__name__)}")
+        kept = getattr(rule.calibrator, "kept", None)
+        but = "" if kept is None else f", but not p({printable(str(rule.class_names[kept]))})"
+        shown = rule.calibrator if known else printable(type(rule.calibrator).__name__)
+        lines.append(f"  calibrates p first{but}: {shown}")
     return [*lines, f"  {how(rule)}: {_first(rule.groups)}"] if rule.groups else lines
 
 
@@ -218,7 +221,8 @@ def _between(rule: Any) -> str | None:
         note = "" if rule.calibrator is None else "; this is p before calibration"
     elif one is not None:
         no, yes, low, high = "the most probable other class", names[one[0]], *one[1:]
-        p = "p" if rule.calibrator is None else "calibrated p"
+        p = "calibrated p" if is_calibrated(rule, one[0]) else "p"
+        no += " by calibrated p" * (rule.calibrator is not None and p == "p")
     else:
         return None
     if low == np.inf or high == 0.0:
@@ -292,18 +296,25 @@ def others_of(one: ClassFirst) -> Gains | None:
 def one_class_first(rule: Any) -> str | None:
     """Return the sentence of a rule that decides one class by its probability alone, and the others by numbers."""
     one = one_class(rule)
-    return None if one is None else sentence_of_one(one, rule.class_names, rule.calibrator is not None)
+    return None if one is None else _sentence_of_one(one, rule)
 
 
-def sentence_of_one(one: ClassFirst, names: Sequence[Any], calibrated: bool) -> str:
+def is_calibrated(rule: Any, k: int) -> bool:
+    """Whether a rule may change the probability of class ``k`` before it decides."""
+    return rule.calibrator is not None and getattr(rule.calibrator, "kept", None) != k
+
+
+def _sentence_of_one(one: ClassFirst, rule: Any) -> str:
     """Return how a gain decides that compares one class first, as a sentence that may leave out its numbers."""
-    name = printable(str(names[one.k]))
+    name = printable(str(rule.class_names[one.k]))
     if one.cut <= UNSEEN:
         return f"always decides {name}"
-    rest = rest_of_one(one, names)
+    rest = rest_of_one(one, rule.class_names)
     if one.cut > 1.0:
         return f"always decides {rest}"
-    p = "calibrated p" if calibrated else "p"
+    p = "calibrated p" if is_calibrated(rule, one.k) else "p"
+    # the sentence says once that p is calibrated
+    rest += " by calibrated p" * (rule.calibrator is not None and p == "p")
     return f"decides {name} if {p}({name}) >= {probability(one.cut)}, else {rest}"
 
 
@@ -328,7 +339,7 @@ def _of_several(rule: Any) -> str | None:
         return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
     if one is None or others_of(one) is not None:
         return None
-    return sentence_of_one(one, rule.class_names, rule.calibrator is not None)
+    return _sentence_of_one(one, rule)
 
 
 def plain_words(rule: Any) -> str | None:
@@ -348,7 +359,8 @@ def plain_words(rule: Any) -> str | None:
 
 def pulled(rule: Any) -> list[str]:
     """Return which classes a calibration by a matrix moves by the probability of another, a sentence each."""
-    if not isinstance(rule.calibrator, MatrixScaling):
+    # the odds are those of all classes together
+    if not isinstance(rule.calibrator, MatrixScaling) or rule.calibrator.kept is not None:
         return []
     names = [printable(str(name)) for name in rule.class_names[: rule.n_classes]]
     said = []

@@ -7,7 +7,7 @@ one class counts for against another, and why a particular row was decided as it
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -112,7 +112,8 @@ def _calibration(rule: DecisionRule) -> Document | None:
     if not isinstance(calibrator, Scaling):
         return None
     numbers = {KEYS.get(name, name): np.asarray(getattr(calibrator, name)).tolist() for name in calibrator.numbers}
-    return {"kind": calibrator.kind, **numbers}
+    kept = {} if calibrator.kept is None else {"kept": rule.class_names[calibrator.kept]}
+    return {"kind": calibrator.kind, **numbers, **kept}
 
 
 def _undecided_of_two(gains: Array) -> list[float]:
@@ -362,6 +363,11 @@ def _show_steps(page: Page, document: Document) -> None:
 def _calibrates(calibration: Document | None) -> str:
     if calibration is None:
         return "no, it uses the probabilities as they are"
+    if "kept" in calibration:
+        others = _calibrates({name: value for name, value in calibration.items() if name != "kept"})
+        return (
+            f"all classes but {calibration['kept']}, which keeps its probability; the others share the rest; {others}"
+        )
     if calibration["kind"] == "temperature":
         return f"first: each probability to the power 1/{calibration['temperature']:.4g}, then divided by their sum"
     if calibration["kind"] == "matrix":
@@ -378,9 +384,10 @@ def _decides(rule: DecisionRule) -> str:
     if rule.gains.full is not None:
         return f"the largest of the {rule.n_decisions} scores sum_i {p} of i * gain[i, decision]"
     one = words.one_class(rule)
-    if one is not None and words.others_of(one) is not None:
-        return f"by the {p} of {rule.class_names[one.k]} first, then by those of the others"
     if one is not None:
+        p = "calibrated probability" if words.is_calibrated(rule, one.k) else "probability"
+        if words.others_of(one) is not None:
+            return f"by the {p} of {rule.class_names[one.k]} first, then by those of the others"
         return f"by the {p} of {rule.class_names[one.k]} alone"
     return f"the largest of {words.score_of_class(rule, p)}"
 
@@ -389,12 +396,16 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
     """Print the numbers of a rule: a line per class."""
     calibration, parts = document["calibration"] or {}, document["parts"]
     has_offsets = any(any(part.get("offsets", ())) for part in parts)
-    columns: dict[str, Sequence[float]] = {}
+    columns: dict[str, Sequence[float | None]] = {}
     if "offsets" in calibration:
         # beyond 700 a factor would overflow
         factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
         powers = calibration.get("powers") or np.diagonal(calibration["matrix"]).tolist()
         columns = {"power": powers, "factor": factors}
+        if "kept" in calibration:
+            place = classes.index(str(calibration["kept"]))
+            columns = {name: [None if k == place else one for k, one in enumerate(values)]
+                       for name, values in columns.items()}  # fmt: skip
     # what all parts share is shown once
     if columns and (document["one_class"] is not None or document["randomized"]):
         _show_columns(page, names, columns)
@@ -423,9 +434,9 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
         page.say(f"... {len(parts) - SHOWN_PARTS} more parts; --json shows all.")
 
 
-def _show_columns(page: Page, names: Sequence[str], columns: dict[str, Sequence[float]]) -> None:
+def _show_columns(page: Page, names: Sequence[str], columns: Mapping[str, Sequence[float | None]]) -> None:
     """Print numbers of classes, and of decisions beyond them, a line each."""
-    cells = [[f"{value:.4g}" for value in column] for column in columns.values()]
+    cells = [["" if value is None else f"{value:.4g}" for value in column] for column in columns.values()]
     # a calibration has numbers of the classes alone
     lines = list(zip_longest(names, *cells, fillvalue=""))
     page.table(["class", *columns], lines[:SHOWN])
@@ -449,9 +460,15 @@ def _one_class_of(part: Document) -> ClassFirst | None:
     return class_first(Gains.reduced(part["weights"], part["offsets"]))
 
 
+def _probability(document: Document, name: str) -> str:
+    """Return what the probability of a class is called, which a calibration may leave as it is."""
+    calibration = document["calibration"]
+    return "probability" if calibration is None or str(calibration.get("kept")) == name else "calibrated probability"
+
+
 def _by_one_class(document: Document, names: Sequence[str], one: ClassFirst) -> str:
     """Return what a part does that decides one class by its probability alone."""
-    p = "probability" if document["calibration"] is None else "calibrated probability"
+    p = _probability(document, names[one.k])
     if one.cut <= words.UNSEEN:
         return f"{names[one.k]} in every row."
     rest = words.rest_of_one(one, names)
@@ -522,6 +539,6 @@ def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str
     scores[k] = -np.inf
     cells = ["" for _ in names]
     cells[k], cells[_last_largest(scores)] = "yes" if yes else "no", best
-    p = "probability" if example["calibrated"] is None else "calibrated probability"
+    p = "probability" if example["calibrated"] is None else _probability(document, name)
     reason = "as in every row" if shown == "always" else f"its {p} reaches the threshold" if yes else f"the {best}"
     return {**columns, "decided": cells}, reason

@@ -187,8 +187,14 @@ def _calibrated(graph: _Graph, plan: Plan, *, divides: bool) -> tuple[str, str]:
         # in float64, as the calibrators compute
         z = graph("Log", graph("Add", graph.cast(x, np.float64), graph.constant(floor)))
         z = graph("Mul", z, graph.constant(powers)) if powers.ndim == 1 else _product(graph, z, powers.T)
-        z = graph("Add", z, graph.constant(offsets))
-        x = graph.cast(graph("Softmax", z, axis=1), graph.dtype)
+        # an offset of minus infinity leaves a class out of the softmax
+        own = np.arange(plan.n_classes) == (-1 if plan.kept is None else plan.kept)
+        z = graph("Add", z, graph.constant(np.where(own, -np.inf, offsets)))
+        out = graph.cast(graph("Softmax", z, axis=1), graph.dtype)
+        if plan.kept is not None:
+            rest = graph("Sub", graph.number(1.0), graph("Gather", x, graph.constant(np.array([plan.kept])), axis=1))
+            out = graph("Where", graph.constant(own), x, graph("Mul", out, rest))
+        x = out
     return valid, x
 
 

@@ -66,6 +66,8 @@ class Plan:
         ``x_j`` is ``p_j`` for 0, else the expected distance of the classes to this power.
     scaling : tuple of ndarray (K,) or (K, K), ndarray (K,), float, or None
         W, b and floor of the calibration ``softmax(W log(p + floor) + b)``; W is a diagonal (K,) or has all rows.
+    kept : int or None
+        Class that keeps its probability before the calibration; the others share the rest by their own softmax.
     names : tuple
         Names of the K classes, then of further decisions.
     metric : str
@@ -85,6 +87,7 @@ class Plan:
     metric: str
     labels: list[Any] | None = None
     first: FirstSteps | None = None
+    kept: int | None = None
 
     @property
     def n_classes(self) -> int:
@@ -166,17 +169,17 @@ def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) ->
     weights, offsets = gain_coefficients(gains, kind)
     if gains is alike:
         weights = np.ones_like(weights)
-    scaling = None
+    scaling, kept = None, None
     # probabilities that nothing changes have no logarithm, as in `predict`
     if calibrator is not None and not calibrator.is_identity:
-        scaling = (*calibrator.parameters(gains.n_classes), calibrator.floor)
+        scaling, kept = (*calibrator.parameters(gains.n_classes), calibrator.floor), calibrator.kept
     written = None
     # Python alone holds labels of several types side by side
     if labels:
         written = [_plain(name) for name in rule.class_names[: gains.n_decisions]]
         written = written if what == "to_python" else _of_one_type(written)
     offsets = None if offsets is None else offsets[0]
-    return Plan(weights[0], offsets, gains.power, scaling, tuple(rule.class_names), metric, written, first)
+    return Plan(weights[0], offsets, gains.power, scaling, tuple(rule.class_names), metric, written, first, kept)
 
 
 def _steps(k: int, *steps: tuple[int, float]) -> FirstSteps:

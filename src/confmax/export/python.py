@@ -73,7 +73,7 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
         '        raise ValueError(f"pass finite probabilities that sum to one, none negative; these sum to {total}")',
         f"    if abs(total - 1.0) > {rounding!r}:",
         "        p = [value / total for value in p]",
-        *(_python_calibration(*plan.scaling) if plan.scaling else []),
+        *(_python_calibration(*plan.scaling, plan.kept) if plan.scaling else []),
         *(_python_by_group(plans, groups) if groups else _python_scores(plan)),
         "    best = 0",
         f"    for j in range(1, {M}):",
@@ -84,7 +84,8 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
     return "\n".join(lines) + "\n"
 
 
-def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str]:
+def _python_calibration(powers: Array, offsets: Array, floor: float, kept: int | None) -> list[str]:
+    """Return the lines that calibrate a row; a class that is ``kept`` has no part in the softmax of the others."""
     if powers.ndim == 1:
         z = [
             f"    powers = {powers.tolist()}",
@@ -98,12 +99,16 @@ def _python_calibration(powers: Array, offsets: Array, floor: float) -> list[str
             f"    offsets = {offsets.tolist()}",
             "    z = [score + b for score, b in zip(z, offsets)]",
         ]
+    own = [] if kept is None else [f"    own, z[{kept}] = p[{kept}], -math.inf"]
+    rest = [] if kept is None else ["    p = [value * (1.0 - own) for value in p]", f"    p[{kept}] = own"]
     return [
         *z,
+        *own,
         "    top = max(z)",
         "    p = [math.exp(value - top) for value in z]",
         *_TOTAL,
         "    p = [value / total for value in p]",
+        *rest,
     ]
 
 

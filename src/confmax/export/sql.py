@@ -297,6 +297,8 @@ class _Writer:
             # selects compute all rows: no logarithm of what is not positive, which is an error to some
             (by,) = self.kept = self.named("by", [f"CASE WHEN {valid} THEN {by} END"], carry=p)
             valid = f"{by} > 0e0"
+        if plan.kept is not None:
+            plan, p, by = self.beside(plan, p, by)
         if plan.first is not None:
             largest = self.two_steps(plan, plan.first, p, by)
         else:
@@ -387,6 +389,21 @@ class _Writer:
         whens = [f"WHEN {own} >= {least}{_number(cut)} THEN {self.labels[decision]}" for decision, cut in steps]
         return f"CASE {' '.join(whens)} ELSE {best} END" if whens else best
 
+    def beside(self, plan: Plan, p: list[str], by: str) -> tuple[Plan, list[str], str]:
+        """Return the plan on a row that is calibrated but for one class, what orders it, and what divides it."""
+        assert plan.scaling is not None and plan.kept is not None
+        k = plan.kept
+        p = self.named("q", (f"{x} / {by}" for x in p))
+        self.keep([p[k]])
+        row = self.exponents(p, *plan.scaling)
+        if plan.first is None or plan.first.k != k or not plan.others_alike:
+            e = self.exponentials([x for j, x in enumerate(row) if j != k], *plan.scaling, every=True)
+            (total,) = self.named("norm", [_sum(e)], carry=e)
+            row = self.named("c", (f"{x} * ((1e0 - {p[k]}) / {total})" for x in e))
+            row.insert(k, "")
+        row[k] = p[k]
+        return replace(plan, scaling=None, kept=None), row, "1e0"
+
     def compared(self, plan: Plan, p: list[str], by: str) -> tuple[list[str], list[str]]:
         """Return what the scores of the others are made of, as short as it can be, and the `exponentials`."""
         assert plan.scaling is not None
@@ -415,10 +432,13 @@ class _Writer:
         rows = self.combined(logs, powers)
         return self.named("z", (_affine(row, 1.0, b, "") for row, b in zip(rows, offsets, strict=True)))
 
-    def exponentials(self, z: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
+    def exponentials(
+        self, z: list[str], powers: Array, offsets: Array, floor: float, *, every: bool = False
+    ) -> list[str]:
         """Return ``exp(z - c)`` of `exponents` z, which are as the softmax but for their sum; c is a number where that
-        can neither overflow nor underflow, else the largest z of the row."""
+        can neither overflow nor underflow, of ``every`` one where all may be small, else the largest z of the row."""
         top, least_top, least = _exponents(powers, offsets, floor)
+        least_top = least if every else least_top
         if top - least_top <= RANGE and (self.words.greatest or top - least <= 2 * RANGE):
             shift = f"- {_number(top)}" if top >= 0 else f"+ {_number(-top)}"
             return self.named("e", (f"EXP({x} {shift})" for x in z))

@@ -128,7 +128,7 @@ class ClassCuts:
         p = p[order]
         weight = np.ones(len(p)) if table.weight is None else table.weight[order]
         places = np.concatenate([[0], np.flatnonzero(p[1:] != p[:-1]) + 1, [len(p)]])
-        other = np.append(0.0, np.cumsum(weight / weight.sum() * _right_of_others(table, k, model_share)[order]))
+        other = np.append(0.0, np.cumsum(weight / weight.sum() * right_beside(table, k, model_share)[order]))
         counted = np.append(0, np.cumsum(weight > 0.0))
         right = confusions.diagonal[:, 1] + (other[-1] - other[places])
         low, high = np.append(p, -np.inf)[places], np.append(np.inf, p)[places]
@@ -336,13 +336,7 @@ def thresholds_beside(
     return Gains.concatenate(parts)
 
 
-def _class_in(problem: Problem) -> int | None:
-    """Return the class that the metric and the limits of a problem read; None where they read several."""
-    K, limits = len(problem.oracle.rows), problem.limits
-    return problem.metric.class_place if limits is None else class_of(problem.metric, limits, K)
-
-
-def _right_of_others(table: MemoryTable, k: int, model_share: float) -> Array:
+def right_beside(table: MemoryTable, k: int, model_share: float) -> Array:
     """Return how much of every row (n,) is decided rightly as the most probable class but ``k``."""
     a, b = np.ones(table.n_classes), np.zeros(table.n_classes)
     a[k], b[k] = 0.0, -1.0
@@ -354,3 +348,9 @@ def _right_of_others(table: MemoryTable, k: int, model_share: float) -> Array:
         assert table.labels is not None
         right += (1.0 - model_share) * (other == table.labels)
     return right
+
+
+def _class_in(problem: Problem) -> int | None:
+    """Return the class that the metric and the limits of a problem read; None where they read several."""
+    K, limits = len(problem.oracle.rows), problem.limits
+    return problem.metric.class_place if limits is None else class_of(problem.metric, limits, K)

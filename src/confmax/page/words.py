@@ -11,7 +11,7 @@ import numpy as np
 
 from confmax.calibration import MatrixScaling, Scaling
 from confmax.calibration.pairs import moves
-from confmax.calibration.words import how, printable, weights_alone
+from confmax.calibration.words import how, is_calibrated, printable, weights_alone
 from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.figures import ClassRow, Figures, labels
 from confmax.evaluate.limits import LimitFigures
@@ -285,10 +285,12 @@ def how_it_decides(figures: Figures) -> list[str]:
             f"the time."
         )
     if rule.calibrator is not None:
+        kept = getattr(rule.calibrator, "kept", None)
+        but = "" if kept is None else f", but not that of {figures.names[kept]}"
         # only the text of an object that is not confmax's may be of any length
         told = str(rule.calibrator) if isinstance(rule.calibrator, Scaling) else printable(str(rule.calibrator), 80)
         sentences.append(
-            f"It calibrates the probabilities first ({told}). Pass it the raw probabilities of your model."
+            f"It calibrates the probabilities first{but} ({told}). Pass it the raw probabilities of your model."
         )
     if isinstance(rule.calibrator, MatrixScaling):
         sentences += moved_pairs(figures)
@@ -343,7 +345,7 @@ def class_sentence(figures: Figures, k: int) -> str:
 
 def _among_several(figures: Figures, k: int) -> str:
     """Return what the rule does for class k of more than two: the rows that it gets, and how its probability counts."""
-    row, calibrated = figures.classes[k], "" if figures.evidence.rule.calibrator is None else "calibrated "
+    row, calibrated = figures.classes[k], "calibrated " if is_calibrated(figures.evidence.rule, k) else ""
     share, inside, outside = row.rows
     sentences, name = [], row.name
     if row.threshold is not None:

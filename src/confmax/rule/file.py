@@ -22,7 +22,7 @@ from confmax.tables.fingerprints import Fingerprint
 FORMAT = "confmax.rule"
 # a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
 # keys, 4 the calibration by a matrix, 5 the constraints, 6 the name of abstaining, offsets of decisions beyond the
-# classes, and groups, 7 what tells the rows of the tuning
+# classes, and groups, 7 what tells the rows of the tuning, and a class that a calibration leaves as it is
 VERSION, CALIBRATED, DRAWN, BY_MATRIX, CONSTRAINED, FURTHER, MARKED = 1, 2, 3, 4, 5, 6, 7
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
@@ -276,7 +276,8 @@ def _refuse_names(names: Sequence[Any], what: str = "class") -> None:
 def _calibration_of(calibrator: Any) -> dict[str, Any]:
     if isinstance(calibrator, Scaling):
         numbers = {name: np.asarray(getattr(calibrator, name)).tolist() for name in calibrator.numbers}
-        return {"kind": calibrator.kind, **numbers}
+        kept = {} if calibrator.kept is None else {"kept": calibrator.kept}
+        return {"kind": calibrator.kind, **numbers, **kept}
     raise ValueError(
         f"a rule file holds numbers and no objects such as the calibration {type(calibrator).__name__}; tune with "
         f"calibration='auto', or apply that object yourself before and tune with calibration=None"
@@ -287,6 +288,8 @@ def _version_of(calibration: dict[str, Any] | None) -> int:
     """Return the lowest version that holds a calibration."""
     if calibration is None:
         return VERSION
+    if "kept" in calibration:
+        return MARKED
     return BY_MATRIX if calibration["kind"] == "matrix" else CALIBRATED
 
 
@@ -294,12 +297,18 @@ def _calibrator(document: Any, K: int) -> Scaling:
     kind = document.get("kind") if isinstance(document, dict) else None
     # a stranger's kind may be a list, which no dictionary takes as a key
     maker: Any = SCALINGS.get(str(kind))
-    if maker is None or set(document) != {"kind", *maker.numbers}:
+    may_keep = {"kept"} if kind in ("vector", "matrix") else set()
+    if maker is None or set(document) - may_keep != {"kind", *maker.numbers}:
         raise ValueError(
             "its calibration is not of the kind temperature with a temperature and a floor, vector with a, b and a "
-            "floor, or matrix with W, b and a floor"
+            "floor, or matrix with W, b and a floor; the last two may have a kept class"
         )
     numbers: dict[str, Any] = {}
+    if "kept" in document:
+        kept = document["kept"]
+        if isinstance(kept, bool) or not isinstance(kept, int) or not 0 <= kept < K:
+            raise ValueError(f"kept of its calibration is not a column from 0 to {K - 1}")
+        numbers["kept"] = kept
     for name in maker.numbers:
         what = f"{name} of its calibration"
         if name == "W":

@@ -23,12 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.calibration import choose
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits
 from confmax.constraints.proportions import chances_of_counts, counts_decisions, rows_needed, trials
 from confmax.metrics import Metric
 from confmax.optimize.class_cuts import ClassCuts, class_of, probability_of_class
 from confmax.optimize.given import GivenRule
+from confmax.solution.one_class import for_raw_order
 from confmax.solution.result import Solution
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
@@ -55,7 +57,7 @@ def class_to_test(metric: Metric, limits: Limits, n_classes: int) -> int | None:
 
 def assured_threshold(
     tune: Callable[..., Solution], metric: Metric, table: MemoryTable, k: int, *, limits: Limits, confidence: float,
-    random_state: int, callback: Any = None,
+    random_state: int, calibration: Any = "auto", callback: Any = None,
 ) -> Solution:  # fmt: skip
     """Return the best threshold on the raw probability of class ``k`` whose limits hold with a ``confidence``.
 
@@ -71,6 +73,8 @@ def assured_threshold(
         One minus the error of the tests.
     random_state : int
         Seed of the rule.
+    calibration : "auto", Calibration or None
+        Of the other classes, as for `tune`; the class keeps its raw probability.
     callback : callable or None
         As for `tune`, once.
 
@@ -88,8 +92,9 @@ def assured_threshold(
     index = tests.nearest() if index is None else index
     gains = cuts.gains([index], k, table.n_classes, table.dtype)
     strict = replace(limits, kept_by_none=False)
+    fitted = for_raw_order(choose(table, calibration, seed=random_state), table, k, random_state)
     found = tune(
-        metric, table, limits=strict, confusion="labels", calibration=None, solver=GivenRule(gains), randomized=False,
+        metric, table, limits=strict, confusion="labels", calibration=fitted, solver=GivenRule(gains), randomized=False,
         random_state=random_state, callback=callback,
     )  # fmt: skip
     kept = []

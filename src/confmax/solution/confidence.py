@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.calibration import Calibration
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Layout
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels
@@ -72,14 +73,19 @@ def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
         )
 
 
-def _check_rows(raw: Table) -> None:
-    """Raise a ValueError for rows that no confidence can be computed on."""
+def _check_rows(raw: Table, out_of_fold: Table | None) -> None:
+    """Raise a ValueError for rows that no confidence can be computed on, such as those that the model was fitted on."""
     if not raw.has_labels:
         raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
     if not raw.is_whole:
         raise ValueError("confidence splits the rows by chance, and these are not in one place; pass an array of them")
     if counted_rows(raw) is None:
         raise ValueError(UNEQUAL)
+    if out_of_fold is not None:
+        raise ValueError(
+            "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "
+            "a hold-out, or on a model that is fitted already"
+        )
 
 
 def assured(
@@ -104,12 +110,7 @@ def assured(
         Those of `tune`, for every rule of the path.
     """
     assert limits is not None
-    _check_rows(raw)
-    if settings.get("out_of_fold") is not None:
-        raise ValueError(
-            "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "
-            "a hold-out, or on a model that is fitted already"
-        )
+    _check_rows(raw, settings.get("out_of_fold"))
     table = raw.in_memory()
     groups = settings.pop("groups", None)
     if isinstance(groups, GroupShares):
@@ -121,8 +122,10 @@ def assured(
     seed = settings.get("random_state", 0)
     k = class_to_test(metric, limits, table.n_classes)
     if k is not None and groups is None and _are_of_a_threshold(settings):
-        given = {"random_state": seed, "callback": settings.get("callback")}
-        return assured_threshold(tune, metric, table, k, limits=limits, confidence=confidence, **given)
+        given = {name: settings[name] for name in settings if name in ("calibration", "callback")}
+        return assured_threshold(
+            tune, metric, table, k, limits=limits, confidence=confidence, random_state=seed, **given
+        )
     keys = _row_keys(table)
     share = _share_tested(limits, _Testing(table, keys, groups), confidence)
     test = _is_tested(table, keys, seed, share)
@@ -166,10 +169,17 @@ def _are_of_a_threshold(settings: dict[str, Any]) -> bool:
     return (
         settings.get("abstain") is None
         and (isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold")))
-        and (calibration is None or (isinstance(calibration, str) and calibration == "auto"))
+        and (
+            calibration is None or (isinstance(calibration, str) and calibration == "auto") or _was_chosen(calibration)
+        )
         and settings.get("confusion", "auto") in ("auto", "labels")
         and settings.get("randomized", "auto") in ("auto", False)
     )
+
+
+def _was_chosen(calibration: Any) -> bool:
+    """Whether a ``calibration`` is that of an earlier solution, which confmax has chosen."""
+    return isinstance(calibration, Calibration) and calibration.kind != "given"
 
 
 def _is_assured(solution: Solution) -> bool:

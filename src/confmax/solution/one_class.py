@@ -3,7 +3,8 @@
 A metric of one class within limits on the same class asks for a threshold on p of this class. `ClassThreshold` finds it
 on any estimate. Two things are special to such questions. The order of the rows is that of the raw or of the calibrated
 p, whichever has the smaller loss on rows that were left out of the calibration: a calibration for all classes may
-blur one of them. And matrices and vectors flatten the largest p of a rare class, so that the model expects a lower
+blur one of them. The class then keeps its raw probability, and the others are calibrated if more of the left-out rows
+are right by that. And matrices and vectors flatten the largest p of a rare class, so that the model expects a lower
 precision than the labels show. In the default mode the labels are then asked for one threshold. It must decide so many
 rows that a rule which misses the limit would keep it by chance on all of them in one sample of ten.
 """
@@ -17,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.calibration import Calibration, choose
+from confmax.calibration import Calibration, MatrixScaling, VectorScaling, choose, log_loss
 from confmax.calibration.blend import model_share
+from confmax.calibration.choice import held_out
 from confmax.confusion import Confusion, Gains
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.constraints.proportions import counts_decisions
@@ -28,6 +30,7 @@ from confmax.optimize.class_cuts import (
     ClassCuts,
     class_of,
     probability_of_class,
+    right_beside,
     thresholds_beside,
     two_columns,
 )
@@ -36,17 +39,20 @@ from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable, Table
 from confmax.tables.memory import TransferredDecisions
 
+TINY = 1e-300  # what a sum of probabilities is at least, where it divides
 NOT_ASSURED = "not assured: confidence= tests it"
 
 
 # --- the order of the rows --------------------------------------------------------------------------------------------
 
 
-def calibration_of_class(fitted: Calibration, left_out: MemoryTable, k: int) -> Calibration:
-    """Return a calibration, or none, by the loss of "class k or not" on rows that were left out of it.
+def calibration_of_class(
+    fitted: Calibration, left_out: MemoryTable, k: int, labelled: MemoryTable
+) -> tuple[Calibration, MemoryTable]:
+    """Return a calibration, or none, by the loss of "class k or not" on left-out rows, and these rows under it.
 
     A threshold reads the order of the rows alone, so both orders are compared after a calibration of their own, by
-    vector scaling of the two columns.
+    vector scaling of the two columns. Where the raw order is better the class keeps its probability.
 
     Parameters
     ----------
@@ -56,13 +62,62 @@ def calibration_of_class(fitted: Calibration, left_out: MemoryTable, k: int) -> 
         Rows under fits without them (`confmax.calibration.choice.held_out`), over the raw ones.
     k : int
         Column of the class.
+    labelled : MemoryTable
+        All rows that it was fitted on.
     """
     if fitted.calibrator is None or left_out.raw is None:
-        return fitted
+        return fitted, left_out
     raw, calibrated = (_loss_of_order(replace(left_out, proba=rows.proba), k) for rows in (left_out.raw, left_out))
     if calibrated is None or raw is None or calibrated < raw:
-        return fitted
-    return uncalibrated(fitted)
+        return fitted, left_out
+    return _beside(fitted, left_out, k, labelled), left_out.raw
+
+
+def for_raw_order(fitted: Calibration | None, labelled: MemoryTable, k: int, seed: int) -> Calibration | None:
+    """Return a calibration that leaves class ``k`` its raw probability, or none where the others are as often right.
+
+    Parameters
+    ----------
+    fitted : Calibration or None
+        The one that was chosen for all classes.
+    labelled : MemoryTable
+        The rows that it was fitted on.
+    k : int
+        Column of the class.
+    seed : int
+        Of the folds of `confmax.calibration.choice.held_out`, on whose left-out rows the decisions are compared.
+    """
+    if fitted is None:
+        return None
+    # a temperature keeps the order of the classes; what the caller passed may be anything
+    if fitted.kind not in ("vector", "matrix"):
+        return uncalibrated(fitted)
+    return _beside(fitted, held_out(labelled, fitted, seed=seed)[0].in_memory(), k, labelled)
+
+
+def _beside(fitted: Calibration, left_out: MemoryTable, k: int, labelled: MemoryTable) -> Calibration:
+    """Return `for_raw_order` from rows that were left out of the calibration."""
+    raw, calibrator = left_out.raw, fitted.calibrator
+    assert raw is not None
+    if not isinstance(calibrator, (VectorScaling, MatrixScaling)):
+        return uncalibrated(fitted)
+    before, after = (
+        float(np.average(right_beside(replace(raw, proba=rows.proba), k, 0.0), weights=raw.weight))
+        for rows in (raw, left_out)
+    )
+    if after <= before:
+        return uncalibrated(fitted)
+    kept = replace(calibrator, kept=k)
+    out = left_out.proba.copy()
+    out[:, k] = 0.0
+    # as `kept` does, of rows that fits without them have calibrated
+    out *= ((1.0 - raw.proba[:, k]) / np.maximum(out.sum(axis=1), TINY))[:, None]
+    out[:, k] = raw.proba[:, k]
+    losses = {**fitted.cv_log_loss, fitted.kind: log_loss(replace(raw, proba=out))}
+    return replace(
+        fitted, calibrator=kept, log_loss_after=log_loss(labelled.calibrated(kept)),
+        cv_log_loss={name: loss for name, loss in losses.items() if loss is not None},
+    )  # fmt: skip
 
 
 def uncalibrated(fitted: Calibration) -> Calibration:
@@ -123,7 +178,10 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
         return None
     # on the estimate, too, where only a precision is in doubt
     others = [] if missed else [one for one in about if not counts_decisions(one.metric)]
-    tables = [table.calibrated(None), *([] if table.calibrator is None else [table])]
+    tables = [table.calibrated(None), table]
+    if table.calibrator is None or getattr(table.calibrator, "kept", None) == k:
+        # the order of the rows is that of the raw probability
+        tables = [table]
     every = [_best_threshold(problem, one, k, about, others, solution.rule.gains) for one in tables]
     found = max((one for one in every if one is not None), key=lambda one: one.merit, default=None)
     if found is None or (not missed and _is_no_better(found, solution, k)):

@@ -73,8 +73,10 @@ def decided_for_accuracy(
     # a metric of zero can be a floor, since most metrics are never lower: accuracy alone is left then
     if gain is None or TINY < abs(problem.value(chosen.confusion)) <= NOTHING * problem.tol:
         return chosen
+    if not _leaves_open(problem, outcome, gain, chosen, accuracy):
+        return chosen
     limits = _with_floor(problem, outcome, chosen, least, draws=draws)
-    if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy):
+    if limits is None:
         return chosen
     second = replace(
         problem, metric=accuracy, starts=(chosen,), sample=None, limits=limits, certify=False, wants_single=not draws

@@ -47,6 +47,7 @@ from confmax.solution.model_bound import with_model_bound
 from confmax.solution.one_class import (
     calibration_of_class,
     expected_by_model,
+    for_raw_order,
     kept_on_labels,
     share_of_class,
     uncalibrated,
@@ -315,7 +316,8 @@ def tune(
     best, base = best_rule(problem, outcome, plain, randomized, random_state, one_class=one_class is not None)
     solution = solution_of(problem, outcome, best, base, mode, fitted)
     if is_default and mode == "blend" and limits is not None and groups is None and out_of_fold is None:
-        solution = _as_labels_say(solution, problem, outcome, fitted, random_state)
+        beside = None if one_class is None else partial(for_raw_order, fitted, labelled, one_class, random_state)
+        solution = _as_labels_say(solution, problem, outcome, fitted, random_state, beside)
     missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
     solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=abstain))
     if prove:
@@ -374,8 +376,7 @@ def _estimate(
     if fitted is not None:
         honest = held_out(labelled, fitted, seed=seed, given=calibration)[0]
     if ordered and fitted is not None and one_class is not None:
-        fitted = calibration_of_class(fitted, honest, one_class)
-        honest = honest if fitted.calibrator is not None else honest.raw
+        fitted, honest = calibration_of_class(fitted, honest, one_class, labelled)
     if mode != "blend":
         return fitted, None
     part = 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted)
@@ -383,16 +384,21 @@ def _estimate(
 
 
 def _as_labels_say(
-    solution: Solution, problem: Problem, outcome: Outcome, fitted: Calibration | None, seed: int
-) -> Solution:
-    """Return the rule of one class that keeps the limits on the labels, where there is none on the blend."""
+    solution: Solution, problem: Problem, outcome: Outcome, fitted: Calibration | None, seed: int,
+    beside: Callable[[], Calibration | None] | None,
+) -> Solution:  # fmt: skip
+    """Return the rule of one class that keeps the limits on the labels, where there is none on the blend.
+
+    For a metric of this class ``beside`` gives the calibration of the others where its raw probability is compared.
+    """
     found = kept_on_labels(problem, outcome, solution)
     if found is None:
         return solution
     table = found.problem.oracle.table
-    best = evaluated(found.problem, table, found.outcome.single, seed)
     if fitted is not None and table.calibrator is None:
-        fitted = uncalibrated(fitted)
+        fitted = uncalibrated(fitted) if beside is None else beside()
+        table = table.calibrated(None if fitted is None else fitted.calibrator)
+    best = evaluated(found.problem, table, found.outcome.single, seed)
     again = solution_of(found.problem, found.outcome, best, solution.baselines, "labels", fitted)
     model = best.rule.evaluate(problem.oracle.second_estimate(1.0), matrix=problem.needs_matrix)
     return replace(again, doubt=expected_by_model(found.problem, model, again.constraints))

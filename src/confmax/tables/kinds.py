@@ -337,17 +337,29 @@ def decide(proba: Any, gains: Gains) -> NDArray[Any]:
     return known(proba)[0].storage.decide(proba, gains)
 
 
-def scaled(proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: float, *, identity: bool) -> Any:
+def scaled(
+    proba: Any, parameters: Callable[[int], tuple[Array, Array]], floor: float, *, identity: bool, kept: int | None
+) -> Any:
     """Return ``softmax(W log(p + floor) + b)`` of unchecked ``proba`` (n, K), in their dtype, where they are.
 
     ``parameters`` takes K and returns W, a diagonal (K,) or (K, K), and b (K,), or refuses it. With ``identity`` the
-    numbers stay as they are.
+    numbers stay as they are. The class ``kept`` keeps its probability, and the softmax of the others shares the rest.
     """
     kind, rows = known(proba)
     P = kind.floats(rows)
     W, b = parameters(P.shape[1])
     # dense rows of a sparse matrix are an array's
-    return P if identity else known(P)[0].storage.scaled(P, W, b, floor)
+    if identity:
+        return P
+    if kept is None:
+        return known(P)[0].storage.scaled(P, W, b, floor)
+    # an offset of minus infinity leaves a class out
+    out = known(P)[0].storage.scaled(P, W, np.where(np.arange(len(b)) == kept, -np.inf, b), floor)
+    out[:, kept] = P[:, kept]
+    rest = 1.0 - out[:, kept]
+    out *= rest[:, None]
+    out[:, kept] = P[:, kept]
+    return out
 
 
 def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:
