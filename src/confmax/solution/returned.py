@@ -153,9 +153,11 @@ def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
     """Whether the rows are too few to say that drawing helps a proportion within limits on one class.
 
     The best single rule keeps the limits by more than it must, since a label moves a proportion of few rows far. Both
-    this excess and the ``loss`` are then within the intervals that so many rows give.
+    this excess and the ``loss`` are then within the intervals that so many rows give. Who asks for counts of labels
+    alone takes them as they are.
     """
-    limits, n = problem.limits, counted_rows(problem.oracle.table) if problem.oracle.table.has_labels else None
+    limits, is_blend = problem.limits, 0.0 < problem.oracle.model_share < 1.0
+    n = counted_rows(problem.oracle.table) if is_blend else None
     if not isinstance(limits, Limits) or limits.only_class is None or n is None:
         return False
     if not all(map(is_proportion, (problem.metric, *(one.metric for one in limits.constraints)))):

@@ -164,9 +164,9 @@ def maximize(
         printed.
     randomized : {"auto", True, False}
         Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3,
-        or if no single rule that keeps all constraints was met; with False, constraints are then infeasible. Within
-        limits on one class of few rows, a gain in accuracy must be more than noise. A question about one class is
-        answered by one threshold, and by a draw only for True.
+        or if no single rule that keeps all constraints was met; with False, constraints are then infeasible. Of a
+        blend, within limits on one class of few rows, a gain in accuracy must be more than noise. A question about one
+        class is answered by one threshold, and by a draw only for True.
     tol : float
         Stop when ``gap - randomization_loss`` is at most this (a loss of None counts as zero).
     max_passes : int or None
