@@ -111,7 +111,10 @@ def test_labels_of_the_test_rows_change_no_rule_of_the_path():
     table = make_table(P, y).in_memory()
     test = _is_tested(table, _row_keys(table), 0)
     keys = np.where(test & (y == 1), 0, y)
-    with pytest.warns(UserWarning, match="not assured with confidence 0.9: "):
+    with (
+        pytest.warns(UserWarning, match="not assured with confidence 0.9: "),
+        pytest.warns(UserWarning, match="Loosen the limits"),
+    ):
         solution = confmax.maximize(
             "accuracy", P, keys, constraints="recall[1] >= 0.6", confidence=0.9, classes=range(3)
         )

@@ -100,3 +100,42 @@ def test_the_command_line_tells(tmp_path, monkeypatch):
     limited = ("--metric", "accuracy", "--subject-to", "precision[2] >= 0.999", "--calibration", "none")
     _, stderr = run("tune", "t.npz", "--label", "y", *limited)
     assert stderr.count("the rule never decides 2, which precision[2] >= 0.999 names") == 1
+
+
+def few_and_overrated(n, wrong, seed=0):
+    """Return rows of three classes of which the last is expected in nine of ten of a few rows, and wrong in some."""
+    rng = np.random.default_rng(seed)
+    P = np.c_[rng.dirichlet([3.0, 3.0], 600) * 0.98, np.full(600, 0.02)]
+    y = np.where(rng.random(600) < P[:, 0] / 0.98, 0, 1)
+    P[:n], y[:n] = [0.05, 0.05, 0.9], 2
+    y[:wrong] = 0
+    y[n : n + 12] = 2
+    return P, y
+
+
+def test_labels_that_do_not_support_a_floor_on_a_precision():
+    """The probabilities keep it; the labels of the rows that it decides say otherwise, or hardly anything."""
+    asked = {"constraints": "precision[2] >= 0.8", "confusion": "model", "calibration": None}
+    P, y = few_and_overrated(12, 9)
+    with pytest.warns(
+        UserWarning, match=r"^precision\[2\] >= 0.8: 3 of 12 tuning rows are right, and the prob.* 0.9. Ask"
+    ):
+        confmax.maximize("macro_f1", P, y, **asked)
+    P, y = few_and_overrated(3, 2)
+    with pytest.warns(
+        UserWarning, match=r"^precision\[2\] >= 0.8: 1 of 3 tuning rows are right; 11 rows or more would"
+    ):
+        confmax.maximize("macro_f1", P, y, **asked)
+    # the labels agree, or the caller has asked for them
+    P, y = few_and_overrated(12, 1)
+    confmax.maximize("macro_f1", P, y, **asked)
+
+
+def test_accuracy_that_a_limit_ruins():
+    rng = np.random.default_rng(0)
+    P = np.c_[rng.dirichlet([4.0, 1.0], 800) * 0.95, np.full(800, 0.05)]
+    y = np.where(rng.random(800) < 0.05, 2, P.argmax(axis=1))
+    with pytest.warns(
+        UserWarning, match=r"and argmax \d\d.\d%; it is the best found for accuracy within the limits. Loosen"
+    ):
+        confmax.maximize("accuracy", P, y, constraints="recall[2] >= 0.9")

@@ -2,7 +2,8 @@
 
 A metric says nothing about the rows that it does not count, and a limit may be kept by a rule that never decides its
 class. So the best rule may be of no use, and its value does not show that. The warnings here name two such cases, and
-what argmax does there. They do not repeat another warning or an error.
+what argmax does there. A third is a floor on a precision that the probabilities keep and the labels do not support.
+They do not repeat another warning or an error.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from confmax.calibration.words import with_names
 from confmax.confusion import Confusion, Gains
 from confmax.constraints import Limits
+from confmax.constraints.proportions import counts_decisions, rows_for_floor
 from confmax.evaluate.uncertainty import counts_of, decided_by
 from confmax.metrics.decided import as_written
 from confmax.metrics.recalls import accuracy
@@ -42,8 +44,10 @@ def warn_of_surprises(
     if trivial or not solution.feasible or raw.n_rows < FEW:
         return
     unused = _never_decided(solution, limits)
+    for doubt in _unsupported(solution, limits):
+        warn(doubt)
     # a table of costs says what a wrong decision costs, and the accuracy of argmax stands beside that of the rule
-    compared = raw.is_whole and metric.gain is None and metric.formula != accuracy
+    compared = raw.is_whole and metric.gain is None and (metric.formula != accuracy or limits is not None)
     # a rule that is right more often than this is no surprise, whatever argmax reaches: no row is read
     compared &= _right(solution.statistics, raw.n_classes) < SURE
     if not (unused or compared):
@@ -61,10 +65,37 @@ def warn_of_surprises(
     if right < FEWER * of_argmax:
         decided = "" if solution.rule.abstain is None else " that it decides"
         best = with_names(repr(metric), raw.classes) + (" within the limits" if limits is not None else "")
+        remedy = f"Add a limit such as accuracy >= {0.9 * of_argmax:.2f}, or change the metric"
+        if metric.formula == accuracy:
+            remedy = "Loosen the limits"
         warn(
             f"of the rows{decided} the rule decides {right:.1%} rightly, and argmax {of_argmax:.1%}; it is the best "
-            f"found for {best}. Add a limit such as accuracy >= {0.9 * of_argmax:.2f}, or change the metric"
+            f"found for {best}. {remedy}"
         )
+
+
+def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
+    """Return what labels say of floors on a precision that the estimate keeps: on too few rows, or that it is lower.
+
+    With confidence, and where labels decide in the place of the estimate, the guarantee says so.
+    """
+    if limits is None or limits.speak_of_groups or solution.confidence is not None or solution.mode == "labels":
+        return []
+    said = []
+    for one, outcome in zip(limits.constraints, solution.constraints, strict=True):
+        rows, share, span = outcome.label_rows, outcome.label_value, outcome.label_interval
+        if not (one.is_floor and counts_decisions(one.metric)) or not rows or share is None or span is None:
+            continue
+        least = rows_for_floor(one.limit)
+        right = f"{outcome.text}: {round(share * rows)} of {rows} tuning rows are right"
+        if span[1] < one.limit:
+            said.append(
+                f"{right}, and the probabilities expect {outcome.value:.2g}. Ask for a confidence, or count the labels "
+                "alone"
+            )
+        elif rows < least and share < one.limit:
+            said.append(f"{right}; {least} rows or more would be needed to tell whether a rule keeps it")
+    return said
 
 
 def _never_decided(solution: Solution, limits: Limits | None) -> dict[int, str]:
