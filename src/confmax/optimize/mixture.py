@@ -15,6 +15,7 @@ from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloo
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
 NEGLIGIBLE, NEAR, ROUNDED = 1e-13, 1e-6, 1e-14  # a weight, a slack that binds, and how far a slack may change
+INTERIOR = 1e-8  # a weight that an interior point leaves behind
 SAME_MEAN, SAME_MINIMUM = 1e-15, 1e-9  # rounding of a statistic, and what a smallest function may lose
 
 
@@ -158,8 +159,7 @@ class Mixture:
             objective = _free_statistics(metric, parts, metric.at(self.confusion))[0]
         else:
             objective = functions.values(parts)
-        shares = self.weights / self.weights.sum()
-        shares[shares < NEGLIGIBLE] = 0.0
+        shares = self._without_least(slack)
         # what binds is kept exactly, and so are the recalls under a mean; what does not bind is looked at again
         kept = shares @ slack < NEAR
         for curve in limits.curves(len(rows)):
@@ -171,6 +171,22 @@ class Mixture:
                 break
         used = np.flatnonzero(weights > 0)
         return Mixture.drawn(Gains.concatenate([self.atoms[k] for k in used]), parts[used], weights[used])
+
+    def _without_least(self, slack: Array) -> Array:
+        """Return the weights (A,) with those as zeros that an interior point leaves behind, if the limits stay kept."""
+        shares = self.weights / self.weights.sum()
+        least = np.minimum(0.0, shares @ slack)
+        few = np.where(shares < INTERIOR, 0.0, shares)
+        few /= few.sum()
+        short = least - few @ slack
+        if (short > 0.0).any():
+            # toward the rule by which all limits recover what they have lost soonest
+            gain = (slack - few @ slack)[:, short > 0.0] / short[short > 0.0]
+            rate = np.where(few > 0.0, gain.min(axis=1), -np.inf)
+            step = 1.0 / max(float(rate.max()), 1.0)
+            few = (1.0 - step) * few + step * (np.arange(len(few)) == np.argmax(rate))
+        kept = (few @ slack >= least - ROUNDED).all() and np.abs(few - shares).max() < NEAR
+        return few if kept else np.where(shares < NEGLIGIBLE, 0.0, shares)
 
     def gathered(self) -> tuple[Gains, Array]:
         """Return the atoms as one batch and their weights (A,). Equal gains are merged, and negligible ones dropped."""
