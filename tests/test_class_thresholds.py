@@ -101,7 +101,7 @@ def test_the_sentence_says_what_labels_show_and_the_model_expects(jobs):
     hits = round(outcome.label_value * outcome.label_rows)
     assert solution.guarantee == (
         f"precision[L] >= 0.9 is kept by {hits} of {outcome.label_rows} tuning rows, and the model expects 0.72; "
-        f"not assured: confidence= tests it"
+        f"not assured on new rows, unless you ask with a confidence"
     )
     assert outcome.label_rows >= rows_for_floor(0.9) == 22
 
@@ -356,6 +356,16 @@ def test_a_class_that_no_calibration_changes_is_left_alone():
     P, y = sample(3000)
     found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.6")
     assert found.rule.calibrator is None
+
+
+def test_a_draw_is_not_the_way_to_a_floor_that_few_rows_keep():
+    """Three rows of three are right, which the model does not expect of a precision of .999."""
+    P, y = sample(2000)
+    with pytest.raises(confmax.Infeasible, match=r"no threshold on p\(2\) .* \(2,302 would be needed to show it\)"):
+        confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.999")
+    for randomized in (True, "auto"):
+        with pytest.raises(confmax.Infeasible, match="the model expects at most"):
+            confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.999", randomized=randomized)
 
 
 # --- confidence -------------------------------------------------------------------------------------------------------

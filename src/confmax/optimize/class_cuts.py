@@ -159,21 +159,42 @@ class ClassCuts:
         values = np.where(allowed, np.nan_to_num(metric.values(self.confusions), nan=-np.inf), -np.inf)
         return int(np.argmax(np.where(values >= values.max() - tol, self.right, -np.inf)))
 
-    def candidates(self, metric: Metric, limits: Limits | None, allowed: NDArray[np.bool_], tol: float) -> list[int]:
+    def candidates(
+        self,
+        metric: Metric,
+        limits: Limits | None,
+        allowed: NDArray[np.bool_],
+        tol: float,
+        model: ClassCuts | None = None,
+    ) -> list[int]:
         """Return the best of the ``allowed`` thresholds (T,) and those beside it; the nearest where none is allowed."""
         best = self.best(metric, allowed, tol)
         if best is None:
             assert limits is not None
-            return [self.nearest(limits)]
+            return [self.nearest(limits, model)]
         near = [best, best - 1, best + 1, best - 2, best + 2] if limits is not None else [best]
         return [index for index in near if 0 <= index < len(self.values) and (index == best or allowed[index])]
 
-    def nearest(self, limits: Limits) -> int:
-        """Return the threshold that misses a limit by the least, of those that decide enough rows to count for it."""
+    def nearest(self, limits: Limits, model: ClassCuts | None = None) -> int:
+        """Return the threshold that misses a limit by the least.
+
+        Labels count where a threshold decides enough rows. Where it decides fewer, the ``model`` counts, if there is
+        one; a threshold that keeps the limits by labels of few rows is none of them.
+        """
         slacks = limits.slacks(self.confusions).min(axis=-1)
-        # what the model expects counts for any number of rows
-        least = 1 if self.is_model else min(limits.least_rows, int(self.decided[-1]))
-        return int(np.argmax(np.where(self.decided >= least, slacks, -np.inf)))
+        if not self.is_model:
+            few = np.full(len(slacks), -np.inf)
+            if model is not None:
+                few = np.where(slacks < -MISSED, limits.slacks(model.confusions).min(axis=-1), few)
+            slacks = np.where(self.decided >= self.least_rows(limits), slacks, few)
+        return int(np.argmax(slacks))
+
+    def least_rows(self, limits: Limits) -> int:
+        """Return how many rows a threshold must decide for labels to say how far it is from a floor on the precision.
+
+        No rule is right on more rows than the class has.
+        """
+        return max(1, min(limits.least_rows, round(float(self.confusions.rows[1]) * int(self.decided[-1]))))
 
     def gains(self, index: Sequence[int], k: int, n_classes: int, dtype: np.dtype[Any]) -> Gains:
         """Return gains (B) that decide class ``k`` by the thresholds at ``index`` (B,), else the best other class."""
@@ -191,13 +212,22 @@ class ClassCuts:
                 return short
         return middle
 
-    def best_mixture(self, metric: Metric, limits: Limits | None) -> Drawn | None:
+    def best_mixture(
+        self, metric: Metric, limits: Limits | None, among: NDArray[np.bool_] | None = None
+    ) -> Drawn | None:
         """Return the best draw between thresholds within the limits, which no rule exceeds; None if none keeps them.
 
-        The functions of a limit on a precision are zero where no row is decided, so the draw may decide none.
+        The functions of a limit on a precision are zero where no row is decided, so the draw may decide none. Where
+        only thresholds ``among`` all (T,) may be drawn, never and always deciding the class are of them, too.
         """
         functions = None if limits is None else limits.functions(self.confusions.rows, 2)
-        return best_drawn_within(self.confusions, metric, functions)
+        if among is None:
+            return best_drawn_within(self.confusions, metric, functions)
+        ends = np.isin(np.arange(len(among)), (0, len(among) - 1))
+        used = np.flatnonzero(among | ends)
+        C = self.confusions
+        found = best_drawn_within(replace(C[used], rows=C.rows), metric, functions)
+        return None if found is None else replace(found, index=used[found.index])
 
 
 @dataclass(frozen=True)
@@ -247,13 +277,14 @@ class ClassThreshold(Solver):
             return None, _step_in_parts(problem, metric, within, k)
         oracle.count()
         cuts = ClassCuts.of(oracle.table.in_memory(), k, oracle.model_share)
-        mixed = cuts.best_mixture(metric, within)
-        allowed = cuts.kept(within)
+        model, enough, allowed = None, None, cuts.kept(within)
         if within is not None and 0.0 < oracle.model_share < 1.0 and within.least_rows > 1:
             # the labels of few rows keep a precision by chance, unless the model keeps it alone
-            model = ClassCuts.of(oracle.table.in_memory(), k, 1.0).kept(within)
-            allowed &= model | (cuts.decided >= within.least_rows)
-        singles = cuts.candidates(metric, within, allowed, problem.tol / 2.0)
+            model = ClassCuts.of(oracle.table.in_memory(), k, 1.0)
+            enough = model.kept(within) | (cuts.decided >= within.least_rows)
+            allowed &= enough
+        mixed = cuts.best_mixture(metric, within, enough)
+        singles = cuts.candidates(metric, within, allowed, problem.tol / 2.0, model)
         chosen = [*singles, *(() if mixed is None else mixed.index)]
         gains = cuts.gains(chosen, k, K, oracle.table.dtype)
         answers = problem.ask(gains)

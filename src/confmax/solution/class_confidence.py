@@ -183,7 +183,7 @@ class _Tests:
         Where every threshold misses a limit on the labels, the p-values say how many rows there are. The one that
         misses its limit by least is taken then.
         """
-        enough = self.cuts.decided >= min(self.limits.least_rows, int(self.cuts.decided[-1]))
+        enough = self.cuts.decided >= self.cuts.least_rows(self.limits)
         worst = np.max([self.chances(one) for one in self.limits.constraints], axis=0)
         if worst[enough].min() > MISSED:
             worst = -self.limits.slacks(self.cuts.confusions).min(axis=-1)

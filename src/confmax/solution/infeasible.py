@@ -180,15 +180,17 @@ def _reached_by_thresholds(cuts: ClassCuts, limits: Limits, *, on_labels: bool) 
     """Return how far the first limit that cannot be kept is met, by thresholds that keep the others."""
     slacks, values = limits.slacks(cuts.confusions), limits.values(cuts.confusions)
     for j, one in enumerate(limits.constraints):
-        least = replace(limits, constraints=(one,)).least_rows if on_labels else 1
-        fits = (np.delete(slacks, j, axis=-1) >= 0.0).all(axis=-1) & (cuts.decided >= min(least, 1))
-        if not fits.any():
-            continue
+        alone = replace(limits, constraints=(one,))
+        wanted, least = (alone.least_rows, cuts.least_rows(alone)) if on_labels else (1, 1)
+        fits = (np.delete(slacks, j, axis=-1) >= 0.0).all(axis=-1) & (cuts.decided >= 1)
         enough = fits & (cuts.decided >= least)
-        among = f" on {least:,} rows or more" if least > 1 else ""
         if not enough.any():
-            return f"no {one.text.split(' ')[0]}{among}"
+            continue
         if (slacks[enough, j] < 0.0).all():
             far = values[enough, j].max() if one.is_floor else values[enough, j].min()
-            return f"at {'most' if one.is_floor else 'least'} {far:.3g}{among}"
+            about = one.text.split(" ")[0] + " " if len(limits.constraints) > 1 else ""
+            among = f" on {least:,} rows or more" if least > 1 else ""
+            # more rows than the class has cannot be right
+            among += f" ({wanted:,} would be needed to show it)" if wanted > least else ""
+            return f"{about}at {'most' if one.is_floor else 'least'} {far:.3g}{among}"
     return None

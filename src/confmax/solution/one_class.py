@@ -40,7 +40,7 @@ from confmax.tables import MemoryTable, Table
 from confmax.tables.memory import TransferredDecisions
 
 TINY = 1e-300  # what a sum of probabilities is at least, where it divides
-NOT_ASSURED = "not assured: confidence= tests it"
+NOT_ASSURED = "not assured on new rows, unless you ask with a confidence"
 
 
 # --- the order of the rows --------------------------------------------------------------------------------------------
