@@ -81,6 +81,12 @@ def test_scores_follow_from_the_numbers_shown():
     assert (found["score_of"], found["decided_from"]) == ("mean squared distance", None)
 
 
+def test_the_floor_of_a_calibration_is_said():
+    with_calibrator(FLAT, Temperature(2.0, 0.1)).save("r.json")
+    shown = " ".join(run("explain", "r.json")[0].split())
+    assert "each probability plus 0.1 to the power 1/2, then divided by their sum" in shown
+
+
 def test_a_class_that_keeps_its_probability_is_named():
     RULES["beside"].save("r.json")
     found = document("explain", "r.json", "--proba", "0.3,0.2,0.5")
@@ -158,7 +164,7 @@ def test_a_matrix_is_explained():
     RULES["matrix"].save("m.json")
     stdout, _ = run("explain", "m.json")
     told = " ".join(stdout.split())
-    assert "first: for each class the product of all probabilities, each to its power for this class, times" in told
+    assert "for each class the product of all probabilities, each plus 0.0001 to its power for this class" in told
     # a against c: .3 + .1
     assert "takes p(b) as evidence for a: ten times as much multiplies the odds of a against c by 2.51" in told
     assert told.count("as evidence for") == 2

@@ -338,8 +338,8 @@ def compare() -> None:
                    "least.")  # fmt: skip
 @click.option("--confidence", type=float, metavar="LEVEL",
               help="How surely the limits hold on new rows, such as 0.9: about half of the rows tune, the others test. "
-                   "For limits on recall, precision, specificity, fpr, rate, accuracy and coverage; exit code 3 if "
-                   "one is not assured.")  # fmt: skip
+                   "A question about one class is tested on all rows. For limits on recall, precision, specificity, "
+                   "fpr, rate, accuracy and coverage; exit code 3 if one is not assured.")  # fmt: skip
 @table_options
 @click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
               show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "

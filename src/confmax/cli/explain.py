@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Scaling, words
+from confmax.calibration.scaling import FLOOR
 from confmax.calibration.thresholds import ClassFirst, class_first
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, finite, number, print_document
@@ -368,15 +369,17 @@ def _calibrates(calibration: Document | None) -> str:
         return (
             f"all classes but {calibration['kept']}, which keeps its probability; the others share the rest; {others}"
         )
+    more = "" if calibration["floor"] == FLOOR else f" plus {calibration['floor']:g}"
     if calibration["kind"] == "temperature":
-        return f"first: each probability to the power 1/{calibration['temperature']:.4g}, then divided by their sum"
+        power = f"1/{calibration['temperature']:.4g}"
+        return f"first: each probability{more} to the power {power}, then divided by their sum"
     if calibration["kind"] == "matrix":
         return (
-            "first: for each class the product of all probabilities, each to its power for this class, times the "
-            "class's factor, then divided by their sum; the power below is that of the class's own probability, and "
-            "--json shows all"
+            f"first: for each class the product of all probabilities, each{more} to its power for this class, times "
+            f"the class's factor, then divided by their sum; the power below is that of the class's own probability, "
+            f"and --json shows all"
         )
-    return "first: each probability to the power of its class, times its factor, then divided by their sum"
+    return f"first: each probability{more} to the power of its class, times its factor, then divided by their sum"
 
 
 def _decides(rule: DecisionRule) -> str:

@@ -73,10 +73,9 @@ def decided_for_accuracy(
     # a metric of zero can be a floor, since most metrics are never lower: accuracy alone is left then
     if gain is None or TINY < abs(problem.value(chosen.confusion)) <= NOTHING * problem.tol:
         return chosen
-    if not _leaves_open(problem, outcome, gain, chosen, accuracy):
-        return chosen
+    # before the rows are read again: few metrics that have no floor leave anything open
     limits = _with_floor(problem, outcome, chosen, least, draws=draws)
-    if limits is None:
+    if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy):
         return chosen
     second = replace(
         problem, metric=accuracy, starts=(chosen,), sample=None, limits=limits, certify=False, wants_single=not draws

@@ -126,7 +126,8 @@ def maximize(
         What to do if no rule keeps all constraints: raise `confmax.Infeasible`, or return the rule that misses them
         least.
     confidence : float or None
-        How surely the constraints hold on new rows, such as 0.9. About half of the rows then tune, and the others only
+        How surely the constraints hold on new rows, such as 0.9. A question about one class is tested on all rows; the
+        sequences of tests of a precision share the error. Else about half of the rows tune, and the others only
         test: of rules with more and less room to spare, the best one is returned before the first that fails a test. If
         none passes, a warning says so, and how many rows are needed. This needs labels, equal weights, and constraints
         on shares of rows (`recall`, `precision`, `specificity`, `fpr`, `rate`, `accuracy`).
