@@ -135,10 +135,13 @@ def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: floa
     if ratio is not None and ratio.floor[0] <= TINY:
         below = _denominator(metric, ratio)
         share = float(seen(below, layout).values(chosen.confusion))
-        if share <= TINY:
+        if share <= TINY and value > range_of(metric)[0]:
             return None
         # a rule that never decides the class has no precision, and would keep the floor
         more.append(Constraint(below, ">=", LESS * share))
+        if share <= TINY:
+            # the metric cannot be lower, whether the class is decided or not
+            more = [Constraint(get("accuracy"), ">=", 0.0)]
     if problem.limits is None:
         return Limits(tuple(more), layout)
     assert isinstance(problem.limits, Limits)
