@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from confmax.constraints import ConstraintOutcome, Limits
+from confmax.constraints import Constraint, ConstraintOutcome, Limits
+from confmax.metrics.catalogue import range_of
 from confmax.metrics.decided import OfDecided
 from confmax.metrics.seen import unseen
 from confmax.metrics.structure import MinOfLinear
@@ -86,7 +87,7 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
         return outcome
     reached, missed = limits.values(S).tolist(), limits.slacks(S) < 0.0
     loosened = tuple(
-        replace(one, limit=value - SPARE if one.is_floor else value + SPARE) if far else one
+        _loosened(one, value) if far else one
         for one, value, far in zip(limits.constraints, reached, missed, strict=True)
     )
     part = replace(
@@ -97,6 +98,14 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
     if part.shortfall(found.mixture.confusion) > 0.0:
         return outcome
     return replace(outcome, mixture=found.mixture, single=found.single, mixed=found.mixed)
+
+
+def _loosened(one: Constraint, value: float) -> Constraint:
+    """Return a constraint whose limit a ``value`` of its quantity just keeps, within the range of the quantity."""
+    low, high = range_of(one.metric)
+    if one.over in ("difference", "ratio"):
+        low, high = 0.0, high - low
+    return replace(one, limit=max(low, value - SPARE) if one.is_floor else min(high, value + SPARE))
 
 
 def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOutcome], *, drawn: bool) -> str:
