@@ -351,6 +351,32 @@ def test_a_class_keeps_its_probability_and_the_others_are_calibrated(settings, t
         assert "the most probable other class by calibrated p" in repr(found.rule)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_kept_probability_of_one_and_rounding(dtype):
+    """Rows may sum to a little more than one; nothing is left for the others then."""
+    calibrator = VectorScaling([2.0, 0.5, 1.0], [0.3, 0.0, -0.2], kept=1)
+    P = np.array([[0.0, 1.0 + 4 * np.finfo(dtype).eps, 0.0], [0.0, 1.0, 0.0], [0.2, 0.3, 0.5]], dtype)
+    out = calibrator.transform(P)
+    assert (out >= 0.0).all() and (out[:, 1] == P[:, 1]).all() and np.abs(out.sum(axis=1) - 1.0).max() < 1e-6
+    rule = confmax.DecisionRule(class_gains(np.array([0.4]), 1, 3), np.ones(1), ("a", "b", "c"), calibrator=calibrator)
+    assert rule.predict(P).tolist() == ["b", "b", "c"]
+
+
+@pytest.mark.parametrize("kept", [3, -1, 1.5, True, "a"])
+def test_a_kept_class_is_a_column(kept):
+    with pytest.raises(ValueError, match="kept is a column of 3 classes; got "):
+        VectorScaling(np.ones(3), np.zeros(3), kept=kept)
+
+
+def test_the_calibration_of_another_class_is_compared_without_its_exception():
+    P, y = tilted(1500, 0)
+    asked = {"constraints": "precision[2] >= 0.6", "confidence": 0.9}
+    fresh = confmax.maximize("recall[2]", P, y, **asked)
+    other = replace(fresh.calibration, calibrator=replace(fresh.rule.calibrator, kept=0))
+    again = confmax.maximize("recall[2]", P, y, calibration=other, **asked)
+    assert again.rule == fresh.rule and again.calibration.cv_log_loss == fresh.calibration.cv_log_loss
+
+
 def test_a_class_that_no_calibration_changes_is_left_alone():
     """Where the others are right as often without a calibration there is none."""
     P, y = sample(3000)
@@ -404,6 +430,18 @@ def test_the_nearest_rule_to_a_floor_beyond_reach_misses_it_by_least():
     least = rows_for_floor(0.99)
     assert found.constraints[0].value == pytest.approx(shares[least - 1 :].max())
     assert found.constraints[0].label_rows >= least
+
+
+def test_a_perfect_class_under_a_floor_that_few_rows_cannot_show():
+    """No row is wrong at the natural threshold, and more rows of the class are not there."""
+    y = np.arange(200) % 3
+    P = np.full((200, 3), 0.05)
+    P[np.arange(200), y] = 0.9
+    P += np.random.default_rng(0).uniform(0.0, 0.02, P.shape)
+    P /= P.sum(axis=1, keepdims=True)
+    with pytest.warns(UserWarning, match=r"kept by 66 of 66 rows; about \d+ such rows are needed"):
+        found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.99", confidence=0.9)
+    assert (found.predict(P) == y).all()
 
 
 def test_several_limits_must_all_pass():

@@ -180,7 +180,8 @@ class _OfArrays(Scaling):
             object.__setattr__(self, name, part)
         object.__setattr__(self, "floor", _checked_floor(self.floor))
         if self.kept is not None:
-            if not 0 <= self.kept < self.n_classes:
+            whole = isinstance(self.kept, (int, np.integer)) and not isinstance(self.kept, bool)
+            if not whole or not 0 <= self.kept < self.n_classes:
                 raise ValueError(f"kept is a column of {self.n_classes} classes; got {self.kept!r}")
             object.__setattr__(self, "kept", int(self.kept))
 

@@ -193,6 +193,7 @@ def _calibrated(graph: _Graph, plan: Plan, *, divides: bool) -> tuple[str, str]:
         out = graph.cast(graph("Softmax", z, axis=1), graph.dtype)
         if plan.kept is not None:
             rest = graph("Sub", graph.number(1.0), graph("Gather", x, graph.constant(np.array([plan.kept])), axis=1))
+            rest = graph("Relu", rest)
             out = graph("Where", graph.constant(own), x, graph("Mul", out, rest))
         x = out
     return valid, x

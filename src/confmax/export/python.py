@@ -100,7 +100,7 @@ def _python_calibration(powers: Array, offsets: Array, floor: float, kept: int |
             "    z = [score + b for score, b in zip(z, offsets)]",
         ]
     own = [] if kept is None else [f"    own, z[{kept}] = p[{kept}], -math.inf"]
-    rest = [] if kept is None else ["    p = [value * (1.0 - own) for value in p]", f"    p[{kept}] = own"]
+    rest = [] if kept is None else ["    p = [value * max(1.0 - own, 0.0) for value in p]", f"    p[{kept}] = own"]
     return [
         *z,
         *own,

@@ -399,7 +399,9 @@ class _Writer:
         if plan.first is None or plan.first.k != k or not plan.others_alike:
             e = self.exponentials([x for j, x in enumerate(row) if j != k], *plan.scaling, every=True)
             (total,) = self.named("norm", [_sum(e)], carry=e)
-            row = self.named("c", (f"{x} * ((1e0 - {p[k]}) / {total})" for x in e))
+            # a row may sum to a little more than one
+            rest = f"CASE WHEN {p[k]} < 1e0 THEN 1e0 - {p[k]} ELSE 0e0 END"
+            row = self.named("c", (f"{x} * ({rest} / {total})" for x in e))
             row.insert(k, "")
         row[k] = p[k]
         return replace(plan, scaling=None, kept=None), row, "1e0"

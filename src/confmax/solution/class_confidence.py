@@ -39,7 +39,6 @@ from confmax.tables.columns import warn
 # misses, for a floor that is higher than the model of most rows (benchmarks/RESULTS.md, section one class)
 STARTS, MISSES = (1.0, 0.5), 2
 RATIO = 1.03  # of a count to the one before it in a sequence
-MISSED = 0.5  # p-values above it are those of shares below a floor
 FEW_EXPECTED = 0.25  # of the pairs of equal rows whose labels should differ, differ among copies
 LEAST_PAIRS = 5.0  # pairs of equal rows whose labels should differ, below which nothing is said
 
@@ -185,8 +184,9 @@ class _Tests:
         """
         enough = self.cuts.decided >= self.cuts.least_rows(self.limits)
         worst = np.max([self.chances(one) for one in self.limits.constraints], axis=0)
-        if worst[enough].min() > MISSED:
-            worst = -self.limits.slacks(self.cuts.confusions).min(axis=-1)
+        slacks = self.limits.slacks(self.cuts.confusions).min(axis=-1)
+        if (slacks[enough] < 0.0).all():
+            worst = -slacks
         return int(np.argmin(np.where(enough, worst, np.inf)))
 
 

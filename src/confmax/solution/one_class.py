@@ -92,6 +92,9 @@ def for_raw_order(fitted: Calibration | None, labelled: MemoryTable, k: int, see
     # a temperature keeps the order of the classes; what the caller passed may be anything
     if fitted.kind not in ("vector", "matrix"):
         return uncalibrated(fitted)
+    if getattr(fitted.calibrator, "kept", None) is not None:
+        # another class keeps its probability
+        fitted = replace(fitted, calibrator=replace(fitted.calibrator, kept=None))  # type: ignore[type-var]
     return _beside(fitted, held_out(labelled, fitted, seed=seed)[0].in_memory(), k, labelled)
 
 
@@ -111,7 +114,7 @@ def _beside(fitted: Calibration, left_out: MemoryTable, k: int, labelled: Memory
     out = left_out.proba.copy()
     out[:, k] = 0.0
     # as `kept` does, of rows that fits without them have calibrated
-    out *= ((1.0 - raw.proba[:, k]) / np.maximum(out.sum(axis=1), TINY))[:, None]
+    out *= (np.maximum(1.0 - raw.proba[:, k], 0.0) / np.maximum(out.sum(axis=1), TINY))[:, None]
     out[:, k] = raw.proba[:, k]
     losses = {**fitted.cv_log_loss, fitted.kind: log_loss(replace(raw, proba=out))}
     return replace(

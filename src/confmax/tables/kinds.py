@@ -356,7 +356,8 @@ def scaled(
     # an offset of minus infinity leaves a class out
     out = known(P)[0].storage.scaled(P, W, np.where(np.arange(len(b)) == kept, -np.inf, b), floor)
     out[:, kept] = P[:, kept]
-    rest = 1.0 - out[:, kept]
+    # a row may sum to a little more than one
+    rest = (1.0 - out[:, kept]).clip(min=0.0)
     out *= rest[:, None]
     out[:, kept] = P[:, kept]
     return out
