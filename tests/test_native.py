@@ -62,7 +62,7 @@ def test_bad_arguments_are_errors_and_not_crashes():
         kernels.native.turn(P[:, ::2], np.empty((3, 4)))
     with pytest.raises(TypeError):
         kernels.native.turn("text", P)
-    with pytest.raises(TypeError, match="takes 1 to 24 arguments"):
+    with pytest.raises(TypeError, match="argument 1 is missing; this kernel takes "):
         kernels.native.turn()
 
 

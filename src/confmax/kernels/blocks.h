@@ -114,9 +114,10 @@ FAST void distances(const T* block, int64_t K, int64_t size, int64_t stride, int
   }
 }
 
-// (from, to): write the transpose of from (K, n) to (n, K).
+// (from, to): write the transpose of from (n, K) to (K, n or more); what is more is zero.
 template <class T>
 FAST int64_t turn(const Slot* s) {
+  if (s[1].shape[1] < s[0].shape[0]) return UNFIT;
   load_block(s[0].as<T>(), s[0].shape[0], s[0].shape[1], s[1].as<T>(), s[1].shape[1]);
   return 0;
 }

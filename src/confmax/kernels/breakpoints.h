@@ -124,6 +124,7 @@ template <class T>
 FAST int64_t walk(const Slot* s) {
   const int64_t n = s[0].shape[0], K = s[0].shape[1], M = s[11].shape[0], j = s[5].i;
   const Truth truth(s[1], s[2], s[3]);
+  if (!truth.fits() || s[12].is_empty() != s[15].is_empty()) return UNFIT;
   double* matrix = !s[12].is_empty() ? s[12].as<double>() : nullptr;
   const Walk<T> walk = {s[0].as<T>(), K, M, truth, s[10].as<double>(), s[11].as<double>(), matrix};
   const int32_t* rival = s[4].as<int32_t>();

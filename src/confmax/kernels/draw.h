@@ -46,6 +46,7 @@ FAST int64_t draw(const Slot* s) {
   const Decider<T> decider(s[4], s[5], K);
   const int64_t A = s[4].shape[0];
   const bool checked = !s[11].is_empty(), hashed = s[9].is_empty();
+  if (!Decider<T>::fits(s[4], s[5], K) || (hashed ? s[12] : s[9]).shape[0] != s[0].shape[0]) return UNFIT;
   Scratch scratch;
   T* block = scratch.make<T>(K * stride);
   int32_t *decision = scratch.make<int32_t>(size), *picked = scratch.make<int32_t>(size);

@@ -227,6 +227,8 @@ struct Interior {
 template <class T>
 FAST int64_t central_path(const Slot* s) {
   Scratch scratch;
+  const int64_t q = s[0].shape[1] - 1, S = s[6].i, free = s[7].i ? S : 0;
+  if (S < 0 || S > q || s[4].shape[0] != q - free || s[5].shape[0] != free) return UNFIT;
   Interior at(scratch, s);
   if (!scratch.ok) return NO_MEMORY;
   double least = __builtin_inf();

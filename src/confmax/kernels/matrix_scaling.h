@@ -44,6 +44,9 @@ FAST int64_t matrix_sums(const Slot* s) {
   const int64_t* y = s[1].as<int64_t>();
   double* loss = s[8].as<double>();
   const int64_t n_left = order == FULL ? pairs_of(K) : (order == BY_CLASS ? K : 0);
+  if (s[8].shape[0] != (order == LOSSES ? s[0].shape[0] : 1)) return UNFIT;
+  if (order != LOSSES && s[9].is_empty()) return UNFIT;
+  if (n_left && (s[10].shape[0] != n_left || s[10].shape[1] != pairs_of(K + 1))) return UNFIT;
   Scratch scratch;
   Softmax<T> block(scratch, K, size, nullptr);
   double *scores = scratch.make<double>(K * size), *turned = scratch.make<double>(K * K);

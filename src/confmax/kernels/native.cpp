@@ -24,7 +24,7 @@
 namespace {
 
 constexpr int MOST_SLOTS = 24;
-constexpr int64_t NO_MEMORY = INT64_MIN;
+constexpr int64_t NO_MEMORY = INT64_MIN, UNFIT = INT64_MIN + 1;  // arguments that do not fit together
 
 // An argument: an array, which is C-contiguous, or a number.
 struct Slot {
@@ -32,14 +32,20 @@ struct Slot {
   int64_t shape[4];
   int64_t i;
   double d;
-  bool is_array;
+  bool is_array, is_whole;
+  void* data;
 
   template <class T>
   T* as() const {
-    return static_cast<T*>(view.buf);
+    return static_cast<T*>(data);
   }
   bool is_empty() const { return view.len == 0; }
 };
+
+// Whether the numbers of an array lie where their type may be read from; memory that another process has sent need not.
+inline bool is_aligned(const Slot& slot) {
+  return reinterpret_cast<uintptr_t>(slot.view.buf) % slot.view.itemsize == 0;
+}
 
 // Arrays that end with the call.
 struct Scratch {
@@ -64,6 +70,8 @@ struct Scratch {
   }
 };
 
+#include "signature.h"
+
 inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 template <class T>
@@ -79,18 +87,48 @@ struct Word<double> {
 
 }  // namespace
 
-// every kernel; it is compiled for both types of real numbers, of which its first argument chooses
+// every kernel, with what it takes (signature.h); it is compiled for both types of real numbers, of which its first
+// argument chooses
 // clang-format off
-#define KERNELS(K)                                                                           \
-  K(check) K(normalise) K(gather) K(pick) K(weigh) K(hash_unordered) K(turn) K(scan) K(draw) \
-  K(near_ties) K(logs) K(scale) K(row_losses) K(power_sums) K(vector_sums) K(leave_out)                   \
-  K(times) K(factor) K(substitute) K(matrix_sums) K(central_path)                            \
-  K(sparse_structure) K(sparse_sums) K(sparse_look_up) K(sparse_scan) K(sparse_alone)        \
-  K(least_norm) K(best_mix_of_recalls) K(stable_order) K(upper_chain) K(rivals) K(walk)
+#define KERNELS(K)                                                                                        \
+  K(check, "T[n,K] i:n i:n s d[2] u[K] d![K] b![4] u![n]?")                                               \
+  K(normalise, "T[n,K] i:n i:n s f T![n,K]")                                                              \
+  K(gather, "T[n,K] l[m] i:m i:m T![m,K]")                                                                \
+  K(pick, "T[n,K] l[n] i:n i:n T![n]")                                                                    \
+  K(weigh, "T[n,K] i:n i:n d[n] d![K]")                                                                   \
+  K(hash_unordered, "T[n,K] i:n i:n u![n]")                                                               \
+  K(turn, "T[n,K] T![K,*]")                                                                               \
+  K(scan, "T[n,K] i:n i:n s T[B,1,K]|[B,K,M] T[B,M]? i l[B] f l[n]? d[n]? d![B,4,M,2]? d![B,M,K]? "       \
+           "d[2]? b![4]? l![B,n]?")                                                                       \
+  K(draw, "T[n,K] i:n i:n s T[A,1,K]|[A,K,M] T[A,M]? u[K] u[6] d[*] u[n]? d[2] b![4]? u![n]? l![n]")      \
+  K(near_ties, "T[n,K] i:n i:n s i T[K] T[M] f d[n]? d![M,M,6]")                                          \
+  K(logs, "T[n] f T![n]")                                                                                 \
+  K(scale, "T[n,K] i:n i:n d[K]|[K,K] d[K] f T![n,K]")                                                    \
+  K(row_losses, "T[n,K] l[n] b[n] i:n i:n d[K] d[K] d![n]")                                               \
+  K(power_sums, "T[n,K] l[n] d[n] i:n i:n f d![3]")                                                       \
+  K(vector_sums, "T[n,K] l[n] d[n] i:n i:n d[K] d[K] i d![1] d![2K] d![3,K]|[2K,2K]?")                    \
+  K(leave_out, "T[n,K] l[n] d[n] b[n] i:n i:n d[K] d[K] d[1,1]|[2K,2K] f f d![n]")                        \
+  K(times, "d[n,d] i:n i:n d[d,m] d![n,m]")                                                               \
+  K(factor, "d![d,d]")                                                                                    \
+  K(substitute, "d[d,d] d[d,d] d![d,m]")                                                                  \
+  K(matrix_sums, "T[n,K] l[n] d[n] i:n i:n d[K,K] d[K] i d![1]|[n] d![K,K+1]? d![*,*]?")                  \
+  K(central_path, "d[A,q] d![q] d![A] d![A] d![n]? d![*]? i i f d![60,q] d![60]")                         \
+  K(sparse_structure, "T[e] I[e] I[r] j:r j:r i")                                                         \
+  K(sparse_sums, "T[e] I[e] I[r] j:r j:r d![r-1]")                                                        \
+  K(sparse_look_up, "T[e] I[e] I[r] j:r j:r I[r-1] T![r-1]")                                              \
+  K(sparse_scan, "T[e] I[e] I[r] j:r j:r T[B,*,*] l[*,*] h![B,r-1]? f l[r-1]? d[r-1]? d![B,K]? "          \
+                  "d![B,M]? d![B,K,M]?")                                                                  \
+  K(sparse_alone, "T[e] I[e] I[r] j:r j:r l[K+1] l[*] T[G] T[G] b[G] l[G] f l[r-1]? d[r-1]? d![G,3]")     \
+  K(least_norm, "d[A,S] d[A] d![A]")                                                                      \
+  K(best_mix_of_recalls, "d[A,K] d[A] f i d![A]")                                                         \
+  K(stable_order, "T[n] l![n]")                                                                           \
+  K(upper_chain, "d[T] d[T] l![T]")                                                                       \
+  K(rivals, "T[n,M] i:n i:n s T[M] T[M] j:M T![n] h![n]")                                                 \
+  K(walk, "T[n,K] f l[n]? d[n]? h[n] j:M f l[n] i l[t] d![K] d![M] d![K,M]? d![t,K] d![t,M] d![t,K,M]?")
 // clang-format on
 
 typedef int64_t (*Kernel)(const Slot*);
-#define BOTH(name) {name<float>, name<double>},
+#define BOTH(name, _) {name<float>, name<double>},
 
 #define FAST
 #define WIDTH 16
@@ -147,7 +185,8 @@ void choose() {
 // Read a number; scalars of NumPy, which have a buffer too, included.
 bool read_number(PyObject* from, Slot& slot) {
   slot.is_array = false;
-  if (PyIndex_Check(from)) {
+  slot.is_whole = PyIndex_Check(from);
+  if (slot.is_whole) {
     slot.i = PyLong_AsLongLong(from);
     slot.d = slot.i;
   } else {
@@ -159,26 +198,38 @@ bool read_number(PyObject* from, Slot& slot) {
 bool read(PyObject* from, Slot& slot) {
   slot.view.len = 0;
   if (PyFloat_Check(from) || PyLong_Check(from) || !PyObject_CheckBuffer(from)) return read_number(from, slot);
-  if (PyObject_GetBuffer(from, &slot.view, PyBUF_C_CONTIGUOUS) != 0) return false;
+  if (PyObject_GetBuffer(from, &slot.view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) return false;
   if (slot.view.ndim == 0) {
     PyBuffer_Release(&slot.view);
     return read_number(from, slot);
   }
   slot.is_array = true;
+  slot.data = slot.view.buf;
   for (int k = 0; k < 4; k++) slot.shape[k] = k < slot.view.ndim ? slot.view.shape[k] : 1;
   return true;
 }
 
+const char* const signatures[] = {
+#define SIGNATURE(_, signature) signature,
+    KERNELS(SIGNATURE)};
+
 PyObject* run(int kernel, PyObject* const* args, Py_ssize_t n_args) {
   Slot slots[MOST_SLOTS] = {};
-  if (n_args < 1 || n_args > MOST_SLOTS) return PyErr_Format(PyExc_TypeError, "a kernel takes 1 to 24 arguments");
-  Py_ssize_t n = 0;
+  if (n_args > MOST_SLOTS) return PyErr_Format(PyExc_TypeError, "a kernel takes at most %d arguments", MOST_SLOTS);
+  Py_ssize_t n = 0, place = 0;
   while (n < n_args && read(args[n], slots[n])) n++;
   int64_t answer = 0;
-  if (n == n_args) {
+  const Wrong wrong = n < n_args ? NOTHING : wrong_call(signatures[kernel], slots, n_args, place);
+  if (n == n_args && !wrong) {
     const Kernel chosen = kernels[kernel][slots[0].is_array && slots[0].view.itemsize == 8];
     PyThreadState* state = PyEval_SaveThread();
-    answer = chosen(slots);
+    Scratch copies;
+    for (Py_ssize_t k = 0; k < n; k++) {
+      if (!slots[k].is_array || is_aligned(slots[k])) continue;
+      slots[k].data = copies.make<char>(slots[k].view.len);
+      if (copies.ok) memcpy(slots[k].data, slots[k].view.buf, slots[k].view.len);
+    }
+    answer = copies.ok ? chosen(slots) : NO_MEMORY;
     PyEval_RestoreThread(state);
   }
   const bool failed = n < n_args;
@@ -187,21 +238,26 @@ PyObject* run(int kernel, PyObject* const* args, Py_ssize_t n_args) {
     if (slots[n].is_array) PyBuffer_Release(&slots[n].view);
   }
   if (failed) return nullptr;
+  if (wrong)
+    return PyErr_Format(wrong <= LAST_OF_TYPE ? PyExc_TypeError : PyExc_ValueError,
+                        "argument %zd %s; this kernel takes %s", place + 1, in_words[wrong], signatures[kernel]);
+  if (answer == UNFIT)
+    return PyErr_Format(PyExc_ValueError, "arguments do not fit together; this kernel takes %s", signatures[kernel]);
   if (answer == NO_MEMORY) return PyErr_NoMemory();
   return PyLong_FromLongLong(answer);
 }
 
 enum Number {
-#define NUMBER(name) number_of_##name,
+#define NUMBER(name, _) number_of_##name,
   KERNELS(NUMBER)
 };
 
-#define METHOD(name) \
+#define METHOD(name, _) \
   PyObject* call_##name(PyObject*, PyObject* const* args, Py_ssize_t n) { return run(number_of_##name, args, n); }
 KERNELS(METHOD)
 
 PyMethodDef methods[] = {
-#define ENTRY(name) \
+#define ENTRY(name, _) \
   {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_##name)), METH_FASTCALL, nullptr},
     KERNELS(ENTRY){nullptr, nullptr, 0, nullptr}};
 

@@ -152,6 +152,9 @@ struct Decider {
   FAST Decider(const Slot& a, const Slot& b, int64_t K)
       : first(a.as<T>()), second(b.as<T>()), K(K), M(!b.is_empty() ? b.shape[1] : a.shape[2]), reduced(!b.is_empty()) {}
 
+  // Whether the first array has a line of K weights for each gain, or for full gains K lines.
+  static bool fits(const Slot& a, const Slot& b, int64_t K) { return a.shape[1] == (b.is_empty() ? K : 1); }
+
   FAST void block(const T* x, int64_t stride, int64_t g, int64_t size, int32_t* decision) const {
     if (reduced)
       decide_reduced(x, stride, K, M, first + g * K, second + g * M, size, decision);
@@ -195,6 +198,8 @@ struct Truth {
       : share(share.d),
         labels(!labels.is_empty() ? labels.as<int64_t>() : nullptr),
         weight(!weight.is_empty() ? weight.as<double>() : nullptr) {}
+
+  bool fits() const { return share >= 1.0 || labels; }
 };
 
 // The sums below take four rows in turn, each to sums of its own (4, M, 2): a row must not wait for the sum of the row
@@ -331,6 +336,7 @@ FAST int64_t scan(const Slot* s) {
   const Truth truth(s[8], s[9], s[10]);
   const bool counted = !s[11].is_empty(), full = !s[12].is_empty(), checked = !s[14].is_empty(),
              written = !s[15].is_empty();
+  if (!Decider<T>::fits(s[4], s[5], K) || !truth.fits() || (checked && s[13].is_empty())) return UNFIT;
   // one or two gains are not worth turning a block for, unless a check needs it
   const bool along = decider.reduced && power == 0 && (K > MANY || (K >= SOME && B <= 2 && !checked));
   Scratch scratch;

@@ -444,6 +444,7 @@ FAST int64_t vector_sums(const Slot* s) {
   const T* z = s[0].as<T>();
   const double *a = s[5].as<double>(), *b = s[6].as<double>();
   double *loss = s[8].as<double>(), *gradient = s[9].as<double>(), *second = s[10].as<double>();
+  if ((order == FULL || order == BY_CLASS) && s[10].shape[0] != (order == FULL ? 2 * K : 3)) return UNFIT;
   Scratch scratch;
   // the derivatives of the scores by a and b, times the probabilities: (d, size) and in panels
   double *u = scratch.make<double>(d * size), *panels = scratch.make<double>(d * size);

@@ -222,6 +222,8 @@ FAST int64_t sparse_scan_of(const Slot* s) {
   const bool full = s[13].shape[0] > 0 && s[13].shape[1] > 0;
   const Truth truth(s[8], s[9], s[10]);
   const int64_t K = s[11].shape[1], M = s[12].shape[1];
+  if ((reduced && s[6].shape[0] != B) || (!reduced && !size && !kept) || (kept && s[7].is_empty())) return UNFIT;
+  if (counted && (s[11].is_empty() || s[12].is_empty() || !truth.fits())) return UNFIT;
   Scratch scratch;
   const int64_t n_scores = reduced ? 0 : s[5].shape[2] + Vectors<T>::lanes;
   T *hit = scratch.make<T>(SPARSE_ROWS), *score = scratch.make<T>(n_scores);
@@ -261,6 +263,7 @@ FAST int64_t sparse_alone_of(const Slot* s) {
   const int64_t* rest = s[10].as<int64_t>();
   const Truth truth(s[11], s[12], s[13]);
   double* out = s[14].as<double>();
+  if (!truth.fits()) return UNFIT;
   for (int64_t r = s[3].i; r < s[4].i; r++) {
     // what the row adds if a gain's class does not win: its truth at the last class, or at the one before
     const int64_t first = of.begin(r), last = of.begin(r + 1);

@@ -42,6 +42,7 @@ FAST int64_t near_ties(const Slot* s) {
   const int64_t every = s[4].i, M = s[6].shape[0];
   const double width = s[7].d, *weight = s[8].is_empty() ? nullptr : s[8].as<double>();
   double* sums = s[9].as<double>();
+  if (every < 1) return UNFIT;
   Scratch scratch;
   T *block = scratch.make<T>(K * stride), *lead = scratch.make<T>(size), *most = scratch.make<T>(size);
   int32_t *first = scratch.make<int32_t>(size), *second = scratch.make<int32_t>(size);

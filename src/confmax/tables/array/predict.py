@@ -47,7 +47,8 @@ def decide_drawn(
     first, second = kernel_gains(gains, proba.dtype)
     n, K = proba.shape
     given = np.empty(0, dtype=np.uint64) if keys is None else np.ascontiguousarray(keys)
-    used = np.empty(n, dtype=np.uint64) if keys is None else given
+    hashes = np.empty(0 if keys is not None else n, dtype=np.uint64)
+    used = hashes if keys is None else given
     edges, out = np.cumsum(weights)[:-1], np.empty(n, dtype=np.int64)
     size, chunk, factors = block_rows(K), chunk_rows(K, n), column_factors(K)
     broken = np.zeros((-(-n // chunk), 0 if limits is None else 4), dtype=np.bool_)
@@ -55,7 +56,7 @@ def decide_drawn(
 
     def work(part: int, start: int, stop: int) -> None:
         kernels.native.draw(proba, start, stop, size, first, second, factors, words, edges, given, allowed,
-                            broken[part], used, out)  # fmt: skip
+                            broken[part], hashes, out)  # fmt: skip
 
     over_rows(work, n, chunk)
     return out, used, bool(broken.any())
