@@ -301,3 +301,18 @@ def test_deprecations_are_not_swallowed(tmp_path, monkeypatch):
     monkeypatch.setattr("confmax.cli.tune.maximize", old)
     with pytest.raises(DeprecationWarning):
         run(*tune_small(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("command", "tried", "meant"),
+    [
+        ("tune", "--constraint", "--subject-to"),
+        ("tune", "--limits", "--subject-to"),
+        ("tune", "--random-state", "--seed"),
+        ("tune", "--overwrite", "--force"),
+        ("score", "--labels", "--label"),
+    ],
+)
+def test_options_by_other_names(command, tried, meant):
+    _, stderr = run(command, tried, "x", code=2)
+    assert f"No such option {tried}. Did you mean {meant}?; 'confmax {command} --help' tells more" in stderr

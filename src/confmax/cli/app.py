@@ -75,6 +75,15 @@ _WORDS = (
     (r"\bpass metric=, what", "give --metric, what"),
     (r"\bpass order_known=True if the columns are in order", "give the order with --classes"),
 )
+# options by other names that people try first
+_TRIED = {
+    **dict.fromkeys(("--constraint", "--constraints", "--limit", "--limits"), "--subject-to"),
+    **dict.fromkeys(("--labels", "--target"), "--label"),
+    "--output": "--out",
+    "--overwrite": "--force",
+    "--groups": "--group",
+    "--random-state": "--seed",
+}
 LONGEST_WORD = 200  # characters of a name in a message: a cell of a file can be a megabyte
 LONGEST_LINE = 2000
 
@@ -139,6 +148,11 @@ class OneSentence(click.Group):
                 sys.stdout.flush()
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx is not None else "confmax"
+            if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+                options = {name for option in error.ctx.command.params for name in option.opts}
+                meant = _TRIED.get(error.option_name, "")
+                if meant in options:
+                    error = click.UsageError(f"No such option {error.option_name}. Did you mean {meant}?", error.ctx)
             fail(f"{error.format_message().rstrip('.')}; '{path} --help' tells more")
         except click.Abort:
             click.echo("interrupted", err=True)
