@@ -19,6 +19,7 @@ from benchmarks.harness import markdown, report, shortest
 from confmax import DecisionRule
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains, Layout
+from confmax.optimize.class_cuts import class_gains
 
 N, THREADS = 1_000_000, 4
 CLASSES = (7, 26)
@@ -51,6 +52,7 @@ def rules(K):
         "quadratic kappa": (Gains.reduced(-a / K, b, power=2), None),
         "full gains": (Gains.from_matrix(draw.normal(size=(K, K))), None),
         "full gains, matrix": (Gains.from_matrix(draw.normal(size=(K, K))), matrix),
+        "one class first, others by a matrix": (class_gains(np.array([0.5]), 0, K), matrix.keeping(0)),
         "groups": (Layout(len(GROUPS), K, 0).beside(parts), None),
         "groups, matrix": (Layout(len(GROUPS), K, 0).beside(parts), matrix),
     }

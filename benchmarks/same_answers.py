@@ -12,7 +12,7 @@ where they differ. With ``--loss`` a change may take another way to the optimum:
 average by none, bounds may be wider by so much, and decisions and texts may differ. A bound below the other state's
 value, and a certificate that is lost, always count.
 
-FOLDER_OF_NPZ may be left out: then the tables are drawn at random.
+Three tables are drawn at random; those of FOLDER_OF_NPZ are added to them if it is given.
 """
 
 from __future__ import annotations

@@ -75,6 +75,13 @@ class Scaling(ABC):
     def reordered(self, index: Sequence[int]) -> Scaling:
         """Return the calibrator for the columns in the order ``index`` (K,)."""
 
+    def keeping(self, k: int | None) -> Scaling:
+        """Return the calibrator under which class ``k`` keeps its probability, none for None.
+
+        A temperature is returned as it is: it does not change the order of the other classes.
+        """
+        return self
+
     def transform(self, proba: ArrayLike) -> NDArray[Any]:
         """Return the calibrated probabilities (n, K), in the dtype of ``proba``; a tensor stays on its device.
 
@@ -262,6 +269,10 @@ class VectorScaling(_OfArrays):
         """Return ``a`` and ``b`` (K,); ``K`` is not read."""
         return self.a, self.b
 
+    def keeping(self, k: int | None) -> VectorScaling:
+        """Return the calibrator under which class ``k`` keeps its probability, none for None."""
+        return VectorScaling(self.a, self.b, self.floor, k)
+
     def reordered(self, index: Sequence[int]) -> VectorScaling:
         """Return the calibrator for the columns in the order ``index`` (K,)."""
         return VectorScaling(self.a[list(index)], self.b[list(index)], self.floor, self._place_of_kept(index))
@@ -334,6 +345,10 @@ class MatrixScaling(_OfArrays):
         """Return ``W`` (K, K) and ``b`` (K,); ``K`` is not read."""
         return self.W, self.b
 
+    def keeping(self, k: int | None) -> MatrixScaling:
+        """Return the calibrator under which class ``k`` keeps its probability, none for None."""
+        return MatrixScaling(self.W, self.b, self.floor, k)
+
     def reordered(self, index: Sequence[int]) -> MatrixScaling:
         """Return the calibrator for the columns in the order ``index`` (K,)."""
         order = list(index)
@@ -349,6 +364,11 @@ class MatrixScaling(_OfArrays):
 
 
 SCALINGS: dict[str, type[Scaling]] = {each.kind: each for each in (Temperature, VectorScaling, MatrixScaling)}
+
+
+def kept_class(calibrator: Any) -> int | None:
+    """Return the class whose probability a calibrator leaves as it is; None for objects that are not confmax's."""
+    return calibrator.kept if isinstance(calibrator, Scaling) else None
 
 
 def _checked_floor(floor: float) -> float:

@@ -238,7 +238,7 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
         again, kept = Fit.of(found.calibrator, rows, found.strength or math.inf).on_others(), found.calibrator.kept
 
         def refit(part: NDArray[np.bool_]) -> Any:
-            return again(part) if kept is None else replace(again(part), kept=kept)  # type: ignore[type-var]
+            return again(part).keeping(kept)
 
     else:
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from confmax.calibration import MatrixScaling, Scaling, Temperature
+from confmax.calibration.calibrators import kept_class
 from confmax.calibration.pairs import pulls
 from confmax.calibration.thresholds import ClassFirst, abstaining_class_cuts, abstaining_cuts, class_first, cuts
 from confmax.confusion import Array, Gains
@@ -56,7 +57,7 @@ def headline(rule: Any) -> list[str]:
         lines.append(f"  tuned within {_first(rule.constraints)}")
     if rule.calibrator is not None:
         known = isinstance(rule.calibrator, Scaling)
-        kept = getattr(rule.calibrator, "kept", None)
+        kept = kept_class(rule.calibrator)
         but = "" if kept is None else f", but not p({printable(str(rule.class_names[kept]))})"
         shown = rule.calibrator if known else printable(type(rule.calibrator).__name__)
         lines.append(f"  calibrates p first{but}: {shown}")
@@ -301,7 +302,7 @@ def one_class_first(rule: Any) -> str | None:
 
 def is_calibrated(rule: Any, k: int) -> bool:
     """Whether a rule may change the probability of class ``k`` before it decides."""
-    return rule.calibrator is not None and getattr(rule.calibrator, "kept", None) != k
+    return rule.calibrator is not None and kept_class(rule.calibrator) != k
 
 
 def _sentence_of_one(one: ClassFirst, rule: Any) -> str:

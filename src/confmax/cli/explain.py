@@ -366,9 +366,8 @@ def _calibrates(calibration: Document | None) -> str:
         return "no, it uses the probabilities as they are"
     if "kept" in calibration:
         others = _calibrates({name: value for name, value in calibration.items() if name != "kept"})
-        return (
-            f"all classes but {calibration['kept']}, which keeps its probability; the others share the rest; {others}"
-        )
+        but = f"all classes but {calibration['kept']}, which keeps its probability while the others share the rest"
+        return f"{but}: {others.removeprefix('first: ')}"
     more = "" if calibration["floor"] == FLOOR else f" plus {calibration['floor']:g}"
     if calibration["kind"] == "temperature":
         power = f"1/{calibration['temperature']:.4g}"
@@ -407,8 +406,8 @@ def _show_numbers(page: Page, document: Document, classes: Sequence[str], names:
         columns = {"power": powers, "factor": factors}
         if "kept" in calibration:
             place = classes.index(str(calibration["kept"]))
-            columns = {name: [None if k == place else one for k, one in enumerate(values)]
-                       for name, values in columns.items()}  # fmt: skip
+            for name, values in columns.items():
+                columns[name] = [*values[:place], None, *values[place + 1 :]]
     # what all parts share is shown once
     if columns and (document["one_class"] is not None or document["randomized"]):
         _show_columns(page, names, columns)

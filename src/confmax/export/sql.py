@@ -278,7 +278,7 @@ class _Writer:
     def __init__(self, words: _Words, prefix: str | None, labels: Sequence[str], most: int) -> None:
         self.words, self.prefix, self.labels, self.most = words, prefix, labels, most
         self.source, self.length = "", 0
-        self.kept: list[str] = []  # carried through all steps
+        self.carried: list[str] = []  # carried through all steps
 
     def __call__(self, plan: Plan, columns: list[str]) -> str:
         """Return the expression; NULL for rows that are no probabilities."""
@@ -295,7 +295,7 @@ class _Writer:
             (by,) = self.named("by", [by], carry=p)
         elif inside:
             # selects compute all rows: no logarithm of what is not positive, which is an error to some
-            (by,) = self.kept = self.named("by", [f"CASE WHEN {valid} THEN {by} END"], carry=p)
+            (by,) = self.carried = self.named("by", [f"CASE WHEN {valid} THEN {by} END"], carry=p)
             valid = f"{by} > 0e0"
         if plan.kept is not None:
             plan, p, by = self.beside(plan, p, by)
@@ -333,10 +333,10 @@ class _Writer:
             return texts
         row, steps = f"{self.prefix}step", self.words.steps
         values = {f"{self.prefix}{name}{k}": part for k, part in enumerate(parts)}
-        kept = {use.rpartition(".")[2]: use for use in [*self.kept, *carry]}
+        carried = {use.rpartition(".")[2]: use for use in [*self.carried, *carry]}
         items = (
             new if new == value else steps.define.format(name=new, value=value)
-            for new, value in (kept | values).items()
+            for new, value in (carried | values).items()
         )
         self.source = steps.step.format(items=", ".join(items), before=self.source, row=row)
         return [steps.use.format(name=new, row=row) for new in values]
@@ -383,7 +383,7 @@ class _Writer:
         assert plan.offsets is not None
         scores = [_affine(x[j], plan.gains[j], plan.offsets[j], total) for j in plan.others]
         own, *scores = self.named("score", [own, *scores], carry=[total] if total else [])
-        self.keep([own, total] if total else [own])
+        self.carry([own, total] if total else [own])
         best = self.largest(scores, [self.labels[j] for j in plan.others])
         least = f"{total} * " if plan.scaling is not None else ""
         whens = [f"WHEN {own} >= {least}{_number(cut)} THEN {self.labels[decision]}" for decision, cut in steps]
@@ -394,7 +394,7 @@ class _Writer:
         assert plan.scaling is not None and plan.kept is not None
         k = plan.kept
         p = self.named("q", (f"{x} / {by}" for x in p))
-        self.keep([p[k]])
+        self.carry([p[k]])
         row = self.exponents(p, *plan.scaling)
         if plan.first is None or plan.first.k != k or not plan.others_alike:
             e = self.exponentials([x for j, x in enumerate(row) if j != k], *plan.scaling, every=True)
@@ -412,18 +412,18 @@ class _Writer:
         powers, offsets, _ = plan.scaling
         keeps_order = powers.ndim == 1 and powers[0] > 0 and np.ptp(powers) == 0 and np.ptp(offsets) == 0
         if plan.others_alike and keeps_order:
-            self.keep(p)
+            self.carry(p)
         z = self.exponents(self.named("q", (f"{x} / {by}" for x in p)), *plan.scaling)
         if not plan.others_alike:
             e = self.exponentials(z, *plan.scaling)
             return e, e
         if not keeps_order:
-            self.keep(z)
+            self.carry(z)
         return p if keeps_order else z, self.exponentials(z, *plan.scaling)
 
-    def keep(self, parts: Sequence[str]) -> None:
+    def carry(self, parts: Sequence[str]) -> None:
         """Carry parts through all steps from here on."""
-        self.kept = [*self.kept, *parts]
+        self.carried = [*self.carried, *parts]
 
     def exponents(self, p: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
         """Return ``z = powers log(p + floor) + offsets``."""

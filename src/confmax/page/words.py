@@ -10,6 +10,7 @@ from typing import TypeGuard
 import numpy as np
 
 from confmax.calibration import MatrixScaling, Scaling
+from confmax.calibration.calibrators import kept_class
 from confmax.calibration.pairs import moves
 from confmax.calibration.words import how, is_calibrated, printable, weights_alone
 from confmax.evaluate.evidence import seen_by_tuning
@@ -285,7 +286,7 @@ def how_it_decides(figures: Figures) -> list[str]:
             f"the time."
         )
     if rule.calibrator is not None:
-        kept = getattr(rule.calibrator, "kept", None)
+        kept = kept_class(rule.calibrator)
         but = "" if kept is None else f", but not that of {figures.names[kept]}"
         # only the text of an object that is not confmax's may be of any length
         told = str(rule.calibrator) if isinstance(rule.calibrator, Scaling) else printable(str(rule.calibrator), 80)

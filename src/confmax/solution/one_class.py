@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.calibration import Calibration, MatrixScaling, VectorScaling, choose, log_loss
+from confmax.calibration import Calibration, MatrixScaling, Scaling, VectorScaling, choose, log_loss
 from confmax.calibration.blend import model_share
+from confmax.calibration.calibrators import kept_class
 from confmax.calibration.choice import held_out
 from confmax.confusion import Confusion, Gains
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
@@ -37,6 +38,7 @@ from confmax.optimize.class_cuts import (
 from confmax.optimize.loop import MISSED
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable, Table
+from confmax.tables.kinds import sharing_rest
 from confmax.tables.memory import TransferredDecisions
 
 TINY = 1e-300  # what a sum of probabilities is at least, where it divides
@@ -92,9 +94,9 @@ def for_raw_order(fitted: Calibration | None, labelled: MemoryTable, k: int, see
     # a temperature keeps the order of the classes; what the caller passed may be anything
     if fitted.kind not in ("vector", "matrix"):
         return uncalibrated(fitted)
-    if getattr(fitted.calibrator, "kept", None) is not None:
-        # another class keeps its probability
-        fitted = replace(fitted, calibrator=replace(fitted.calibrator, kept=None))  # type: ignore[type-var]
+    if isinstance(fitted.calibrator, Scaling):
+        # in the calibration of an earlier solution another class may keep its probability
+        fitted = replace(fitted, calibrator=fitted.calibrator.keeping(None))
     return _beside(fitted, held_out(labelled, fitted, seed=seed)[0].in_memory(), k, labelled)
 
 
@@ -110,12 +112,11 @@ def _beside(fitted: Calibration, left_out: MemoryTable, k: int, labelled: Memory
     )
     if after <= before:
         return uncalibrated(fitted)
-    kept = replace(calibrator, kept=k)
+    kept = calibrator.keeping(k)
     out = left_out.proba.copy()
     out[:, k] = 0.0
-    # as `kept` does, of rows that fits without them have calibrated
-    out *= (np.maximum(1.0 - raw.proba[:, k], 0.0) / np.maximum(out.sum(axis=1), TINY))[:, None]
-    out[:, k] = raw.proba[:, k]
+    out /= np.maximum(out.sum(axis=1, keepdims=True), TINY)
+    sharing_rest(out, raw.proba[:, k], k)
     losses = {**fitted.cv_log_loss, fitted.kind: log_loss(replace(raw, proba=out))}
     return replace(
         fitted, calibrator=kept, log_loss_after=log_loss(labelled.calibrated(kept)),
@@ -182,7 +183,7 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     # on the estimate, too, where only a precision is in doubt
     others = [] if missed else [one for one in about if not counts_decisions(one.metric)]
     tables = [table.calibrated(None), table]
-    if table.calibrator is None or getattr(table.calibrator, "kept", None) == k:
+    if table.calibrator is None or kept_class(table.calibrator) == k:
         # the order of the rows is that of the raw probability
         tables = [table]
     every = [_best_threshold(problem, one, k, about, others, solution.rule.gains) for one in tables]

@@ -86,12 +86,13 @@ def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
         rows, share, span = outcome.label_rows, outcome.label_value, outcome.label_interval
         if not (one.is_floor and counts_decisions(one.metric)) or not rows or share is None or span is None:
             continue
-        least = rows_for_floor(one.limit)
+        least, expected = rows_for_floor(one.limit), outcome.value
+        if outcome.model_slack is not None:
+            expected = one.limit + outcome.model_slack
         right = f"{outcome.text}: {round(share * rows)} of {rows} tuning rows are right"
         if span[1] < one.limit:
             said.append(
-                f"{right}, and the probabilities expect {outcome.value:.2g}. Ask for a confidence, or count the labels "
-                "alone"
+                f"{right}, and the probabilities expect {expected:.2g}. Ask for a confidence, or count the labels alone"
             )
         elif rows < least and share < one.limit:
             said.append(f"{right}; {least} rows or more would be needed to tell whether a rule keeps it")

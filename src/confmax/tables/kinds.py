@@ -355,12 +355,21 @@ def scaled(
         return known(P)[0].storage.scaled(P, W, b, floor)
     # an offset of minus infinity leaves a class out
     out = known(P)[0].storage.scaled(P, W, np.where(np.arange(len(b)) == kept, -np.inf, b), floor)
-    out[:, kept] = P[:, kept]
-    # a row may sum to a little more than one
-    rest = (1.0 - out[:, kept]).clip(min=0.0)
-    out *= rest[:, None]
-    out[:, kept] = P[:, kept]
+    sharing_rest(out, P[:, kept], kept)
     return out
+
+
+def sharing_rest(rows: Any, own: Any, k: int) -> None:
+    """Write ``own`` (n,) as the probabilities of class ``k`` to ``rows`` (n, K), whose others then share the rest.
+
+    The others sum to one in each row before; array or tensor.
+    """
+    # in the type of the rows, which may be wider than that of the probabilities
+    rows[:, k] = own
+    # a row may sum to a little more than one
+    rest = (1.0 - rows[:, k]).clip(min=0.0)
+    rows *= rest[:, None]
+    rows[:, k] = own
 
 
 def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:
