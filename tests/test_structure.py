@@ -13,7 +13,7 @@ ORDER = (
     "_version places confusion kernels theory tables metrics constraints oracle calibration optimize export evaluate "
     "page rule populations solution checks report estimators plotting cli __main__ __init__"
 ).split()
-MOST_LEVELS, MOST_MODULES = 9, 8
+MOST_MODULES = 8
 FILES = sorted(ROOT.rglob("*.py"))
 MODULES = {
     ".".join(("confmax", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__") for path in FILES
@@ -80,12 +80,6 @@ def test_imports_go_one_way():
     assert set(rank) == {place(module) for module in MODULES}
     pairs = {(place(one), place(other)) for one, other in arrows()}
     assert {(one, other) for one, other in pairs if rank[other] > rank[one]} == set()
-    level = dict.fromkeys(ORDER, 1)
-    for one in ORDER:
-        level[one] = 1 + max(
-            (level[other] for name, other in pairs if name == one and rank[other] < rank[one]), default=0
-        )
-    assert max(level.values()) <= MOST_LEVELS, level
 
 
 def test_no_files_import_each_other_in_a_circle():
@@ -100,42 +94,6 @@ def test_the_top_holds_packages_and_few_modules():
     for folder in (path.parent for path in FILES if path.name == "__init__.py"):
         sentence = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
         assert sentence and sentence.split("\n\n")[0].endswith("."), folder
-
-
-def too_long(text):
-    """Yield what is longer than the rules allow: a file of 600 lines, a function of 60 without its docstring."""
-    if len(text.splitlines()) > 600:
-        yield f"{len(text.splitlines())} lines"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            doc = node.body[0].end_lineno - node.body[0].lineno + 1 if ast.get_docstring(node) else 0
-            lines = node.end_lineno - node.lineno + 1 - doc
-            if lines > 60:
-                yield f"{node.name} has {lines} lines"
-
-
-def test_files_and_functions_stay_small():
-    assert [f"{path.relative_to(ROOT)}: {what}" for path in FILES for what in too_long(path.read_text())] == []
-
-
-def test_sources_of_the_kernels_stay_small():
-    sources = [path for path in (ROOT / "kernels").iterdir() if path.suffix in (".h", ".cpp")]
-    lines = {path.name: path.read_text().splitlines() for path in sources}
-    assert {name: len(each) for name, each in lines.items() if len(each) > 600} == {}
-    assert [f"{name}: {line}" for name, each in lines.items() for line in each if len(line) > 120] == []
-
-
-def test_files_of_tests_and_benchmarks_stay_small():
-    folders = [Path(__file__).parent, Path(__file__).parents[1] / "benchmarks"]
-    long = {path.name: len(path.read_text().splitlines()) for folder in folders for path in folder.rglob("*.py")}
-    assert {name: lines for name, lines in long.items() if lines > 600} == {}
-
-
-def test_a_long_file_and_a_long_function_would_be_found():
-    function = 'def f():\n    """Do it."""\n' + "    pass\n" * 59
-    assert list(too_long(function)) == []
-    assert list(too_long(function + "    pass\n")) == ["f has 61 lines"]
-    assert list(too_long("pass\n" * 601)) == ["601 lines"]
 
 
 METRICS = {

@@ -18,10 +18,29 @@ if TYPE_CHECKING:
     from confmax.tables import open_table
 
 __all__ = [
-    "DecisionRule", "FixedRuleClassifier", "Infeasible", "MetricClassifierCV", "RiskCoverage", "Score", "Solution",
-    "__version__", "calibration", "checks", "constraints", "coverage_path", "maximize", "metrics", "open_table",
-    "optimize", "plotting", "populations", "report", "risk_coverage", "score", "theory",
-]  # fmt: skip
+    "DecisionRule",
+    "FixedRuleClassifier",
+    "Infeasible",
+    "MetricClassifierCV",
+    "RiskCoverage",
+    "Score",
+    "Solution",
+    "__version__",
+    "calibration",
+    "checks",
+    "constraints",
+    "coverage_path",
+    "maximize",
+    "metrics",
+    "open_table",
+    "optimize",
+    "plotting",
+    "populations",
+    "report",
+    "risk_coverage",
+    "score",
+    "theory",
+]
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
 _NAMES = {

@@ -84,7 +84,8 @@ def check_metric(
     >>> from confmax.checks import check_metric
     >>> check_metric("macro_f1")
     """
-    metric, rng = resolve(metric), np.random.default_rng(seed)
+    metric = resolve(metric)
+    rng = np.random.default_rng(seed)
     n_classes, M = _shape_for(metric, n_classes, n_decisions)
     for _ in range(20):
         rows = random_rows(rng, n_classes)
@@ -108,7 +109,8 @@ def _check_gradient(metric: Metric, C: Array, step: float = 1e-6) -> None:
     analytic = metric.gradient(C)
     numeric = np.empty_like(C)
     for index in np.ndindex(*C.shape):
-        up, down = C.copy(), C.copy()
+        up = C.copy()
+        down = C.copy()
         up[index] += step
         down[index] -= step
         numeric[index] = (metric.value(up) - metric.value(down)) / (2 * step)
@@ -191,7 +193,8 @@ def _random_gains(rng: np.random.Generator, K: int) -> list[Gains]:
 def _check_statistics(
     make: Callable[[Table, float], Oracle], table: MemoryTable, share: float, batches: list[Gains], rtol: float
 ) -> None:
-    oracle, reference = make(table, share), BACKENDS["numpy"](table, share)
+    oracle = make(table, share)
+    reference = BACKENDS["numpy"](table, share)
     order = np.random.default_rng(0).permutation(table.n_rows)
     assert table.labels is not None
     permuted = make(table.take(order), share)
@@ -218,7 +221,8 @@ def _check_statistics(
 
 def _compare(got: Confusion, expected: Confusion, rtol: float, what: str) -> None:
     for name in ("rows", "diagonal", "columns", "matrix"):
-        mine, theirs = getattr(got, name), getattr(expected, name)
+        mine = getattr(got, name)
+        theirs = getattr(expected, name)
         if mine is None or theirs is None:
             continue
         mine, theirs = np.broadcast_arrays(mine, theirs)
@@ -267,7 +271,8 @@ def check_solver(
     >>> from confmax.optimize import FrankWolfe
     >>> check_solver(FrankWolfe(), "h_mean")
     """
-    metric, rng = resolve(metric), np.random.default_rng(seed)
+    metric = resolve(metric)
+    rng = np.random.default_rng(seed)
     K, _ = _shape_for(metric, n_classes)
     for k in range(n_tables):
         table = random_table(rng, 40 if k else 8, K, ties=k % 2 == 1, weights=k == 2)
@@ -276,7 +281,8 @@ def check_solver(
 
 
 def _check_run(solver: Solver, metric: Metric, table: Table, mode: str) -> None:
-    K, matrix = table.n_classes, metric.statistics == "matrix"
+    K = table.n_classes
+    matrix = metric.statistics == "matrix"
     solver.check(metric, K, table.n_rows)
     oracle = CountingOracle(make_oracle(table, mode))
     starts = baselines(oracle, [table.label_weight()], K, matrix=matrix)

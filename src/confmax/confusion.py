@@ -79,7 +79,8 @@ class Confusion:
     def _joined(cls, rows: Array, parts: Sequence[Confusion], join: Callable[[Sequence[Array]], Array]) -> Confusion:
         """Return what ``join`` makes of each statistic of ``parts``, with these ``rows``; matrices if all have one."""
         matrices = [part.matrix for part in parts if part.matrix is not None]
-        diagonal, columns = join([part.diagonal for part in parts]), join([part.columns for part in parts])
+        diagonal = join([part.diagonal for part in parts])
+        columns = join([part.columns for part in parts])
         return cls(rows, diagonal, columns, join(matrices) if len(matrices) == len(parts) else None)
 
     def __len__(self) -> int:
@@ -111,7 +112,8 @@ class Confusion:
         """Return ``(1 - t) * self + t *`` the batch ``other`` for ``steps`` (B, G) of each of B, as (B, G)."""
 
         def between(ends: Sequence[Array]) -> Array:
-            first, second = ends[0][:, None], ends[1][:, None]
+            first = ends[0][:, None]
+            second = ends[1][:, None]
             t = steps.reshape(*steps.shape, *[1] * (first.ndim - 2))
             return (1 - t) * first + t * second
 
@@ -314,7 +316,8 @@ class Layout:
 
     def decisions(self, group: int) -> NDArray[np.intp]:
         """Return where the decisions of a ``group`` stand (K + D,)."""
-        K, D = self.n_classes, self.n_further
+        K = self.n_classes
+        D = self.n_further
         return np.concatenate([np.arange(group * K, group * K + K), self.all_classes + group * D + np.arange(D)])
 
     def block(self, group: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -333,7 +336,8 @@ class Layout:
         """Return the gains (B) whose parts for the groups are ``parts`` (G), batches of B."""
         B = len(parts[0])
         if all(part.full is None and not part.power for part in parts):
-            a, b = np.zeros((B, self.all_classes)), np.zeros((B, self.all_decisions))
+            a = np.zeros((B, self.all_classes))
+            b = np.zeros((B, self.all_decisions))
             for g, part in enumerate(parts):
                 a[:, self.classes(g)], b[:, self.decisions(g)] = part.pair()
             return Gains(a, b)
@@ -346,7 +350,8 @@ class Layout:
         """Return the confusions of all groups as one batch; ``parts`` (G) are of the groups, of ``shares`` (G,)."""
         B = len(parts[0])
         rows = np.concatenate([share * part.rows for share, part in zip(shares, parts, strict=True)])
-        diagonal, columns = np.zeros((B, self.all_classes)), np.zeros((B, self.all_decisions))
+        diagonal = np.zeros((B, self.all_classes))
+        columns = np.zeros((B, self.all_decisions))
         matrix = None
         if all(part.matrix is not None for part in parts):
             matrix = np.zeros((B, self.all_classes, self.all_decisions))
@@ -369,7 +374,8 @@ class Layout:
         """Return the confusion of the rows of a ``group``, in fractions of their weight, from ``S``."""
         part = self._sum(S, [group])
         unit = 1.0 / np.maximum(part.rows.sum(-1), np.finfo(np.float64).tiny)
-        over, alike = np.asarray(unit)[..., None], part.rows.ndim == 1
+        over = np.asarray(unit)[..., None]
+        alike = part.rows.ndim == 1
         matrix = None if part.matrix is None else part.matrix * (unit if alike else over[..., None])
         return Confusion(part.rows * over, part.diagonal * over, part.columns * over, matrix)
 

@@ -149,7 +149,8 @@ def _unreachable(path: Path, error: OSError) -> str:
 
 
 def _check_folder(target: Path, by_link: str) -> None:
-    name, folder = target.name, target.parent
+    name = target.name
+    folder = target.parent
     if not folder.is_dir():
         raise ValueError(f"the folder {folder} does not exist, so {name} cannot be written{by_link}; create it first")
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -50,7 +50,8 @@ def model_share(table: Table, fraction: float = 1.0) -> float:
     if off <= ROUNDING:
         return 1.0
     sampling = float(weight @ variances)
-    bias, rest = max(off - sampling, 0.0), sampling * fraction
+    bias = max(off - sampling, 0.0)
+    rest = sampling * fraction
     return rest / (rest + bias) if rest + bias > 0.0 else 1.0
 
 
@@ -60,16 +61,19 @@ def _recall_differences(table: MemoryTable) -> tuple[Array, Array]:
     The variance is that of the labels given the probabilities: row i contributes ``p (1 - p)`` times the square of what
     its label moves the recall by, ``w_i (1[h = k] - T_k) / pi_k``.
     """
-    labels, K = table.labels, table.n_classes
+    labels = table.labels
+    K = table.n_classes
     assert labels is not None
     w = np.ones(table.n_rows) if table.weight is None else table.weight
     # weights are relative: the variance sees (sum w)^2 / sum w^2 rows
     w = w / w.sum()
     prior = np.bincount(labels, weights=w, minlength=K)
-    model, spread = table.column_sums(w), table.column_sums(w**2, spread=True)
+    model = table.column_sums(w)
+    spread = table.column_sums(w**2, spread=True)
     present = (prior > ABSENT) & (model > ABSENT)
     inverse = np.divide(1.0, prior, out=np.zeros(K), where=prior > ABSENT)
-    differences, variances = [], []
+    differences = []
+    variances = []
     raw = table.proba if table.raw is None else table.raw.proba
     # the probe rules are argmax and the rule of balanced accuracy, which do not depend on the metric
     for decision in decide(raw, Gains.reduced(np.array([np.ones(K), inverse]))):

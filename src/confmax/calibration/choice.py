@@ -178,7 +178,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     check_calibration(kind)
     if isinstance(kind, Calibration):
         return kind
-    table, word = table.in_memory(), kind if isinstance(kind, str) else "given"
+    table = table.in_memory()
+    word = kind if isinstance(kind, str) else "given"
     if kind is None or (word == "auto" and (table.labels is None or table.is_truncated)):
         return None
     if table.is_truncated:
@@ -200,7 +201,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     if word == "auto":
         found, fits, means = _compared(sample)
     else:
-        found, fits = word, {word: first_fit(sample, word)}
+        found = word
+        fits = {word: first_fit(sample, word)}
         losses = fits[word].left_out(sample.copies())
         means = {} if losses is None else _means({"none": _raw(sample), word: losses}, sample)
     if found == "none":
@@ -233,9 +235,11 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     floor = found.calibrator.floor if isinstance(found.calibrator, Scaling) else scaling.FLOOR
     rows = labelled(table, seed, floor)
     rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
-    fold, out = rows.folds(), rows.proba.copy()
+    fold = rows.folds()
+    out = rows.proba.copy()
     if found.kind in KINDS and isinstance(found.calibrator, Scaling):
-        again, kept = Fit.of(found.calibrator, rows, found.strength or math.inf).on_others(), found.calibrator.kept
+        again = Fit.of(found.calibrator, rows, found.strength or math.inf).on_others()
+        kept = found.calibrator.kept
 
         def refit(part: NDArray[np.bool_]) -> Any:
             return again(part).keeping(kept)
@@ -306,7 +310,8 @@ def _need_labels(table: MemoryTable, kind: Any) -> None:
 def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
     """Return the kind that "auto" takes, the fits of all kinds and the means of their losses."""
     losses: dict[str, Array | None] = {"none": _raw(sample)}
-    group, fits = sample.copies(), {}
+    group = sample.copies()
+    fits = {}
     for kind in ("temperature", "vector"):
         fits[kind] = first_fit(sample, kind)
         losses[kind] = fits[kind].left_out(group)

@@ -66,7 +66,8 @@ def doubt_of_order(
     rows = table.in_memory()
     if rows.labels is None or rows.is_truncated:
         return ""
-    labels, weight = rows.labels, np.ones(rows.n_rows) if rows.weight is None else rows.weight
+    labels = rows.labels
+    weight = np.ones(rows.n_rows) if rows.weight is None else rows.weight
     loss = losses_of(rows.probability_of(labels))
     if likely is not None:
         there = losses_of(rows.probability_of(np.asarray(likely)[labels]))
@@ -115,11 +116,15 @@ def _knows(rows: MemoryTable, weight: Array) -> bool:
     there are too few rows to tell.
     """
     assert rows.labels is not None
-    P, shares, usual = rows.dense("the search of an order").proba, rows.label_weight(), rows.mean_probability()
-    total, squares = float(weight.sum()), float(weight @ weight)
+    P = rows.dense("the search of an order").proba
+    shares = rows.label_weight()
+    usual = rows.mean_probability()
+    total = float(weight.sum())
+    squares = float(weight @ weight)
     if total**2 / squares * (1.0 - float(shares.max())) < FEW:
         return True
-    by_chance, of_row = float(usual @ shares), P @ shares
+    by_chance = float(usual @ shares)
+    of_row = P @ shares
     # the square of p less what is usual in its row and in its column, by columns: the table is not copied
     spread = sum(
         share * np.average((column - of_row - mean + by_chance) ** 2, weights=weight)
@@ -137,7 +142,8 @@ def _exceeds(one: Array, other: Array, weight: Array, errors: float = 2.0) -> bo
     """Whether the mean of ``one`` (n,) exceeds that of ``other`` by more than so many standard ``errors``."""
 
     def sums(_: int, start: int, stop: int) -> list[float]:
-        excess, w = one[start:stop] - other[start:stop], weight[start:stop]
+        excess = one[start:stop] - other[start:stop]
+        w = weight[start:stop]
         off = w * excess
         return [w.sum(), off.sum(), (w * w).sum(), (w * off).sum(), (off * off).sum()]
 

@@ -83,8 +83,14 @@ class Rows(scaling.Sample):
 
     def only(self, kept: NDArray[np.bool_]) -> Rows:
         """Return the rows of a mask (n,)."""
-        return replace(self, proba=self.proba[kept], labels=self.labels[kept], weight=self.weight[kept],
-                       hashes=self.hashes[kept], z=self.z[kept])  # fmt: skip
+        return replace(
+            self,
+            proba=self.proba[kept],
+            labels=self.labels[kept],
+            weight=self.weight[kept],
+            hashes=self.hashes[kept],
+            z=self.z[kept],
+        )
 
     @property
     def suffices_for_matrix(self) -> bool:
@@ -104,12 +110,17 @@ def labelled(table: Table, seed: int, floor: float | None = None) -> Rows:
     """Return the rows of a labelled table, with folds by a seed, over a floor or the one that suits a temperature."""
     table = table.dense("the fit of a calibration")
     # hashes of the probabilities in any order: an order of the columns must not move a row to another fold
-    labels, hashes = table.labels, table.unordered_hashes()
+    labels = table.labels
+    hashes = table.unordered_hashes()
     assert labels is not None
-    P, weight = table.proba, np.ones(table.n_rows) if table.weight is None else table.weight
+    P = table.proba
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
     if not weight.all():
         kept = weight > 0
-        P, labels, weight, hashes = P[kept], labels[kept], weight[kept], hashes[kept]
+        P = P[kept]
+        labels = labels[kept]
+        weight = weight[kept]
+        hashes = hashes[kept]
     weight = weight / weight.max()  # no square overflows
     weight = weight * (weight.sum() / (weight * weight).sum())
     if floor is None:
@@ -246,11 +257,13 @@ def first_fit(rows: Rows, kind: str, simpler: Fit | None = None) -> Fit:
 
 def _matrix_fit(vector: Fit) -> Fit:
     """Return the matrix whose strength has the least loss on rows of other folds, from the fit of a vector."""
-    rows, few = vector.rows, vector.rows.few()
+    rows = vector.rows
+    few = vector.rows.few()
     theta = np.c_[np.diag(vector.theta[0]), vector.theta[1]]
     # the second derivatives of the rows' loss hardly depend on the strength
     curvature = Fit("matrix", few, theta).curvature
-    best, lowest = None, math.inf
+    best = None
+    lowest = math.inf
     for strength in STRENGTHS:
         tried = Fit("matrix", few, theta, strength).again(few, tol=CHOICE_TOL, curvature=curvature)
         tried = replace(tried, losses=tried.of_steady_folds(curvature))
@@ -258,7 +271,9 @@ def _matrix_fit(vector: Fit) -> Fit:
         if best is not None and mean >= lowest:
             # what a weaker prior lets in is noise from here on
             break
-        best, lowest, theta = tried, mean, tried.theta
+        best = tried
+        lowest = mean
+        theta = tried.theta
     assert best is not None
     if few is rows:
         return replace(best.again(rows, curvature=curvature), losses=best.losses)

@@ -31,7 +31,9 @@ STRENGTHS = (300.0, 30.0, 3.0)  # precisions of the prior on powers of other cla
 NEWTON_CLASSES = 20  # most classes whose second derivatives are all computed
 MOST_CLASSES = 100
 STEEP = 1e2  # of the penalty on what breaks the limits; steeper ones delay quasi-Newton steps
-LEAST_MARGIN, RIDGE = -1e-9, 1e-10  # what rounding takes off a margin, and what holds apart limits that coincide
+# what rounding takes off a margin, and what holds apart limits that coincide
+LEAST_MARGIN = -1e-9
+RIDGE = 1e-10
 SLOW = 0.3  # convergence by an old Hessian, which takes ten gradients, that is still good enough
 LOSSES = -1  # the order of what writes the losses of rows
 
@@ -88,7 +90,8 @@ class MatrixLoss:
 
     def blocks_with_prior(self, bends: Array) -> Array:
         """Return second derivatives of each score by itself (K, K + 1, K + 1) where those of the rows are ``bends``."""
-        out, entries = bends + 0.0, np.arange(self.n_classes + 1)
+        out = bends + 0.0
+        entries = np.arange(self.n_classes + 1)
         out[:, entries, entries] += prior_precision(self.n_classes, self.strength)
         return out
 
@@ -117,13 +120,16 @@ def _add_sums(
 ) -> None:
     """Write loss (1,), gradient (K, K + 1) and second derivatives; of the order `LOSSES` only losses (n,), to rows."""
     if kernels.native is not None:
-        W, b = np.ascontiguousarray(theta[:, :-1]), np.ascontiguousarray(theta[:, -1])
+        W = np.ascontiguousarray(theta[:, :-1])
+        b = np.ascontiguousarray(theta[:, -1])
         kernels.native.matrix_sums(rows.z, rows.labels, weight, start, stop, W, b, order, *out)
         return
     K = len(theta)
     for part in few_at_a_time(start, stop, max(K, out[2].size and out[2].shape[1] + len(out[2]))):
         i = part.start + np.flatnonzero(weight[part])
-        y, w, x = rows.labels[i], weight[i, None], np.ones((len(i), K + 1))
+        y = rows.labels[i]
+        w = weight[i, None]
+        x = np.ones((len(i), K + 1))
         x[:, :K] = rows.z[i]
         scores = in_order(x, theta.T)
         q, log_total = softmax_rows(scores)
@@ -152,7 +158,8 @@ def _products(left: Array, right: Array) -> Array:
 
 def _positions(d: int) -> NDArray[np.intp]:
     """Return the place (d, d) of every pair among those of `_products`, whatever its order."""
-    out, upper = np.zeros((d, d), dtype=np.intp), np.triu_indices(d)
+    out = np.zeros((d, d), dtype=np.intp)
+    upper = np.triu_indices(d)
     out[upper] = out[upper[::-1]] = np.arange(len(upper[0]))
     return out
 
@@ -212,7 +219,9 @@ def _beyond(W: Array) -> tuple[float, Array]:
 
 def _row_of(limit: int, K: int) -> Array:
     """Return the derivatives (d,) of a margin by ``(W, b)``, for its place among all of `monotone_margins`."""
-    second, j, k = limit // K**2, limit // K % K, limit % K
+    second = limit // K**2
+    j = limit // K % K
+    k = limit % K
     out = np.zeros((K, K + 1))
     out[k, k], out[j, k] = 1.0, -1.0
     if second:
@@ -241,7 +250,8 @@ def fit_matrix(rows: Sample, strength: float, start: Array, *, curvature: Array 
         Expected decrease of the total loss, nats, of the last step that is taken; above `NEWTON_CLASSES` classes steps
         end where no parameter is off by more than about a hundredth of its standard error.
     """
-    loss, theta = MatrixLoss(rows, strength), start.reshape(-1)
+    loss = MatrixLoss(rows, strength)
+    theta = start.reshape(-1)
     if len(start) <= NEWTON_CLASSES:
         near = None if curvature is None else loss.with_prior(curvature * rows.weight.sum())
         theta = newton(loss, theta, tol, hessian=near, factored=_factored, step_of=_Step(len(start)), slow=SLOW)
@@ -270,7 +280,8 @@ class _Step:
 
     def __call__(self, inverse: Callable[[Array], Array], gradient: Array, theta: Array) -> Array:
         """Return the step (d,) from theta, for the way from gradients to steps."""
-        free, margins = -inverse(gradient), self._margins(theta)
+        free = -inverse(gradient)
+        margins = self._margins(theta)
         rows = {limit: _row_of(limit, self.n_classes) for limit in self.holding}
         pulls = {limit: inverse(row) for limit, row in rows.items()}
         prices = dict.fromkeys(rows, 0.0)
@@ -297,7 +308,8 @@ def _nonnegative_prices(
 ) -> dict[int, float]:
     """Return the multipliers under which the limits hold the step exactly, without those that fall to zero."""
     while prices:
-        holding, old = list(prices), np.array(list(prices.values()))
+        holding = list(prices)
+        old = np.array(list(prices.values()))
         A = np.array([rows[limit] for limit in holding])
         system = times(A, np.array([pulls[limit] for limit in holding]).T)
         system[np.diag_indices_from(system)] *= 1.0 + RIDGE
@@ -336,7 +348,8 @@ def _whitening(blocks: Array) -> tuple[Callable[[Array], Array], Callable[[Array
 
 def _inside(theta: Array) -> Array:
     """Return ``(W, b)`` (K, K + 1) drawn toward the identity until every margin is at least zero."""
-    K, theta = len(theta), theta.copy()
+    K = len(theta)
+    theta = theta.copy()
     least = min(float(margins.min()) for margins in monotone_margins(theta[:, :K]))
     # the margins of the identity are one; a rounding more, as sums of powers round
     share = min(1.0, -least / (1.0 - least) + 1e-12) if least < 0.0 else 0.0
@@ -346,7 +359,8 @@ def _inside(theta: Array) -> Array:
 
 def matrix_losses(rows: Sample, theta: Array, use: NDArray[np.bool_]) -> Array:
     """Return the log loss in nats of the rows to ``use``, under parameters ``theta = (W, b)`` (K, K + 1)."""
-    out, none = np.empty(len(use)), np.zeros((0, 0))
+    out = np.empty(len(use))
+    none = np.zeros((0, 0))
     weight = use.astype(np.float64)
     in_parts(len(use), lambda start, stop: _add_sums(rows, weight, start, stop, theta, LOSSES, (out, none, none)))
     return np.asarray(out[use])

@@ -14,8 +14,13 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 
-MAX_STEPS, MAX_WIDE_STEPS, MEMORY = 60, 500, 20
-NO_SECOND, BLOCKS, FULL = 0, 1, 2  # second derivatives: none, of each class by itself, or all
+MAX_STEPS = 60
+MAX_WIDE_STEPS = 500
+MEMORY = 20
+# second derivatives: none, of each class by itself, or all
+NO_SECOND = 0
+BLOCKS = 1
+FULL = 2
 
 _Pair = tuple[Array, Array, float]  # a step, the change of the gradient along it, and their product
 
@@ -63,18 +68,22 @@ def newton(
     """
     still = np.zeros(0, dtype=np.intp) if still is None else still
     value, gradient, _ = loss(theta, NO_SECOND)
-    fresh, last_promise = False, np.inf
+    fresh = False
+    last_promise = np.inf
     pairs: list[_Pair] = []
     inverse: Callable[[Array], Array] | None = None
     for _ in range(MAX_STEPS):
         if hessian is None:
-            hessian, fresh, inverse = loss(theta, FULL)[2], True, None
+            hessian = loss(theta, FULL)[2]
+            fresh = True
+            inverse = None
             # rows and columns of the identity: a parameter that is held does not move
             hessian[still], hessian[:, still] = 0.0, 0.0
             hessian[still, still] = 1.0
         gradient[still] = 0.0
         if inverse is None:
-            inverse, pairs = partial(np.linalg.solve, hessian) if factored is None else factored(hessian), []
+            inverse = partial(np.linalg.solve, hessian) if factored is None else factored(hessian)
+            pairs = []
         corrected = partial(_inverse_times, pairs, first=inverse)
         step = -corrected(gradient) if step_of is None else step_of(corrected, gradient, theta)
         promised = -_dot(gradient, step)
@@ -87,7 +96,9 @@ def newton(
         length, theta, value, end = _shortened(loss, theta, value, step, promised)
         end[still] = 0.0
         pairs = _with_pair(pairs, length * step, end - gradient)
-        gradient, fresh, last_promise = end, False, promised
+        gradient = end
+        fresh = False
+        last_promise = promised
     return theta
 
 
@@ -115,7 +126,8 @@ def quasi_newton(
             break
         step = -_inverse_times(pairs, slope, scaled)
         length, theta, value, gradient = _shortened(loss, theta, value, back(step), -_dot(step, slope))
-        old, slope = slope, forth(gradient)
+        old = slope
+        slope = forth(gradient)
         pairs = _with_pair(pairs, length * step, slope - old)
     return theta
 
@@ -147,7 +159,8 @@ def _with_pair(pairs: list[_Pair], step: Array, change: Array) -> list[_Pair]:
 
 def _inverse_times(pairs: list[_Pair], slope: Array, first: Callable[[Array], Array]) -> Array:
     """Return the inverse Hessian that the pairs make of the ``first`` one, times ``slope``, by two loops over them."""
-    out, shares = slope.copy(), []
+    out = slope.copy()
+    shares = []
     for step, change, bend in reversed(pairs):
         share = _dot(step, out) / bend
         out -= share * change

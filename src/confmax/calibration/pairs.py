@@ -104,7 +104,8 @@ def moves(raw: NDArray[Any], calibrated: NDArray[Any], labels: NDArray[np.int64]
     def sums(P: NDArray[Any]) -> Array:
         return np.stack([np.bincount(top, weights=weight * P[:, k], minlength=K) for k in range(K)], axis=1)
 
-    before, after = sums(raw), sums(calibrated)
+    before = sums(raw)
+    after = sums(calibrated)
     moved = np.abs(after - before)
     np.fill_diagonal(moved, 0.0)
     found = []

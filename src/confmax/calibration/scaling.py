@@ -36,8 +36,11 @@ PRECISION = 1.0  # of the Gaussian prior around the identity, in 1 / nat^2
 POWERS = (1e-3, 1e3)  # range of 1 / T
 NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves,
 WIDE_TOL = 1e-4  # and steps end where no parameter is off by more than about a hundredth of its standard error
-PARTS, PART_ROWS = 64, 4096
-TINY, MOST_SHARE = 1e-300, 0.9  # where a group has nearly all curvature along its step, a step says little
+PARTS = 64
+PART_ROWS = 4096
+# where a group has nearly all curvature along its step, a step says little
+TINY = 1e-300
+MOST_SHARE = 0.9
 
 
 # --- sums over rows ---------------------------------------------------------------------------------------------------
@@ -114,7 +117,8 @@ def log_table(proba: NDArray[Any], floor: float = FLOOR) -> NDArray[Any]:
 
 def row_losses(rows: Sample, theta: Array, use: NDArray[np.bool_]) -> Array:
     """Return the log loss in nats of the rows to ``use``, under parameters ``theta = (a, b)`` (2, K)."""
-    out, (a, b) = np.empty(len(rows.z)), theta
+    out = np.empty(len(rows.z))
+    (a, b) = theta
 
     def work(start: int, stop: int) -> None:
         if kernels.native is not None:
@@ -176,7 +180,9 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
     if kernels.native is None:
         return _without_groups(rows, theta, group, inverse)
     # most rows have no copies: the kernel takes a row by itself through all steps
-    out, (a, b), alone = np.empty(n), theta, np.bincount(group)[group] == 1
+    out = np.empty(n)
+    (a, b) = theta
+    alone = np.bincount(group)[group] == 1
     in_parts(
         n,
         lambda start, stop: kernels.native.leave_out(
@@ -193,7 +199,10 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
 def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse: Array) -> Array:
     """Return the log loss (n,) of rows one Newton step away from their groups, by the ``inverse`` Hessian (d, d)."""
     n, K = rows.z.shape
-    y, w, (a, b), common = rows.labels, rows.weight, theta, len(inverse) == 1
+    y = rows.labels
+    w = rows.weight
+    (a, b) = theta
+    common = len(inverse) == 1
 
     def slopes(start: int, stop: int) -> Array:
         x = rows.z[start:stop].astype(np.float64)
@@ -210,7 +219,8 @@ def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse
     step = np.concatenate(in_parts(len(slope), lambda start, stop: times(slope[start:stop], inverse)))
 
     def along(start: int, stop: int) -> tuple[Array, Array]:
-        x, moved = rows.z[start:stop].astype(np.float64), step[group[start:stop]]
+        x = rows.z[start:stop].astype(np.float64)
+        moved = step[group[start:stop]]
         return x * a + b, x * moved if common else x * moved[:, :K] + moved[:, K:]
 
     def bends(start: int, stop: int) -> Array:
@@ -286,7 +296,8 @@ def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, A
     """
     K = rows.z.shape[1]
     theta = theta.reshape(-1)
-    a, b = theta[:K], theta[K:]
+    a = theta[:K]
+    b = theta[K:]
     shape = {NO_SECOND: (0, 0), BLOCKS: (3, K), FULL: (2 * K, 2 * K)}[order]
 
     def sums(start: int, stop: int) -> tuple[Array, Array, Array]:
@@ -311,13 +322,17 @@ def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, A
 
 def _add_slopes(part: _Softmax, order: int, gradient: Array, second: Array) -> None:
     """Add the gradient (2K,) and second derivatives of an order, in NumPy."""
-    w, q, x, K = part.w[:, None], part.q, part.x, part.q.shape[1]
+    w = part.w[:, None]
+    q = part.q
+    x = part.x
+    K = part.q.shape[1]
     u = np.concatenate([q * x, q], axis=1)
     gradient += (w * u).sum(axis=0)
     gradient[:K] -= np.bincount(part.y, part.w * part.truth, K)
     gradient[K:] -= np.bincount(part.y, part.w, K)
     if order == FULL:
-        k, v = np.arange(K), w * u
+        k = np.arange(K)
+        v = w * u
         second -= v.T @ u
         second[k, k] += (v[:, :K] * x).sum(axis=0)
         second[np.arange(2 * K), np.append(K + k, K + k)] += v.sum(axis=0)
@@ -332,7 +347,9 @@ def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:
     One row whose true class has probability 1e-12 outweighs a hundred ordinary ones in every sum here. A floor is what
     the model may be wrong by for no reason that its probabilities show, and it bounds what such a row can do.
     """
-    lowest, found, power = np.inf, FLOOR, 1.0
+    lowest = np.inf
+    found = FLOOR
+    power = 1.0
     for floor in FLOORS:
         rows = Sample(log_table(proba, floor), y, w)
         power = fit_power(rows, power, tol=1e-4)
@@ -340,7 +357,8 @@ def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:
         # only the lowest floor needs a reason to be left: every other one changes sure rows
         worth = FLOOR_WORTH if found == FLOOR and floor > FLOOR else 0.0
         if loss < lowest - worth:
-            lowest, found = loss, floor
+            lowest = loss
+            found = floor
     return found
 
 

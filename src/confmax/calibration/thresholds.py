@@ -102,7 +102,8 @@ def _cut(
 
     The other classes share the rest alike. Of the numbers of a ``dtype`` the smallest one is returned.
     """
-    kind, n_others = np.dtype(dtype), gain.n_classes - 1
+    kind = np.dtype(dtype)
+    n_others = gain.n_classes - 1
     bits = np.dtype(f"i{kind.itemsize}")
 
     def decided(p: NDArray[Any]) -> NDArray[np.bool_]:
@@ -116,13 +117,15 @@ def _cut(
     if not at_one:
         return np.inf
     # positive floats are ordered like their bits: those of a probability before the change, and of one after it
-    low, high = 0, int(np.ones(1, kind).view(bits)[0])
+    low = 0
+    high = int(np.ones(1, kind).view(bits)[0])
     # the decisions change once, so the place is between the last one before and the first one after
     while high - low > 1:
         step = -(-(high - low) // POINTS)
         tried = np.minimum(low + step * np.arange(1, POINTS + 1), high).astype(bits)
         first = int(np.argmax(decided(tried.view(kind))))
-        low, high = (low if first == 0 else int(tried[first - 1])), int(tried[first])
+        low = low if first == 0 else int(tried[first - 1])
+        high = int(tried[first])
     return float(np.array([high], bits).view(kind)[0])
 
 
@@ -174,7 +177,8 @@ def class_first(gain: Gains) -> ClassFirst | None:
     if a[k] < 0 or size[k] == 0.0 or size[k] < size[others].max() * BEYOND:
         return None
     cut = float(-b[k] / a[k]) if a[k] else float(-np.inf * b[k])
-    weights, offsets = np.where(others, a, 0.0), np.where(others, b - b[others].max(), 0.0)
+    weights = np.where(others, a, 0.0)
+    offsets = np.where(others, b - b[others].max(), 0.0)
     if weights[others].min() == weights.max() > 0.0 and not offsets.any():
         return ClassFirst(k, cut, None)
     # a power of two: nothing is rounded
@@ -247,7 +251,8 @@ def abstaining_class_cuts(gain: Gains) -> tuple[int, float, float] | None:
     others = np.arange(K) != k
     # the scores of the others: a number, and the same small multiple of their own probability
     rest = G[:, :K][:, others]
-    own, shared = np.diagonal(G)[others], rest[k, 0]
+    own = np.diagonal(G)[others]
+    shared = rest[k, 0]
     same = bool((np.where(np.eye(K, dtype=np.bool_)[:, others], shared, rest) == shared).all())
     if not same or (own != own[0]).any() or not 0.0 < own[0] - shared < size / BEYOND or abs(shared) > size / BEYOND:
         return None

@@ -82,11 +82,14 @@ def sections(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:
     found = []
     for name, part in zip(rule.groups, _parts(rule)[:SHOWN], strict=False):
         if rule.groups_known:
-            line, table = _decides(part), numbers(part, most_classes)
+            line = _decides(part)
+            table = numbers(part, most_classes)
         elif scale is None:
-            line, table = _scores(part), None
+            line = _scores(part)
+            table = None
         else:
-            line, table = f"score {_scores(part)}", _numbers(part, most_classes, scale=scale)
+            line = f"score {_scores(part)}"
+            table = _numbers(part, most_classes, scale=scale)
         found.append((f"group {printable(str(name))}: {line}", table))
     left = len(rule.groups) - len(found)
     return [*found, *([(f"... {left} more group{'s' * (left > 1)}", None)] if left else [])]
@@ -125,9 +128,11 @@ def _decides(rule: Any) -> str:
 def _scores(rule: Any) -> str:
     """Return what the scores of a rule are, and what the one of abstaining is."""
     if rule.gains.full is not None:
-        scores, last = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})", "the last"
+        scores = f"{rule.n_decisions} scores p @ G, G ({rule.n_classes}, {rule.n_decisions})"
+        last = "the last"
     else:
-        scores, last = score_of_class(rule), "an offset alone"
+        scores = score_of_class(rule)
+        last = "an offset alone"
     return scores + ("" if rule.abstain is None else f"; {_decision(rule, rule.n_decisions - 1)} has {last}")
 
 
@@ -191,7 +196,9 @@ def in_words(rule: Any) -> str | None:
     no, yes = (printable(str(name)) for name in rule.class_names)
     # a rule that draws between two thresholds differs between them only, so one sentence says all of it
     order = np.argsort(thresholds, kind="stable")
-    low, high, share = thresholds[order[0]], thresholds[order[-1]], f"{rule.weights[order[0]]:.4g}"
+    low = thresholds[order[0]]
+    high = thresholds[order[-1]]
+    share = f"{rule.weights[order[0]]:.4g}"
     if low == high and low in (0.0, np.inf):
         return f"always decides {no if low else yes}"
     if low == 0.0 and high == np.inf:
@@ -215,10 +222,14 @@ def _between(rule: Any) -> str | None:
     class against the most probable other."""
     if rule.is_randomized:
         return None
-    names, p, note = [printable(str(name)) for name in rule.class_names[: rule.n_classes]], "p", ""
-    two, one = abstaining_cuts(rule.gains, rule.calibrator), abstaining_class_cuts(rule.gains)
+    names = [printable(str(name)) for name in rule.class_names[: rule.n_classes]]
+    p = "p"
+    note = ""
+    two = abstaining_cuts(rule.gains, rule.calibrator)
+    one = abstaining_class_cuts(rule.gains)
     if two is not None:
-        (no, yes), (low, high) = names, two
+        (no, yes) = names
+        (low, high) = two
         note = "" if rule.calibrator is None else "; this is p before calibration"
     elif one is not None:
         no, yes, low, high = "the most probable other class", names[one[0]], *one[1:]
@@ -243,7 +254,9 @@ def _above_one(rule: Any) -> str | None:
     if len(known) < len(found):
         return None
     like = "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
-    low, high, least = min(known), max(known), 1.0 / rule.n_classes
+    low = min(known)
+    high = max(known)
+    least = 1.0 / rule.n_classes
     if low >= 1.0:
         return f"always {_abstains(rule)}"
     # the largest probability of a row is no smaller
@@ -321,7 +334,8 @@ def _sentence_of_one(one: ClassFirst, rule: Any) -> str:
 
 def rest_of_one(one: ClassFirst, names: Sequence[Any]) -> str:
     """Return what a gain that compares one class first decides below the cut."""
-    never, name = one.cut > 1.0, printable(str(names[one.k]))
+    never = one.cut > 1.0
+    name = printable(str(names[one.k]))
     if one.others is None:
         return f"the most probable class other than {name}" if never else "the most probable other class"
     a, b = (part[0] for part in one.others.pair())
@@ -335,7 +349,8 @@ def rest_of_one(one: ClassFirst, names: Sequence[Any]) -> str:
 
 def _of_several(rule: Any) -> str | None:
     """Return the sentence for more than two classes: equal weights, or one class against the most probable other."""
-    weights, one = weights_alone(rule), one_class(rule)
+    weights = weights_alone(rule)
+    one = one_class(rule)
     if weights is not None and weights[0] > 0 and (weights == weights[0]).all():
         return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
     if one is None or others_of(one) is not None:
@@ -395,7 +410,8 @@ def coefficients(gains: Gains, scale: Array | None = None) -> tuple[Array, Array
     # the decision is unchanged by a common factor and a common offset
     if scale is None:
         scale = np.array([_scale(gains[s]) for s in range(len(gains))])
-    a, b = a / scale[:, None], (b - b.max(axis=1, keepdims=True)) / scale[:, None]
+    a = a / scale[:, None]
+    b = (b - b.max(axis=1, keepdims=True)) / scale[:, None]
     of_two = [gains.n_classes == 2 and class_first(gains[s]) is not None for s in range(len(gains))]
     tiny = np.array(of_two)[:, None] & (np.abs([a, b]) < UNSEEN)
     return np.where(tiny[0], 0.0, a), np.where(tiny[1], 0.0, b)
@@ -455,7 +471,8 @@ def _numbers(
 ) -> Numbers:
     """Return the numbers of the first classes ``besides`` one, and of the first rules, divided by a ``scale`` (A,)."""
     a, b = coefficients(rule.gains, scale)
-    shown, n_rules = [a, b] if b.any() else [a], min(len(rule.weights), most_rules)
+    shown = [a, b] if b.any() else [a]
+    n_rules = min(len(rule.weights), most_rules)
     columns = [k for k in range(rule.n_decisions) if k != besides]
     n_columns = len(columns)
     columns = columns[:most_classes]

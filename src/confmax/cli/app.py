@@ -30,7 +30,9 @@ from confmax._version import __version__
 from confmax.cli.cells import Source, first_cells, sniffed
 from confmax.cli.texts import EXTENSIONS, LIMITED, LIMITED_OF_ALL, clean, format_of, shortened
 
-FIRST, MOST_CLASSES = 1000, 100  # rows that are read for completion, and classes that are offered
+# rows that are read for completion, and classes that are offered
+FIRST = 1000
+MOST_CLASSES = 100
 VARIABLE = "_CONFMAX_COMPLETE"  # click's name for it; the script sets it when it asks for completions
 
 
@@ -253,7 +255,8 @@ def _file(context: click.Context) -> Path | None:
 
 def _classes(context: click.Context) -> list[str]:
     """Return the labels in the first rows of a CSV file, sorted."""
-    label, path = context.params.get("label"), _file(context)
+    label = context.params.get("label")
+    path = _file(context)
     if not label or path is None or format_of(path) != ".csv":
         return []
     source = Source(path)

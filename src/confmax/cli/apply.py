@@ -35,7 +35,8 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
     """Decide every row of a file and write its columns with the decisions."""
     # --positive says here whose probability a score is; the rule keeps its order, and with it its ties
     rows = rows.in_order(rule.class_names[: rule.n_classes])
-    frame, key = rows.frame, rows.options.key
+    frame = rows.frame
+    key = rows.options.key
     assert frame is not None
     keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
     # a column of a file has one type: a rule with classes 0, 1 and a decision "abstain" writes text

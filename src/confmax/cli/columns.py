@@ -187,8 +187,9 @@ def read_rows(
                 f"{name} of {frame.path} has {len(part)} rows and the probabilities have {len(proba)}; name the table "
                 f"with --columns"
             )
-    return replace(rows, options=options, n_rows=len(proba), proba=proba, labels=coded, weight=weight, group=group,
-                   frame=frame)  # fmt: skip
+    return replace(
+        rows, options=options, n_rows=len(proba), proba=proba, labels=coded, weight=weight, group=group, frame=frame
+    )
 
 
 def _aligned(
@@ -371,7 +372,8 @@ def _class_names(
     place: _Place, wanted: Sequence[Any], distinct: Sequence[Any], label: str | None, *, stated: bool = True
 ) -> tuple[list[Any], tuple[str, ...]]:
     """Return the class of every column, and what to warn of; ``stated``: the wanted order is that of the columns."""
-    K, known = len(place.names), wanted or distinct
+    K = len(place.names)
+    known = wanted or distinct
     if wanted and len(wanted) != K:
         raise ValueError(
             f"there are {len(wanted)} classes ({joined(wanted)}) and {K} columns of probabilities "
@@ -392,7 +394,10 @@ def _class_names(
         way_out = f"{IN_ORDER} and --classes"
         refuse_part(found, place.names, way_out, of="the file", of_two=way_out)
     if wanted:
-        classes, is_certain, what, option = wanted, stated or by_hand, "the rule's classes", "--columns"
+        classes = wanted
+        is_certain = stated or by_hand
+        what = "the rule's classes"
+        option = "--columns"
     else:
         # labels 0 and 2 of three columns leave out the class 1
         counted = all(isinstance(name, int) and not isinstance(name, bool) and 0 <= name < K for name in distinct)
@@ -403,7 +408,9 @@ def _class_names(
                 f"columns with --columns" + (f", or {ONE}" if len(distinct) == 2 else "")
             )
         classes = distinct if len(distinct) == K else range(K)
-        is_certain, what, option = by_hand and not isinstance(classes[0], str), "sorted labels", "--classes"
+        is_certain = by_hand and not isinstance(classes[0], str)
+        what = "sorted labels"
+        option = "--classes"
     pairs = assignment(place.names, classes)
     note = f"no column is named like a class: {what} were assigned to the columns in order ({pairs}); {option} sets it"
     return list(classes), () if is_certain else (note,)
@@ -497,7 +504,8 @@ def _from_scores(
     bad = ~((scores >= 0) & (scores <= 1))
     if bad.any():
         row = int(np.argmax(bad))
-        what, way_out = "is empty", "drop such rows"
+        what = "is empty"
+        way_out = "drop such rows"
         if not np.isnan(scores[row]):
             what = f"is {scores[row]:g}, which is not between 0 and 1"
             way_out = "give probabilities: divide percentages by 100, turn log-odds x into 1 / (1 + exp(-x))"

@@ -85,34 +85,74 @@ def _separator(_context: click.Context, _option: click.Parameter, value: str | N
 PATH = click.Path(path_type=Path)
 OUT = _Output(path_type=Path)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-PARAM = click.option("--param", "params", multiple=True, callback=_params, metavar="KEY=VALUE",
-                      help="Parameter of the metric, such as beta=2.")  # fmt: skip
-LABEL = click.option("--label", metavar="COL", required=True, shell_complete=column_names,
-                     help="Column of true classes.")  # fmt: skip
-COLUMNS = click.option("--columns", callback=list_of_names, metavar="A,B,C",
-                        help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
-                             "Default: those named like the classes, otherwise all other numeric columns.")  # fmt: skip
-SUBJECT_TO = click.option("--subject-to", "constraints", multiple=True, metavar="LIMIT", shell_complete=limits,
-                          help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may "
-                               "be repeated. The estimate of the confusion matrix counts; only with --confusion model "
-                               "is anything proved.")  # fmt: skip
-ABSTAIN = click.option("--abstain", metavar="NAME",
-                       help="Let the rule leave rows undecided: it decides NAME for them, such as abstain. Metrics and "
-                            "limits are then those of the rows that are decided; 'coverage' is their share, and needs "
-                            "a floor, such as --subject-to 'coverage >= 0.8'.")  # fmt: skip
-GROUP = click.option("--group", metavar="COL", shell_complete=column_names,
-                     help="Column of groups, for rules that decide by groups: limits speak of them, such as "
-                          "'min(recall[VF] | group) >= 0.7'.")  # fmt: skip
-SECOND = click.option("--second", metavar="NAME", default="accuracy", show_default=True, shell_complete=metric_names,
-                      help="Second metric of the page's trade-off.")  # fmt: skip
-SCORE = click.option("--score", metavar="COL", shell_complete=column_names,
-                      help="The only column of probabilities, for two classes: those of --positive.")  # fmt: skip
-NORMALIZE = click.option("--normalize", is_flag=True,
-                         help="Divide every row of probabilities by its sum, as for numbers that were rounded. A "
-                              "warning shows the sum that is farthest from one.")  # fmt: skip
-SEP = click.option("--sep", callback=_separator, metavar="MARK",
-                    help="Separator of CSV cells: ',', ';', tab or another mark. Default: detected from the first "
-                         "rows.")  # fmt: skip
+PARAM = click.option(
+    "--param",
+    "params",
+    multiple=True,
+    callback=_params,
+    metavar="KEY=VALUE",
+    help="Parameter of the metric, such as beta=2.",
+)
+LABEL = click.option(
+    "--label", metavar="COL", required=True, shell_complete=column_names, help="Column of true classes."
+)
+COLUMNS = click.option(
+    "--columns",
+    callback=list_of_names,
+    metavar="A,B,C",
+    help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
+    "Default: those named like the classes, otherwise all other numeric columns.",
+)
+SUBJECT_TO = click.option(
+    "--subject-to",
+    "constraints",
+    multiple=True,
+    metavar="LIMIT",
+    shell_complete=limits,
+    help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may "
+    "be repeated. The estimate of the confusion matrix counts; only with --confusion model "
+    "is anything proved.",
+)
+ABSTAIN = click.option(
+    "--abstain",
+    metavar="NAME",
+    help="Let the rule leave rows undecided: it decides NAME for them, such as abstain. Metrics and "
+    "limits are then those of the rows that are decided; 'coverage' is their share, and needs "
+    "a floor, such as --subject-to 'coverage >= 0.8'.",
+)
+GROUP = click.option(
+    "--group",
+    metavar="COL",
+    shell_complete=column_names,
+    help="Column of groups, for rules that decide by groups: limits speak of them, such as "
+    "'min(recall[VF] | group) >= 0.7'.",
+)
+SECOND = click.option(
+    "--second",
+    metavar="NAME",
+    default="accuracy",
+    show_default=True,
+    shell_complete=metric_names,
+    help="Second metric of the page's trade-off.",
+)
+SCORE = click.option(
+    "--score",
+    metavar="COL",
+    shell_complete=column_names,
+    help="The only column of probabilities, for two classes: those of --positive.",
+)
+NORMALIZE = click.option(
+    "--normalize",
+    is_flag=True,
+    help="Divide every row of probabilities by its sum, as for numbers that were rounded. A "
+    "warning shows the sum that is farthest from one.",
+)
+SEP = click.option(
+    "--sep",
+    callback=_separator,
+    metavar="MARK",
+    help="Separator of CSV cells: ',', ';', tab or another mark. Default: detected from the first rows.",
+)
 
 
 def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
@@ -134,16 +174,29 @@ table_options = _together(
     click.option("--positive", metavar="NAME", help="The positive class, if there are two."),
     SCORE,
     COLUMNS,
-    click.option("--classes", callback=list_of_names, metavar="A,B,C",
-                 help="Class names in order; needed for metrics that depend on the order."),
-)  # fmt: skip
+    click.option(
+        "--classes",
+        callback=list_of_names,
+        metavar="A,B,C",
+        help="Class names in order; needed for metrics that depend on the order.",
+    ),
+)
 # bootstrap intervals
-REPLICATES = click.option("--replicates", "n_replicates", type=click.IntRange(min=0), metavar="N", default=1000,
-                          show_default=True, help="Bootstrap replicates for the intervals; 0 for none.")  # fmt: skip
-LEVEL = click.option("--level", type=float, metavar="X", default=0.95, show_default=True,
-                     help="Coverage of the intervals.")  # fmt: skip
-SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
-                    help="Seed of random numbers.")  # fmt: skip
+REPLICATES = click.option(
+    "--replicates",
+    "n_replicates",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=1000,
+    show_default=True,
+    help="Bootstrap replicates for the intervals; 0 for none.",
+)
+LEVEL = click.option(
+    "--level", type=float, metavar="X", default=0.95, show_default=True, help="Coverage of the intervals."
+)
+SEED = click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of random numbers."
+)
 bootstrap_options = _together(
     SEED,
     click.option("--stratified", is_flag=True, help="Resample within each class, as if class sizes were fixed."),
@@ -153,10 +206,14 @@ bootstrap_options = _together(
 # where a rule goes
 rule_output = _together(
     click.option("--force", is_flag=True, help="Let -o replace a file that is not a rule file."),
-    click.option("-o", "--out", type=OUT,
-                 help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without "
-                      "-o nothing is written."),
-)  # fmt: skip
+    click.option(
+        "-o",
+        "--out",
+        type=OUT,
+        help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without "
+        "-o nothing is written.",
+    ),
+)
 
 
 def _numbers(_context: click.Context, _option: click.Parameter, value: str | None) -> list[float] | None:
@@ -176,17 +233,24 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
 @_command("confmax.cli.apply")
 @click.argument("rule", type=PATH, shell_complete=rule_files)
 @click.argument("file", type=PATH)
-@click.option("-o", "--out", type=OUT, required=True,
-              help=f"Where the decisions go: {', '.join(EXTENSIONS)}; - for standard output. Pipes and devices take "
-                   "CSV.")  # fmt: skip
+@click.option(
+    "-o",
+    "--out",
+    type=OUT,
+    required=True,
+    help=f"Where the decisions go: {', '.join(EXTENSIONS)}; - for standard output. Pipes and devices take CSV.",
+)
 @COLUMNS
 @SCORE
 @click.option("--positive", metavar="NAME", help="The class whose probability --score holds.")
 @SEP
 @NORMALIZE
-@click.option("--key", metavar="COL", shell_complete=column_names,
-              help="Column of identifiers. A rule that decides at random draws by them, so that a row keeps its "
-                   "decision.")  # fmt: skip
+@click.option(
+    "--key",
+    metavar="COL",
+    shell_complete=column_names,
+    help="Column of identifiers. A rule that decides at random draws by them, so that a row keeps its decision.",
+)
 @GROUP
 @AS_JSON
 def apply() -> None:
@@ -207,24 +271,35 @@ def apply() -> None:
 @_command("confmax.cli.export")
 @click.argument("rule", type=PATH, shell_complete=rule_files)
 @click.option("--to", "language", type=click.Choice(list(EXPORTS)), required=True, help="What to write.")
-@click.option("--dialect", metavar="NAME",
-              help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb, which keeps the order of the "
-                   "rows there, or sqlite; or with the extra confmax[sql] others, such as mysql.  [default: "
-                   "standard]")  # fmt: skip
-@click.option("--columns", callback=list_of_names, metavar="A,B,C",
-              help="For SQL: columns of probabilities, in class order. Default: those named like the "
-                   "classes.")  # fmt: skip
-@click.option("--dtype", type=click.Choice(["float32", "float64"]),
-              help="For ONNX: type of the probabilities.  [default: float32]")  # fmt: skip
+@click.option(
+    "--dialect",
+    metavar="NAME",
+    help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb, which keeps the order of the "
+    "rows there, or sqlite; or with the extra confmax[sql] others, such as mysql.  [default: "
+    "standard]",
+)
+@click.option(
+    "--columns",
+    callback=list_of_names,
+    metavar="A,B,C",
+    help="For SQL: columns of probabilities, in class order. Default: those named like the classes.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    help="For ONNX: type of the probabilities.  [default: float32]",
+)
 @click.option(
     "--opset", type=int, metavar="N", help="For ONNX: version of the operator set, 13 or newer.  [default: 18]"
 )
 @click.option("--name", metavar="NAME", help="For Python: name of the function.  [default: decide]")
 @click.option("--labels", is_flag=True, default=None, help="Return class names instead of the index.")
-@click.option("--group", metavar="COL", help="For SQL: the column of groups, of a rule that decides by groups.  "
-                                             "[default: group]")  # fmt: skip
-@click.option("-o", "--out", type=OUT,
-              help="Where it goes, - for standard output. Without -o, SQL and Python are printed.")  # fmt: skip
+@click.option(
+    "--group", metavar="COL", help="For SQL: the column of groups, of a rule that decides by groups.  [default: group]"
+)
+@click.option(
+    "-o", "--out", type=OUT, help="Where it goes, - for standard output. Without -o, SQL and Python are printed."
+)
 @AS_JSON
 def export() -> None:
     """Write RULE as an SQL expression, an ONNX model or a Python function.
@@ -254,13 +329,28 @@ def metrics() -> None:
 @_command("confmax.cli.score")
 @click.argument("file", type=PATH)
 @LABEL
-@click.option("--rule", type=PATH, metavar="RULE", shell_complete=rule_files,
-              help="A rule file to score beside argmax and p/prior.")  # fmt: skip
-@click.option("--group", metavar="COL", shell_complete=column_names,
-              help="Column of groups: values are shown for every group too. Rules that decide by groups need it, and "
-                   "their limits are judged by the values of the groups.")  # fmt: skip
-@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=metric_names,
-              help="Only this metric; may be repeated.")  # fmt: skip
+@click.option(
+    "--rule",
+    type=PATH,
+    metavar="RULE",
+    shell_complete=rule_files,
+    help="A rule file to score beside argmax and p/prior.",
+)
+@click.option(
+    "--group",
+    metavar="COL",
+    shell_complete=column_names,
+    help="Column of groups: values are shown for every group too. Rules that decide by groups need it, and "
+    "their limits are judged by the values of the groups.",
+)
+@click.option(
+    "--metric",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=metric_names,
+    help="Only this metric; may be repeated.",
+)
 @PARAM
 @table_options
 @bootstrap_options
@@ -283,17 +373,33 @@ def score() -> None:
 @_command("confmax.cli.score")
 @click.argument("file", type=PATH)
 @LABEL
-@click.option("--metric", "names", multiple=True, metavar="NAME", shell_complete=metric_names,
-              help="Tune for this metric and evaluate by it; may be repeated. Default: five that suit the "
-                   "classes.")  # fmt: skip
+@click.option(
+    "--metric",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=metric_names,
+    help="Tune for this metric and evaluate by it; may be repeated. Default: five that suit the classes.",
+)
 @PARAM
-@click.option("--rule", "rules", type=PATH, multiple=True, metavar="RULE", shell_complete=rule_files,
-              help="A rule file to compare with the tuned rules; may be repeated.")  # fmt: skip
+@click.option(
+    "--rule",
+    "rules",
+    type=PATH,
+    multiple=True,
+    metavar="RULE",
+    shell_complete=rule_files,
+    help="A rule file to compare with the tuned rules; may be repeated.",
+)
 @SUBJECT_TO
 @ABSTAIN
-@click.option("--group", metavar="COL", shell_complete=column_names,
-              help="Column of groups: values are shown for every group too. Limits that speak of groups, and rules "
-                   "that decide by groups, need it.")  # fmt: skip
+@click.option(
+    "--group",
+    metavar="COL",
+    shell_complete=column_names,
+    help="Column of groups: values are shown for every group too. Limits that speak of groups, and rules "
+    "that decide by groups, need it.",
+)
 @table_options
 @bootstrap_options
 @AS_JSON
@@ -317,8 +423,12 @@ def compare() -> None:
 
 @_command("confmax.cli.tune")
 @click.argument("file", type=PATH)
-@click.option("--label", metavar="COL", shell_complete=column_names,
-              help="Column of true classes. Without it, only the probabilities are used.")  # fmt: skip
+@click.option(
+    "--label",
+    metavar="COL",
+    shell_complete=column_names,
+    help="Column of true classes. Without it, only the probabilities are used.",
+)
 @click.option(
     "--metric",
     metavar="NAME",
@@ -326,32 +436,65 @@ def compare() -> None:
     help="What to maximise; 'confmax metrics' lists the names.",
 )
 @PARAM
-@click.option("--costs", type=PATH, metavar="FILE.csv",
-              help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
-                   "or column of names is matched to the classes; without names the order is that of --classes. "
-                   "Further columns are further decisions, such as abstaining.")  # fmt: skip
+@click.option(
+    "--costs",
+    type=PATH,
+    metavar="FILE.csv",
+    help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
+    "or column of names is matched to the classes; without names the order is that of --classes. "
+    "Further columns are further decisions, such as abstaining.",
+)
 @SUBJECT_TO
 @ABSTAIN
 @GROUP
-@click.option("--on-infeasible", type=click.Choice(["raise", "closest"]), default="raise", show_default=True,
-              help="If no rule keeps all limits: an error (exit code 3), or the rule that misses them "
-                   "least.")  # fmt: skip
-@click.option("--confidence", type=float, metavar="LEVEL",
-              help="How surely the limits hold on new rows, such as 0.9: about half of the rows tune, the others test. "
-                   "A question about one class is tested on all rows. For limits on recall, precision, specificity, "
-                   "fpr, rate, accuracy and coverage; exit code 3 if one is not assured.")  # fmt: skip
+@click.option(
+    "--on-infeasible",
+    type=click.Choice(["raise", "closest"]),
+    default="raise",
+    show_default=True,
+    help="If no rule keeps all limits: an error (exit code 3), or the rule that misses them least.",
+)
+@click.option(
+    "--confidence",
+    type=float,
+    metavar="LEVEL",
+    help="How surely the limits hold on new rows, such as 0.9: about half of the rows tune, the others test. "
+    "A question about one class is tested on all rows. For limits on recall, precision, specificity, "
+    "fpr, rate, accuracy and coverage; exit code 3 if one is not assured.",
+)
 @table_options
-@click.option("--confusion", type=click.Choice(["auto", "model", "labels", "blend"]), default="auto",
-              show_default=True, help="Estimate of the confusion matrix: expected from the probabilities (model, "
-                                      "with an optimality guarantee), counted on the labels, or a blend of both; "
-                                      "auto: a blend if there are labels.")  # fmt: skip
-@click.option("--calibration", type=click.Choice(["auto", "none", "temperature", "vector", "matrix"]), default="auto",
-              show_default=True, help="How the probabilities are corrected first, using the labels; auto: the kind "
-                                      "that cross-validated log loss favours. The rule applies it.")  # fmt: skip
-@click.option("--solver", default="auto", show_default=True, metavar="NAME", shell_complete=solver_names,
-              help="Algorithm; auto chooses by the metric.")  # fmt: skip
-@click.option("--randomized", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help="Whether the rule may decide at random; auto: only if that gains more than 0.001.")  # fmt: skip
+@click.option(
+    "--confusion",
+    type=click.Choice(["auto", "model", "labels", "blend"]),
+    default="auto",
+    show_default=True,
+    help="Estimate of the confusion matrix: expected from the probabilities (model, "
+    "with an optimality guarantee), counted on the labels, or a blend of both; "
+    "auto: a blend if there are labels.",
+)
+@click.option(
+    "--calibration",
+    type=click.Choice(["auto", "none", "temperature", "vector", "matrix"]),
+    default="auto",
+    show_default=True,
+    help="How the probabilities are corrected first, using the labels; auto: the kind "
+    "that cross-validated log loss favours. The rule applies it.",
+)
+@click.option(
+    "--solver",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=solver_names,
+    help="Algorithm; auto chooses by the metric.",
+)
+@click.option(
+    "--randomized",
+    type=click.Choice(["auto", "yes", "no"]),
+    default="auto",
+    show_default=True,
+    help="Whether the rule may decide at random; auto: only if that gains more than 0.001.",
+)
 @click.option(
     "--tol", type=float, metavar="X", default=1e-6, show_default=True, help="Stop when the gap is at most this."
 )
@@ -359,14 +502,23 @@ def compare() -> None:
 @click.option(
     "--seed", "random_state", type=int, metavar="N", default=0, show_default=True, help="Seed of random numbers."
 )
-@click.option("--in-parts", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help=f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the "
-                   "memory. FILE is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with "
-                   "--label and --weight naming .npy files.")  # fmt: skip
+@click.option(
+    "--in-parts",
+    type=click.Choice(["auto", "yes", "no"]),
+    default="auto",
+    show_default=True,
+    help=f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the "
+    "memory. FILE is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with "
+    "--label and --weight naming .npy files.",
+)
 @rule_output
-@click.option("--report", type=OUT, metavar="PAGE.html",
-              help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
-                   "that was tuned without its fold, one of five.")  # fmt: skip
+@click.option(
+    "--report",
+    type=OUT,
+    metavar="PAGE.html",
+    help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
+    "that was tuned without its fold, one of five.",
+)
 @SECOND
 @AS_JSON
 def tune() -> None:
@@ -392,8 +544,12 @@ def tune() -> None:
 
 @_command("confmax.cli.explain")
 @click.argument("rule", type=PATH, shell_complete=rule_files)
-@click.option("--proba", callback=_numbers, metavar="P,P,...",
-              help="Decide this row of probabilities, given in class order, and show every step.")  # fmt: skip
+@click.option(
+    "--proba",
+    callback=_numbers,
+    metavar="P,P,...",
+    help="Decide this row of probabilities, given in class order, and show every step.",
+)
 @click.option("--group", metavar="NAME", help="The group to explain, of a rule that decides by groups.  [default: all]")
 @AS_JSON
 def explain() -> None:
@@ -414,13 +570,20 @@ def explain() -> None:
 @click.argument("rule", type=PATH, shell_complete=rule_files)
 @click.argument("file", type=PATH)
 @LABEL
-@click.option("--metric", metavar="NAME", shell_complete=metric_names,
-              help="The metric to evaluate.  [default: what the rule was tuned for]")  # fmt: skip
+@click.option(
+    "--metric",
+    metavar="NAME",
+    shell_complete=metric_names,
+    help="The metric to evaluate.  [default: what the rule was tuned for]",
+)
 @PARAM
 @SECOND
-@click.option("--group", metavar="COL", shell_complete=column_names,
-              help="Column of groups: the page shows every metric by group. Rules that decide by groups need "
-                   "it.")  # fmt: skip
+@click.option(
+    "--group",
+    metavar="COL",
+    shell_complete=column_names,
+    help="Column of groups: the page shows every metric by group. Rules that decide by groups need it.",
+)
 @table_options
 @REPLICATES
 @LEVEL

@@ -33,7 +33,8 @@ def of_what_is_decided(
     metrics: Mapping[str, Metric], table: MemoryTable, rows: FileRows
 ) -> tuple[dict[str, Metric], list[Document]]:
     """Return coverage and ``metrics`` of what is decided, by name; and which of them have no value here, and why."""
-    used, skipped = {"coverage": catalogue.resolve("coverage")}, []
+    used = {"coverage": catalogue.resolve("coverage")}
+    skipped = []
     for name, metric in metrics.items():
         try:
             with warnings.catch_warnings():
@@ -56,7 +57,8 @@ def of_what_is_decided(
 
 def with_one_more(decided: Mapping[str, Decided], table: MemoryTable) -> dict[str, Decided]:
     """Return what rules ``decided`` on a table, each between its K classes and abstaining."""
-    M, found = table.n_classes + 1, {}
+    M = table.n_classes + 1
+    found = {}
     for name, one in decided.items():
         if one.n_decisions > M or (one.n_decisions == M and not one.abstains):
             raise ValueError(
@@ -98,9 +100,12 @@ def rows_undecided(decided: Decided) -> float:
 
 
 def checked_abstain(
-    text: str | None, chosen: Mapping[str, Metric], constraints: Sequence[str], table: MemoryTable,
+    text: str | None,
+    chosen: Mapping[str, Metric],
+    constraints: Sequence[str],
+    table: MemoryTable,
     groups: Groups | None = None,
-) -> tuple[Any, Limits | None]:  # fmt: skip
+) -> tuple[Any, Limits | None]:
     """Return the name of abstaining for the classes of a table, None without one, and the limits of rules tuned so.
 
     Limits may speak of the ``groups`` of the rows. Refuse, before anything is tuned, metrics ``chosen`` that cannot be

@@ -79,12 +79,15 @@ class Tuner:
     """Tunes rules for several metrics on parts of one table, and calibrates each part once."""
 
     def __init__(self, proba: NDArray[Any], labels: NDArray[Any]) -> None:
-        self.proba, self.labels = proba, labels
+        self.proba = proba
+        self.labels = labels
         self.calibrations: dict[bytes, Calibration | None] = {}
 
     def solve(self, metric: str, rows: NDArray[np.bool_]) -> Solution:
         """Return the solution for a metric on some ``rows`` (n,)."""
-        proba, labels, key = self.proba[rows], self.labels[rows], rows.tobytes()
+        proba = self.proba[rows]
+        labels = self.labels[rows]
+        key = rows.tobytes()
         calibration = self.calibrations.get(key, "auto")
         found = maximize(metric, proba, labels, classes=CLASSES, calibration=calibration)
         self.calibrations[key] = found.calibration
@@ -115,7 +118,10 @@ def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[Deci
     """
     table = load()
     proba, labels, folds = table
-    tuner, every, results, solutions = Tuner(proba, labels), np.ones(len(labels), dtype=bool), [], {}
+    tuner = Tuner(proba, labels)
+    every = np.ones(len(labels), dtype=bool)
+    results = []
+    solutions = {}
     for done, metric in enumerate(METRICS):
         fits: dict[str, Fit] = {"argmax": _argmax, "p_prior": tuner.by_prior, "tuned": partial(tuner.rule, metric)}
         row: dict[str, Any] = {"metric": metric}

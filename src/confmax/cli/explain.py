@@ -70,7 +70,8 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
         If ``proba`` is not one row of K probabilities.
     """
     names = [str(name) for name in rule.class_names]
-    thresholds, decided_from = _thresholds(rule), None
+    thresholds = _thresholds(rule)
+    decided_from = None
     if thresholds is not None:
         decided_from = {
             name: {other: finite(row[k]) for k, other in enumerate(names) if other != name}
@@ -119,7 +120,8 @@ def _calibration(rule: DecisionRule) -> Document | None:
 
 def _undecided_of_two(gains: Array) -> list[float]:
     """Return the limits of both classes for a table of gains (2, 3), which leaves an interval undecided, or nothing."""
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     for k in range(2):
         # by how much abstaining is above class k where the second class is impossible, and where it is certain
         first, second = (gains[:, 2] - gains[:, k]).tolist()
@@ -182,8 +184,10 @@ def _undecided(rule: DecisionRule) -> list[list[float]] | None:
 
 def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
     """Return what the rule does with each class, a sentence each."""
-    names, K = [str(name) for name in rule.class_names[: rule.n_classes]], rule.n_classes
-    sentence, plain = words.in_words(rule) or words.one_class_first(rule), words.plain_words(rule)
+    names = [str(name) for name in rule.class_names[: rule.n_classes]]
+    K = rule.n_classes
+    sentence = words.in_words(rule) or words.one_class_first(rule)
+    plain = words.plain_words(rule)
     said = []
     if sentence is not None:
         said.append(sentence if plain is None else f"{sentence} ({plain})")
@@ -199,7 +203,8 @@ def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
     w = words.weights_alone(rule)
     # where a sentence says all about several classes, the ratio of two weights would only repeat it
     if w is not None and (K == 2 or sentence is None):
-        low, high = int(np.argmin(w)), int(np.argmax(w))
+        low = int(np.argmin(w))
+        high = int(np.argmax(w))
         if w[low] > 0 and w[high] > w[low]:
             calibrated = "" if rule.calibrator is None else "calibrated "
             said.append(
@@ -216,7 +221,8 @@ def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
 
 def _when(k: int, names: Sequence[str], thresholds: Array) -> str:
     """Return when class k is decided, against the classes that it wins against most easily first."""
-    name, others = names[k], [j for j in np.argsort(thresholds, kind="stable").tolist() if j != k]
+    name = names[k]
+    others = [j for j in np.argsort(thresholds, kind="stable").tolist() if j != k]
     if len(names) == 2:
         return f"{name} is decided {_from(thresholds[others[0]])} (argmax: 0.500)"
     against = [f"{_from(thresholds[j])} against {names[j]}" for j in others[:RIVALS]]
@@ -226,7 +232,8 @@ def _when(k: int, names: Sequence[str], thresholds: Array) -> str:
 
 def _abstains(rule: DecisionRule, names: Sequence[str]) -> list[str]:
     """Return which rows a rule leaves undecided, a sentence for each part that is shown."""
-    cuts, name = _undecided(rule), str(rule.abstain)
+    cuts = _undecided(rule)
+    name = str(rule.abstain)
     if cuts is None:
         return [f"a row is left undecided ({name}) if that has the largest expected gain"]
     p = "p" if rule.calibrator is None else "calibrated p"
@@ -396,7 +403,8 @@ def _decides(rule: DecisionRule) -> str:
 
 def _show_numbers(page: Page, document: Document, classes: Sequence[str], names: Sequence[str]) -> None:
     """Print the numbers of a rule: a line per class."""
-    calibration, parts = document["calibration"] or {}, document["parts"]
+    calibration = document["calibration"] or {}
+    parts = document["parts"]
     has_offsets = any(any(part.get("offsets", ())) for part in parts)
     columns: dict[str, Sequence[float | None]] = {}
     if "offsets" in calibration:
@@ -492,7 +500,8 @@ def _show_example(page: Page, document: Document, names: Sequence[str]) -> None:
     decided = f"{example['decision']}, the largest score (*)"
     if document["one_class"] is not None:
         steps, reason = _one_class_steps(document, names)
-        columns, decided = {**columns, **steps}, f"{example['decision']}, {reason}"
+        columns = {**columns, **steps}
+        decided = f"{example['decision']}, {reason}"
     else:
         for k, part in enumerate(example["parts"][:SHOWN_PARTS]):
             columns[f"score {k + 1}" if document["randomized"] else "score"] = [
@@ -524,18 +533,23 @@ def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str
 
     They are the threshold, the scores of the others where these have numbers of their own, and what is decided.
     """
-    example, one = document["example"], _one_class_of(document["parts"][0])
+    example = document["example"]
+    one = _one_class_of(document["parts"][0])
     assert one is not None
-    k, name = one.k, names[one.k]
-    yes, cut = example["decision"] == name, document["one_class"]["threshold"]
-    best, columns = "most probable other class", {}
+    k = one.k
+    name = names[one.k]
+    yes = example["decision"] == name
+    cut = document["one_class"]["threshold"]
+    best = "most probable other class"
+    columns = {}
     scores = np.array(example["scored"])
     shown = "never" if cut is None else "always" if cut <= words.UNSEEN else words.probability(cut)
     columns["threshold"] = [shown if j == k else "" for j in range(len(names))]
     others = words.others_of(one)
     if others is not None:
         a, b = (part[0] for part in words.coefficients(others))
-        scores, best = a * scores + b, "largest score of the others"
+        scores = a * scores + b
+        best = "largest score of the others"
         columns["score"] = ["" if j == k else number(score) for j, score in enumerate(scores)]
     # a score below all others: the class itself is not compared with its own threshold
     scores[k] = -np.inf

@@ -92,8 +92,9 @@ def check_rule_output(out: Path | None, force: bool, *given: Path) -> None:
     try:
         DecisionRule.load(out)
     except (OSError, ValueError):
-        raise ValueError(f"{out} is not a rule file, so it is not replaced; choose another name with -o, or replace it "
-                         f"with --force") from None  # fmt: skip
+        raise ValueError(
+            f"{out} is not a rule file, so it is not replaced; choose another name with -o, or replace it with --force"
+        ) from None
 
 
 def save_rule(rule: DecisionRule, out: Path | None, force: bool) -> str | None:

@@ -42,8 +42,18 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     ordered = rows.order_known or (tuned_for is not None and tuned_for.ordered)
     group = None if rows.group is None else typed(rows.group, loaded.groups)
     with writing(out):
-        pages.write(out, over(loaded, rows.classes), rows.proba, rows.labels, rows.weight, group=group, metric=metric,
-                    order_known=ordered, **_about(rows, second), **settings)  # fmt: skip
+        pages.write(
+            out,
+            over(loaded, rows.classes),
+            rows.proba,
+            rows.labels,
+            rows.weight,
+            group=group,
+            metric=metric,
+            order_known=ordered,
+            **_about(rows, second),
+            **settings,
+        )
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     items = {"evaluated on": f"{file}, {rows.n_rows} rows", "written": str(out)}
     print_document(document, as_json, lambda page, _: page.items(items), out)
@@ -91,10 +101,19 @@ def write_cross_fitted_page(
     )
     with writing(path):
         installed_pages().write_cross_fitted(
-            path, solution.metric, rows.proba, rows.labels, sample_weight=rows.weight, group=rows.group,
-            classes=rows.classes, folds=FOLDS, solution=solution, order_known=rows.order_known,
-            **_about(rows, second), **settings,
-        )  # fmt: skip
+            path,
+            solution.metric,
+            rows.proba,
+            rows.labels,
+            sample_weight=rows.weight,
+            group=rows.group,
+            classes=rows.classes,
+            folds=FOLDS,
+            solution=solution,
+            order_known=rows.order_known,
+            **_about(rows, second),
+            **settings,
+        )
 
 
 def _about(rows: FileRows, second: str) -> dict[str, Any]:

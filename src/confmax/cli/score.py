@@ -77,7 +77,8 @@ OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
 
 def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[Metric], dict[str, Any]]:
     """Take the metrics and the settings of the bootstrap out of a command's options."""
-    names, params = options.pop("names"), options.pop("params")
+    names = options.pop("names")
+    params = options.pop("params")
     # which of several metrics a parameter is for cannot be told
     if params and len(names) != 1:
         raise click.UsageError("--param belongs to one --metric; give exactly one")
@@ -125,7 +126,8 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
 
     ``settings`` are those of the bootstrap, as `uncertainty.compare` takes them.
     """
-    rules, tuned_for = {}, None
+    rules = {}
+    tuned_for = None
     if rule is not None:
         positive = positive_of(rule)
         if positive is not None and not rows.options.classes and not rows.options.positive:
@@ -136,7 +138,8 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
         rows = replace(rows, order_known=rows.order_known or ordered)
         rules["rule"] = over(rule, rows.classes)
-    used, skipped = _aligned(wanted, rows), []
+    used = _aligned(wanted, rows)
+    skipped = []
     if not wanted:
         # with their default beta f_beta and macro_f_beta are f1 and macro_f1
         every = [catalogue.get(name) for name in catalogue.names() if name not in ("linear", "f_beta", "macro_f_beta")]
@@ -144,7 +147,8 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
             every = [tuned_for, *(metric for metric in every if not is_same(metric, tuned_for, len(rows.classes)))]
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
-    table, undecided = judged_table(rows), {}
+    table = judged_table(rows)
+    undecided = {}
     tuned_here = None if rule is None or rule.tuned_on is None else rule.tuned_on == table.fingerprint()
     if tuned_here:
         app.warn(seen_by_tuning(table.n_rows))
@@ -192,9 +196,13 @@ def _decisions(
 
 
 def _scores(
-    table: MemoryTable, used: Mapping[str, Metric], limits: Limits | None, decided: Mapping[str, Decided],
-    groups: Groups | None, **settings: Any,
-) -> tuple[Score, dict[str, Metric]]:  # fmt: skip
+    table: MemoryTable,
+    used: Mapping[str, Metric],
+    limits: Limits | None,
+    decided: Mapping[str, Decided],
+    groups: Groups | None,
+    **settings: Any,
+) -> tuple[Score, dict[str, Metric]]:
     """Return values of rules by the metrics ``used`` and by those that are limited, and the latter, by name.
 
     What makes the values doubtful is printed. What a limit of groups limits has a value in every group alone.
@@ -225,8 +233,11 @@ def _constraints(
     told = zip(limits.constraints, limits.values(S), limits.slacks(S), limits.vacuous(S), strict=True)
     for one, value, slack, vacuous in told:
         document: Document = {
-            "text": str(one), "value": finite(value), "kept": bool(slack >= 0.0), "vacuous": bool(vacuous)
-        }  # fmt: skip
+            "text": str(one),
+            "value": finite(value),
+            "kept": bool(slack >= 0.0),
+            "vacuous": bool(vacuous),
+        }
         if one.over is not None:
             document["by_group"] = limit_by_group(scores.by_group, str(one), rule)
         elif scores.n_replicates:
@@ -239,7 +250,8 @@ def _constraints(
 def _scored(scores: Score, metric: str) -> Document:
     """Return a metric's value for every rule; with replicates also intervals, and differences between rules."""
     document: Document = {"metric": metric}
-    intervals, differences = {}, {}
+    intervals = {}
+    differences = {}
     for name, entry in scores.to_dict()["metrics"][metric].items():
         document[key_of(name)] = entry["value"]
         intervals[key_of(name)] = [entry["low"], entry["high"]]
@@ -447,11 +459,17 @@ def _chosen(wanted: Sequence[Metric], rows: FileRows, *, limited: bool, abstains
 
 
 def _cross_fitted(
-    table: MemoryTable, rows: FileRows, chosen: Mapping[str, Metric], seed: int, progress: Callable[[int, int], Any],
-    constraints: Sequence[str], abstain: Any,
-) -> dict[str, Evidence]:  # fmt: skip
+    table: MemoryTable,
+    rows: FileRows,
+    chosen: Mapping[str, Metric],
+    seed: int,
+    progress: Callable[[int, int], Any],
+    constraints: Sequence[str],
+    abstain: Any,
+) -> dict[str, Evidence]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
-    folds, labels = folds_to_judge(table, N_FOLDS, seed), rows.labels
+    folds = folds_to_judge(table, N_FOLDS, seed)
+    labels = rows.labels
     assert labels is not None
     groups = groups_of_file(rows, None)
     # without a limit of groups the rules are those of all rows
@@ -464,10 +482,17 @@ def _cross_fitted(
             progress(next(done), N_FOLDS * len(chosen))
             weight = None if rows.weight is None else rows.weight[~part]
             return maximize(
-                metric, rows.proba[~part], labels[~part], sample_weight=weight, classes=rows.classes,
-                random_state=seed, constraints=constraints, on_infeasible="closest",
-                abstain=False if abstain is None else abstain, group=None if by_group is None else by_group[~part],
-            )  # fmt: skip
+                metric,
+                rows.proba[~part],
+                labels[~part],
+                sample_weight=weight,
+                classes=rows.classes,
+                random_state=seed,
+                constraints=constraints,
+                on_infeasible="closest",
+                abstain=False if abstain is None else abstain,
+                group=None if by_group is None else by_group[~part],
+            )
 
         try:
             found = [solution for _, solution in cross_fit(quietly(fit), masks(folds))]

@@ -172,11 +172,14 @@ class Bar(AbstractContextManager["Bar"]):
     """
 
     def __init__(self, what: str, unit: str, after: float = SHOW_AFTER) -> None:
-        self.what, self.unit, self.after = what, unit, after
+        self.what = what
+        self.unit = unit
+        self.after = after
         self.began = time.monotonic()
         self.live: Progress | None = None
         self.reached: list[str] = []
-        self.rows_before, self.pass_began = 0, self.began
+        self.rows_before = 0
+        self.pass_began = self.began
         self.is_terminal = sys.stderr.isatty()
 
     def __exit__(self, *_error: object) -> None:
@@ -218,7 +221,8 @@ class Bar(AbstractContextManager["Bar"]):
         if self.unit != "rows" or done < self.rows_before:
             self.pass_began = now if self.unit == "rows" else self.began
             self.unit = "rows"
-        self.rows_before, seconds = done, max(now - self.pass_began, 1e-9)
+        self.rows_before = done
+        seconds = max(now - self.pass_began, 1e-9)
         self.update(done, total, [f"{_counted(done / seconds)} rows/s", *self.reached])
 
 
@@ -249,7 +253,8 @@ def source_document(rows: FileRows) -> Document:
 
 def show_source(page: Page, about: Document) -> None:
     """Print which rows and columns were used."""
-    classes, columns = list(map(str, about["classes"])), about["columns"]
+    classes = list(map(str, about["classes"]))
+    columns = about["columns"]
     items = {"file": f"{about['file']}, {about['rows']} rows", "classes": joined(classes, 20)}
     if about["table"] is not None:
         items["columns"] = f"those of {about['table']}"

@@ -278,7 +278,8 @@ def _opened(path: Path, extension: str) -> Source:
         raise ValueError(f"{path} is empty; give a table with column names and rows")
     found, what = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), (".csv", "text"))
     if found == ".csv" and b"\0" in head:
-        found, what = "", "unknown binary data, or text that is not UTF-8"
+        found = ""
+        what = "unknown binary data, or text that is not UTF-8"
     if found == extension:
         return source
     if source.data is not None:

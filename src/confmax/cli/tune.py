@@ -114,15 +114,17 @@ def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: An
     """Return the solution that maximises a metric on a file's rows; ``settings`` are those of `maximize`."""
     if costs is not None:
         table, extra, by_name = read_costs(costs, rows.classes)
-        metric, rows = metrics.get("linear", cost=table), replace(rows, order_known=rows.order_known or by_name)
+        metric = metrics.get("linear", cost=table)
+        rows = replace(rows, order_known=rows.order_known or by_name)
         if extra:
             # without these names the library would count the decisions beyond the classes
             metric = replace(metric, names=(rows.classes, (*rows.classes, *extra)))
     check_applies(metric, rows)
     # only now: after an error nobody needs notes on the columns that were chosen
     app.warn(*rows.notes)
-    return maximize(metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, group=rows.group,
-                    **settings)  # fmt: skip
+    return maximize(
+        metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, group=rows.group, **settings
+    )
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
@@ -141,7 +143,8 @@ def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Me
 
 def _solution_document(solution: Solution, costs: Path | None) -> Document:
     """Return values, gap and status of a solution."""
-    metric, base = solution.metric, solution.baselines
+    metric = solution.metric
+    base = solution.baselines
     return {
         "metric": repr(metric),
         "unit": None if costs is None else "minus the mean cost of a row",
@@ -266,7 +269,8 @@ def _head(path: Path) -> Frame:
 def _labels(path: Path, options: TableOptions) -> list[Any]:
     """Return the distinct labels of all rows, sorted; a ValueError for a row with an empty label or group."""
     # columns of probabilities must be named here, and none is read
-    label, group = options.label, options.group
+    label = options.label
+    group = options.group
     found, groups = distinct_beside(open_table(path, label=label, group=group, columns=[str(label or group)] * 2))
     for what, name, each in (("label", label, found.tolist()), ("group", group, groups)):
         if any(isinstance(one, str) and not one.strip() for one in each):
@@ -349,12 +353,14 @@ def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], t
     header = None
     named = bool(cells) and _names(cells[0], classes)
     if cells and (not all(map(is_number, cells[0][1:])) or (named and len(cells) > len(names))):
-        header, cells = cells[0], cells[1:]
+        header = cells[0]
+        cells = cells[1:]
     row_names = None
     # numbered classes: a first column of numbers may be names, if the row of names has a corner above it
     corner = header is not None and len(header) > len(names) and _names(header[1:], classes)
     if cells and (not is_number(cells[0][0]) or corner):
-        row_names, cells = [row[0] for row in cells], [row[1:] for row in cells]
+        row_names = [row[0] for row in cells]
+        cells = [row[1:] for row in cells]
         if header is not None and len(header) > len(cells[0]):
             header = header[1:]
     width = len(cells[0]) if header is None else len(header)

@@ -108,19 +108,24 @@ def _split(text: str) -> tuple[str, str, float]:
     """Return quantity, sign and limit, with the limit on the right."""
     stripped = text.strip()
     # the sign is the last one before a number: those in the name of a class stand before a bracket
-    right, left = _ON_THE_RIGHT.search(stripped), _ON_THE_LEFT.fullmatch(stripped)
+    right = _ON_THE_RIGHT.search(stripped)
+    left = _ON_THE_LEFT.fullmatch(stripped)
     limit = None if right is None else _number(right[2])
     if right is not None and limit is not None:
-        words, sense = stripped[: right.start()].strip(), right[1]
+        words = stripped[: right.start()].strip()
+        sense = right[1]
         inner = _ON_THE_LEFT.fullmatch(words)
         if inner is not None:
-            name, number, first = inner[3].strip(), inner[1].strip(), _plain(inner[2])
+            name = inner[3].strip()
+            number = inner[1].strip()
+            first = _plain(inner[2])
             raise ValueError(
                 f"{text!r} holds two limits; write two constraints, '{name} {_MIRRORED.get(first, first)} {number}' "
                 f"and '{name} {_plain(sense)} {right[2].strip()}'"
             )
     elif left is not None and (limit := _number(left[1])) is not None:
-        words, sense = left[3].strip(), _MIRRORED.get(_plain(left[2]), left[2])
+        words = left[3].strip()
+        sense = _MIRRORED.get(_plain(left[2]), left[2])
     elif right is not None and not set("])") & set(right[2]):
         raise ValueError(f"{text!r}: the limit is a number; got {right[2].strip()!r}")
     else:

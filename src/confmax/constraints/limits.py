@@ -192,10 +192,12 @@ class Limits:
 
     def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
         """Return the floors on means of the recalls, with their rows among `functions`, for ``n_classes`` K."""
-        found, start = [], 0
+        found = []
+        start = 0
         for one in self.constraints:
             for metric in self.members(one):
-                size, mean = count_of(metric, n_classes), mean_of(metric)
+                size = count_of(metric, n_classes)
+                mean = mean_of(metric)
                 if mean is not None:
                     found.append(MeanFloor(slice(start, start + size), mean, one.limit))
                 start += size
@@ -271,7 +273,8 @@ class Limits:
             values[..., ratios.places], vacuous[..., ratios.places] = ratios.of(S)
             alone = [k for k in alone if k not in ratios.places]
         for k in alone:
-            values[..., k], vacuous[..., k] = every[k].values(S), is_vacuous(every[k], S)
+            values[..., k] = every[k].values(S)
+            vacuous[..., k] = is_vacuous(every[k], S)
         return values, vacuous
 
     def _ratios_at(self, rows: Array, n_decisions: int, metrics: Sequence[Metric]) -> ManyRatios | None:
@@ -297,9 +300,15 @@ def _kept(found: dict[tuple[bytes, int], T], rows: Array, n_decisions: int, make
 
 
 def bind(
-    constraints: Any, table: Table, *, explicit: bool, pos_label: Any = None, n_decisions: int | None = None,
-    abstains: bool = False, groups: AnyGroups | None = None,
-) -> Limits | None:  # fmt: skip
+    constraints: Any,
+    table: Table,
+    *,
+    explicit: bool,
+    pos_label: Any = None,
+    n_decisions: int | None = None,
+    abstains: bool = False,
+    groups: AnyGroups | None = None,
+) -> Limits | None:
     """Return ``constraints``, as for `resolve`, placed among the classes of a ``table``; None if there are none.
 
     ``explicit`` says whether the order of the classes was given, ``pos_label`` which of two classes is the positive
@@ -327,10 +336,8 @@ def bind(
     limits = Limits(placed)
     if limits.speak_of_groups:
         limits = _in_groups(limits, table, groups, M - K)
-    m, whole = (
-        len(limits.owner(K if limits.layout is None else limits.layout.all_classes)),
-        limits.statistics == "matrix",
-    )
+    m = len(limits.owner(K if limits.layout is None else limits.layout.all_classes))
+    whole = limits.statistics == "matrix"
     if m * (K * M if whole else K + M) > MOST_ENTRIES:
         raise ValueError(
             f"these constraints are {m:,} linear functions of {K:,} classes, too many to hold; limit single classes "
@@ -358,7 +365,8 @@ def judged(
     """
     present = table.label_weight() > 0.0
     lacking = [str(plain(name)) for name, has in zip(table.classes, present, strict=True) if not has]
-    kept, absent = [], []
+    kept = []
+    absent = []
     for one in resolve(constraints):
         try:
             placed = _placed(one, table, explicit=True, pos_label=None, abstains=abstains)
@@ -379,11 +387,14 @@ def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further
     """
     about = next(one for one in limits.constraints if one.over is not None)
     if groups is None:
-        raise ValueError(f"the constraint {about.text!r} speaks of groups, and there are none; pass group=, the group "
-                         f"of every row")  # fmt: skip
+        raise ValueError(
+            f"the constraint {about.text!r} speaks of groups, and there are none; pass group=, the group of every row"
+        )
     if len(groups) < 2 and about.over != "each":
-        raise ValueError(f"the constraint {about.text!r} compares groups, and there is one; pass a group= of several, "
-                         f"or leave the constraint out")  # fmt: skip
+        raise ValueError(
+            f"the constraint {about.text!r} compares groups, and there is one; pass a group= of several, "
+            f"or leave the constraint out"
+        )
     for group, size in zip(groups.names, _sizes(table, groups).sum(axis=1), strict=True):
         if size <= 0.0:
             raise ValueError(f"group {group!r} has no weight; leave its rows out")
@@ -451,8 +462,10 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
     metric = metric if metric.label is None else replace(metric, classes=None)
     if isinstance(metric.formula, Coverage) and not abstains:
         with _naming(one):
-            raise ValueError("coverage is the share of rows that are decided, and this rule decides all rows; pass "
-                             "abstain=True (--abstain), or leave it out")  # fmt: skip
+            raise ValueError(
+                "coverage is the share of rows that are decided, and this rule decides all rows; pass "
+                "abstain=True (--abstain), or leave it out"
+            )
     several = _several(str(metric.label))
     with _naming(one):
         try:
@@ -527,8 +540,10 @@ def _refuse_contradictions(placed: Sequence[Constraint], names: Sequence[str], n
         high, ceiling = ceilings.get(key, (np.inf, floor))
         if low > high + ALIKE:
             raise ValueError(f"the constraints {floor} and {ceiling} contradict each other; loosen one of them")
-    of_rates = ({key: limit for key, (limit, _) in limits.items() if key[0] is rate and key[-1] is None}
-                for limits in (floors, ceilings))  # fmt: skip
+    of_rates = (
+        {key: limit for key, (limit, _) in limits.items() if key[0] is rate and key[-1] is None}
+        for limits in (floors, ceilings)
+    )
     lows, highs = ({key[2][-1]: limit for key, limit in limits.items()} for limits in of_rates)
     if sum(lows.values()) > 1 + ALIKE:
         shown = ", ".join(f"{names[k]}: {number_text(low)}" for k, low in list(lows.items())[:8])
@@ -546,10 +561,14 @@ def _refuse_contradictions(placed: Sequence[Constraint], names: Sequence[str], n
 
 def _as_limited(one: Constraint) -> tuple[Any, float, bool]:
     """Return what is limited, at which number, and whether from below; a false positive rate by its complement."""
-    metric, limit, is_floor = one.metric, one.limit, one.is_floor
+    metric = one.metric
+    limit = one.limit
+    is_floor = one.is_floor
     formula = metric.formula
     if formula is false_positive_rate:
-        formula, limit, is_floor = specificity, 1.0 - limit, not is_floor
+        formula = specificity
+        limit = 1.0 - limit
+        is_floor = not is_floor
     return (formula, metric.params, metric.classes, metric.gain, one.over), limit, is_floor
 
 
@@ -572,7 +591,9 @@ def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[
     >>> c.least_coverage(limits, 2)
     (0.5, (0.0, 0.8))
     """
-    whole, of_classes, decided = 0.0, np.zeros(n_classes), np.zeros(n_classes)
+    whole = 0.0
+    of_classes = np.zeros(n_classes)
+    decided = np.zeros(n_classes)
     for one in () if limits is None else limits.constraints:
         if not one.is_floor or one.over == "ratio":
             # groups may be alike with next to nothing decided

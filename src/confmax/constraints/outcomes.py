@@ -124,9 +124,15 @@ class ConstraintOutcome:
 
 
 def outcomes(
-    limits: Limits, S: Confusion, labels: Confusion | None, prices: Array | None, at: Confusion, *, rounding: float,
+    limits: Limits,
+    S: Confusion,
+    labels: Confusion | None,
+    prices: Array | None,
+    at: Confusion,
+    *,
+    rounding: float,
     n_labelled: int | None = None,
-) -> tuple[ConstraintOutcome, ...]:  # fmt: skip
+) -> tuple[ConstraintOutcome, ...]:
     """Return what became of each constraint.
 
     Parameters
@@ -146,18 +152,26 @@ def outcomes(
     n_labelled : int or None
         Number of rows with labels; None if their weights are not equal.
     """
-    values, slacks, vacuous = limits.values(S), _rounded(limits.slacks(S), rounding), limits.vacuous(S)
+    values = limits.values(S)
+    slacks = _rounded(limits.slacks(S), rounding)
+    vacuous = limits.vacuous(S)
     worth = None
     if prices is not None:
         worth = np.bincount(limits.owner(len(S.rows)), prices * limits.scales(at), minlength=len(limits))
         worth[worth < BINDING] = 0.0
     found = tuple(
         ConstraintOutcome(
-            one.text, one.limit, float(values[k]), float(slacks[k]), None,
-            None if worth is None else float(worth[k]), bool(vacuous[k]), by_group=_in_groups(limits, one, S),
+            one.text,
+            one.limit,
+            float(values[k]),
+            float(slacks[k]),
+            None,
+            None if worth is None else float(worth[k]),
+            bool(vacuous[k]),
+            by_group=_in_groups(limits, one, S),
         )
         for k, one in enumerate(limits.constraints)
-    )  # fmt: skip
+    )
     return found if labels is None else on_labels(found, limits, labels, n_labelled)
 
 
@@ -168,14 +182,21 @@ def on_labels(
     values = limits.values(S)
     filled = []
     for k, (one, outcome) in enumerate(zip(limits.constraints, found, strict=True)):
-        ends, among, value = None, None, float(values[k])
+        ends = None
+        among = None
+        value = float(values[k])
         if n_labelled is not None and is_proportion(one.metric) and one.over is None:
             among = trials(limits.members(one)[0], S, n_labelled)
             ends = interval(value, among)
-        filled.append(replace(
-            outcome, label_value=value, label_interval=ends, label_rows=None if among is None else round(among),
-            by_group=_on_labels_in_groups(outcome.by_group, limits, one, S, n_labelled),
-        ))  # fmt: skip
+        filled.append(
+            replace(
+                outcome,
+                label_value=value,
+                label_interval=ends,
+                label_rows=None if among is None else round(among),
+                by_group=_on_labels_in_groups(outcome.by_group, limits, one, S, n_labelled),
+            )
+        )
     return tuple(filled)
 
 
@@ -206,9 +227,12 @@ def _on_labels_in_groups(
     """Return the values in groups with those on labels."""
     filled = []
     for part, metric in zip(found, limits.members(one), strict=False):
-        value, ends, among = float(metric.values(S)), None, None
+        value = float(metric.values(S))
+        ends = None
+        among = None
         if n_labelled is not None and is_proportion(one.metric):
             n = trials(metric, S, n_labelled)
-            ends, among = interval(value, n), round(n)
+            ends = interval(value, n)
+            among = round(n)
         filled.append(replace(part, label_value=value, label_interval=ends, label_rows=among))
     return tuple(filled)

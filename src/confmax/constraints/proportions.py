@@ -80,7 +80,8 @@ def trials(metric: Metric, S: Confusion, n_rows: float) -> float:
     4.0
     """
     if isinstance(metric.formula, Seen):
-        layout, group = metric.formula.layout, metric.formula.group
+        layout = metric.formula.layout
+        group = metric.formula.group
         share = 1.0 if group is None else float(S.rows[..., layout.classes(group)].sum())
         return trials(metric.formula.inner, metric.formula.seen(S), n_rows * share)
     if isinstance(metric.formula, Coverage):
@@ -88,7 +89,8 @@ def trials(metric: Metric, S: Confusion, n_rows: float) -> float:
         return float(np.round((S.rows.sum() if place is None else S.rows[place]) * n_rows, 6))
     if isinstance(metric.formula, OfDecided):
         # of the rows that are decided
-        n_rows, S = n_rows * float(S.columns[..., : len(S.rows)].sum()), metric.formula.seen(S)[0]
+        n_rows = n_rows * float(S.columns[..., : len(S.rows)].sum())
+        S = metric.formula.seen(S)[0]
     metric = as_written(metric)
     k = metric.classes[-1] if metric.classes else -1
     return float(np.round(SHARES[metric.formula](S, k) * n_rows, 6))
@@ -119,8 +121,10 @@ def interval(share: float, n: float, level: float = LEVEL) -> tuple[float, float
     # scipy takes longer to import than confmax
     from scipy.special import betaincinv
 
-    met, tail = share * n, (1.0 - level) / 2.0
-    low, high = np.floor(met + WHOLE), np.ceil(met - WHOLE)
+    met = share * n
+    tail = (1.0 - level) / 2.0
+    low = np.floor(met + WHOLE)
+    high = np.ceil(met - WHOLE)
     lower = float(betaincinv(low, n - low + 1.0, tail)) if low > 0 else 0.0
     upper = float(betaincinv(high + 1.0, n - high, 1.0 - tail)) if high < n else 1.0
     return lower, upper

@@ -51,7 +51,8 @@ def over_groups(one: Constraint, values: Array, vacuous: NDArray[np.bool_]) -> A
     if one.over == "difference":
         return np.asarray(np.ptp(values, axis=-1))
     if one.over == "ratio":
-        low, high = values.min(axis=-1), values.max(axis=-1)
+        low = values.min(axis=-1)
+        high = values.max(axis=-1)
         # groups in which nothing is decided as the class are alike, too
         alike = high - low <= ROUNDING
         return np.where(alike, 1.0, low / np.where(alike, 1.0, high))
@@ -65,13 +66,16 @@ def functions_of(one: Constraint, members: Sequence[Metric], rows: Array, n_deci
     """Return the functions that must not fall below zero, as `Limits.functions` says."""
     if one.over not in ("difference", "ratio"):
         return [_function(replace(one, metric=metric, over=None), rows, n_decisions) for metric in members]
-    gains, constants = [], np.zeros(len(members))
+    gains = []
+    constants = np.zeros(len(members))
     for k, metric in enumerate(members):
         linear = metric.as_functions(rows, n_decisions)
         assert isinstance(linear, AffineFunctions) and linear.constants is not None
         gains.append(_wide(linear.gains, n_decisions))
         constants[k] = linear.constants[0]
-    every, found, n = AffineFunctions(Gains.concatenate(gains)), [], len(members)
+    every = AffineFunctions(Gains.concatenate(gains))
+    found = []
+    n = len(members)
     for a in range(n):
         for b in range(n):
             if a == b:
@@ -87,7 +91,8 @@ def functions_of(one: Constraint, members: Sequence[Metric], rows: Array, n_deci
 
 def _function(one: Constraint, rows: Array, n_decisions: int) -> AffineFunctions:
     """Return the functions of a limit on one metric."""
-    metric, limit = one.metric, one.limit
+    metric = one.metric
+    limit = one.limit
     if isinstance(metric.structure, MinOfLinear):
         functions = metric.linear_functions(rows, n_decisions)
         gains = functions.combined(np.eye(len(functions)))
@@ -111,7 +116,8 @@ def _function(one: Constraint, rows: Array, n_decisions: int) -> AffineFunctions
 
 def scales_of(metric: Metric, S: Confusion) -> Array:
     """Return `Limits.scales` of a limit on one metric."""
-    K, M = len(S.rows), S.columns.shape[-1]
+    K = len(S.rows)
+    M = S.columns.shape[-1]
     if isinstance(metric.structure, MinOfLinear):
         return np.ones(count_of(metric, K))
     mean = mean_of(metric)
@@ -130,7 +136,8 @@ def ratio_of(metric: Metric, rows: Array, n_decisions: int) -> Ratios:
     if parts is None:
         linear = metric.as_functions(rows, n_decisions)
         assert isinstance(linear, AffineFunctions) and linear.constants is not None
-        one, none = np.ones(1), Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
+        one = np.ones(1)
+        none = Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
         parts = Ratios(linear.gains, none, linear.constants, one, one, one)
     return replace(parts, top=_wide(parts.top, n_decisions), bottom=_wide(parts.bottom, n_decisions))
 

@@ -287,7 +287,8 @@ def too_long(text: str) -> str:
 
 def _refuse_structure(metric: Metric, sense: Sense, limit: float) -> None:
     """Refuse, by a ValueError, limits that the confusion matrices of no convex set keep."""
-    structure, number = metric.structure, number_text(limit)
+    structure = metric.structure
+    number = number_text(limit)
     text = f"{metric_text(metric)} {sense} {number}"
     if isinstance(structure, Linear) or (isinstance(structure, Ratio) and structure.fractions is not None):
         return

@@ -72,7 +72,8 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         ValueError
             If a parameter or the data are invalid. The message says what is wrong, where, and how to correct it.
         """
-        name, wrapped = type(self).__name__, type(self.estimator).__name__
+        name = type(self).__name__
+        wrapped = type(self.estimator).__name__
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict_proba"):
             raise ValueError(
                 f"estimator must have the methods fit and predict_proba, but this {wrapped} does not have both; pass a "
@@ -188,10 +189,12 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         return self.estimator_.decision_function(X)
 
     def __sklearn_tags__(self) -> Any:
-        tags, wrapped = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags = super().__sklearn_tags__()
+        wrapped = get_tags(self.estimator)
         # what X may be, and how well it does, depend on the wrapped estimator alone; what it is does not
         tags.input_tags = wrapped.input_tags
-        tags.non_deterministic, tags.no_validation = wrapped.non_deterministic, wrapped.no_validation
+        tags.non_deterministic = wrapped.non_deterministic
+        tags.no_validation = wrapped.no_validation
         if wrapped.classifier_tags is not None:
             tags.classifier_tags.multi_class = wrapped.classifier_tags.multi_class
             tags.classifier_tags.poor_score = wrapped.classifier_tags.poor_score

@@ -229,12 +229,24 @@ class MetricClassifierCV(RuleClassifier):
         n_jobs: int | None = None,
         random_state: RandomState = 0,
     ) -> None:
-        self.estimator, self.metric, self.cv = estimator, metric, cv
-        self.refit, self.ensemble = refit, ensemble
-        self.calibration, self.confusion, self.solver, self.randomized = calibration, confusion, solver, randomized
-        self.constraints, self.on_infeasible, self.confidence = constraints, on_infeasible, confidence
-        self.abstain, self.labels, self.pos_label, self.fold_rules = abstain, labels, pos_label, fold_rules
-        self.n_jobs, self.random_state = n_jobs, random_state
+        self.estimator = estimator
+        self.metric = metric
+        self.cv = cv
+        self.refit = refit
+        self.ensemble = ensemble
+        self.calibration = calibration
+        self.confusion = confusion
+        self.solver = solver
+        self.randomized = randomized
+        self.constraints = constraints
+        self.on_infeasible = on_infeasible
+        self.confidence = confidence
+        self.abstain = abstain
+        self.labels = labels
+        self.pos_label = pos_label
+        self.fold_rules = fold_rules
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
@@ -284,7 +296,8 @@ class MetricClassifierCV(RuleClassifier):
         if self.confidence is not None and own is not None:
             # the models that were tested are not the one that decides from now on
             self.solution_ = replace(self.solution_, tuned_on="folds")
-        self.rule_, self.refit_loss_ = self.solution_.rule, None
+        self.rule_ = self.solution_.rule
+        self.refit_loss_ = None
         # with calibrated=0 an overconfident model raises no doubt: it states the order of its columns itself
         warn(doubt_of_order(out, calibrated=0.0, fitted=not self._is_prefit))
         if own is not None:
@@ -310,7 +323,8 @@ class MetricClassifierCV(RuleClassifier):
     def _set_thresholds(self, mean: Array) -> None:
         """Set the thresholds of the rules, all at the same ``mean`` (K,), so that they differ only where rules do."""
         thresholds = steps.thresholds_of([self.rule_, *self.fold_rules_], mean)
-        self.thresholds_, self.fold_thresholds_ = thresholds[0], thresholds[1:]
+        self.thresholds_ = thresholds[0]
+        self.fold_thresholds_ = thresholds[1:]
         self.fold_spread_ = steps.spread_of_folds(self.fold_thresholds_)
 
     def _checked(self, weight: Any) -> tuple[Constraint, ...]:
@@ -359,9 +373,14 @@ class MetricClassifierCV(RuleClassifier):
         """Return the metric to maximise on a table and the constraints, for rules with this name of abstaining."""
         n_decisions = metric.n_decisions(table.n_classes) if name is None else table.n_classes + 1
         limits = bind(
-            wanted, table, explicit=True, pos_label=self.pos_label, n_decisions=n_decisions, abstains=name is not None,
+            wanted,
+            table,
+            explicit=True,
+            pos_label=self.pos_label,
+            n_decisions=n_decisions,
+            abstains=name is not None,
             groups=groups,
-        )  # fmt: skip
+        )
         return with_abstaining(metric, table, limits, name), limits
 
     def _tables(
@@ -482,7 +501,8 @@ class FixedRuleClassifier(RuleClassifier):
     """
 
     def __init__(self, estimator: Any, rule: DecisionRule | str | os.PathLike[str]) -> None:
-        self.estimator, self.rule = estimator, rule
+        self.estimator = estimator
+        self.rule = rule
 
     def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
         if group is not None and not get_config()["enable_metadata_routing"]:
@@ -492,7 +512,8 @@ class FixedRuleClassifier(RuleClassifier):
         rule = steps.rule_for(self.rule, classes)
         model.fit(X, y, **self._routed(weight, group, params)["estimator"]["fit"])
         steps.refuse_other_classes(model, classes)
-        self.estimator_, self.rule_ = model, rule
+        self.estimator_ = model
+        self.rule_ = rule
 
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, group: ArrayLike | None = None

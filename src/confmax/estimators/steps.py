@@ -49,7 +49,10 @@ from confmax.tables.labels import plain, refuse_masked
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
 REPLICATES = 200  # of the bootstrap of a loss on few rows
-LARGE, LOST_LARGE, LOST_SMALL = 1000, 0.01, 0.02  # rows from which on a loss above .01 is warned of, below .02
+# rows from which on a loss above .01 is warned of, below .02
+LARGE = 1000
+LOST_LARGE = 0.01
+LOST_SMALL = 0.02
 
 
 def fit_params_for(estimator: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -119,7 +122,8 @@ def splits_of(
             raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
         return splits
     names, counts = np.unique(y, return_counts=True)
-    few, n_splits = int(np.argmin(counts)), folds.get_n_splits()
+    few = int(np.argmin(counts))
+    n_splits = folds.get_n_splits()
     if counts.max() < n_splits <= len(y):
         raise ValueError(
             f"no class has the {n_splits} rows that {n_splits} stratified folds need; pass cv={max(2, counts[few])}, "
@@ -355,7 +359,8 @@ class MeanOfModels:
     """
 
     def __init__(self, models: Sequence[Any], classes: NDArray[Any]) -> None:
-        self.estimators_, self.classes_ = list(models), classes
+        self.estimators_ = list(models)
+        self.classes_ = classes
         # what a model knows of its features; not every model counts or names them
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(models[0], name):
@@ -438,7 +443,8 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
             "predict_proba returns to rule.predict(proba, group_proba=...)"
         )
     K = rule.n_classes
-    names, further = list(rule.class_names[:K]), rule.class_names[K:]
+    names = list(rule.class_names[:K])
+    further = rule.class_names[K:]
     # of further decisions an estimator knows abstaining alone
     fits = len(classes) == K and (not further or rule.abstain is not None)
     # a rule that is applied by position may meet a class of this name
@@ -476,7 +482,8 @@ def with_abstain(classes: NDArray[Any], name: Any) -> NDArray[Any]:
     dtype('O')
     """
     names = [*classes.tolist(), name]
-    found, kind = np.array(names), classes.dtype.kind
+    found = np.array(names)
+    kind = classes.dtype.kind
     # one dtype for all may change a name: 0 beside "abstain" becomes "0", and True beside -1 becomes 1
     if found.tolist() == names and found.dtype.kind == {"u": "i"}.get(kind, kind):
         return found

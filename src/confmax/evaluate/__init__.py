@@ -10,9 +10,18 @@ if TYPE_CHECKING:
     from confmax.evaluate.uncertainty import Decided, check_bootstrap, compare, doubts, plain_rules, score
 
 __all__ = [
-    "Decided", "Difference", "Estimate", "RiskCoverage", "Score", "check_bootstrap", "compare", "doubts",
-    "plain_rules", "risk_coverage", "score",
-]  # fmt: skip
+    "Decided",
+    "Difference",
+    "Estimate",
+    "RiskCoverage",
+    "Score",
+    "check_bootstrap",
+    "compare",
+    "doubts",
+    "plain_rules",
+    "risk_coverage",
+    "score",
+]
 
 
 def __getattr__(name: str) -> Any:

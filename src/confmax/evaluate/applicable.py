@@ -20,17 +20,36 @@ from confmax.tables import MemoryTable
 
 # what most people know first; f_beta and macro_f_beta are here only if they were asked for, with their beta
 ORDER = (
-    "accuracy", "balanced_accuracy", "macro_f1", "weighted_f1", "macro_precision", "macro_jaccard", "min_recall",
-    "g_mean", "h_mean", "q_mean", "cohen_kappa", "linear_kappa", "quadratic_kappa", "mcc", "f1", "jaccard",
-    "fowlkes_mallows", "ams", "micro_f1", "micro_f1_once", "informedness",
-)  # fmt: skip
+    "accuracy",
+    "balanced_accuracy",
+    "macro_f1",
+    "weighted_f1",
+    "macro_precision",
+    "macro_jaccard",
+    "min_recall",
+    "g_mean",
+    "h_mean",
+    "q_mean",
+    "cohen_kappa",
+    "linear_kappa",
+    "quadratic_kappa",
+    "mcc",
+    "f1",
+    "jaccard",
+    "fowlkes_mallows",
+    "ams",
+    "micro_f1",
+    "micro_f1_once",
+    "informedness",
+)
 OF_TWO = ("linear_kappa", "quadratic_kappa", "micro_f1")  # of two classes these are Cohen's kappa and F1
 PARTS = ("precision", "recall", "f1")
 
 
 def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known: bool) -> dict[str, Metric]:
     """Return the metrics for a table by name: the tuned one, the second one, and those of the catalogue."""
-    K, present = table.n_classes, np.flatnonzero(table.label_weight() > 0).tolist()
+    K = table.n_classes
+    present = np.flatnonzero(table.label_weight() > 0).tolist()
     metrics_shown = {repr(tuned): tuned, repr(second): second}
     positive = K == 2 and tuned.label is not None
     for name in ORDER:
@@ -79,8 +98,15 @@ class OfClass(Formula):
 def of_class(part: str, k: int) -> Metric:
     """Return precision, recall or F1 of class k as a metric for a bootstrap; a class without rows has no recall."""
     # it reads one column, which decisions beyond the classes leave alone: to `values_at` it has the diagonal's kind
-    return Metric(f"{part} of class {k}", OfClass(part), General(), "diagonal", classes=(k,), one_class="alone",
-                  divides_by_prior=part == "recall")  # fmt: skip
+    return Metric(
+        f"{part} of class {k}",
+        OfClass(part),
+        General(),
+        "diagonal",
+        classes=(k,),
+        one_class="alone",
+        divides_by_prior=part == "recall",
+    )
 
 
 def named(text: str) -> Metric | None:

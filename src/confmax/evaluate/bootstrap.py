@@ -75,16 +75,20 @@ def tally(
     sizes : (int, sequence of int)
         The number of classes K, and the number of decisions M of each rule.
     """
-    K, Ms = sizes[0], tuple(map(int, sizes[1]))
-    code, span = labels.astype(np.int64), K
+    K = sizes[0]
+    Ms = tuple(map(int, sizes[1]))
+    code = labels.astype(np.int64)
+    span = K
     for decision, M in zip(decisions, Ms, strict=True):
         # many rules of many classes have more combinations than an integer has: those that occur are renumbered
         if span * M >= 1 << 62:
             code = np.unique(code, return_inverse=True)[1].reshape(-1)
             span = int(code.max()) + 1
-        code, span = code * M + decision, span * M
+        code = code * M + decision
+        span = span * M
     _, first, cell = np.unique(code, return_index=True, return_inverse=True)
-    cells, cell = decisions[:, first].astype(np.int64), cell.reshape(-1)
+    cells = decisions[:, first].astype(np.int64)
+    cell = cell.reshape(-1)
     if weight is None:
         return Cells(labels[first], cells, np.arange(len(first)), np.bincount(cell), None, K, Ms)
     values, rank = np.unique(weight, return_inverse=True)
@@ -101,8 +105,10 @@ class _Stratum:
 
     def __init__(self, cells: Cells, lots: Index) -> None:
         count = cells.count[lots]
-        many, few = lots[count > FEW_ROWS], lots[count <= FEW_ROWS]
-        self.n_rows, self.n_cells = int(count.sum()), len(cells.label)
+        many = lots[count > FEW_ROWS]
+        few = lots[count <= FEW_ROWS]
+        self.n_rows = int(count.sum())
+        self.n_cells = len(cells.label)
         self.cell = cells.cell[many]
         self.starts = np.flatnonzero(np.diff(self.cell, prepend=-1))
         self.weight = None if cells.weight is None else cells.weight[many]
@@ -115,7 +121,8 @@ class _Stratum:
     def draw(self, size: int, rng: np.random.Generator, out: Array) -> tuple[Index, Array | None]:
         """Add what is drawn of large lots to ``out`` (size, D); return places and weights of the other rows."""
         counts = rng.multinomial(self.n_rows, self.share, size=size)
-        n_many, n_few = len(self.cell), len(self.row_cell)
+        n_many = len(self.cell)
+        n_few = len(self.row_cell)
         drawn = counts[:, :n_many] if self.weight is None else counts[:, :n_many] * self.weight
         out[:, self.cell[self.starts]] += np.add.reduceat(drawn, self.starts, axis=1)
         if not n_few:
@@ -164,9 +171,13 @@ class Counter:
     def __init__(self, cells: Cells, mixtures: Sequence[Array], *, matrix: bool) -> None:
         from scipy.sparse import csr_array  # thresholds are found without the bootstrap, and do not wait for it
 
-        self.cells, self.mixtures, self.matrix = cells, mixtures, matrix
-        K, D = cells.n_classes, len(cells.label)
-        parts, columns = [cells.label], [np.arange(D)]
+        self.cells = cells
+        self.mixtures = mixtures
+        self.matrix = matrix
+        K = cells.n_classes
+        D = len(cells.label)
+        parts = [cells.label]
+        columns = [np.arange(D)]
         height = K
         for decision, M in zip(cells.decisions, cells.n_decisions, strict=True):
             hit = np.flatnonzero(decision == cells.label)
@@ -188,18 +199,23 @@ class Counter:
 
     def confusions(self, weights: Array) -> list[Confusion]:
         """Return the confusions of every rule, as a batch, for weights of the cells (B, D)."""
-        K, B = self.cells.n_classes, len(weights)
+        K = self.cells.n_classes
+        B = len(weights)
         sums = np.asarray((self.sums @ np.ascontiguousarray(weights.T)).T)
         # replicates of weighted rows differ in their total weight, and metrics read fractions of it
         sums = sums / sums[:, :K].sum(axis=1, keepdims=True)
-        rows, place, atom, confusions = sums[:, :K], K, 0, []
+        rows = sums[:, :K]
+        place = K
+        atom = 0
+        confusions = []
         for mixture in self.mixtures:
             M = self.cells.n_decisions[atom]
             width = K + M + (K * M if self.matrix else 0)
             whole = np.zeros((B, width))
             for share in mixture:
                 whole += share * sums[:, place : place + width]
-                place, atom = place + width, atom + 1
+                place = place + width
+                atom = atom + 1
             C = whole[:, K + M :].reshape(B, K, M) if self.matrix else None
             confusions.append(Confusion(rows, whole[:, :K], whole[:, K : K + M], C))
         return confusions

@@ -33,7 +33,8 @@ def side_by_side(
         return limits, confusion_of(decided, table, proba)
     # a rule may have more decisions than its limits speak of
     layout = replace(limits.layout, n_further=decided.n_decisions - table.n_classes)
-    parts, weights = [], []
+    parts = []
+    weights = []
     for g in range(len(groups)):
         rows = np.flatnonzero(groups.codes == g)
         mine = decided._replace(decisions=decided.decisions[:, rows])

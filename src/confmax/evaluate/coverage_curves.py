@@ -183,8 +183,10 @@ def of_what_is_decided(metric: Metric, n_classes: int) -> Metric:
     """Return a metric of the rows that are decided; a ValueError for one that speaks of all rows."""
     found = of_decided(metric, n_classes)
     if not isinstance(found.formula, OfDecided):
-        raise ValueError(f"{metric!r} speaks of all rows, so it has no risk-coverage curve; take a metric of what is "
-                         f"decided, such as accuracy")  # fmt: skip
+        raise ValueError(
+            f"{metric!r} speaks of all rows, so it has no risk-coverage curve; take a metric of what is "
+            f"decided, such as accuracy"
+        )
     return found
 
 
@@ -235,7 +237,8 @@ def curve_of(metric: Metric, confusions: Sequence[Array]) -> RiskCoverage:
     """
     K = len(confusions[0])
     C = np.stack([np.pad(one / one.sum(), ((0, 0), (0, K + 1 - one.shape[1]))) for one in confusions])
-    coverages, losses = C[:, :, :K].sum(axis=(1, 2)), 1.0 - values_at(metric, Confusion.from_matrix(C))
+    coverages = C[:, :, :K].sum(axis=(1, 2))
+    losses = 1.0 - values_at(metric, Confusion.from_matrix(C))
     points, which = np.unique(coverages.round(12), return_inverse=True)
     often = np.bincount(which)
     return RiskCoverage(points, np.bincount(which, weights=losses) / often, repr(metric))

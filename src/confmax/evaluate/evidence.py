@@ -176,7 +176,8 @@ def cross_fitted(
     """
     check_groups(solution.rule)
     kept = decided_by(solution.rule, table, groups)
-    fold, kind = folds_to_judge(table, n_folds, seed), kind_of(solution)
+    fold = folds_to_judge(table, n_folds, seed)
+    kind = kind_of(solution)
     solutions: list[Tuned] = []
     try:
         for _, one in cross_fit(quietly(lambda part: tune(~part, kind)), masks(fold)):

@@ -40,7 +40,9 @@ from confmax.metrics.catalogue import title_of
 from confmax.tables import MemoryTable
 
 BINS = 10
-MISCALIBRATED, BEYOND_CHANCE = 0.02, 1e-3  # calibration error that is worth a word, if chance is less likely than this
+# calibration error that is worth a word, if chance is less likely than this
+MISCALIBRATED = 0.02
+BEYOND_CHANCE = 1e-3
 CLASS_INTERVALS = 20  # classes up to which every one has its own intervals
 MOST_LEADING = 4  # metrics beside the tuned one that are not folded away
 LEADING = ("accuracy", "balanced_accuracy", "macro_f1", "min_recall", "cohen_kappa", "weighted_f1")
@@ -143,7 +145,9 @@ class Reliability:
 def reliability(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -> Reliability:
     """Return the reliability of probabilities (n, K); bins of the largest one hold about equal numbers of rows."""
     kept = weight > 0
-    P, labels, weight = proba[kept].astype(np.float64), labels[kept], weight[kept]
+    P = proba[kept].astype(np.float64)
+    labels = labels[kept]
+    weight = weight[kept]
     top = P.argmax(axis=1)
     sure = P[np.arange(len(P)), top]
     hit = (top == labels).astype(np.float64)
@@ -161,7 +165,10 @@ def reliability(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -
     truth = P[np.arange(len(P)), labels]
     squares = (P**2).sum(axis=1) - 2 * truth + 1
     return Reliability(
-        stated, observed, share, error,
+        stated,
+        observed,
+        share,
+        error,
         log_loss=float(np.average(-np.log(np.maximum(truth, FLOOR)), weights=weight)),
         brier=float(np.average(squares, weights=weight)),
         ece=float(share @ off),
@@ -170,7 +177,7 @@ def reliability(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -
         # what `scipy.stats.chi2.sf` returns, whose import takes longer than a page
         p_value=float(chdtrc(len(z), (z**2).sum())),
         mean=np.average(P, axis=0, weights=weight),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,9 +305,16 @@ class Figures:
 
 
 def figures(
-    evidence: Evidence, second: Metric, *, order_known: bool, n_replicates: int, level: float, seed: int,
-    study: Any = None, undecided: Any = None,
-) -> Figures:  # fmt: skip
+    evidence: Evidence,
+    second: Metric,
+    *,
+    order_known: bool,
+    n_replicates: int,
+    level: float,
+    seed: int,
+    study: Any = None,
+    undecided: Any = None,
+) -> Figures:
     """Compute all figures; one bootstrap serves every interval, so that all differences are paired.
 
     ``study`` is the `LimitStudy` of the rule's limits, None if it has none, and ``undecided`` the `CoverageStudy` of a
@@ -349,10 +363,23 @@ def figures(
     classes = _class_rows(evidence, score if by_class else None, change, names)
     other = next(row for row in rows if row.name == repr(second))
     found = Figures(
-        evidence, tuple(rows), other, classes, change, changed, by_folds, raw, calibrated, trade, curve, score, single,
-        names, None if study is None else study.figures(score),
+        evidence,
+        tuple(rows),
+        other,
+        classes,
+        change,
+        changed,
+        by_folds,
+        raw,
+        calibrated,
+        trade,
+        curve,
+        score,
+        single,
+        names,
+        None if study is None else study.figures(score),
         None if undecided is None else undecided.figures(score, names, metric_name(repr(undecided.metric))),
-    )  # fmt: skip
+    )
     return replace(found, groups=_groups(found, argmax))
 
 
@@ -363,26 +390,35 @@ def _groups(figures: Figures, argmax: Decided) -> tuple[GroupFigures, ...]:
         return ()
     moved = evidence.decided.shares @ (evidence.decided.decisions != argmax.decisions)
     own = _rules_of_groups(figures)
-    found, total = [], evidence.weight.sum()
+    found = []
+    total = evidence.weight.sum()
     for name, score in figures.score.by_group.items():
         mine = evidence.groups.codes == evidence.groups.names.index(name)
         weight = evidence.weight[mine].sum()
         rows = [_metric_row(score, row.name, row.label, row.description) for row in figures.metrics]
-        found.append(GroupFigures(
-            printable(str(name)), score.n_rows, float(weight / total),
-            float(evidence.weight[mine] @ moved[mine] / weight) if weight else 0.0, tuple(rows), own.get(name),
-        ))  # fmt: skip
+        found.append(
+            GroupFigures(
+                printable(str(name)),
+                score.n_rows,
+                float(weight / total),
+                float(evidence.weight[mine] @ moved[mine] / weight) if weight else 0.0,
+                tuple(rows),
+                own.get(name),
+            )
+        )
     return tuple(found)
 
 
 def _rules_of_groups(figures: Figures) -> dict[Any, Figures]:
     """Return the figures with the rule of each group in the place of the rule, nothing for a rule of all rows."""
-    evidence, found = figures.evidence, {}
+    evidence = figures.evidence
+    found = {}
     by_group: Any = evidence.rule
     if not by_group.groups or evidence.groups is None:
         return {}
     for name in evidence.groups.names:
-        rule, mine = by_group.of_group(name), evidence.groups.codes == evidence.groups.names.index(name)
+        rule = by_group.of_group(name)
+        mine = evidence.groups.codes == evidence.groups.names.index(name)
         kept = evidence.kept._replace(decisions=evidence.kept.decisions[:, mine])
         parts = zip(figures.classes, _ways(rule, kept, evidence.table.take(mine)), strict=True)
         classes = [replace(row, **way) for row, way in parts]
@@ -418,7 +454,8 @@ def _class_rows(
 ) -> tuple[ClassRow, ...]:
     """Return the rows of the classes; without ``score`` their figures have no intervals."""
     table = evidence.table
-    K, total = table.n_classes, evidence.weight.sum()
+    K = table.n_classes
+    total = evidence.weight.sum()
     n_rows = np.bincount(evidence.labels[evidence.weight > 0], minlength=K)
     ways = _ways(evidence.rule, evidence.kept, table)
     folds = _levels_of_folds(evidence)
@@ -434,21 +471,42 @@ def _class_rows(
     for k in range(K):
         sums = (change.before[k], change.before[:, k], change.after[:, k])
         low_high = (float(folds[:, k].min()), float(folds[:, k].max())) if len(folds) else None
-        before, after = estimates("argmax", change.before, k), estimates("rule", change.after, k)
+        before = estimates("argmax", change.before, k)
+        after = estimates("rule", change.after, k)
         share, decided_before, decided_after = (float(C.sum() / total) for C in sums)
         way = ways[k] if K == 2 else {**ways[k], "level_plain": decided_before}
-        rows.append(ClassRow(
-            names[k], int(n_rows[k]), share, decided_before, decided_after, before, after, folds=low_high,
-            spread=float(spread[k]), **way,
-        ))  # fmt: skip
+        rows.append(
+            ClassRow(
+                names[k],
+                int(n_rows[k]),
+                share,
+                decided_before,
+                decided_after,
+                before,
+                after,
+                folds=low_high,
+                spread=float(spread[k]),
+                **way,
+            )
+        )
     return tuple(rows)
 
 
 def _ways(rule: Any, kept: Decided, table: MemoryTable) -> list[dict[str, Any]]:
     """Return what a `ClassRow` says of how each class is decided, given what the rule decides for the rows."""
-    ranges, favour = class_ranges(kept, table), favours(rule)
-    ways = [{"rows": ranges[k], "favour": favour[k], "threshold": None, "between": None, "level": ranges[k].share,
-             "level_plain": np.nan} for k in range(table.n_classes)]  # fmt: skip
+    ranges = class_ranges(kept, table)
+    favour = favours(rule)
+    ways = [
+        {
+            "rows": ranges[k],
+            "favour": favour[k],
+            "threshold": None,
+            "between": None,
+            "level": ranges[k].share,
+            "level_plain": np.nan,
+        }
+        for k in range(table.n_classes)
+    ]
     one = one_class(rule)
     if one is not None:
         ways[one.k]["threshold"] = np.inf if one.cut > 1.0 else max(one.cut, 0.0)
@@ -464,7 +522,8 @@ def _levels_of_folds(evidence: Evidence) -> Array:
 
     There are none if a rule decides by groups, or one of two classes only up to some probability.
     """
-    rules, K = [one.rule for one in evidence.solutions], evidence.table.n_classes
+    rules = [one.rule for one in evidence.solutions]
+    K = evidence.table.n_classes
     if getattr(evidence.rule, "groups", ()) or not rules:
         return np.empty((0, K))
     if K > 2:

@@ -120,7 +120,8 @@ def if_right(solution: Tuned) -> str | None:
         return None
     rule = "rule that keeps the constraints" if solution.constraints else "rule"
     end = OWN_ROWS if solution.tuned_on == "refit" else ""
-    most, value = solution.model_upper_bound, solution.model_value
+    most = solution.model_upper_bound
+    value = solution.model_value
     return f"{right}, no {rule} exceeds {most:.4g}; this one has {value:.4g}{end}"
 
 
@@ -160,9 +161,14 @@ def plain_rule(rule: Rule) -> Rule:
     """Return argmax of the raw probabilities for the classes of ``rule``."""
     K = rule.n_classes
     return replace(
-        rule, gains=Gains.reduced(np.ones(K)), weights=np.ones(1), class_names=rule.class_names[:K], calibrator=None,
-        abstain=None, **({"groups": ()} if getattr(rule, "groups", ()) else {}),
-    )  # fmt: skip
+        rule,
+        gains=Gains.reduced(np.ones(K)),
+        weights=np.ones(1),
+        class_names=rule.class_names[:K],
+        calibrator=None,
+        abstain=None,
+        **({"groups": ()} if getattr(rule, "groups", ()) else {}),
+    )
 
 
 def convergence(solution: Tuned) -> tuple[NDArray[np.int64], Array, Array]:

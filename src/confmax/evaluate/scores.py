@@ -112,7 +112,8 @@ class Score:
         ValueError
             If there is no such rule or metric.
         """
-        m, r = self._metric(metric), self._rule(rule)
+        m = self._metric(metric)
+        r = self._rule(rule)
         return Estimate(float(self.values[m, r]), *_interval(self.replicates[m, r], self.level))
 
     def difference(self, rule: str, to: str = "argmax", metric: str | None = None) -> Difference:
@@ -123,12 +124,15 @@ class Score:
         ValueError
             If there is no such rule or metric.
         """
-        m, r, base = self._metric(metric), self._rule(rule), self._rule(to)
+        m = self._metric(metric)
+        r = self._rule(rule)
+        base = self._rule(to)
         drawn = self.replicates[m, r] - self.replicates[m, base]
         # a difference of two infinite values, or of replicates that lack a class, says nothing of either rule
         known = drawn[np.isfinite(drawn)]
         better = float(np.mean(known > 0)) if len(known) else None
-        value, other = float(self.values[m, r]), float(self.values[m, base])
+        value = float(self.values[m, r])
+        other = float(self.values[m, base])
         value = value - other if math.isfinite(value) and math.isfinite(other) else math.nan
         return Difference(value, *_interval(drawn, self.level), better)
 
@@ -223,7 +227,9 @@ def verdict_of(minus: Difference) -> str:
     Replicates that lack a class take metrics of the recalls over the others, so that an interval may lie on one side of
     zero where the difference itself does not: then it says nothing about the difference.
     """
-    value, low, high = minus.value, minus.low, minus.high
+    value = minus.value
+    low = minus.low
+    high = minus.high
     if not np.isfinite(value) or low is None or high is None:
         return "unknown"
     if max(abs(value), abs(low), abs(high)) <= ROUNDING:

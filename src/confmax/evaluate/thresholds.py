@@ -25,7 +25,9 @@ from confmax.tables import MemoryTable, apply_calibrator
 
 MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
 HALVINGS = 40
-EVEN, BY_RANK = 101, 200  # points of a curve: along the axis, and where the rows are
+# points of a curve: along the axis, and where the rows are
+EVEN = 101
+BY_RANK = 200
 ORDER_CHECKED = 1001  # probabilities at which a rule is asked whether it decides from a threshold on
 
 
@@ -38,7 +40,8 @@ def class_thresholds(rules: Sequence[Rule], mean: Array) -> Array:
     For two classes they are ``rule.threshold`` and one minus it. Otherwise by bisection of the log odds, the others in
     proportion to their ``mean`` probabilities (K,). 0 where the class is always decided, infinite where it never is.
     """
-    K, rest = len(mean), _shares_of_others(mean)
+    K = len(mean)
+    rest = _shares_of_others(mean)
 
     def decided(rule: Rule, odds: Array) -> NDArray[np.bool_]:
         # bisection of log odds finds thresholds near 0 and 1 as exactly as those in the middle
@@ -55,12 +58,15 @@ def class_thresholds(rules: Sequence[Rule], mean: Array) -> Array:
         if cut is not None:
             line[:] = {0.0: np.inf, np.inf: 0.0}.get(cut, 1.0 - cut), cut
             continue
-        low, high = np.full(K, -MOST_ODDS), np.full(K, MOST_ODDS)
-        always, never = decided(rule, low), ~decided(rule, high)
+        low = np.full(K, -MOST_ODDS)
+        high = np.full(K, MOST_ODDS)
+        always = decided(rule, low)
+        never = ~decided(rule, high)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             hit = decided(rule, middle)
-            low, high = np.where(hit, low, middle), np.where(hit, middle, high)
+            low = np.where(hit, low, middle)
+            high = np.where(hit, middle, high)
         line[:] = np.where(always, 0.0, np.where(never, np.inf, expit(high)))
     return thresholds
 
@@ -123,9 +129,11 @@ class ClassRange(NamedTuple):
 def class_ranges(decided: Decided, table: MemoryTable) -> list[ClassRange]:
     """Return the `ClassRange` of every class (K), of what is ``decided`` for the rows of a table (n, K)."""
     weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    counted, found = weight > 0.0, []
+    counted = weight > 0.0
+    found = []
     for k in range(table.n_classes):
-        hit, p = decided.shares @ (decided.decisions == k) >= 0.5, table.proba[:, k]
+        hit = decided.shares @ (decided.decisions == k) >= 0.5
+        p = table.proba[:, k]
         share = float(weight @ hit / weight.sum())
         found.append(ClassRange(share, _range(p[hit & counted]), _range(p[~hit & counted])))
     return found
@@ -221,7 +229,8 @@ def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> Threshold
 
     # in order of p the rows above a threshold are the last ones: one running sum serves all thresholds
     above = [np.append(0.0, np.cumsum((weight * true)[order[::-1]]))[::-1][below] for true in truth]
-    plain, prior = plain_rule(rule), np.array([np.average(true, weights=weight) for true in truth])
+    plain = plain_rule(rule)
+    prior = np.array([np.average(true, weights=weight) for true in truth])
     named = [
         ("argmax", plain, 0.5, 1.0),
         ("p/prior", with_gain(plain, by_prior(prior)), float(prior[k]), 1.0),

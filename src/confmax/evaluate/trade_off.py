@@ -54,7 +54,8 @@ def trade_off(
     """
     t = np.linspace(0.0, 1.5, n_steps)
     matrix = any(metric.statistics == "matrix" for metric in metrics)
-    shares, confusions = [], []
+    shares = []
+    confusions = []
     for rule, table in parts:
         gains = way(rule, t)
         if gains is None:
@@ -123,7 +124,8 @@ def reduced_path(gain: Gains, t: Array) -> Gains:
         return _one_class_path(a, b, one, at)
     # powers of two: products with them are exact, so that ties at 0 and at 1 are those of argmax and of the gain
     scale = _power_of_two(float(np.log2(a[a > 0]).mean())) if (a > 0).any() else 1.0
-    a, b = a / scale, b / scale
+    a = a / scale
+    b = b / scale
     return Gains.reduced(a**at if (a > 0).all() else (1.0 - at) + at * a, at * b)
 
 
@@ -132,7 +134,8 @@ def _one_class_path(a: Array, b: Array, one: tuple[int, float], at: Array) -> Ga
     before = np.clip(1.0 - at, 0.0, None)
     plain = _power_of_two(float(np.log2(a[k] if a[k] > 0 else np.abs(b).max())))
     until = np.minimum(at, 1.0)
-    weights, offsets = before * plain + until * a, until * b
+    weights = before * plain + until * a
+    offsets = until * b
     beyond = at[:, 0] > 1.0
     if 0.0 < cut < 1.0:
         odds = (cut / (1.0 - cut)) ** at[beyond, 0]

@@ -177,8 +177,12 @@ def score(
     for name, one in chosen.items():
         chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
     groups = None if group is None else Groups.of(group, table.n_rows, proba=proba)
-    settings: dict[str, Any] = {"n_replicates": int(n_replicates), "level": float(level),
-                                "stratified": bool(stratified), "seed": seed}  # fmt: skip
+    settings: dict[str, Any] = {
+        "n_replicates": int(n_replicates),
+        "level": float(level),
+        "stratified": bool(stratified),
+        "seed": seed,
+    }
     decided = {name: _decided(name, one, table, groups) for name, one in {**plain_rules(table), **judged}.items()}
     result = compare(table, chosen, decided, **settings)
     if groups is not None:
@@ -204,13 +208,16 @@ def compare(
     ``metrics`` and ``rules`` (rules, or decisions (n,) as names) go by name; ``n_replicates``, ``level``,
     ``stratified`` and ``seed`` are the bootstrap's. Decisions that are no classes are a ValueError."""
     assert table.labels is not None
-    labels, weight = table.labels, table.weight
+    labels = table.labels
+    weight = table.weight
     decided = [_decided(name, rule, table) for name, rule in rules.items()]
     decisions = np.concatenate([one.decisions for one in decided])
     sizes = [one.n_decisions for one in decided for _ in one.shares]
     if weight is not None and not weight.all():
         kept = weight > 0
-        labels, weight, decisions = labels[kept], weight[kept], decisions[:, kept]
+        labels = labels[kept]
+        weight = weight[kept]
+        decisions = decisions[:, kept]
     cells = tally(labels, decisions, weight, (table.n_classes, sizes))
     abstains = [one.abstains for one in decided]
     forms = [_forms(metric, table.n_classes, set(abstains)) for metric in metrics.values()]
@@ -218,7 +225,8 @@ def compare(
     counter = Counter(cells, [one.shares for one in decided], matrix=whole)
     values = _values(counter.confusions(cells.sums[None]), forms, abstains)[:, :, 0]
     drawn = np.full((*values.shape, n_replicates), np.nan)
-    absent, start = np.zeros(table.n_classes), 0
+    absent = np.zeros(table.n_classes)
+    start = 0
     rng = np.random.default_rng(seed)
     for sums in replicates(cells, n_replicates, rng, stratified=stratified):
         for confusions in counter.chunks(sums):
@@ -253,7 +261,8 @@ def check_weights_of_groups(table: MemoryTable, groups: Groups) -> None:
     """Refuse, by a ValueError, a group whose rows all have the weight zero: it has no values."""
     if table.weight is None:
         return
-    n_rows, total = np.bincount(groups.codes), np.bincount(groups.codes, table.weight)
+    n_rows = np.bincount(groups.codes)
+    total = np.bincount(groups.codes, table.weight)
     empty = np.flatnonzero((n_rows > 0) & (total == 0.0))
     if len(empty):
         raise ValueError(
@@ -355,7 +364,8 @@ def counts_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None =
 
     Labels are counted, or expected by the probabilities ``proba`` (n, K).
     """
-    K, M = table.n_classes, decided.n_decisions
+    K = table.n_classes
+    M = decided.n_decisions
     weight = np.ones(table.n_rows) if table.weight is None else table.weight
     counts = np.zeros((K, M))
     for line, share in zip(decided.decisions, decided.shares, strict=True):

@@ -96,7 +96,8 @@ def _model(onnx: Any, plans: Sequence[Plan], groups: Sequence[Any], dtype: np.dt
     each, and a second input ``group`` (n,) of int64.
     """
     plan = plans[0]
-    helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype(dtype)
+    helper = onnx.helper
+    kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
     graph = _Graph(helper, onnx.numpy_helper, dtype)
     valid, x = _calibrated(graph, plan, divides=any(one.reads_sums for one in plans))
     refused_index = graph.constant(np.int64(-1))
@@ -136,7 +137,9 @@ class _Graph:
     """Collects nodes; every call adds one and returns the name of its output."""
 
     def __init__(self, helper: Any, numpy_helper: Any, dtype: np.dtype[Any]) -> None:
-        self.helper, self.numpy_helper, self.dtype = helper, numpy_helper, dtype
+        self.helper = helper
+        self.numpy_helper = numpy_helper
+        self.dtype = dtype
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
@@ -229,7 +232,8 @@ def _largest(graph: _Graph, scores: str) -> str:
 
 def _scores(graph: _Graph, plan: Plan, x: str) -> str:
     """Return the scores (n, M) of calibrated rows (n, K)."""
-    K, kind = plan.n_classes, plan.gains.dtype
+    K = plan.n_classes
+    kind = plan.gains.dtype
     if kind != graph.dtype:
         # the weights span more than the probabilities' type holds
         x = graph.cast(x, kind)
@@ -237,7 +241,8 @@ def _scores(graph: _Graph, plan: Plan, x: str) -> str:
         return _product(graph, x, plan.gains)
     if plan.power:
         x = graph("Concat", *_distances(graph, graph.columns(x, K), plan.power, kind), axis=1)
-    scores, further = graph("Mul", x, graph.constant(plan.gains)), plan.n_decisions - K
+    scores = graph("Mul", x, graph.constant(plan.gains))
+    further = plan.n_decisions - K
     if further:
         # a decision beyond the classes scores its offset
         scores = graph("Pad", scores, graph.constant(np.array([0, 0, 0, further])))
@@ -261,7 +266,9 @@ def _distances(graph: _Graph, p: Sequence[str], power: int, kind: np.dtype[Any])
         return graph.constant(np.asarray(value, kind))
 
     zero = graph("Mul", p[0], number(0.0))
-    total, mean, square = p[0], zero, zero
+    total = p[0]
+    mean = zero
+    square = zero
     for i, column in enumerate(p[1:], start=1):
         total = graph("Add", total, column)
         mean = graph("Add", mean, graph("Mul", column, number(i)))
@@ -271,7 +278,9 @@ def _distances(graph: _Graph, p: Sequence[str], power: int, kind: np.dtype[Any])
         far = [graph("Add", square, graph("Mul", total, number(j * j))) for j in range(len(p))]
         return [graph("Sub", each, graph("Mul", mean, number(2 * j))) for j, each in enumerate(far)]
     # from class j to j + 1 the distance to all classes up to j grows by one, and that to the others shrinks by one
-    out, below, distance = [], zero, mean
+    out = []
+    below = zero
+    distance = mean
     for column in p:
         out.append(distance)
         below = graph("Add", below, column)

@@ -145,7 +145,8 @@ def plans_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: boo
 
 def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) -> Plan:
     """Return the plan of a rule without groups."""
-    gains, calibrator = rule.gains, rule.calibrator
+    gains = rule.gains
+    calibrator = rule.calibrator
     if len(gains) > 1:
         raise ValueError(
             f"{what} writes deterministic rules, and this randomised rule draws between {len(gains)}; tune with "
@@ -156,23 +157,28 @@ def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) ->
             f"{what} cannot write the calibration {type(calibrator).__name__}, an object that is not confmax's; tune "
             f"with calibration='auto', or apply that object yourself before and tune with calibration=None"
         )
-    first, alike = None, Gains.reduced(np.ones(gains.n_classes), np.zeros(gains.n_decisions))
-    found, abstains = class_first(gains), abstaining_class_cuts(gains)
+    first = None
+    alike = Gains.reduced(np.ones(gains.n_classes), np.zeros(gains.n_decisions))
+    found = class_first(gains)
+    abstains = abstaining_class_cuts(gains)
     if found is not None:
         first = _steps(found.k, (found.k, decided_from(gains, found.k, dtype)))
         gains = alike if found.others is None else found.others
     elif abstains is not None:
         k, low, high = abstains
-        first, gains = _steps(k, (k, high), (gains.n_classes, low)), alike
+        first = _steps(k, (k, high), (gains.n_classes, low))
+        gains = alike
     # numbers that span more than float32 are written, and multiplied, in float64
     kind = np.dtype(np.float64 if is_wide(gains, dtype).any() else dtype)
     weights, offsets = gain_coefficients(gains, kind)
     if gains is alike:
         weights = np.ones_like(weights)
-    scaling, kept = None, None
+    scaling = None
+    kept = None
     # probabilities that nothing changes have no logarithm, as in `predict`
     if calibrator is not None and not calibrator.is_identity:
-        scaling, kept = (*calibrator.parameters(gains.n_classes), calibrator.floor), calibrator.kept
+        scaling = (*calibrator.parameters(gains.n_classes), calibrator.floor)
+        kept = calibrator.kept
     written = None
     # Python alone holds labels of several types side by side
     if labels:
@@ -195,8 +201,10 @@ def group_literals(rule: Exportable, what: str) -> list[Any]:
     ValueError
         If a name cannot be written.
     """
-    names = [_plain(name, what + " writes groups that are strings or finite numbers, and one is {!r}; rename it")
-             for name in rule.groups]  # fmt: skip
+    names = [
+        _plain(name, what + " writes groups that are strings or finite numbers, and one is {!r}; rename it")
+        for name in rule.groups
+    ]
     kinds = {float if type(name) is int else type(name) for name in names}
     if what == "to_sql" and len(kinds) > 1:
         raise ValueError(

@@ -49,13 +49,16 @@ def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -
     >>> decide([0.7, 0.3]), decide([0.8, 0.2])
     ('yes', 'no')
     """
-    plans, groups = plans_of(rule, "to_python", labels=labels), group_literals(rule, "to_python")
+    plans = plans_of(rule, "to_python", labels=labels)
+    groups = group_literals(rule, "to_python")
     plan = plans[0]
     plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
     if not plain or hasattr(builtins, name) or name == "math":
         raise ValueError(f"{name!r} cannot name a Python function; give a name such as 'decide'")
-    K, M = plan.n_classes, plan.n_decisions
-    tolerance, rounding = ROW_SUM_TOLERANCE, 8 * float(np.finfo(np.float64).eps)
+    K = plan.n_classes
+    M = plan.n_decisions
+    tolerance = ROW_SUM_TOLERANCE
+    rounding = 8 * float(np.finfo(np.float64).eps)
     # ascii() leaves no line break in a name, so that no name of a stranger's rule can leave its comment
     tuned = f"Tuned for {ascii(plan.metric)[1:-1]}; decisions" if plan.metric else "Decisions"
     returned = f"decided index, 0 to {M - 1}," if plan.labels is None else "label of the decided class"
@@ -164,7 +167,9 @@ def _python_two_steps(plan: Plan, first: FirstSteps) -> list[str]:
 def _python_reduced(plan: Plan) -> list[str]:
     """Return the lines that compute the scores of reduced gains."""
     assert plan.offsets is not None
-    K, a, b = plan.n_classes, plan.gains.tolist(), plan.offsets.tolist()
+    K = plan.n_classes
+    a = plan.gains.tolist()
+    b = plan.offsets.tolist()
     # a decision beyond the classes scores its offset
     beyond = f" + {b[K:]}" if b[K:] else ""
     scores = f"    scores = [value * a + b for value, a, b in zip(p, {a}, {b[:K]})]{beyond}"

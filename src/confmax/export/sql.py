@@ -151,7 +151,8 @@ def to_sql(
     >>> sqlite3.connect(":memory:").execute(f"SELECT {rule.to_sql(group='sex')} FROM {table}").fetchall()
     [(0,), (1,), (None,)]
     """
-    plans, groups = plans_of(rule, "to_sql", labels=labels), group_literals(rule, "to_sql")
+    plans = plans_of(rule, "to_sql", labels=labels)
+    groups = group_literals(rule, "to_sql")
     if group is not None and not groups:
         raise ValueError("this rule decides all groups alike; leave group out")
     return _expression(plans, dialect, columns, groups, "group" if group is None else group)
@@ -184,7 +185,8 @@ def _expression(
     prefix = "r_"
     while any(name.lower().startswith(prefix) for name in names):
         prefix = "r" + prefix
-    K, most = plan.n_classes, MOST // len(plans)
+    K = plan.n_classes
+    most = MOST // len(plans)
 
     def written(one: Plan) -> str:
         try:
@@ -276,8 +278,12 @@ class _Writer:
     """Writes one expression; named parts stand where they are used, or with a ``prefix`` in nested steps."""
 
     def __init__(self, words: _Words, prefix: str | None, labels: Sequence[str], most: int) -> None:
-        self.words, self.prefix, self.labels, self.most = words, prefix, labels, most
-        self.source, self.length = "", 0
+        self.words = words
+        self.prefix = prefix
+        self.labels = labels
+        self.most = most
+        self.source = ""
+        self.length = 0
         self.carried: list[str] = []  # carried through all steps
 
     def __call__(self, plan: Plan, columns: list[str]) -> str:
@@ -288,7 +294,8 @@ class _Writer:
         # division by one changes nothing, so that rows that sum to one within rounding stay as they are
         rounding = _number(8 * float(np.finfo(np.float64).eps))
         by = f"CASE WHEN ABS({total} - 1e0) <= {rounding} THEN 1e0 ELSE {total} END"
-        inside, skips = self.prefix is not None, self.words.steps.skips
+        inside = self.prefix is not None
+        skips = self.words.steps.skips
         valid = self.valid(p, total)
         if inside and skips:
             valid = self.valid(given, _sum(given))
@@ -331,7 +338,8 @@ class _Writer:
                     raise _TooLong
                 texts.append(part)
             return texts
-        row, steps = f"{self.prefix}step", self.words.steps
+        row = f"{self.prefix}step"
+        steps = self.words.steps
         values = {f"{self.prefix}{name}{k}": part for k, part in enumerate(parts)}
         carried = {use.rpartition(".")[2]: use for use in [*self.carried, *carry]}
         items = (
@@ -358,7 +366,8 @@ class _Writer:
             p = self.named("far", self.combined(p, distance, carry), carry=carry)
         # a decision beyond the classes scores its offset
         further = plan.n_decisions - len(p)
-        terms, weights = [*p, *[""] * further], [*plan.gains, *[0.0] * further]
+        terms = [*p, *[""] * further]
+        weights = [*plan.gains, *[0.0] * further]
         return (_affine(x, a, b, total) for x, a, b in zip(terms, weights, plan.offsets, strict=True))
 
     def two_steps(self, plan: Plan, first: FirstSteps, p: list[str], by: str) -> str:
@@ -379,7 +388,8 @@ class _Writer:
             own = x[k]
         else:
             # the order of the others is that of a row which is not divided
-            x, own = p, f"{p[k]} / {by}"
+            x = p
+            own = f"{p[k]} / {by}"
         assert plan.offsets is not None
         scores = [_affine(x[j], plan.gains[j], plan.offsets[j], total) for j in plan.others]
         own, *scores = self.named("score", [own, *scores], carry=[total] if total else [])
@@ -478,7 +488,8 @@ class _Writer:
             return labels[0]
         middle = len(scores) // 2
         upper, lower = (self.extreme(half, self.words.greatest) for half in (scores[middle:], scores[:middle]))
-        right, left = self.largest(scores[middle:], labels[middle:]), self.largest(scores[:middle], labels[:middle])
+        right = self.largest(scores[middle:], labels[middle:])
+        left = self.largest(scores[:middle], labels[:middle])
         return f"CASE WHEN {upper} >= {lower} THEN {right} ELSE {left} END"
 
     def rounds(
@@ -493,13 +504,17 @@ class _Writer:
         """
         if self.prefix is None:
             raise _TooLong
-        values, labels, count = list(values), list(labels), 0
+        values = list(values)
+        labels = list(labels)
+        count = 0
         while len(values) > 1:
             groups = [slice(k, k + COMPARED) for k in range(0, len(values), COMPARED)]
             best = [_largest(values[group], values[group]) for group in groups]
             which = [_largest(values[group], labels[group]) for group in groups]
             names = self.named(f"{name}{count}_", [*best, *which], carry=carry)
-            values, labels, count = names[: len(best)], names[len(best) :], count + 1
+            values = names[: len(best)]
+            labels = names[len(best) :]
+            count = count + 1
         return values[0], labels[0]
 
 
@@ -508,7 +523,8 @@ def _exponents(powers: Array, offsets: Array, floor: float) -> tuple[float, floa
     own = powers if powers.ndim == 1 else np.diagonal(powers)
     logs = np.log(np.array([floor, 1.0 / len(own) + floor, 1.0 + floor]))
     ends = logs[:, None] * own
-    most, least = ends.max(axis=0) + offsets, ends.min(axis=0) + offsets
+    most = ends.max(axis=0) + offsets
+    least = ends.min(axis=0) + offsets
     # some p is at least 1 / K, so some exponent is at least the least of what it can then be
     least_top = ends[1:].min(axis=0) + offsets
     if powers.ndim > 1:

@@ -12,7 +12,9 @@ from typing import Any
 MANY = 128  # classes beyond which a row is read along itself: turning it would not stay in the inner cache
 LANES = 16  # of the sums along a row
 PARTS = 16  # partial sums of a table,
-LEAST_CELLS, MOST_CELLS = 1 << 18, 1 << 20  # each over at least and at most so many entries
+# each over at least and at most so many entries
+LEAST_CELLS = 1 << 18
+MOST_CELLS = 1 << 20
 
 _pool: ThreadPoolExecutor | None = None
 _limit = local()

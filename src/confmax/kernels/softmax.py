@@ -21,13 +21,15 @@ CELLS = 1 << 16  # of the table whose exponentials NumPy holds at a time
 
 _LOG2E = 1.4426950408889634
 # the logarithm of 2 in two parts, the first with so few digits that its products with whole numbers are exact
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_LN2_HIGH = 6.93147180369123816490e-01
+_LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves a whole number in the last bits
 _TINY = -708.0  # below it the exponential is taken as zero
 _LARGE = 709.0
 _WHOLE = 4503599627370496.0  # 2^52
 _WHOLE_BITS = np.uint64(0x4330000000000000)  # its bits
-_BIAS, _SHIFT = np.uint64(1023), np.uint64(52)
+_BIAS = np.uint64(1023)
+_SHIFT = np.uint64(52)
 _ONE = _BIAS << _SHIFT  # the bits of 1.0
 _ROOT_HALF = np.uint64(0x3FE6A09E667F3BCD)  # bits of the square root of 1/2
 _EXP = tuple(float(1.0 / f) for f in np.cumprod(np.arange(1.0, 14.0)))  # 1 / k!
@@ -42,7 +44,8 @@ def exponentials(x: NDArray[np.float64]) -> NDArray[np.float64]:
     n = shifted - _ROUND
     r = (y - n * _LN2_HIGH) - n * _LN2_LOW
     # pairs of terms, then pairs of pairs: fewer products wait for each other than in Horner's scheme
-    c, r2 = _EXP, r * r
+    c = _EXP
+    r2 = r * r
     r4 = r2 * r2
     low = (c[1] + c[2] * r) + r2 * (c[3] + c[4] * r)
     middle = (c[5] + c[6] * r) + r2 * (c[7] + c[8] * r)
@@ -60,7 +63,8 @@ def logarithms(x: NDArray[np.float64]) -> NDArray[np.float64]:
     f = (x.view(np.uint64) - (exponent << _SHIFT) + _ONE).view(np.float64) - 1.0
     s = f / (2.0 + f)
     t = s * s
-    c, t2 = _LOG, t * t
+    c = _LOG
+    t2 = t * t
     t4 = t2 * t2
     low = (c[0] + c[1] * t) + t2 * (c[2] + c[3] * t)
     middle = (c[4] + c[5] * t) + t2 * (c[6] + c[7] * t)
@@ -73,7 +77,8 @@ def logarithms(x: NDArray[np.float64]) -> NDArray[np.float64]:
 def in_turn(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sums of rows (n,) of x (n, K): four sums in turn, added in the order of the kernels."""
     K = x.shape[1]
-    whole, four = K - K % 4, np.zeros((len(x), 4))
+    whole = K - K % 4
+    four = np.zeros((len(x), 4))
     for k in range(0, whole, 4):
         four += x[:, k : k + 4]
     for k in range(whole, K):

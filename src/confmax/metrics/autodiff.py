@@ -37,7 +37,8 @@ class Traced(NDArrayOperatorsMixin):
         self.box = box
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        out, where = kwargs.pop("out", (None,))[0], kwargs.pop("where", None)
+        out = kwargs.pop("out", (None,))[0]
+        where = kwargs.pop("where", None)
         if method == "__call__" and where is not None and out is not None:
             # entries left out keep the value in `out`; 1 stands in for their arguments, so that no 0/0 is met
             safe = [np.where(where, part, 1.0) for part in inputs]

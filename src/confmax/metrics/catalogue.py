@@ -303,7 +303,8 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
             f"the {key} matrix of linear is (K, M): finite, K >= 2 true classes, M >= K decisions; got shape {G.shape}"
         )
     signed = -G if key == "cost" else G
-    rows, columns = _axis(getattr(table, "index", None)), _axis(_columns(table))
+    rows = _axis(getattr(table, "index", None))
+    columns = _axis(_columns(table))
     if rows is not None and columns is not None:
         own = {str(name): k for k, name in enumerate(columns)}
         if len(own) < len(columns) or len(set(rows)) < len(rows) or not set(map(str, rows)) <= set(own):
@@ -314,7 +315,8 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
         # a table in an order of its own is read in that of its rows
         inner = [own[str(name)] for name in rows]
         places = [*inner, *sorted(set(range(len(columns))) - set(inner))]
-        signed, columns = signed[:, places], tuple(columns[k] for k in places)
+        signed = signed[:, places]
+        columns = tuple(columns[k] for k in places)
     own_names = None if rows is None and columns is None else (rows, columns)
     structure = Linear(tuple(map(tuple, signed.tolist())), fractions=metric.structure.fractions)
     return replace(metric, structure=structure, names=own_names, ordered=own_names is None)

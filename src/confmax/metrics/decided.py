@@ -40,7 +40,8 @@ class Coverage(Formula):
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         """Return value and derivatives; without a decision beyond the classes all rows are decided."""
-        K, M = S.rows.shape[-1], S.columns.shape[-1]
+        K = S.rows.shape[-1]
+        M = S.columns.shape[-1]
         if self.place is None:
             # what is left undecided has no rounding where nothing is
             by_columns = np.zeros_like(S.columns)
@@ -62,7 +63,8 @@ class Coverage(Formula):
 def coverage_parts(rows: Array, **_: Any) -> Ratios:
     """``(1 - c) / 1`` with c, how often is abstained."""
     K = len(rows)
-    top, none = Gains(np.zeros((1, K)), -np.eye(1, K + 1, K)), Gains(np.zeros((1, K)), np.zeros((1, K + 1)))
+    top = Gains(np.zeros((1, K)), -np.eye(1, K + 1, K))
+    none = Gains(np.zeros((1, K)), np.zeros((1, K + 1)))
     one = np.ones(1)
     return Ratios(top, none, one, one, one, one)
 
@@ -161,9 +163,14 @@ def of_decided(metric: Metric, n_classes: int, least: float = 0.0, of_classes: t
         fractions = _Fractions(metric, least, of_classes)
         structure = Ratio(fractions=fractions) if len(parts.top) == 1 else General(fractions=fractions)
     return replace(
-        metric, formula=OfDecided(metric), structure=structure, classes=tuple(range(n_classes)),
-        statistics="matrix" if reads_rows(metric) else "columns", one_class=None, divides_by_prior=False,
-    )  # fmt: skip
+        metric,
+        formula=OfDecided(metric),
+        structure=structure,
+        classes=tuple(range(n_classes)),
+        statistics="matrix" if reads_rows(metric) else "columns",
+        one_class=None,
+        divides_by_prior=False,
+    )
 
 
 def as_written(metric: Metric) -> Metric:
@@ -218,25 +225,30 @@ class _Climbs:
 
 def _lifted(metric: Metric, rows: Array, least: float = 0.0, of_classes: tuple[float, ...] = ()) -> Ratios | None:
     """Return the ratios of a metric of what is decided; None where their constants are not linear in the row sums."""
-    K, at = len(rows), _parts(metric, rows)
+    K = len(rows)
+    at = _parts(metric, rows)
     if at is None:
         return None
     B = len(at.top)
-    tops, bottoms = np.zeros((B, K)), np.zeros((B, K))
+    tops = np.zeros((B, K))
+    bottoms = np.zeros((B, K))
     for k, unit in enumerate(np.eye(K)):
         one = _parts(metric, unit)
         assert one is not None
         if not (_same(one.top, at.top) and _same(one.bottom, at.bottom) and np.array_equal(one.weights, at.weights)):
             return None
-        tops[:, k], bottoms[:, k] = one.top_constant, one.bottom_constant
+        tops[:, k] = one.top_constant
+        bottoms[:, k] = one.bottom_constant
     for found, constants in ((tops, at.top_constant), (bottoms, at.bottom_constant)):
         if not np.allclose(found @ rows, constants, rtol=1e-9, atol=1e-12):
             return None
-    floor, zero = np.zeros(B), np.zeros(B)
+    floor = np.zeros(B)
+    zero = np.zeros(B)
     if not (at.bottom.matrices() < 0.0).any():
         # what every row that is decided brings at least, and every row of a class
         floor = np.maximum(bottoms.min(axis=1) * least, bottoms @ (rows * np.array(of_classes or np.zeros(K))))
-    top, bottom = _with_rows(at.top, tops), _with_rows(at.bottom, bottoms)
+    top = _with_rows(at.top, tops)
+    bottom = _with_rows(at.bottom, bottoms)
     if (top.full is None) != (bottom.full is None):
         top, bottom = (Gains.from_matrix(part.matrices()) for part in (top, bottom))
     return Ratios(top, bottom, zero, zero, floor, at.weights, at.most)
@@ -248,18 +260,27 @@ def _parts(metric: Metric, rows: Array) -> Ratios | None:
     if metric.structure.fractions is not None:
         return metric.as_ratios(rows, K)
     index = rows if metric.classes is None else rows[list(metric.classes)]
-    formula, one, none = metric.formula, np.ones(1), np.zeros(1)
+    formula = metric.formula
+    one = np.ones(1)
+    none = np.zeros(1)
     if not isinstance(metric.structure, Linear):
         return None
     if formula == accuracy:
-        found = Ratios(Gains.reduced(np.ones(len(index))), Gains.reduced(np.zeros(len(index))), none,
-                       np.array([index.sum()]), none, one)  # fmt: skip
+        found = Ratios(
+            Gains.reduced(np.ones(len(index))),
+            Gains.reduced(np.zeros(len(index))),
+            none,
+            np.array([index.sum()]),
+            none,
+            one,
+        )
     elif isinstance(formula, ClassScores):
         found = ClassParts(formula)(index)
     elif formula is balanced_accuracy and not metric.params:
         found = ClassParts(ClassScores(1.0, columns=0))(index)
     elif formula is specificity:
-        unit, others = np.eye(len(index))[-1], np.array([index[:-1].sum()])
+        unit = np.eye(len(index))[-1]
+        others = np.array([index[:-1].sum()])
         found = Ratios(Gains.reduced(unit, -unit), Gains.reduced(np.zeros(len(index))), others, others, none, one)
     else:
         return None
@@ -288,8 +309,13 @@ def _with_rows(gains: Gains, constants: Array) -> Gains:
 
 # --- what is limited, or maximised within limits ----------------------------------------------------------------------
 
-COVERAGE = Metric("coverage", Coverage(), Linear(fractions=coverage_parts), "columns",
-                  description="share of all rows that are decided")  # fmt: skip
+COVERAGE = Metric(
+    "coverage",
+    Coverage(),
+    Linear(fractions=coverage_parts),
+    "columns",
+    description="share of all rows that are decided",
+)
 COVERAGE_OF_CLASS = Metric(
     "coverage",
     Coverage(),

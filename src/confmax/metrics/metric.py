@@ -193,7 +193,8 @@ class Metric:
         # a bare confusion matrix has no names: there the label of a class is its number
         if self._is_unplaced:
             return self.numbered(S.rows.shape[-1]).at(S)
-        K, n_decisions = S.rows.shape[-1], S.columns.shape[-1]
+        K = S.rows.shape[-1]
+        n_decisions = S.columns.shape[-1]
         index = self._selected(K, n_decisions)
         if index is None:
             return self.formula(S, **self._arguments)
@@ -289,7 +290,8 @@ class Metric:
         Of a linear metric this is the metric itself, of a ratio its numerator and its denominator, of the smallest of
         linear functions these, and of a mean of the recalls the recalls. None for other metrics.
         """
-        structure, K = self.structure, len(rows)
+        structure = self.structure
+        K = len(rows)
         if (groups := self._of_groups) is not None:
             return cast("LinearFunctions | None", groups.functions(rows, "as_functions"))
         if isinstance(structure, MinOfLinear):
@@ -380,7 +382,8 @@ class Metric:
         AMS is infinite where no background is accepted. The floor changes nothing if one row of background is accepted,
         but with it the metric is not quasi-convex.
         """
-        structure, params = self.structure, dict(self.params)
+        structure = self.structure
+        params = dict(self.params)
         if not isinstance(structure, Quasiconvex) or structure.floor is None:
             return self
         if any(params[name] for name in (structure.floor, structure.smoother) if name is not None):

@@ -58,7 +58,8 @@ class Ratios:
         level = np.asarray(levels, dtype=np.float64)[:, None]
         if self.top.full is not None or self.bottom.full is not None:
             return Gains.from_matrix(self.top.matrices() - level[..., None] * self.bottom.matrices())
-        (a, b), (c, d) = self.top.coefficients(), self.bottom.coefficients()
+        (a, b) = self.top.coefficients()
+        (c, d) = self.bottom.coefficients()
         return Gains.reduced(a - level * c, b - level * d, power=self.top.power)
 
     def excess(self, levels: Array, answers: Confusion) -> Array:

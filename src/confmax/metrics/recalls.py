@@ -178,7 +178,8 @@ def peak_of_soft_minimum(first: Array, change: Array, rho: float) -> float:
         mean = float(weights @ change)
         return mean, -float(weights @ (change - mean) ** 2) / rho
 
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     if slopes(low)[0] <= 0.0:
         return low
     if slopes(high)[0] >= 0.0:
@@ -226,14 +227,36 @@ def recalls_of(rows: Array) -> DiagonalFunctions:
 
 METRICS = (
     Metric("accuracy", accuracy, Linear(), "diagonal", description="share of correct decisions"),
-    Metric("balanced_accuracy", balanced_accuracy, Linear(), "diagonal", divides_by_prior=True,
-           description="mean recall"),
-    Metric("informedness", balanced_accuracy, Linear(), "diagonal", (("adjusted", True),), divides_by_prior=True,
-           fixed=("adjusted",), description="mean recall, rescaled so that chance is 0 (Youden)"),
+    Metric(
+        "balanced_accuracy", balanced_accuracy, Linear(), "diagonal", divides_by_prior=True, description="mean recall"
+    ),
+    Metric(
+        "informedness",
+        balanced_accuracy,
+        Linear(),
+        "diagonal",
+        (("adjusted", True),),
+        divides_by_prior=True,
+        fixed=("adjusted",),
+        description="mean recall, rescaled so that chance is 0 (Youden)",
+    ),
     mean_of_recalls("h_mean", PowerMean(-1.0), "harmonic mean of the recalls", title="H-mean", scheduled=True),
-    mean_of_recalls("q_mean", PowerMean(2.0, of_misses=True), "one minus the root mean square of 1 - recall",
-                    title="Q-mean", scheduled=True),
+    mean_of_recalls(
+        "q_mean",
+        PowerMean(2.0, of_misses=True),
+        "one minus the root mean square of 1 - recall",
+        title="Q-mean",
+        scheduled=True,
+    ),
     mean_of_recalls("g_mean", PowerMean(0.0), "geometric mean of the recalls", title="G-mean", scheduled=True),
-    Metric("min_recall", SmallestFormula(), MinOfLinear(recalls_of, smoother="rho"), "diagonal", (("rho", 0.0),),
-           divides_by_prior=True, title="smallest recall", description="smallest recall"),
-)  # fmt: skip
+    Metric(
+        "min_recall",
+        SmallestFormula(),
+        MinOfLinear(recalls_of, smoother="rho"),
+        "diagonal",
+        (("rho", 0.0),),
+        divides_by_prior=True,
+        title="smallest recall",
+        description="smallest recall",
+    ),
+)

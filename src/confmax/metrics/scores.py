@@ -69,7 +69,9 @@ class ClassScores(Formula):
     def _scores(self, S: Confusion, beta: float) -> tuple[Array, Array]:
         """Return the scores (..., K), or the last one (..., 1), and one over their denominators."""
         of = slice(-1, None) if self.over == "last" else slice(None)
-        D, r, c = S.diagonal[..., of], S.rows[..., of], S.columns[..., of]
+        D = S.diagonal[..., of]
+        r = S.rows[..., of]
+        c = S.columns[..., of]
         bottom = self.rows * beta * beta * r
         # line searches call this thousands of times: no passes over batches for coefficients of zero and one
         bottom = bottom + c if self.columns else bottom
@@ -91,13 +93,15 @@ class ClassParts:
 
     def __call__(self, rows: Array, *, beta: float = 1.0) -> Ratios:
         """Return the ratios at row sums ``rows`` (K,)."""
-        of, K = self.scores, len(rows)
+        of = self.scores
+        K = len(rows)
         # one class takes no K x K matrix
         unit = last(K)[None] if of.over == "last" else np.eye(K)
         weights = {"mean": np.full(K, 1 / K), "sizes": rows, "last": np.ones(1)}[of.over]
         # c_k >= D_k: the denominator is at least its share of the row sum, which is nothing for a precision
         floor = of.rows * beta * beta * rows[-len(unit) :]
-        top, bottom = Gains.reduced(of.hits(beta) * unit), Gains.reduced(-of.diagonal * unit, of.columns * unit)
+        top = Gains.reduced(of.hits(beta) * unit)
+        bottom = Gains.reduced(-of.diagonal * unit, of.columns * unit)
         return Ratios(top, bottom, np.zeros(len(unit)), floor, floor, weights)
 
 
@@ -131,7 +135,8 @@ def micro_f1(S: Confusion, *, once: bool = False) -> FirstOrder:
     """
     top, diagonal, columns, rows = _micro_terms(S.diagonal.shape[-1], once=once)
     total = S.diagonal @ diagonal + S.columns @ columns + S.rows @ rows
-    value, unit = safe_ratio(S.diagonal @ top, total), reciprocal(total)[..., None]
+    value = safe_ratio(S.diagonal @ top, total)
+    unit = reciprocal(total)[..., None]
     fall = value[..., None] * unit
     return FirstOrder(value, unit * top - fall * diagonal, -fall * columns, -fall * rows)
 
@@ -150,14 +155,16 @@ def disagreement(S: Confusion) -> tuple[Array, Array]:
 
     Where one class has nearly all weight both are tiny: they are sums of what differs, not differences from one.
     """
-    total, decided = S.rows.sum(-1), S.columns.sum(-1)
+    total = S.rows.sum(-1)
+    decided = S.columns.sum(-1)
     # sums that are one up to the rounding of a table are one; metrics over some of the classes have smaller ones
     rest = np.where(np.abs(1.0 - total) < UNIT, 0.0, 1.0 - total)
     missing = np.where(np.abs(1.0 - total * decided) < UNIT, 0.0, 1.0 - total * decided)
     if S.rows.shape[-1] == 2 == S.columns.shape[-1]:
         # of two classes the smaller one tells all errors
         rows = np.broadcast_to(S.rows, S.diagonal.shape)
-        missed, false = np.maximum(rows - S.diagonal, 0.0), np.maximum(S.columns - S.diagonal, 0.0)
+        missed = np.maximum(rows - S.diagonal, 0.0)
+        false = np.maximum(S.columns - S.diagonal, 0.0)
         smaller = np.where(rows[..., 0] <= rows[..., 1], (missed + false)[..., 0], (missed + false)[..., 1])
         # unless some rows are not decided as either class
         both = (rest == 0.0) & (np.abs(1.0 - decided) < UNIT)
@@ -179,7 +186,8 @@ def cohen_kappa(S: Confusion) -> FirstOrder:
 
 def cohen_kappa_parts(rows: Array) -> Ratios:
     """``(sum D - sum pi c) / (1 - sum pi c)``; the denominator is at least ``1 - max pi``."""
-    K, rest = len(rows), 1.0 - float(rows.sum())
+    K = len(rows)
+    rest = 1.0 - float(rows.sum())
     # agreement by chance is likeliest where all rows are decided as the largest class
     floor = float(sum_of_others(rows).min()) + (rest if abs(rest) > UNIT else 0.0)
     return _one(Gains.reduced(np.ones(K), -rows), Gains.reduced(np.zeros(K), -rows), 1.0, max(0.0, floor))
@@ -197,7 +205,8 @@ def weighted_kappa(S: Confusion, *, power: int) -> FirstOrder:
     assert S.matrix is not None
     w, _ = _distances(S.rows.shape[-1], power)
     observed = (S.matrix * w).sum((-2, -1))[..., None, None]
-    by_rows, by_columns = S.columns @ w, S.rows @ w
+    by_rows = S.columns @ w
+    by_columns = S.rows @ w
     expected = (by_rows * S.rows).sum(-1)[..., None, None]
     unit = reciprocal(expected)
     # the value is 0, not 1, at 0/0
@@ -244,7 +253,8 @@ def false_positive_rate(S: Confusion) -> FirstOrder:
 
 def false_positive_parts(rows: Array) -> Ratios:
     """``(c_k - D_k) / (1 - pi_k)``."""
-    one, others = last(len(rows)), float(rows[:-1].sum())
+    one = last(len(rows))
+    others = float(rows[:-1].sum())
     return _one(Gains.reduced(0.0 - one, one), Gains.reduced(np.zeros(len(rows))), others, others)
 
 
@@ -272,7 +282,8 @@ def linear(S: Confusion, *, gain: tuple[tuple[float, ...], ...]) -> FirstOrder:
 
 def linear_parts(_rows: Array, *, gain: tuple[tuple[float, ...], ...]) -> Ratios:
     """``<gain, C> / 1``."""
-    G, one = np.array(gain), np.ones(1)
+    G = np.array(gain)
+    one = np.ones(1)
     return Ratios(Gains.from_matrix(G), Gains.from_matrix(np.zeros_like(G)), np.zeros(1), one, one, one, np.inf)
 
 
@@ -292,7 +303,8 @@ def mcc(S: Confusion) -> FirstOrder:
     total, decided = (part.sum(-1, keepdims=True) for part in (S.rows, S.columns))
     # where all classes count, what is decided as none of them is one more decision
     further = np.where((np.abs(1.0 - total) < UNIT) & (np.abs(1.0 - decided) >= UNIT), 1.0 - decided, 0.0)
-    spread_c, spread_r = _spread(S.columns) - further**2, _spread(S.rows)
+    spread_c = _spread(S.columns) - further**2
+    spread_r = _spread(S.rows)
     # there the correlation is 0/0: its value is scikit-learn's, and it has no derivative
     flat = np.minimum(spread_c, spread_r) <= TINY
     # the product of the two could underflow before its root is taken
@@ -318,7 +330,8 @@ def ams(S: Confusion, *, b_reg: float = 0.0, b_min: float = 0.0) -> FirstOrder:
     floored = b <= max(b_min, 1e-15)
     b = np.where(floored, b_min, b) + b_reg
     inside = (s > TINY) & (b > TINY)
-    b_in, x = np.where(inside, b, 1.0), np.where(inside, s, 1.0) / np.where(inside, b, 1.0)
+    b_in = np.where(inside, b, 1.0)
+    x = np.where(inside, s, 1.0) / np.where(inside, b, 1.0)
     log = np.log1p(x)
     # both differences cancel for small x: there their series, to x^8
     small = np.minimum(x, 0.01)
@@ -326,7 +339,8 @@ def ams(S: Confusion, *, b_reg: float = 0.0, b_min: float = 0.0) -> FirstOrder:
     log_minus_x = np.where(x < 0.01, small**2 * np.polyval(_AMS_SLOPE, small), log - x)
     value = np.where(inside, np.sqrt(2.0 * b_in * half_square), np.where(s > TINY, np.inf, 0.0))
     safe = np.where(inside, value, np.nan)
-    by_s, by_b = log / safe, np.where(floored & (b_min > 0.0), 0.0, log_minus_x / safe)
+    by_s = log / safe
+    by_b = np.where(floored & (b_min > 0.0), 0.0, log_minus_x / safe)
     positive = np.array([0.0, 1.0])
     none = np.zeros_like(S.rows)
     return FirstOrder(value, (by_s - by_b)[..., None] * positive, by_b[..., None] * positive, none)
@@ -336,8 +350,10 @@ def fowlkes_mallows(S: Confusion) -> FirstOrder:
     """Geometric mean of precision and recall of class 1 (not scikit-learn's clustering score of that name)."""
     hit, row, column = (part[..., 1:] for part in (S.diagonal, S.rows, S.columns))
     unit = reciprocal(np.sqrt(row * column))
-    value, positive = hit * unit, last(2)
-    by_column, by_row = -safe_ratio(value, 2.0 * column) * positive, -safe_ratio(value, 2.0 * row) * positive
+    value = hit * unit
+    positive = last(2)
+    by_column = -safe_ratio(value, 2.0 * column) * positive
+    by_row = -safe_ratio(value, 2.0 * row) * positive
     return FirstOrder(value[..., 0], unit * positive, by_column, by_row)
 
 
@@ -355,55 +371,171 @@ def _of_classes(name: str, scores: ClassScores, description: str, **more: Any) -
 
 
 METRICS = (
-    _of_classes("f1", ClassScores(1.0, over="last"), "F1 of one class", **_BETA, fixed=("beta",), title="F1",
-                of_many="macro_f1"),
-    _of_classes("f_beta", ClassScores(1.0, over="last"), "F-beta of one class", **_BETA, title="F-beta",
-                of_many="macro_f_beta"),
-    _of_classes("jaccard", ClassScores(1.0, diagonal=1, over="last"), "Jaccard score of one class", title="Jaccard",
-                of_many="macro_jaccard"),
-    _of_classes("precision", ClassScores(0.0, over="last"),
-                "share of the rows decided as one class that are of this class", of_many="macro_precision",
-                trivial_rule="only its surest row is decided as it"),
-    Metric("micro_f1", micro_f1, Ratio(fractions=micro_f1_parts), "columns", ordered=True, title="micro F1",
-           description="micro F1, background class 0 left out"),
-    Metric("micro_f1_once", micro_f1, Ratio(fractions=micro_f1_parts), "diagonal", (("once", True),), ordered=True,
-           fixed=("once",), title="micro F1 (once)", description="micro F1 counting each error once"),
-    _of_classes("macro_f1", ClassScores(1.0), "mean of the per-class F1 scores", **_BETA, fixed=("beta",),
-                title="macro F1"),
-    _of_classes("macro_f_beta", ClassScores(1.0), "mean of the per-class F-beta scores", **_BETA,
-                title="macro F-beta"),
-    _of_classes("weighted_f1", ClassScores(1.0, over="sizes"), "per-class F1 scores averaged by class size",
-                title="weighted F1"),
-    _of_classes("macro_jaccard", ClassScores(1.0, diagonal=1), "mean of the per-class Jaccard scores",
-                title="macro Jaccard"),
+    _of_classes(
+        "f1", ClassScores(1.0, over="last"), "F1 of one class", **_BETA, fixed=("beta",), title="F1", of_many="macro_f1"
+    ),
+    _of_classes(
+        "f_beta", ClassScores(1.0, over="last"), "F-beta of one class", **_BETA, title="F-beta", of_many="macro_f_beta"
+    ),
+    _of_classes(
+        "jaccard",
+        ClassScores(1.0, diagonal=1, over="last"),
+        "Jaccard score of one class",
+        title="Jaccard",
+        of_many="macro_jaccard",
+    ),
+    _of_classes(
+        "precision",
+        ClassScores(0.0, over="last"),
+        "share of the rows decided as one class that are of this class",
+        of_many="macro_precision",
+        trivial_rule="only its surest row is decided as it",
+    ),
+    Metric(
+        "micro_f1",
+        micro_f1,
+        Ratio(fractions=micro_f1_parts),
+        "columns",
+        ordered=True,
+        title="micro F1",
+        description="micro F1, background class 0 left out",
+    ),
+    Metric(
+        "micro_f1_once",
+        micro_f1,
+        Ratio(fractions=micro_f1_parts),
+        "diagonal",
+        (("once", True),),
+        ordered=True,
+        fixed=("once",),
+        title="micro F1 (once)",
+        description="micro F1 counting each error once",
+    ),
+    _of_classes(
+        "macro_f1", ClassScores(1.0), "mean of the per-class F1 scores", **_BETA, fixed=("beta",), title="macro F1"
+    ),
+    _of_classes("macro_f_beta", ClassScores(1.0), "mean of the per-class F-beta scores", **_BETA, title="macro F-beta"),
+    _of_classes(
+        "weighted_f1", ClassScores(1.0, over="sizes"), "per-class F1 scores averaged by class size", title="weighted F1"
+    ),
+    _of_classes(
+        "macro_jaccard", ClassScores(1.0, diagonal=1), "mean of the per-class Jaccard scores", title="macro Jaccard"
+    ),
     _of_classes("macro_precision", ClassScores(0.0), "mean of the per-class precisions"),
-    Metric("cohen_kappa", cohen_kappa, Ratio(fractions=cohen_kappa_parts), "columns", equal_weights=True,
-           title="Cohen's kappa", description="agreement beyond chance"),
-    Metric("linear_kappa", weighted_kappa, Ratio(fractions=weighted_kappa_parts), "matrix", (("power", 1),),
-           ordered=True, fixed=("power",), description="kappa with weights |i - j|"),
-    Metric("quadratic_kappa", weighted_kappa, Ratio(fractions=weighted_kappa_parts), "matrix", (("power", 2),),
-           ordered=True, fixed=("power",), description="kappa with weights (i - j)^2"),
-    Metric("linear", linear, Linear(fractions=linear_parts), "matrix", ordered=True, title="mean gain",
-           description="any table of gains or costs per (true class, decision)"),
-    Metric("recall", ClassScores(1.0, columns=0, over="last"), Linear(), "diagonal", divides_by_prior=True, **ONE_CLASS,
-           description="share of the rows of one class that are decided as this class", of_many="balanced_accuracy",
-           trivial_rule="every row is decided as it"),
-    Metric("specificity", specificity, Linear(), "columns", binary=True, ordered=True, one_class="with others",
-           description="share of the rows of other classes that are not decided as one class",
-           of_many="balanced_accuracy", trivial_rule="no row is decided as it"),
-    Metric("ams", ams, Quasiconvex(floor="b_min", smoother="b_reg"), "columns", (("b_reg", 0.0), ("b_min", 0.0)),
-           binary=True, ordered=True, title="AMS", description="approximate median significance of class 1"),
-    Metric("fowlkes_mallows", fowlkes_mallows, Quasiconvex(), "columns", binary=True, ordered=True,
-           title="Fowlkes-Mallows", description="geometric mean of precision and recall of class 1"),
-    Metric("mcc", mcc, Quasiconvex(), "columns", equal_weights=True, title="MCC",
-           description="Matthews correlation coefficient"),
-)  # fmt: skip
+    Metric(
+        "cohen_kappa",
+        cohen_kappa,
+        Ratio(fractions=cohen_kappa_parts),
+        "columns",
+        equal_weights=True,
+        title="Cohen's kappa",
+        description="agreement beyond chance",
+    ),
+    Metric(
+        "linear_kappa",
+        weighted_kappa,
+        Ratio(fractions=weighted_kappa_parts),
+        "matrix",
+        (("power", 1),),
+        ordered=True,
+        fixed=("power",),
+        description="kappa with weights |i - j|",
+    ),
+    Metric(
+        "quadratic_kappa",
+        weighted_kappa,
+        Ratio(fractions=weighted_kappa_parts),
+        "matrix",
+        (("power", 2),),
+        ordered=True,
+        fixed=("power",),
+        description="kappa with weights (i - j)^2",
+    ),
+    Metric(
+        "linear",
+        linear,
+        Linear(fractions=linear_parts),
+        "matrix",
+        ordered=True,
+        title="mean gain",
+        description="any table of gains or costs per (true class, decision)",
+    ),
+    Metric(
+        "recall",
+        ClassScores(1.0, columns=0, over="last"),
+        Linear(),
+        "diagonal",
+        divides_by_prior=True,
+        **ONE_CLASS,
+        description="share of the rows of one class that are decided as this class",
+        of_many="balanced_accuracy",
+        trivial_rule="every row is decided as it",
+    ),
+    Metric(
+        "specificity",
+        specificity,
+        Linear(),
+        "columns",
+        binary=True,
+        ordered=True,
+        one_class="with others",
+        description="share of the rows of other classes that are not decided as one class",
+        of_many="balanced_accuracy",
+        trivial_rule="no row is decided as it",
+    ),
+    Metric(
+        "ams",
+        ams,
+        Quasiconvex(floor="b_min", smoother="b_reg"),
+        "columns",
+        (("b_reg", 0.0), ("b_min", 0.0)),
+        binary=True,
+        ordered=True,
+        title="AMS",
+        description="approximate median significance of class 1",
+    ),
+    Metric(
+        "fowlkes_mallows",
+        fowlkes_mallows,
+        Quasiconvex(),
+        "columns",
+        binary=True,
+        ordered=True,
+        title="Fowlkes-Mallows",
+        description="geometric mean of precision and recall of class 1",
+    ),
+    Metric(
+        "mcc",
+        mcc,
+        Quasiconvex(),
+        "columns",
+        equal_weights=True,
+        title="MCC",
+        description="Matthews correlation coefficient",
+    ),
+)
 
 # what is limited and not maximised: a rule without use makes each of them largest
 LIMITED = (
-    Metric("fpr", false_positive_rate, Linear(fractions=false_positive_parts), "columns", binary=True, ordered=True,
-           one_class="with others", title="false positive rate", of_many="",
-           description="share of the rows of other classes that are decided as one class"),
-    Metric("rate", rate, Linear(fractions=rate_parts), "columns", **ONE_CLASS, of_many="",
-           description="share of all rows that are decided as one class"),
-)  # fmt: skip
+    Metric(
+        "fpr",
+        false_positive_rate,
+        Linear(fractions=false_positive_parts),
+        "columns",
+        binary=True,
+        ordered=True,
+        one_class="with others",
+        title="false positive rate",
+        of_many="",
+        description="share of the rows of other classes that are decided as one class",
+    ),
+    Metric(
+        "rate",
+        rate,
+        Linear(fractions=rate_parts),
+        "columns",
+        **ONE_CLASS,
+        of_many="",
+        description="share of all rows that are decided as one class",
+    ),
+)

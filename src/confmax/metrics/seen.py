@@ -44,7 +44,8 @@ class Seen(Formula):
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         """Return value and derivatives."""
-        first, layout = self.inner.at(self.seen(S)), self.layout
+        first = self.inner.at(self.seen(S))
+        layout = self.layout
         unit: Any = np.ones(1)
         if self.group is not None:
             unit = 1.0 / np.asarray(S.rows[..., layout.classes(self.group)].sum(-1))[..., None]
@@ -106,7 +107,8 @@ class Seen(Formula):
 
     def _lifted(self, gains: Gains, rows: Array) -> Gains:
         """Return linear functions of what the metric sees as functions of groups side by side."""
-        layout, further = self.layout, self.layout.n_decisions - gains.n_decisions
+        layout = self.layout
+        further = self.layout.n_decisions - gains.n_decisions
         if further and gains.full is None and not gains.power:
             a, b = gains.pair()
             gains = Gains(a, np.pad(b, ((0, 0), (0, further))))
@@ -117,7 +119,8 @@ class Seen(Formula):
         share = float(rows[layout.classes(self.group)].sum())
         if gains.full is None and not gains.power:
             a, b = gains.pair()
-            here, none = Gains(a / share, b / share), Gains(np.zeros_like(a), np.zeros_like(b))
+            here = Gains(a / share, b / share)
+            none = Gains(np.zeros_like(a), np.zeros_like(b))
         else:
             here = Gains(full=gains.matrices() / share)
             none = Gains(full=np.zeros_like(here.matrices()))

@@ -72,7 +72,8 @@ class PowerMean:
         Where the mean has no gradient: NaN if its slope is infinite there (geometric mean at a recall of zero), else a
         supergradient: the mean of those of the recalls that vanish, or zero at the perfect classifier.
         """
-        K, p = T.shape[-1], self.exponent
+        K = T.shape[-1]
+        p = self.exponent
         if self.of_misses:
             x = 1.0 - T
             share = safe_ratio(x, power_mean(x, self.exponent)[..., None])
@@ -107,7 +108,8 @@ class PowerMean:
         of Cauchy and Schwarz, for p = q = 0 that of the geometric and the arithmetic mean), and of misses
         ``sum w - h <= <w, 1 - T> <= K M_q(w) M_p(1 - T)``.
         """
-        K, p = weights.shape[-1], self.exponent
+        K = weights.shape[-1]
+        p = self.exponent
         q = p / (p - 1.0)
         if self.of_misses:
             short = np.maximum(0.0, weights.sum(axis=-1) - heights)
@@ -249,7 +251,8 @@ class AffineFunctions:
 
     def bounds(self, gains: Gains, heights: Array) -> Array:
         """Return upper bounds (B,) as for the recalls; inf for gains that are no sums of the functions."""
-        weights, target = self.weights(gains), gains.matrices()
+        weights = self.weights(gains)
+        target = gains.matrices()
         # a gain that is no sum of the functions says nothing of their minimum
         error = np.abs(self.combined(weights).matrices() - target).max(axis=(-2, -1))
         total = weights.sum(axis=-1)
@@ -481,12 +484,14 @@ def refutation(values: Array, structure: str) -> str | None:
     >>> refutation(STEPS**2, "concave")
     'at 3% of the way it is 0.000976562, below the mean of the values beside it, 0.00195312'
     """
-    low, high = min(values[0], values[-1]), max(values[0], values[-1])
+    low = min(values[0], values[-1])
+    high = max(values[0], values[-1])
     # 33 values of a function are rounded by more than one of them
     slack = 1e-10 * max(1.0, float(np.abs(values).max()))
     middle = (values[:-2] + values[2:]) / 2
     inner = values[1:-1]
-    ends, beside = "both ends", "the mean of the values beside it"
+    ends = "both ends"
+    beside = "the mean of the values beside it"
     above = (inner - high, "above", np.full(len(inner), high), ends)
     below = (low - inner, "below", np.full(len(inner), low), ends)
     sags = (2 * (middle - inner), "below", middle, beside)

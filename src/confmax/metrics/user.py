@@ -151,7 +151,8 @@ class UserFormula(Formula):
     def _check_smallest(self, smallest: MinOfLinear, inside: list[Array]) -> None:
         for C in inside:
             S = Confusion.from_matrix(C)
-            value, least = self._number(C), float(smallest.at(S.rows).values(S).min())
+            value = self._number(C)
+            least = float(smallest.at(S.rows).values(S).min())
             if not abs(value - least) <= AGREES * max(1.0, abs(value)):
                 raise ValueError(
                     f"{self.name} is declared the smallest of linear functions and is not: at a confusion matrix of "
@@ -268,13 +269,15 @@ class UserFormula(Formula):
 
     def _differences(self, C: Array, step: float = 1e-5) -> Array:
         """Return the gradient by three-point differences: central, forward where an entry is too small for that."""
-        slope, base = np.empty_like(C), self._number(C)
+        slope = np.empty_like(C)
+        base = self._number(C)
         for index in np.ndindex(*C.shape):
             if C[index] >= step:
                 slope[index] = self._central(C, index, step)
             else:
                 # a forward difference over three points is as exact as a central one, up to a constant
-                once, twice = self._moved(C, index, step), self._moved(C, index, 2 * step)
+                once = self._moved(C, index, step)
+                twice = self._moved(C, index, 2 * step)
                 slope[index] = (4 * once - 3 * base - twice) / (2 * step)
         return slope
 
@@ -284,13 +287,15 @@ class UserFormula(Formula):
 
 def _first_order(smallest_of: MinOfLinear, S: Confusion, rho: float) -> FirstOrder:
     """Return value and derivatives, with ``rho > 0`` of the soft minimum; without those by the row sums."""
-    values, gains = [], []
+    values = []
+    gains = []
     for part in _of_equal_rows(S):
         functions = smallest_of.at(part.rows)
         value, weights = smallest(functions.values(part), rho)
         values.append(np.reshape(value, -1))
         gains.append(functions.combined(weights.reshape(-1, weights.shape[-1])))
-    value, slope = np.concatenate(values).reshape(S.diagonal.shape[:-1]), Gains.concatenate(gains)
+    value = np.concatenate(values).reshape(S.diagonal.shape[:-1])
+    slope = Gains.concatenate(gains)
     if S.matrix is not None and slope.full is not None:
         return FirstOrder(value, matrix=slope.full.reshape(S.matrix.shape))
     a, b = (part.reshape(S.diagonal.shape) for part in slope.pair())

@@ -12,7 +12,29 @@ from confmax.optimize.threshold import ThresholdSearch, best_cut
 from confmax.optimize.warm import warm_start
 
 __all__ = [
-    "SOLVERS", "BayesCG", "Bisection", "BruteForce", "ColumnGeneration", "CoordinateSearch", "Dinkelbach", "FrankWolfe",
-    "FullyCorrective", "MaxMin", "Mixture", "Outcome", "Problem", "Progress", "Solver", "Stationary", "Status", "Step",
-    "ThresholdSearch", "baselines", "best_cut", "choose", "passes_allowed", "run", "warm_start",
-]  # fmt: skip
+    "SOLVERS",
+    "BayesCG",
+    "Bisection",
+    "BruteForce",
+    "ColumnGeneration",
+    "CoordinateSearch",
+    "Dinkelbach",
+    "FrankWolfe",
+    "FullyCorrective",
+    "MaxMin",
+    "Mixture",
+    "Outcome",
+    "Problem",
+    "Progress",
+    "Solver",
+    "Stationary",
+    "Status",
+    "Step",
+    "ThresholdSearch",
+    "baselines",
+    "best_cut",
+    "choose",
+    "passes_allowed",
+    "run",
+    "warm_start",
+]

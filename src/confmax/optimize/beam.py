@@ -23,11 +23,17 @@ from confmax.optimize.loop import MISSED, Problem, Step, best_answer
 from confmax.tables import MemoryTable
 
 ROUNDS = 24
-MOST_RULES, CELLS = 4, 4_000_000  # searched at once; rows times squared classes, for all of them
+# searched at once; rows times squared classes, for all of them
+MOST_RULES = 4
+CELLS = 4_000_000
 PER_LINE = 2  # values of one coefficient that the oracle confirms
-FACTOR, LEAST_PENALTY = 3.0, 0.1  # of a price; of a limit without price, relative to the largest
+# of a price; of a limit without price, relative to the largest
+FACTOR = 3.0
+LEAST_PENALTY = 0.1
 OUT_OF_REACH = 1e9  # rules that miss a limit come after all others
-MOVES, WIDTHS = 64, (0.003, 0.3)  # random ones, and how far they go on a log scale
+# random ones, and how far they go on a log scale
+MOVES = 64
+WIDTHS = (0.003, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +94,8 @@ class InGroup:
 
     def values(self, S: Confusion) -> Array:
         """Return the merits (B,) of a batch of the group's confusions."""
-        B, block = len(S), (slice(None), *self.layout.block(self.group))
+        B = len(S)
+        block = (slice(None), *self.layout.block(self.group))
         diagonal, columns = (np.repeat(part[None], B, axis=0) for part in (self.rest.diagonal, self.rest.columns))
         diagonal[:, self.layout.classes(self.group)] = self.share * S.diagonal
         columns[:, self.layout.decisions(self.group)] = self.share * S.columns
@@ -107,7 +114,8 @@ def improved(
     ``prices`` (m,) are those of the limits' functions, None where they are not known. The coefficients of decisions
     that are ``alike`` (M,) stay. A large table takes no step.
     """
-    table, limits = problem.oracle.table, problem.limits
+    table = problem.oracle.table
+    limits = problem.limits
     n_classes = table.n_classes if table.layout is None else table.layout.n_classes
     size = min(CELLS // (table.n_rows * n_classes**2), MOST_RULES)
     if size == 0 or limits is None or not table.sorts_groups:
@@ -118,7 +126,8 @@ def improved(
     penalties = FACTOR * np.maximum(worth, LEAST_PENALTY * float(worth.max()))
     merits = (Penalised(problem, functions, penalties, statistics), Ranked(problem, statistics))
     known: tuple[set[bytes], set[bytes]] = (set(), set())
-    rng, turn = np.random.default_rng(len(table.classes)), 0
+    rng = np.random.default_rng(len(table.classes))
+    turn = 0
     for _ in range(ROUNDS):
         if problem.max_passes - problem.oracle.n_passes < 2:
             return
@@ -132,13 +141,19 @@ def improved(
         asked = Gains.concatenate(found)
         new = problem.ask(asked)
         yield Step(best_answer(problem, asked, new))
-        gains, answers = Gains.concatenate([gains, asked]), Confusion.concatenate([answers, new])
+        gains = Gains.concatenate([gains, asked])
+        answers = Confusion.concatenate([answers, new])
 
 
 def _better(
-    problem: Problem, merit: Merit, gains: Gains, answers: Confusion, searched: set[bytes], size: int,
+    problem: Problem,
+    merit: Merit,
+    gains: Gains,
+    answers: Confusion,
+    searched: set[bytes],
+    size: int,
     alike: NDArray[np.bool_],
-) -> list[Gains]:  # fmt: skip
+) -> list[Gains]:
     """Return gains that improve the best ``size`` rules by one coefficient; those already ``searched`` are left out."""
     values = merit.values(answers)
     # rules of one merit are mostly one rule
@@ -152,7 +167,8 @@ def _better(
             waiting.append((gain, float(values[k]), answers[k]))
     if not waiting:
         return []
-    groups, found = problem.oracle.read_groups("the search of one coefficient"), []
+    groups = problem.oracle.read_groups("the search of one coefficient")
+    found = []
     for gain, above, at in waiting:
         for group in range(len(groups)):
             found += _better_in(problem, merit, gain, above, at, group, groups, alike)
@@ -160,9 +176,15 @@ def _better(
 
 
 def _better_in(
-    problem: Problem, merit: Merit, gain: Gains, above: float, at: Confusion, group: int,
-    groups: list[tuple[Any, MemoryTable]], alike: NDArray[np.bool_],
-) -> list[Gains]:  # fmt: skip
+    problem: Problem,
+    merit: Merit,
+    gain: Gains,
+    above: float,
+    at: Confusion,
+    group: int,
+    groups: list[tuple[Any, MemoryTable]],
+    alike: NDArray[np.bool_],
+) -> list[Gains]:
     """Return gains that improve one rule by one coefficient of a group, or of all rows where there are no groups."""
     layout = problem.oracle.table.layout
     oracle, rows = groups[group]
@@ -180,8 +202,9 @@ def _better_in(
             better = moved(mine, coordinate, best)
             if layout is not None:
                 same = np.zeros(len(best), dtype=np.intp)
-                better = layout.beside([better if g == group else layout.gains_of(gain, g)[same]
-                                        for g in range(layout.n_groups)])  # fmt: skip
+                better = layout.beside(
+                    [better if g == group else layout.gains_of(gain, g)[same] for g in range(layout.n_groups)]
+                )
             found.append(better)
     return found
 

@@ -81,11 +81,14 @@ def class_gains(values: Array, k: int, n_classes: int) -> Gains:
 
     Infinity stands for never, minus infinity for always.
     """
-    B, others = len(values), np.arange(n_classes) != k
+    B = len(values)
+    others = np.arange(n_classes) != k
     between = np.isfinite(values)
-    a, b = np.zeros((B, n_classes)), np.zeros((B, n_classes))
+    a = np.zeros((B, n_classes))
+    b = np.zeros((B, n_classes))
     # no other class has a score above zero, so the class is decided where its own is zero
-    a[:, others], b[:, others] = UNSEEN, -UNSEEN
+    a[:, others] = UNSEEN
+    b[:, others] = -UNSEEN
     a[:, k] = between
     b[:, k] = np.where(between, -values, np.where(values > 0.0, -1.0, 1.0))
     return Gains.reduced(a, b)
@@ -131,7 +134,8 @@ class ClassCuts:
         other = np.append(0.0, np.cumsum(weight / weight.sum() * right_beside(table, k, model_share)[order]))
         counted = np.append(0, np.cumsum(weight > 0.0))
         right = confusions.diagonal[:, 1] + (other[-1] - other[places])
-        low, high = np.append(p, -np.inf)[places], np.append(np.inf, p)[places]
+        low = np.append(p, -np.inf)[places]
+        high = np.append(np.inf, p)[places]
         # all thresholds have the same row sums
         confusions = replace(confusions, rows=confusions.rows[0])
         return cls(
@@ -270,14 +274,18 @@ class ClassThreshold(Solver):
 
     def step(self, problem: Problem, state: None) -> tuple[None, Step]:
         """Compare all thresholds."""
-        K, oracle, k = len(problem.oracle.rows), problem.oracle, _class_in(problem)
+        K = len(problem.oracle.rows)
+        oracle = problem.oracle
+        k = _class_in(problem)
         assert k is not None
         metric, within = of_two_columns(problem.metric, problem.limits)
         if not oracle.table.is_whole:
             return None, _step_in_parts(problem, metric, within, k)
         oracle.count()
         cuts = ClassCuts.of(oracle.table.in_memory(), k, oracle.model_share)
-        model, enough, allowed = None, None, cuts.kept(within)
+        model = None
+        enough = None
+        allowed = cuts.kept(within)
         if within is not None and 0.0 < oracle.model_share < 1.0 and within.least_rows > 1:
             # the labels of few rows keep a precision by chance, unless the model keeps it alone
             model = ClassCuts.of(oracle.table.in_memory(), k, 1.0)
@@ -291,7 +299,8 @@ class ClassThreshold(Solver):
         rules = [Mixture.single(gains[i], answers[i]) for i in range(len(singles))]
         # the sums of a scan may differ from those of the search by rounding: the next threshold then keeps the limit
         rule = next((one for one in rules if problem.shortfall(one.confusion) == 0.0), problem.best(rules))
-        kept, drawn = problem.shortfall(rule.confusion) == 0.0, None
+        kept = problem.shortfall(rule.confusion) == 0.0
+        drawn = None
         if mixed is not None:
             drawn = Mixture.drawn(gains[len(singles) :], answers[len(singles) :], mixed.weights)
             kept |= problem.shortfall(drawn.confusion) == 0.0
@@ -306,9 +315,11 @@ def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: i
 
     A second pass looks between the neighbours of the best one.
     """
-    table, K = problem.oracle.table, len(problem.oracle.rows)
+    table = problem.oracle.table
+    K = len(problem.oracle.rows)
     cuts = ClassCuts.of(table.in_memory(), k, problem.oracle.model_share)
-    centre, last = cuts.candidates(metric, limits, cuts.kept(limits), problem.tol / 2.0)[0], len(cuts.values) - 1
+    centre = cuts.candidates(metric, limits, cuts.kept(limits), problem.tol / 2.0)[0]
+    last = len(cuts.values) - 1
     steps = 2 ** np.arange(int(np.log2(last)) + 1)
     places = np.unique(np.clip(np.concatenate([[centre], centre - steps, centre + steps]), 0, last))
     rules: list[Mixture] = []
@@ -318,7 +329,8 @@ def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: i
         found = [Mixture.single(gains[i], answers[i]) for i in range(len(gains))]
         best = found.index(problem.best(found))
         rules.append(found[best])
-        low, high = places[max(best - 1, 0)], places[min(best + 1, len(places) - 1)]
+        low = places[max(best - 1, 0)]
+        high = places[min(best + 1, len(places) - 1)]
         places = np.unique(np.linspace(low, high, MOST_CUTS).round().astype(np.intp))
     rule = problem.best(rules)
     return Step(rule, (rule,), status=Status.FINISHED)
@@ -329,7 +341,9 @@ def with_thresholds(problem: Problem) -> Problem:
 
     The other classes are decided by argmax, or by p / prior. On labels, rules that the search misses may be among them.
     """
-    limits, oracle, table = problem.limits, problem.oracle, problem.oracle.table
+    limits = problem.limits
+    oracle = problem.oracle
+    table = problem.oracle.table
     k = None if limits is None or problem.metric.class_place is not None else limits.only_class
     if k is None or oracle.exact or not table.is_whole or problem.n_decisions != table.n_classes:
         return problem
@@ -351,7 +365,8 @@ def thresholds_beside(
 
     These are argmax, p / prior, and what reduced gains of ``others`` decide.
     """
-    K, few = table.n_classes, np.unique(np.linspace(0, len(places) - 1, MOST_CUTS).round().astype(np.intp))
+    K = table.n_classes
+    few = np.unique(np.linspace(0, len(places) - 1, MOST_CUTS).round().astype(np.intp))
     a, b = cuts.gains(places[few].tolist(), k, K, table.dtype).pair()
     priors = table.label_weight()
     ways = [Gains.reduced(np.ones(K)), Gains.reduced(np.divide(1.0, priors, out=np.zeros(K), where=priors > ABSENT))]
@@ -360,17 +375,21 @@ def thresholds_beside(
         weights, offsets = (part[0] for part in way.pair())
         largest = max(np.abs(weights).max(), np.abs(offsets).max()) or 1.0
         # none of the scores is above zero, so the class is decided where its own is zero
-        scale, offset = np.tile(weights * (UNSEEN / largest), (len(a), 1)), np.tile(offsets, (len(a), 1))
+        scale = np.tile(weights * (UNSEEN / largest), (len(a), 1))
+        offset = np.tile(offsets, (len(a), 1))
         offset = (offset / largest - 2.0) * UNSEEN
-        scale[:, k], offset[:, k] = a[:, k], b[:, k]
+        scale[:, k] = a[:, k]
+        offset[:, k] = b[:, k]
         parts.append(Gains(scale, offset))
     return Gains.concatenate(parts)
 
 
 def right_beside(table: MemoryTable, k: int, model_share: float) -> Array:
     """Return how much of every row (n,) is decided rightly as the most probable class but ``k``."""
-    a, b = np.ones(table.n_classes), np.zeros(table.n_classes)
-    a[k], b[k] = 0.0, -1.0
+    a = np.ones(table.n_classes)
+    b = np.zeros(table.n_classes)
+    a[k] = 0.0
+    b[k] = -1.0
     other = table.storage.decide(table.proba, Gains.reduced(a, b))[0]
     right = np.zeros(table.n_rows)
     if model_share > 0.0:
@@ -383,5 +402,6 @@ def right_beside(table: MemoryTable, k: int, model_share: float) -> Array:
 
 def _class_in(problem: Problem) -> int | None:
     """Return the class that the metric and the limits of a problem read; None where they read several."""
-    K, limits = len(problem.oracle.rows), problem.limits
+    K = len(problem.oracle.rows)
+    limits = problem.limits
     return problem.metric.class_place if limits is None else class_of(problem.metric, limits, K)

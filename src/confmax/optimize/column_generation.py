@@ -63,7 +63,9 @@ LABEL_PATIENCE = 3  # least number of rounds without progress on labels, where n
 LIMITED_PATIENCE = 8  # the same within limits, where the rounds that follow prices are the last
 PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
-MODEL_GAP, MODEL_ROUNDS = 1e-5, 60  # when rules generated on the model are enough for labels
+# when rules generated on the model are enough for labels
+MODEL_GAP = 1e-5
+MODEL_ROUNDS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +202,8 @@ class ColumnGeneration(Solver):
             following, gains, answers = _model_round(problem, state)
         else:
             following, gains, answers = _label_round(problem, state)
-        columns, rules = following.columns, (best_answer(problem, gains, answers),)
+        columns = following.columns
+        rules = (best_answer(problem, gains, answers),)
         if not columns.is_feasible:
             # a bound below zero on the slack that all limits can have at once is a proof (Farkas); what follows it
             # finds how near they can be met
@@ -215,8 +218,10 @@ class ColumnGeneration(Solver):
         if state.thresholds is not None and closed and not columns.master.local:
             # of thresholds and what draws between them; other rules are not compared
             status = Status.OPTIMAL
-        space, optimum = columns.points.space, columns.optimum
-        multipliers, prices = None, None
+        space = columns.points.space
+        optimum = columns.optimum
+        multipliers = None
+        prices = None
         if isinstance(problem.metric.structure, MinOfLinear):
             assert space.minimum_of is not None
             weights = (columns.best_gain if exact else optimum.gain)[: len(space.minimum_of)]
@@ -239,10 +244,13 @@ class ColumnGeneration(Solver):
         They lie near the best mixture of the last ``state``.
         """
         columns = state.columns
-        space, gains, answers = columns.points.space, columns.points.gains, columns.points.confusions
+        space = columns.points.space
+        gains = columns.points.gains
+        answers = columns.points.confusions
         # the constant rules, and those that join the decisions of several in different groups, were never asked for
         yield Step(best_answer(problem, gains, answers))
-        layout, matrix = problem.oracle.table.layout, problem.needs_matrix
+        layout = problem.oracle.table.layout
+        matrix = problem.needs_matrix
         if layout is not None:
             # deciding one class for the rows of all groups keeps every difference
             as_one = replace(layout, shared=True)
@@ -264,8 +272,11 @@ class ColumnGeneration(Solver):
 
 def _near(problem: Problem, columns: Columns, incumbent: Incumbent, alike: NDArray[np.bool_]) -> Iterator[Step]:
     """Yield steps with single rules near the best mixture; decisions ``alike`` (M,) stay as they are."""
-    space, gains, answers = columns.points.space, columns.points.gains, columns.points.confusions
-    exact, swarm = problem.oracle.exact, None
+    space = columns.points.space
+    gains = columns.points.gains
+    answers = columns.points.confusions
+    exact = problem.oracle.exact
+    swarm = None
     if columns.is_feasible and columns.optimum.path is not None:
         swarm = Swarm.of(problem, space, columns.optimum, columns.queries, alike)
     if swarm is not None:
@@ -355,12 +366,14 @@ def refused_within_limits(metric: Metric) -> str | None:
 
 def _space(problem: Problem, rows: Array) -> Space:
     """Return the space of a problem at class priors ``rows`` (K,)."""
-    metric, M = problem.metric, problem.n_decisions
+    metric = problem.metric
+    M = problem.n_decisions
     structure = metric.structure
     if problem.limits is None:
         functions = metric.linear_functions(rows, M) if isinstance(structure, MinOfLinear) else None
         return Space(metric, rows, M, functions)
-    limits, curves = problem.limits.functions(rows, M), problem.limits.curves(len(rows))
+    limits = problem.limits.functions(rows, M)
+    curves = problem.limits.curves(len(rows))
     leeway = problem.limits.leeway(len(rows))
     ratio = metric.as_ratios(rows, M) if isinstance(structure, Ratio) else None
     if isinstance(structure, General):
@@ -380,14 +393,17 @@ def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:
     The sample's answers are moved by its error at the one gain that both tables answered. Where each weight of that
     gain was moved there too, the changes of the answers are the curvature of the support function.
     """
-    points, space = columns.points, columns.points.space
+    points = columns.points
+    space = columns.points.space
     starts = space.vectors_of_gains(points.gains[points.n_fixed :])
     if starts is None or sample is None:
         return ColumnState(columns)
-    z, queries = points.z[points.n_fixed :], columns.queries
+    z = points.z[points.n_fixed :]
+    queries = columns.queries
     earlier = None if sample.gains is None else space.vectors_of_gains(sample.gains)
     if earlier is not None and sample.answers is not None:
-        answers, n = space.vectors(sample.answers), sample.n_perturbed
+        answers = space.vectors(sample.answers)
+        n = sample.n_perturbed
         shifted = answers + (z[len(z) - len(sample.rules)] - answers[-1])
         queries = queries.joined(earlier[: -1 - n], shifted[: -1 - n])
         if n:
@@ -408,7 +424,8 @@ def _near_optimum_of_sample(problem: Problem, columns: Columns) -> Columns:
     if sampled is None or columns.points.space.curves:
         # cuts of a sample's mixtures would be limits of the table
         return columns
-    small, matrix = CountingOracle(sampled), problem.needs_matrix
+    small = CountingOracle(sampled)
+    matrix = problem.needs_matrix
     space = _space(problem, small.rows)
     found = descended(space, small, matrix=matrix)
     if found is None:
@@ -430,7 +447,8 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
         state = replace(state, columns=columns)
     asked, at = columns.asked(state.round, problem.tol, near=state.near)
     gains = columns.points.space.gains(asked)
-    prices, bound = _prices(problem, state), state.bound
+    prices = _prices(problem, state)
+    bound = state.bound
     if prices is not None:
         gains = Gains.concatenate([gains, prices.gains()])
     n_asked = len(gains)
@@ -476,8 +494,10 @@ def _singles_to_climb_from(problem: Problem, state: ColumnState) -> Gains | None
 
 def _prices(problem: Problem, state: ColumnState) -> PriceSearch | None:
     """Return the search for prices that bound a sum of ratios, which starts as soon as a mixture keeps the limits."""
-    columns, prices = state.columns, state.prices
-    space, optimum = columns.points.space, columns.optimum
+    columns = state.columns
+    prices = state.prices
+    space = columns.points.space
+    optimum = columns.optimum
     if space.sum_of is None or not columns.is_feasible:
         return None
     if prices is None and not np.isfinite(state.bound):
@@ -493,7 +513,8 @@ def _prices(problem: Problem, state: ColumnState) -> PriceSearch | None:
 
 def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:
     """Generate rules on the model, and mix them on the labels."""
-    model, oracle = state.model, state.oracle
+    model = state.model
+    oracle = state.oracle
     assert model is not None and oracle is not None
     model = model.curved(oracle.table.in_one_place())
     asked, at = model.asked(state.round, problem.tol, near=False)
@@ -511,7 +532,8 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
 
 def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:
     """Search some class weights of the best single rule, and follow the prices."""
-    columns, points = state.columns, state.columns.points
+    columns = state.columns
+    points = state.columns.points
     soft = problem.metric.smoothed(SOFTNESS)
     merits = soft.values(points.confusions)
     # a constant rule has no breakpoints
@@ -522,13 +544,15 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     turn = state.round * SEARCHED + np.arange(min(SEARCHED, len(classes)))
     places = [Coordinate("weight", classes[k % len(classes)]) for k in turn.tolist()]
     asked, at = columns.asked(state.round, problem.tol, near=False)
-    gains, exhausted = points.space.gains(asked), state.exhausted
+    gains = points.space.gains(asked)
+    exhausted = state.exhausted
     if problem.oracle.table.is_whole and points.gains.full is None:
         gain = working_gain(points.gains[single], problem.oracle.table.dtype)
         # near the end the same rule returns round after round, and a second search of one weight repeats the first
         weights = b"".join(part.tobytes() for part in gain.pair())
         for place in places:
-            here, found = (weights, place.decision), None
+            here = (weights, place.decision)
+            found = None
             if _passes_left(problem) < 2:
                 # the last pass is for the answers
                 break

@@ -36,16 +36,27 @@ PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixtur
 ALIKE = 12  # digits of statistics that are the same
 LEFT_OVER = 1e-9  # weight of a rule that an interior point has not quite taken off
 INTERIOR = 1e-10  # weight of a rule below which an interior-point master does not use it
-CUT_WITHIN, ROOM = 1e-9, 0.02  # by how much a mixture keeps a cut at least, and as a part of the gap
+# by how much a mixture keeps a cut at least, and as a part of the gap
+CUT_WITHIN = 1e-9
+ROOM = 0.02
 UNPRICED = 1e-9  # multiplier of a cut that counts as zero, relative to the largest
 MOST_CUTS = 30  # that a mixture is cut before more is asked
-CROSSED, MOST_CROSSED = 8, 10  # points of the path at which groups are joined, and how often
+# points of the path at which groups are joined, and how often
+CROSSED = 8
+MOST_CROSSED = 10
 WORTH_CROSSING = 1e-3  # of the gap
-WITHIN, THIN = 1e-11, 1e-8  # by how much a mixture keeps its limits, and the least room that this needs
-WIDTH, CORRECTIONS, ROUNDING = 3e-7, 10, 1e-15  # within what equal groups are mixed, how often corrected, and how well
+# by how much a mixture keeps its limits, and the least room that this needs
+WITHIN = 1e-11
+THIN = 1e-8
+# within what equal groups are mixed, how often corrected, and how well
+WIDTH = 3e-7
+CORRECTIONS = 10
+ROUNDING = 1e-15
 # without room: a price that is zero, by how much a rule that keeps the limits misses them, and the room that the
 # interior-point master is given
-TRACE, EDGE, GIVEN = 1e-6, 1e-11, 1e-7
+TRACE = 1e-6
+EDGE = 1e-11
+GIVEN = 1e-7
 DEAREST = 1e6  # price of a limit: of a larger one nothing is left but rounding
 
 
@@ -93,8 +104,10 @@ class Columns:
     @classmethod
     def of(cls, points: Points, master: Master, breadth: int = 0) -> Columns:
         """Mix points for the first time."""
-        A, nothing = len(points.z), points.z[:0]
-        queries, start = DualQueries(nothing, nothing), np.full(A, 1.0 / A)
+        A = len(points.z)
+        nothing = points.z[:0]
+        queries = DualQueries(nothing, nothing)
+        start = np.full(A, 1.0 / A)
         points, queries, optimum = mixed_with_cuts(master, points, queries, start, np.inf)
         # while the limits are missed, dual points hold multipliers only
         first = optimum.gain if optimum.shortfall or optimum.path is not None else first_gain(points)
@@ -117,10 +130,13 @@ class Columns:
         """Return the dual points (B, d + m) to ask for, and those (at most B) at which the first are derivatives."""
         if self.optimum.path is not None:
             return self._along_path(seed), self.optimum.point[None]
-        space, point, newest = self.points.space, self.optimum.point, self.optimum.gain
+        space = self.points.space
+        point = self.optimum.point
+        newest = self.optimum.gain
         if not np.isfinite(newest).all():
             # a recall of zero under the G-mean: the rule that decides at random has a gradient
-            point, newest = self.points.centre, first_gain(self.points)
+            point = self.points.centre
+            newest = first_gain(self.points)
         # both dual points are compared, so they get one length; the weights of linear functions sum to one
         order = 2 if self.master.smooth else 1
         size, length = (float(np.linalg.norm(gain, order)) for gain in (newest, self.best_gain))
@@ -151,7 +167,9 @@ class Columns:
 
     def _along_path(self, seed: int) -> Array:
         """Return the dual points to ask for around the path of an interior-point master."""
-        space, optimum, queries = self.points.space, self.optimum, replace(self.queries, curvature=self.curvature)
+        space = self.points.space
+        optimum = self.optimum
+        queries = replace(self.queries, curvature=self.curvature)
         first = self.near_rounds == NEAR_ROUNDS
         if self.near_rounds and (first or self.is_feasible):
             return near_gains(space.form, self.best_gain, optimum.gain, queries, seed, first=first)
@@ -191,10 +209,14 @@ class Columns:
         Further ``gains`` with their answers may follow these. After ``idle`` rounds, groups are not joined: a master of
         few rules is more exact.
         """
-        (space, optimum, B), z = (self.points.space, self.optimum, len(asked)), self.points.space.vectors(answers)
+        space = self.points.space
+        optimum = self.optimum
+        B = len(asked)
+        z = self.points.space.vectors(answers)
         if space.cuts is not None and asked.shape[1] < z.shape[1]:
             # dual points of other columns, which have other cuts
-            asked, at = _padded(asked, z.shape[1]), space.with_values_of_cuts(at)
+            asked = _padded(asked, z.shape[1])
+            at = space.with_values_of_cuts(at)
         # within limits the dual points of the model stand for those of the labels
         led = self.master.smooth or space.n_limits > 0
         prices = None if exact or led else space.vectors_of_gains(gains)
@@ -224,15 +246,18 @@ class Columns:
             mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
             return replace(following, points=self.points.joined(gains, answers), optimum=mixed)
         points, start = self._trimmed()
-        points, start = points.joined(gains, answers), np.append(start, np.zeros(len(z)))
+        points = points.joined(gains, answers)
+        start = np.append(start, np.zeros(len(z)))
         if optimum.path is not None:
             # an interior point would spread its weight over rules that are the same to it
             points, start = _without_copies(points, start)
-        start, left = start / start.sum(), following.best_bound - optimum.value
+        start = start / start.sum()
+        left = following.best_bound - optimum.value
         first = mixed_with_cuts(self.master, points, following.queries, start, left)
         points, queries, mixed = first if idle else _crossed(self.master, *first, left)
         if points.space.cuts is not None:
-            before, left = left, following.best_bound - mixed.value
+            before = left
+            left = following.best_bound - mixed.value
             # the bound may be nearer now than the room in which the mixture was looked for
             if mixed.shortfall == optimum.shortfall and CUT_WITHIN < ROOM * left < 0.5 * ROOM * before:
                 points, queries, mixed = mixed_with_cuts(self.master, points, queries, mixed.weights, left)
@@ -259,7 +284,9 @@ class Columns:
 
     def _with_few_cuts(self) -> Columns:
         """Return the columns without the cuts that have no price, where there are many."""
-        space, optimum, queries = self.points.space, self.optimum, self.queries
+        space = self.points.space
+        optimum = self.optimum
+        queries = self.queries
         if space.cuts is None or len(space.cuts) <= 2 * space.n_given:
             return self
         prices = space.split(optimum.gain)[1][space.n_given :]
@@ -286,7 +313,9 @@ class Columns:
 
     def _trimmed(self) -> tuple[Points, Array]:
         """Return the constant rules, those with weight and the few others that lack least, with their weights."""
-        points, weights, gain = self.points, self.optimum.weights, self.optimum.gain
+        points = self.points
+        weights = self.optimum.weights
+        gain = self.optimum.gain
         # an interior point gives every rule some weight
         used = weights > (NEGLIGIBLE if self.optimum.path is None else INTERIOR)
         merit = np.where(used, np.inf, points.z @ gain if np.isfinite(gain).all() else 0.0)
@@ -346,7 +375,8 @@ def _mixed(master: Program, space: Space, z: Array, start: Array, room: float) -
         if first.shortfall > -THIN:
             return _on_edge(master, space, z, first)
     # kept by a little more, so that rounding misses no limit, and cuts so that their mean meets its floor
-    shift, n_cuts = np.full(space.n_limits, -WITHIN), space.n_limits - space.n_given
+    shift = np.full(space.n_limits, -WITHIN)
+    n_cuts = space.n_limits - space.n_given
     if n_cuts:
         shift[-n_cuts:] = -max(CUT_WITHIN, min(room, 0.5 * float((start @ z[:, -n_cuts:]).min())))
     return _shifted(master, space, z, start, shift)
@@ -469,11 +499,14 @@ def _phase_one(master: Master, space: Space, z: Array) -> Optimum:
     """Return the mixture with the largest slack that all limits can have at once; its shortfall may be negative."""
     _, slack = space.split(z)
     d = z.shape[1] - space.n_limits
-    path, gaps = None, None
+    path = None
+    gaps = None
     if isinstance(master, Program):
         first = solve(Form(space.n_limits), slack)
         assert first.path is not None
-        least, weights, gaps = first.value, first.weights, first.gaps
+        least = first.value
+        weights = first.weights
+        gaps = first.gaps
         path = np.pad(first.path, ((0, 0), (d, 0)))
         gain = path[-1]
     else:
@@ -483,7 +516,8 @@ def _phase_one(master: Master, space: Space, z: Array) -> Optimum:
     k = int(smallest.argmax())
     if smallest[k] > least:
         # an interior point may end short of a corner where the limits leave no room
-        least, weights = float(smallest[k]), np.eye(1, len(z), k)[0]
+        least = float(smallest[k])
+        weights = np.eye(1, len(z), k)[0]
     return Optimum(weights, weights @ z, -np.inf, gain, -least, path, gaps)
 
 
@@ -516,7 +550,8 @@ def _on_edge(master: Program, space: Space, z: Array, first: Optimum) -> Optimum
     more = np.zeros_like(found.gain)
     more[-m:] = min(max(needed, 0.0), DEAREST) * prices[-m:]
     value = master.value(space, point)
-    gain, path = found.gain + more, found.path + more
+    gain = found.gain + more
+    path = found.path + more
     return replace(found, weights=weights, point=point, value=value, gain=gain, path=path)
 
 

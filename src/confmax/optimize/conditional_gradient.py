@@ -183,8 +183,10 @@ def line_searches(
         # all grids at once would be too much to hold
         pairs = ((Confusion.stack([C[k]]), Confusion.stack([V[k]])) for k in range(B))
         return np.concatenate([line_searches(metric, *pair, rounds=rounds, least=least) for pair in pairs])
-    best, best_value = np.zeros(B), np.asarray(metric.values(C), dtype=np.float64)
-    low, high = np.zeros(B), np.ones(B)
+    best = np.zeros(B)
+    best_value = np.asarray(metric.values(C), dtype=np.float64)
+    low = np.zeros(B)
+    high = np.ones(B)
     for _ in range(rounds):
         steps = np.linspace(low, high, GRID, axis=1)
         values = np.nan_to_num(metric.values(C.along(V, steps)), nan=-np.inf)
@@ -192,7 +194,8 @@ def line_searches(
         better = values[at, k] > best_value
         best = np.where(better, steps[at, k], best)
         best_value = np.where(better, values[at, k], best_value)
-        low, high = steps[at, np.maximum(k - 1, 0)], steps[at, np.minimum(k + 1, GRID - 1)]
+        low = steps[at, np.maximum(k - 1, 0)]
+        high = steps[at, np.minimum(k + 1, GRID - 1)]
     return np.where(best <= 1.0 - least, best, 1.0)
 
 
@@ -249,13 +252,17 @@ class Levels:
 
     def answered(self, answers: Confusion, tol: float) -> Levels:
         """Return what the answers to `gains` leave."""
-        B, low, high, denominators = len(self.low), self.low, self.high, self.denominators
+        B = len(self.low)
+        low = self.low
+        high = self.high
+        denominators = self.denominators
         for k, levels in enumerate(self.asked(tol)):
             part = answers[k * B : (k + 1) * B]
             bounds = self.parts.bounds(levels, self.parts.excess(levels, part), self.parts.doubts(levels, part))
             values = self.parts.values(part)
             better = values > low
-            low, high = np.where(better, values, low), np.minimum(high, bounds)
+            low = np.where(better, values, low)
+            high = np.minimum(high, bounds)
             denominators = np.where(better, self.parts.denominators(part), denominators)
         return Levels(self.parts, low, high, denominators)
 
@@ -313,7 +320,9 @@ class Stationary(Solver):
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
         one = isinstance(problem.metric.structure, (Ratio, Linear))
-        parts, levels, prices = None if many and not one else problem.ratios(), None, None
+        parts = None if many and not one else problem.ratios()
+        levels = None
+        prices = None
         # further decisions have no class to divide by
         roots = Gains.reduced(np.divide(1.0, np.sqrt(rows), out=np.zeros(len(rows)), where=rows > 0))
         waiting: tuple[Gains, ...] = (roots,) if problem.n_decisions == len(rows) else ()
@@ -340,14 +349,19 @@ class Stationary(Solver):
         answers = problem.ask(asked)
         met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
         improved = self._moved(problem, [at for at, _, _ in moving], met[: len(moving)])
-        started, bound, levels = met[len(moving) :], None, state.levels
+        started = met[len(moving) :]
+        bound = None
+        levels = state.levels
         waiting: tuple[Gains, ...] = ()
         if levels is not None:
-            low, levels = levels.low, levels.answered(answers[n_rules:], problem.tol)
+            low = levels.low
+            levels = levels.answered(answers[n_rules:], problem.tol)
             bound = levels.bound if problem.oracle.exact else None
             if levels.is_closed(problem.tol) or np.array_equal(levels.low, low):
-                waiting, levels = (levels.compromise(),), None
-        rules, prices = (*met, *improved), state.prices
+                waiting = (levels.compromise(),)
+                levels = None
+        rules = (*met, *improved)
+        prices = state.prices
         best = problem.best((state.best, *rules))
         if prices is not None:
             last = slice(len(asked) - len(prices.asked), None)
@@ -355,7 +369,8 @@ class Stationary(Solver):
             prices = prices.answered(answers[last], problem.value(problem.best((best, *more)).confusion), problem.tol)
             bound = prices.bound if bound is None else min(bound, prices.bound)
             if not len(prices.asked):
-                more, prices = [*more, *prices.mixtures()], None
+                more = [*more, *prices.mixtures()]
+                prices = None
             # an answer is a start if it is better than all rules so far, the last mixture in any case
             started += tuple(rule for rule in more if len(rule.atoms) > 1 or problem.best((best, rule)) is rule)
             rules += tuple(more)

@@ -117,7 +117,8 @@ class CoordinateSearch(Solver):
             return CoordinateState((rule, *waiting), 0), Step(rule)
         gain = working_gain(rule.atoms[0], problem.oracle.table.dtype)
         places = _coordinates(problem.metric, gain)
-        place, value = places[state.place % len(places)], problem.value(rule.confusion)
+        place = places[state.place % len(places)]
+        value = problem.value(rule.confusion)
         better = _improved(problem, rule, better_values(problem.metric, problem.oracle, gain, place, value))
         idle = state.idle + 1 if better is rule else 0
         exhausted = idle >= len(places)
@@ -181,7 +182,9 @@ class Breakpoints:
         if not self.values.max() > above + ROUNDING:
             return np.empty(0)
         first = np.append(0, np.flatnonzero(np.abs(np.diff(self.values)) > ROUNDING) + 1)
-        value, low, high = self.values[first], self.low[first], self.high[np.append(first[1:] - 1, len(self.high) - 1)]
+        value = self.values[first]
+        low = self.low[first]
+        high = self.high[np.append(first[1:] - 1, len(self.high) - 1)]
         # weights matter by their ratios; the logarithm of the weight zero is no end
         with np.errstate(divide="ignore"):
             start, end = (np.log(low), np.log(high)) if self.coordinate.kind == "weight" else (low, high)
@@ -196,7 +199,8 @@ class Breakpoints:
         # an interval without end goes on as far as all breakpoints reach (offsets), or by a factor of four (weights)
         start = np.where(np.isfinite(low) & (low > self.low[0]), low, np.nan)
         end = np.where(np.isfinite(high), high, np.nan)
-        lowest, highest = float(self.high[0]), float(self.low[-1])
+        lowest = float(self.high[0])
+        highest = float(self.low[-1])
         if self.coordinate.kind == "weight":
             upper = np.where(np.isnan(end), 4.0 * np.where(np.isnan(start), highest, start), end)
             lower = np.where(np.isnan(start), np.fmin(upper, lowest) / 4.0, start)
@@ -258,7 +262,8 @@ def breakpoints(
     best, rival = _rivals(scores, a, b, j)
     points, slack = _row_breakpoints(coordinate.kind, scores[:, j], a[j], b[j], best, j > rival)
     order = stable_order(points)
-    points, slack = points[order], slack[order]
+    points = points[order]
+    slack = slack[order]
     always = int(np.searchsorted(points, -np.inf, side="right"))
     finite = int(np.searchsorted(points, np.inf, side="left"))
     # rows before `always` and from `finite` on are decided alike at every coefficient
@@ -327,11 +332,13 @@ def _row_breakpoints(
 
     Minus infinity: class j wins for every (positive) coefficient; infinity: for none.
     """
-    eps, rival = float(np.finfo(x.dtype).eps), best.astype(np.float64)
+    eps = float(np.finfo(x.dtype).eps)
+    rival = best.astype(np.float64)
     if kind == "offset":
         own = (x * a).astype(np.float64)
         return rival - own, eps * (np.abs(rival) + np.abs(own))
-    needed, p = rival - float(b), x.astype(np.float64)
+    needed = rival - float(b)
+    p = x.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         points = needed / p
         slack = 2.0 * eps * (np.abs(rival) + abs(float(b))) / p
@@ -359,10 +366,12 @@ def _confusions(
     weight = np.empty(0) if table.weight is None else table.weight
     total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
     rows = (table.proba, oracle.model_share, labels, weight, rival, j, total)
-    K, M = table.n_classes, n_decisions
+    K = table.n_classes
+    M = n_decisions
     shapes = ((K,), (M,), (K, M) if matrix else (0, 0))
     sums = tuple(np.zeros(shape) for shape in shapes)
-    size, done = max(1, CELLS // (K * M if matrix else K + M)), -1
+    size = max(1, CELLS // (K * M if matrix else K + M))
+    done = -1
     for first in range(0, len(stops), size):
         here = stops[first : first + size]
         out = tuple(np.empty((len(here), *shape)) for shape in shapes)
@@ -378,14 +387,17 @@ def _confusions(
 def _rivals(scores: NDArray[Any], a: NDArray[Any], b: NDArray[Any], j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Return the best score (n,) of every row without decision j, and whose it is; ties go to the largest index."""
     n, M = scores.shape
-    best, rival = np.empty(n, scores.dtype), np.empty(n, np.int32)
-    others, size = np.delete(np.arange(M), j)[::-1], block_rows(M)
+    best = np.empty(n, scores.dtype)
+    rival = np.empty(n, np.int32)
+    others = np.delete(np.arange(M), j)[::-1]
+    size = block_rows(M)
 
     def by_numpy(_: int, start: int, stop: int) -> None:
         offered = scores[start:stop, others] * a[others] + b[others]
         # numpy.argmax takes the first of equal scores
         first = offered.argmax(axis=1)
-        rival[start:stop], best[start:stop] = others[first], np.take_along_axis(offered, first[:, None], axis=1)[:, 0]
+        rival[start:stop] = others[first]
+        best[start:stop] = np.take_along_axis(offered, first[:, None], axis=1)[:, 0]
 
     def compiled(_: int, start: int, stop: int) -> None:
         kernels.native.rivals(scores, start, stop, size, a, b, j, best, rival)
@@ -422,7 +434,8 @@ def _give(rows: Any, r: NDArray[np.intp], k: NDArray[Any], sign: float, stop: ND
     """Add rows r, times ``sign``, to decisions k in the statistics at places ``stop``; all are as long as r."""
     proba, share, labels, weight, *_ = rows
     diagonal, columns, matrix = out
-    K, M = diagonal.shape[1], columns.shape[1]
+    K = diagonal.shape[1]
+    M = columns.shape[1]
     w = np.full(len(r), sign) if weight.size == 0 else sign * weight[r]
     truth = share * proba[r].astype(np.float64)
     if share < 1.0:

@@ -52,7 +52,8 @@ def further_cuts(space: Space, point: Array, shortfall: float) -> Array | None:
 
 def _edge(curve: MeanFloor, recalls: Array) -> Array:
     """Return the point between ``recalls`` that miss a floor and the perfect ones where it is met."""
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         met = curve.mean.value(recalls + middle * (1.0 - recalls)) >= curve.floor

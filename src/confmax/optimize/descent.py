@@ -26,7 +26,9 @@ from confmax.oracle import CountingOracle
 FIRST = 0.03  # of the objective's gains: those of a limit with its first price
 LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.25, 0.1])  # of a step, in one pass
 LONGEST = 3.0  # move of a price, on a log scale
-ROUNDS, CLOSE = 30, 1e-5  # steps on a sample, and what the last one gains
+# steps on a sample, and what the last one gains
+ROUNDS = 30
+CLOSE = 1e-5
 DEAREST = 1e6  # price of a limit that cannot be kept, relative to its size
 FLAT = 1e-8  # least curvature in a direction, relative to the mean
 LEAST = 1e-12  # price of a recall, relative to the largest
@@ -36,8 +38,10 @@ BINDS = 1e-6  # a price that is smaller, relative to the largest, counts as zero
 
 def first_prices(space: Space) -> Array:
     """Return a dual point (d,) with equal prices of the functions, and small ones of all limits."""
-    form, sizes = space.form, space.row_sizes()
-    S, of_limits = form.n_tops, slice(len(sizes) - form.n_limits, None)
+    form = space.form
+    sizes = space.row_sizes()
+    S = form.n_tops
+    of_limits = slice(len(sizes) - form.n_limits, None)
     g = np.zeros(len(sizes))
     g[:S] = 1.0 / S
     g[of_limits] = FIRST * float(g[:S] @ sizes[:S]) / np.where(sizes[of_limits] > 0.0, sizes[of_limits], 1.0)
@@ -56,7 +60,8 @@ def roots(form: Form, gains: Array, z: Array) -> Array:
 
     Inf where the answer has no denominator.
     """
-    S, heights = form.n_tops, (gains * z).sum(axis=1)
+    S = form.n_tops
+    heights = (gains * z).sum(axis=1)
     steps = np.divide(heights, z[:, S], out=np.full(len(z), np.inf), where=z[:, S] > 0.0)
     return np.asarray((steps - gains[:, S]) / gains[:, 0])
 
@@ -73,7 +78,8 @@ def log_step(form: Form, g: Array, z: Array, B: Array) -> Array:
     B : ndarray (d, d)
         The second derivative of the support function.
     """
-    S, free = form.n_tops, free_prices(form, len(g))
+    S = form.n_tops
+    free = free_prices(form, len(g))
     if form.ratio:
         # the root moves with the multipliers, and the excess stays zero
         slope = np.where(free, z / z[S], 0.0)
@@ -91,7 +97,8 @@ def log_step(form: Form, g: Array, z: Array, B: Array) -> Array:
         H = B / N
         H[:S, :S] -= bound * second / N
     used = free & (g > 0.0)
-    price, slope = g[used], slope[used] * g[used]
+    price = g[used]
+    slope = slope[used] * g[used]
     H = price[:, None] * H[np.ix_(used, used)] * price + np.diag(np.abs(slope))
     size = float(np.trace(H)) / max(len(price), 1)
     # prices of several functions have no scale: the step keeps their sum
@@ -105,7 +112,8 @@ def log_step(form: Form, g: Array, z: Array, B: Array) -> Array:
 
 def _norm(form: Form, tops: Array) -> tuple[float, Array, Array, float]:
     """Return N with its first and second derivatives at the prices of functions (S,), and c."""
-    S, mean = len(tops), form.mean
+    S = len(tops)
+    mean = form.mean
     if mean is None:
         return float(tops.sum()), np.ones(S), np.zeros((S, S)), 0.0
     q = mean.exponent / (mean.exponent - 1.0)
@@ -130,7 +138,9 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
     matrix : bool
         Whether answers need whole matrices.
     """
-    form, g, sizes = space.form, first_prices(space), space.row_sizes()
+    form = space.form
+    g = first_prices(space)
+    sizes = space.row_sizes()
     n_tops = form.n_tops + form.ratio
 
     def least(asked: Array) -> tuple[Array, Array, float]:
@@ -152,7 +162,9 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
         if gained <= 0.0 and not form.ratio:
             # rows that are copies of each other have kinks, across which no step leads
             return g, z
-        g, z, bound = best, answer, found
+        g = best
+        z = answer
+        bound = found
         worth = g * sizes
         if not np.isfinite(bound) or worth[n_tops:].max(initial=0.0) > DEAREST * worth[:n_tops].max():
             return None

@@ -26,7 +26,10 @@ from confmax.optimize.mixture import Mixture
 AHEAD = (0.0, 0.15, 0.4)  # first levels, from the best starting rule's toward 1
 LEVELS = 17  # levels that share a pass on labels
 ZOOMS = 3
-MANY_ROWS, MANY_LEVELS, MANY_ZOOMS = 100_000, 13, 2  # where the best level is flat, and a finer one only finds noise
+# where the best level is flat, and a finer one only finds noise
+MANY_ROWS = 100_000
+MANY_LEVELS = 13
+MANY_ZOOMS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +83,8 @@ class Dinkelbach(Solver):
         # the answers on labels are no maximisers, so that F is not known: only values can be compared
         if not problem.oracle.exact and isinstance(problem.metric.structure, Ratio):
             return self._over_levels(problem, parts, state)
-        level, tol = problem.value(state.rule.confusion), problem.tol
+        level = problem.value(state.rule.confusion)
+        tol = problem.tol
         # in the first pass nothing tells how far the optimum is: a ratio of the catalogue is at most one
         levels = level + (max(1.0, level) - level) * np.array(AHEAD)
         if state.round:
@@ -109,7 +113,8 @@ class Dinkelbach(Solver):
         k = int(np.argmax(values))
         met = Mixture.single(gains[k], answers[k])
         best = problem.best((state.rule, met))
-        low, high = float(levels[max(k - 1, 0)]), float(levels[min(k + 1, count - 1)])
+        low = float(levels[max(k - 1, 0)])
+        high = float(levels[min(k + 1, count - 1)])
         status = Status.FINISHED if state.round + 1 == zooms else None
         return LevelState(best, low, high, state.round + 1), Step(best, (met,), None, status)
 
@@ -127,7 +132,8 @@ def _chord_root(levels: Array, excess: Array) -> float:
 
 def _advance(problem: Problem, state: LevelState, met: Mixture, bound: float | None) -> tuple[LevelState, Step]:
     """Take an answer if it beats the rule; else the level stands."""
-    best, status = problem.best((state.rule, met)), None
+    best = problem.best((state.rule, met))
+    status = None
     if best is state.rule:
         status = Status.STATIONARY if problem.oracle.exact else Status.STALLED
     return replace(state, rule=best, round=state.round + 1), Step(best, (met,), bound, status)
@@ -182,7 +188,8 @@ class Bisection(Solver):
         best = problem.best((state.rule, met))
         # a metric of the catalogue is at most 1; a linear one is bounded by its first answer
         highest = 1.0 if isinstance(problem.metric.structure, Ratio) else level + float(max(excess[0], 0.0))
-        high, bound = min(state.high, max(highest, level)), None
+        high = min(state.high, max(highest, level))
+        bound = None
         if problem.oracle.exact:
             bound = high = min(high, float(parts.bounds(levels, excess, parts.doubts(levels, answers))[0]))
         # on labels nothing is proved, and a level that its own plug-in rule misses counts as out of reach

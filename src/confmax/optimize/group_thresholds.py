@@ -49,7 +49,8 @@ class GroupThresholds:
     def of(cls, problem: Problem) -> GroupThresholds | None:
         """Sort the rows of a ``problem``, in one pass; None for more decisions, and for rows that are not in memory."""
         oracle = problem.oracle
-        table, layout = oracle.table, oracle.table.layout
+        table = oracle.table
+        layout = oracle.table.layout
         K = table.n_classes if layout is None else layout.n_classes
         M = problem.n_decisions if layout is None else layout.n_decisions
         if not K == M == 2 or not table.sorts_groups:
@@ -68,7 +69,8 @@ class GroupThresholds:
         """Return the best thresholds for ``gains`` (B), as gains, with their confusions."""
         places = []
         for g, part in enumerate(self.corners):
-            mine, S = gains if self.layout is None else self.layout.gains_of(gains, g), part.confusions
+            mine = gains if self.layout is None else self.layout.gains_of(gains, g)
+            S = part.confusions
             if mine.full is None:
                 a, b = mine.pair()
                 heights = a @ S.diagonal.T + b @ S.columns.T

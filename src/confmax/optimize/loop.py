@@ -21,7 +21,8 @@ from confmax.oracle.ties import with_ties_broken
 from confmax.tables.columns import warn
 
 # a limit that is missed by no more, which rounding explains, counts as met: of tables in float64, and in float32
-MISSED, ROUNDED = 1e-12, 1e-7
+MISSED = 1e-12
+ROUNDED = 1e-7
 
 
 class Status(enum.Enum):
@@ -367,8 +368,17 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
             mixed = declared(solver, "mixes") or not problem.metric.structure.may_draw
             prescribed = getattr(solver, "returns", "best") == "last"
             best = incumbent.last if prescribed else incumbent.mixture.caratheodory(problem.metric, problem.limits)
-            return Outcome(best, incumbent.single, incumbent.bound, status, tuple(incumbent.history), mixed, prescribed,
-                           incumbent.multipliers, incumbent.prices)  # fmt: skip
+            return Outcome(
+                best,
+                incumbent.single,
+                incumbent.bound,
+                status,
+                tuple(incumbent.history),
+                mixed,
+                prescribed,
+                incumbent.multipliers,
+                incumbent.prices,
+            )
         state, step = solver.step(problem, state)
         incumbent.take(step)
         status = step.status
@@ -418,9 +428,11 @@ class Incumbent:
             self.iterate_value = self.problem.value(rule.confusion)
             rank = self.problem.rank(rule.confusion)
             if rank > self.rank:
-                self.mixture, self.rank = rule, rank
+                self.mixture = rule
+                self.rank = rank
             if len(rule.atoms) == 1 and rank > self.single_rank:
-                self.single, self.single_rank = rule, rank
+                self.single = rule
+                self.single_rank = rank
         if step.upper_bound is not None and self.trusts_bounds and math.isfinite(step.upper_bound):
             self.bound = step.upper_bound if self.bound is None else min(self.bound, step.upper_bound)
         self._check_bound()
@@ -441,7 +453,8 @@ class Incumbent:
                 f"declared structure {str(self.problem.metric.structure)!r} implies: the declaration is wrong, no gap "
                 f"is reported; declare structure='general'"
             )
-        self.bound, self.trusts_bounds = None, False
+        self.bound = None
+        self.trusts_bounds = False
 
     def single_loss(self) -> float:
         """Return how much less the best single rule is worth than the best rule; inf if it misses a limit."""
@@ -453,7 +466,8 @@ class Incumbent:
 
     def record(self) -> Progress:
         """Add an entry to the history, and return it."""
-        n_passes, most = self.problem.oracle.n_passes, self.problem.max_passes
+        n_passes = self.problem.oracle.n_passes
+        most = self.problem.max_passes
         progress = Progress(n_passes, self.value, self.single_rank[1], self.bound, self.iterate_value, most)
         self.history.append(progress)
         return progress

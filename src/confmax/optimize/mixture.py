@@ -14,9 +14,14 @@ from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloo
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
-NEGLIGIBLE, NEAR, ROUNDED = 1e-13, 1e-6, 1e-14  # a weight, a slack that binds, and how far a slack may change
+# a weight, a slack that binds, and how far a slack may change
+NEGLIGIBLE = 1e-13
+NEAR = 1e-6
+ROUNDED = 1e-14
 INTERIOR = 1e-8  # a weight that an interior point leaves behind
-SAME_MEAN, SAME_MINIMUM = 1e-15, 1e-9  # rounding of a statistic, and what a smallest function may lose
+# rounding of a statistic, and what a smallest function may lose
+SAME_MEAN = 1e-15
+SAME_MINIMUM = 1e-9
 
 
 class Limits(Protocol):
@@ -129,7 +134,8 @@ class Mixture:
         vectors, slope, d = _free_statistics(metric, parts, metric.at(self.confusion))
         weights = _sparser(vectors, self.weights / self.weights.sum(), d + 1)
         used = np.flatnonzero(weights > 0)
-        gains, parts = Gains.concatenate([self.atoms[k] for k in used]), parts[used]
+        gains = Gains.concatenate([self.atoms[k] for k in used])
+        parts = parts[used]
         found = Mixture.drawn(gains, parts, weights[used])
         if len(used) <= d:
             return found
@@ -148,8 +154,10 @@ class Mixture:
 
     def _within(self, metric: Metric, limits: Limits, parts: Confusion) -> Mixture:
         """Return a mixture of few of these atoms that is worth no less and keeps the limits as well."""
-        rows, M = self.confusion.rows, self.confusion.columns.shape[-1]
-        slack, functions = limits.functions(rows, M).values(parts), metric.as_functions(rows, M)
+        rows = self.confusion.rows
+        M = self.confusion.columns.shape[-1]
+        slack = limits.functions(rows, M).values(parts)
+        functions = metric.as_functions(rows, M)
         ratios = None if functions is not None else metric.as_ratios(rows, M)
         if ratios is not None and metric.is_whole:
             # numerators and denominators are all that a sum of ratios reads
@@ -227,14 +235,16 @@ def constant_rules(
 def _constant_in_groups(rows: Array, layout: Layout, *, matrix: bool) -> tuple[Gains, Confusion]:
     """Return `constant_rules` of groups side by side."""
     shares = rows.reshape(layout.n_groups, -1).sum(axis=1)
-    M, last = layout.n_decisions, layout.n_decisions - 1
+    M = layout.n_decisions
+    last = layout.n_decisions - 1
     chosen = [[last] * layout.n_groups]
     if layout.shared:
         chosen += [[j] * layout.n_groups for j in range(last)]
     for g in range(0 if layout.shared else layout.n_groups):
         chosen += [[j if h == g else last for h in range(layout.n_groups)] for j in range(last)]
     every = np.array(chosen)
-    gains, confusions = [], []
+    gains = []
+    confusions = []
     for g in range(layout.n_groups):
         each = np.eye(M)[every[:, g]]
         inside = rows[layout.classes(g)] / shares[g]
@@ -256,7 +266,8 @@ def _free_statistics(metric: Metric, parts: Confusion, first: FirstOrder) -> tup
     if metric.statistics == "matrix":
         assert parts.matrix is not None and first.matrix is not None
         place = np.ix_(kept, np.arange(M) if metric.classes is None else kept)
-        inside, slope = parts.matrix[:, place[0], place[1]], first.matrix[place]
+        inside = parts.matrix[:, place[0], place[1]]
+        slope = first.matrix[place]
         # the entries of a row of C add up to its prior: one of each whole row is not free
         free = inside[0].size - (len(kept) if inside.shape[-1] == M else 0)
         return inside.reshape(len(inside), -1), slope.reshape(-1), free

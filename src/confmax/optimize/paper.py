@@ -87,7 +87,8 @@ class BruteForce(Solver):
 
     def n_gains(self, form: GainForm, n_classes: int, n_decisions: int | None = None) -> int:
         """Return how many gains of a ``form`` the grid has for ``n_classes`` classes and ``n_decisions`` decisions."""
-        m, K = self.resolution, n_classes
+        m = self.resolution
+        K = n_classes
         normalised = m**K - (m - 1) ** K  # at least one coefficient at the end of its range
         if form == "matrix":
             return m ** (K * (n_decisions or K))
@@ -261,7 +262,10 @@ class BayesCG(Solver):
         return round(n_rows / alpha)
 
     def _surrogate(self, problem: Problem) -> Metric:
-        metric, table, rows, rho = problem.metric, problem.oracle.table, problem.oracle.rows, self.rho
+        metric = problem.metric
+        table = problem.oracle.table
+        rows = problem.oracle.rows
+        rho = self.rho
         if rho is None and self.returns == "last" and metric.structure.scheduled:
             # the schedule begins at m = 3, from where log m / m falls; an absent class has no recall to smooth
             smallest = float(rows[rows > ABSENT].min())

@@ -25,12 +25,20 @@ FEW_PARTS = (1.0, 0.3, 0.1, 0.03)  # on tables where a gain costs much
 TOWARD = (0.5, 0.2)  # how far from the best dual point to the newest
 NEWTON = np.array([1.0, 0.5])  # and how far along Newton's step
 SMALLEST = 1e-12  # of a price
-NARROW, WIDE, FARTHEST = 0.02, 0.7, 6.0  # how far to look around a price, on a log scale
+# how far to look around a price, on a log scale
+NARROW = 0.02
+WIDE = 0.7
+FARTHEST = 6.0
 SHRINKS = 0.1  # what a step multiplies a price by at least, where the master only climbs
-MOST_AROUND, LEAST_AROUND = 128, 4
+MOST_AROUND = 128
+LEAST_AROUND = 4
 LIFT = 0.02  # of the prices on a sample: the least of a limit that is near
-FIRST_WEIGHTS, FIRST_OFFSETS = 1.0, 0.1  # how far the first gains lie from argmax: of weights on a log scale
-NARROWEST, STEPPED = 2.5e-3, 0.1  # how near and how far to look around a price that a step of Newton has moved,
+# how far the first gains lie from argmax: of weights on a log scale
+FIRST_WEIGHTS = 1.0
+FIRST_OFFSETS = 0.1
+# how near and how far to look around a price that a step of Newton has moved,
+NARROWEST = 2.5e-3
+STEPPED = 0.1
 BESIDE = 0.4  # by this part of its move
 NEAR_LENGTHS = np.array([1.0, 0.6, 0.2])  # of such a step
 SLACK = -0.75  # step on a log scale of a price that is none
@@ -82,10 +90,12 @@ def path_gains(
     around : int
         How many gains in random directions to ask for.
     """
-    gaps, newest = optimum.gaps, optimum.gain
+    gaps = optimum.gaps
+    newest = optimum.gain
     assert gaps is not None
     # before the first pass there is no bound, and the whole path is asked for
-    wide, gap = not np.isfinite(gap), min(gap, float(gaps.max()))
+    wide = not np.isfinite(gap)
+    gap = min(gap, float(gaps.max()))
     best = normalised(form, best, newest)
     within = [best + t * (newest - best) for t in TOWARD]
     steps = _along_step(form, asked, best, NEWTON)
@@ -153,7 +163,8 @@ def climbing_gains(
     The points of the path share the gradient at the ``optimum`` and differ in the multipliers. Newton's step moves both
     (`slopes_step`). ``curved`` (S, S) is the second derivative of the objective.
     """
-    gaps, newest = optimum.gaps, optimum.gain
+    gaps = optimum.gaps
+    newest = optimum.gain
     assert gaps is not None
     best = normalised(form, best, newest)
     newton = slopes_step(form, asked, best, optimum, curved)
@@ -179,8 +190,12 @@ def slopes_step(form: Form, asked: DualQueries, best: Array, optimum: Optimum, c
     known = second_derivative(asked, best)
     if known is None:
         return None
-    (B, answer), S, d, newest = known, form.n_tops, len(best), optimum.gain
-    system, right = B.copy(), B @ best - answer
+    (B, answer) = known
+    S = form.n_tops
+    d = len(best)
+    newest = optimum.gain
+    system = B.copy()
+    right = B @ best - answer
     system[:S] = np.eye(S, d) - curved @ B[:S]
     right[:S] = newest[:S] - curved @ (right[:S] + optimum.point[:S])
     binding = np.maximum(np.abs(newest), np.abs(best)) > BINDS * float(np.abs(newest[S:]).max(initial=0.0))
@@ -188,7 +203,8 @@ def slopes_step(form: Form, asked: DualQueries, best: Array, optimum: Optimum, c
     idle = prices & ~binding
     # a limit whose price would be negative does not bind
     for _ in range(DROPS):
-        matrix, wanted = np.where(idle[:, None], np.eye(d), system), np.where(idle, newest, right)
+        matrix = np.where(idle[:, None], np.eye(d), system)
+        wanted = np.where(idle, newest, right)
         scale = np.maximum(np.abs(matrix).max(axis=1), SMALLEST)
         try:
             g = np.linalg.solve(matrix / scale[:, None], wanted / scale)
@@ -232,10 +248,12 @@ def near_gains(form: Form, best: Array, newest: Array, asked: DualQueries, seed:
     # a mean loses nothing to first order where recalls are a little off, but limits must be kept
     matter = free_prices(form, len(best)) & ((np.arange(len(best)) >= form.n_tops) | (form.mean is None))
     places = np.flatnonzero(matter & _counts(best))
-    centres, width = best[None], np.full(len(places), NARROW)
+    centres = best[None]
+    width = np.full(len(places), NARROW)
     steps = centres[:0] if first else _along_step(form, asked, best, NEAR_LENGTHS)
     if len(steps):
-        centres, far = steps, np.abs(np.log(_size(steps[0]) / _size(best)))[places]
+        centres = steps
+        far = np.abs(np.log(_size(steps[0]) / _size(best)))[places]
         width = np.clip(BESIDE * far, NARROWEST, STEPPED)
     r = len(places)
     corners = directions(r, r, seed) if r else np.zeros((0, 0))

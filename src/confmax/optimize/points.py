@@ -109,7 +109,8 @@ class Space:
         """Number of entries d that the objective reads."""
         if self.minimum_of is not None:
             return len(self.minimum_of)
-        K, M = len(self.rows), self.n_decisions
+        K = len(self.rows)
+        M = self.n_decisions
         return {"diagonal": K, "columns": K + M, "matrix": K * M}[self.statistics]
 
     @property
@@ -127,7 +128,8 @@ class Space:
     def with_cuts(self, cuts: Array) -> Space:
         """Return the space with more limits, sums of the given ones: weights and a constant (c, n_given + 1)."""
         assert isinstance(self.limits, AffineFunctions) and self.limits.constants is not None
-        given, constants = np.eye(self.n_given, self.n_limits), self.limits.constants[: self.n_given]
+        given = np.eye(self.n_given, self.n_limits)
+        constants = self.limits.constants[: self.n_given]
         gains = self.limits.combined(cuts[:, :-1] @ given)
         functions = AffineFunctions(
             Gains.concatenate([self.limits.gains, gains]),
@@ -146,7 +148,8 @@ class Space:
     def with_few_prices(self, vectors: Array, used: NDArray[np.bool_]) -> Array:
         """Return dual points (..., d + m) with multipliers of ``used`` cuts, and those of others as `without_cuts`."""
         objective, multipliers = self.split(vectors)
-        given, priced = multipliers[..., : self.n_given], multipliers[..., self.n_given :]
+        given = multipliers[..., : self.n_given]
+        priced = multipliers[..., self.n_given :]
         assert self.cuts is not None
         given = given + priced[..., ~used] @ self.cuts[~used, :-1]
         return np.concatenate([objective, given, priced[..., used]], axis=-1)
@@ -238,7 +241,8 @@ class Space:
         prices = self.limits.combined(multipliers)
         if gains.full is not None or prices.full is not None:
             return Gains.from_matrix(gains.matrices() + prices.matrices())
-        (a, b), (c, d) = gains.pair(), prices.pair()
+        (a, b) = gains.pair()
+        (c, d) = prices.pair()
         return Gains.reduced(a + c, b + d)
 
     def row_sizes(self) -> Array:
@@ -318,13 +322,19 @@ class Points:
 
         No pass is needed: what a group's gains decide does not depend on the other groups.
         """
-        layout, S, B = self.layout, self.confusions, len(asked)
+        layout = self.layout
+        S = self.confusions
+        B = len(asked)
         assert layout is not None
-        prices, parts = self.space.gains(asked), []
-        diagonal, columns = np.zeros((B, layout.all_classes)), np.zeros((B, layout.all_decisions))
+        prices = self.space.gains(asked)
+        parts = []
+        diagonal = np.zeros((B, layout.all_classes))
+        columns = np.zeros((B, layout.all_decisions))
         matrix = None if S.matrix is None else np.zeros((B, layout.all_classes, layout.all_decisions))
         for g in range(layout.n_groups):
-            classes, decisions, block = layout.classes(g), layout.decisions(g), (slice(None), *layout.block(g))
+            classes = layout.classes(g)
+            decisions = layout.decisions(g)
+            block = (slice(None), *layout.block(g))
             mine = layout.gains_of(prices, g)
             if mine.full is None:
                 a, b = mine.pair()
@@ -334,7 +344,8 @@ class Points:
                 heights = mine.full.reshape(B, -1) @ S.matrix[block].reshape(len(S), -1).T
             best = heights.argmax(axis=1)
             parts.append(layout.gains_of(self.gains, g)[best])
-            diagonal[:, classes], columns[:, decisions] = S.diagonal[best, classes], S.columns[best][:, decisions]
+            diagonal[:, classes] = S.diagonal[best, classes]
+            columns[:, decisions] = S.columns[best][:, decisions]
             if matrix is not None and S.matrix is not None:
                 matrix[block] = S.matrix[best][block]
         answers = Confusion(self.space.rows, diagonal, columns, matrix)

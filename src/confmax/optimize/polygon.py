@@ -70,7 +70,8 @@ class Polygon:
         i = np.flatnonzero(inside != inside[following])
         j = following[i]
         share = np.clip(heights[i] / (heights[i] - heights[j]), 0.0, 1.0)[:, None]
-        S, kept = self.confusions, np.flatnonzero(inside)
+        S = self.confusions
+        kept = np.flatnonzero(inside)
         # a new corner stands between the two whose edge is cut
         order = np.argsort(np.concatenate([kept, i + 0.5]), kind="stable")
 
@@ -122,7 +123,8 @@ def best_drawn_within(confusions: Confusion, metric: Metric, functions: LinearFu
     left = polygon.within(functions, np.zeros(len(functions)))
     if left is None:
         return None
-    best, prices = left.best(metric), []
+    best = left.best(metric)
+    prices = []
     if not confusions.columns[best.index, 1].any():
         # a precision of no row is no number that a limit moves
         return best

@@ -56,7 +56,8 @@ class PriceProgram:
 
         The step's own value lies above by at most a ``part`` of what is left to a ``bound``.
         """
-        A, (N, B) = len(self.base), self.tops.shape
+        A = len(self.base)
+        (N, B) = self.tops.shape
         # bounds that are all alike span nothing, and their size is the scale
         span = max(float(np.ptp(part)) for part in (self.tops, self.base))
         span = max(span, float(np.abs(self.tops).max()), float(np.abs(self.base).max()))
@@ -67,7 +68,8 @@ class PriceProgram:
         weights = self._first_weights(slack)
         floor = -np.inf
         for _ in range(STEPS):
-            gap, value = float(slack @ weights), float(s.sum()) + s_0
+            gap = float(slack @ weights)
+            value = float(s.sum()) + s_0
             floor = max(floor, value - gap)
             if gap <= max(CLOSE * span, part * (bound - floor)):
                 break
@@ -75,8 +77,11 @@ class PriceProgram:
             if step is None:
                 break
             (dz, ds, ds_0), primal, moved, dual = step
-            z, s, s_0 = z + primal * dz, s + primal * ds, s_0 + primal * ds_0
-            slack, weights = self._slack(z, s, s_0), weights + dual * moved
+            z = z + primal * dz
+            s = s + primal * ds
+            s_0 = s_0 + primal * ds_0
+            slack = self._slack(z, s, s_0)
+            weights = weights + dual * moved
         return floor, z, weights[N * B : N * B + A]
 
     def _falls(self, z: Array) -> Array:
@@ -93,13 +98,17 @@ class PriceProgram:
 
     def _parts(self, each: Array) -> tuple[Array, Array, Array, Array]:
         """Return what belongs to points (N, B), answers (A,), and the lower and upper end of the box (d,)."""
-        n, A, d = self.tops.size, len(self.base), len(self.low)
+        n = self.tops.size
+        A = len(self.base)
+        d = len(self.low)
         return each[:n].reshape(self.tops.shape), each[n : n + A], each[n + A : n + A + d], each[n + A + d :]
 
     def _first_weights(self, slack: Array) -> Array:
         """Return equal weights of points and of answers, and multipliers of the box that make them dual feasible."""
-        A, (N, B) = len(self.base), self.tops.shape
-        points, answers = np.full((N, B), 1.0 / N), np.full(A, 1.0 / A)
+        A = len(self.base)
+        (N, B) = self.tops.shape
+        points = np.full((N, B), 1.0 / N)
+        answers = np.full(A, 1.0 / A)
         tilt = -answers @ self.rules
         tilt[: 2 * B] += (points * self.cuts).sum(axis=1).ravel()
         own, rest, below, above = self._parts(slack)
@@ -111,10 +120,13 @@ class PriceProgram:
         self, slack: Array, weights: Array, gap: float
     ) -> tuple[tuple[Array, Array, float], float, Array, float] | None:
         """Return a predictor-corrector step (Mehrotra, 1992), of the variables and of the weights, with its lengths."""
-        (own, rest, below, above), B = self._parts(ratio := weights / slack), self.tops.shape[1]
+        (own, rest, below, above) = self._parts(ratio := weights / slack)
+        B = self.tops.shape[1]
         total = own.sum(axis=0)
-        middle, centre = (own * self.cuts).sum(axis=1) / total, rest @ self.rules / rest.sum()
-        cuts, rules = self.cuts - middle[:, None], self.rules - centre
+        middle = (own * self.cuts).sum(axis=1) / total
+        centre = rest @ self.rules / rest.sum()
+        cuts = self.cuts - middle[:, None]
+        rules = self.rules - centre
         matrix = (rules.T * rest) @ rules + np.diag(below + above)
         place = np.arange(2 * B).reshape(2, B)
         matrix[place[:, None], place[None]] += np.einsum("inb,jnb->ijb", own * cuts, cuts)
@@ -122,7 +134,8 @@ class PriceProgram:
         def direction(aims: Array) -> tuple[tuple[Array, Array, float], Array, Array]:
             """Return the changes of variables, slacks and weights toward products ``aims * slack``."""
             points, answers, at_low, at_high = self._parts(aims)
-            rest_s, rest_0 = points.sum(axis=0) - 1.0, float(answers.sum()) - 1.0
+            rest_s = points.sum(axis=0) - 1.0
+            rest_0 = float(answers.sum()) - 1.0
             right = at_low - at_high - answers @ self.rules + centre * rest_0
             right[: 2 * B] += ((points * self.cuts).sum(axis=1) - middle * rest_s).ravel()
             z = np.linalg.solve(matrix, right)

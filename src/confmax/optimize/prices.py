@@ -46,12 +46,17 @@ LEAST_PASSES = 3  # that the search must be allowed, beside the one that sorts
 FIRST = (0.25, 0.5)  # of the score per row of its class: the first prices of hits
 TOWARD = (1.0, 0.6, 0.3)  # steps from the best prices to those of the linear program
 SAMPLED = 16  # corners of each side of a hull that the first linear program knows
-KEPT, RULES, NEWEST = 100, 120, 60  # points of a class, and answers, that a linear program leaves to the next
+# points of a class, and answers, that a linear program leaves to the next
+KEPT = 100
+RULES = 120
+NEWEST = 60
 ROUGH = 0.05  # part of the room below the bound by which a linear program may miss its value
 REACH = 0.7  # of the linear program around the best prices, in units of the scale
 LEFT_OVER = 1e-3  # weight of a rule in its mixture, relative to the largest, that does not count
 ENOUGH = 0.03  # of the gap: a search that cannot lower the bound by more ends
-FLAT, SHARP = 0.1, 1e-8  # part of tol, and the least tol: how far outside of the hull its edges may lie
+# part of tol, and the least tol: how far outside of the hull its edges may lie
+FLAT = 0.1
+SHARP = 1e-8
 CORNERS = 1 << 17  # of the hulls of all classes, at most, that a part of a table sends and a search keeps
 HELD = 32  # parts whose hulls wait at most, before they become one
 FEW = 1 << 11  # rows of a part whose hulls keep all edges
@@ -81,13 +86,16 @@ class Scores:
         """Return the scores that a metric sums; None where a ratio is no such score of one class alone."""
         if parts.top.full is not None or parts.bottom.full is not None:
             return None
-        (a, b), (c, d) = parts.top.pair(), parts.bottom.pair()
+        (a, b) = parts.top.pair()
+        (c, d) = parts.bottom.pair()
         K = a.shape[1]
         used = (a != 0.0) | (c != 0.0) | (d[:, :K] != 0.0)
         k = used.argmax(axis=1)
         each = np.arange(len(k))
         alone = (used.sum(axis=1) == 1).all() and len(np.unique(k)) == len(k) and not d[:, K:].any()
-        top, hits, decisions = a[each, k], c[each, k], d[each, k]
+        top = a[each, k]
+        hits = c[each, k]
+        decisions = d[each, k]
         # a score that is concave in t could be largest inside the hull
         if not alone or b.any() or parts.top_constant.any() or (top < 0).any() or (hits > 0).any():
             return None
@@ -144,20 +152,24 @@ class Edges:
         top, base, by_hits, by_decisions = np.repeat(each, sizes, axis=1)
         slope = (t_high - t_low) / (high - low)
         start = t_low - slope * low
-        base, step = base + by_hits * start, by_decisions + by_hits * slope
+        base = base + by_hits * start
+        step = by_decisions + by_hits * slope
         rise = top * (slope * base - start * step)
-        begin, end = base + step * low, base + step * high
+        begin = base + step * low
+        end = base + step * high
         score = np.divide(top * t_high, end, out=np.zeros_like(end), where=end > 0.0)
         first = np.cumsum(sizes) - sizes
         # where the denominator is zero too, the first edge, which has the most hits, leads there
         none = np.where(begin[first] > 0.0, 0.0, score[first])
         before, after = (np.divide(rise, at * at, out=np.zeros_like(at), where=at > ABSENT) for at in (begin, end))
-        corners, none = np.stack([score, t_high, high]), np.stack([none, 0.0 * none, 0.0 * none])
+        corners = np.stack([score, t_high, high])
+        none = np.stack([none, 0.0 * none, 0.0 * none])
         return cls(sizes, scores.top, start, slope, base, step, rise, before, after, corners, none)
 
     def largest(self, prices: Array) -> tuple[Array, Array]:
         """Return maxima (P, B) at ``prices`` (P, 2, B), and as (P, 3, B) the score, t and q where they are reached."""
-        last, every = np.cumsum(self.sizes), np.arange(prices[:, 0].size)
+        last = np.cumsum(self.sizes)
+        every = np.arange(prices[:, 0].size)
         of_hits, of_decisions = np.repeat(prices, self.sizes, axis=2).swapaxes(0, 1)
         values = self.corners[0] - of_hits * self.corners[1] - of_decisions * self.corners[2]
         ends = zip(last, self.sizes, strict=True)
@@ -182,7 +194,8 @@ class Edges:
 
     def sampled(self) -> Array:
         """Return some corners (N, 3, B) of every class: from none decided to all, in even steps of t on both sides."""
-        shares, B = np.linspace(0.0, 1.0, SAMPLED + 1)[1:], len(self.sizes)
+        shares = np.linspace(0.0, 1.0, SAMPLED + 1)[1:]
+        B = len(self.sizes)
         sides = np.split(self.corners, np.cumsum(np.repeat(self.sizes // 2, 2))[:-1], axis=1)
         found = np.stack([side[:, np.searchsorted(side[1], shares * side[1, -1])] for side in sides])
         spread = found.reshape(B, 2, 3, SAMPLED).transpose(1, 3, 2, 0).reshape(-1, 3, B)
@@ -194,18 +207,25 @@ def _hulls(table: MemoryTable, *, classes: list[int], flat: Array, total: float)
 
     They are shares of a ``total`` weight, and may lie ``flat`` (B,) times the table's own share above.
     """
-    n, share, hulls = table.n_rows, table.weight_total / total, []
+    n = table.n_rows
+    share = table.weight_total / total
+    hulls = []
     for (p, rows), above in zip(table.storage.columns(table.proba, classes), flat, strict=True):
         if table.weight is None:
             p = np.sort(p)[::-1].astype(np.float64)
-            q, t = np.arange(len(p) + 1) / total, np.append(0.0, np.cumsum(p)) / total
+            q = np.arange(len(p) + 1) / total
+            t = np.append(0.0, np.cumsum(p)) / total
         else:
             order = stable_order(-p)
-            weight, p = table.weight[rows][order] / total, p[order].astype(np.float64)
-            q, t = np.append(0.0, np.cumsum(weight)), np.append(0.0, np.cumsum(weight * p))
+            weight = table.weight[rows][order] / total
+            p = p[order].astype(np.float64)
+            q = np.append(0.0, np.cumsum(weight))
+            t = np.append(0.0, np.cumsum(weight * p))
         # probabilities that are not stored are zero
         if len(p) < n:
-            q, t, p = np.append(q, share), np.append(t, t[-1]), np.append(p, 0.0)
+            q = np.append(q, share)
+            t = np.append(t, t[-1])
+            p = np.append(p, 0.0)
         hulls.append(_fewer(q, t, p, share * above, CORNERS // len(flat)))
     return hulls
 
@@ -236,7 +256,9 @@ def _fewer(q: Array, t: Array, p: Array, flat: float, most: int) -> Array:
     # rows without weight, or with too little to be seen beside the others, have no edge
     seen = np.append(True, np.diff(q) > 0.0)
     if not seen.all():
-        q, t, p = q[seen], t[seen], p[seen[1:]]
+        q = q[seen]
+        t = t[seen]
+        p = p[seen[1:]]
     if len(p) < min(FEW, most):
         return np.stack([q, t])
     while (corners := _outside(q, t, p, flat)).shape[1] > most:
@@ -252,20 +274,27 @@ def _outside(q: Array, t: Array, p: Array, flat: float) -> Array:
 
     def meet(i: NDArray[np.intp], j: NDArray[np.intp]) -> tuple[Array, Array]:
         """Return how far behind corners ``i`` the lines to ``j`` meet, and how far above the chord."""
-        width, first, last = q[j] - q[i], p[i], p[j - 1]
+        width = q[j] - q[i]
+        first = p[i]
+        last = p[j - 1]
         bend = np.where(first > last, first - last, 1.0)
         behind = np.where(first > last, np.clip((t[j] - t[i] - last * width) / bend, 0.0, width), width)
         return behind, (first - (t[j] - t[i]) / width) * behind
 
-    i, j, kept = np.array([0]), np.array([len(p)]), [np.array([len(p)])]
+    i = np.array([0])
+    j = np.array([len(p)])
+    kept = [np.array([len(p)])]
     while len(i):
         split = (meet(i, j)[1] > flat) & (j - i > 2)
         kept.append(i[~split])
-        i, j = i[split], j[split]
+        i = i[split]
+        j = j[split]
         middle = np.clip(np.searchsorted(q, (q[i] + q[j]) / 2.0), i + 1, j - 1)
-        i, j = np.append(i, middle), np.append(middle, j)
+        i = np.append(i, middle)
+        j = np.append(middle, j)
     corners = np.sort(np.concatenate(kept))
-    i, j = corners[:-1], corners[1:]
+    i = corners[:-1]
+    j = corners[1:]
     behind, _ = meet(i, j)
     q = np.append(q[0], np.stack([q[i] + behind, q[j]], axis=1).ravel())
     t = np.append(t[0], np.stack([t[i] + p[i] * behind, t[j]], axis=1).ravel())
@@ -317,7 +346,8 @@ class PriceSearch:
     @classmethod
     def start(cls, problem: Problem, parts: Ratios) -> PriceSearch | None:
         """Sort every class, which takes a pass; None where nothing would be proved."""
-        oracle, singles = problem.oracle, problem.singles
+        oracle = problem.oracle
+        singles = problem.singles
         few = len(parts.weights) <= MOST_CLASSES and problem.max_passes - oracle.n_passes > LEAST_PASSES
         scores = Scores.of(parts) if few and oracle.exact and problem.certify and singles else None
         if scores is None:
@@ -332,7 +362,8 @@ class PriceSearch:
         asked = np.array([[part * alone, none[1]] for part in FIRST])
         rules = Gains.concatenate([rule.atoms[0] for rule in singles])
         answers = replace(Confusion.stack([rule.confusion for rule in singles]), rows=oracle.rows)
-        bound, weights = float(best.sum()), np.zeros(len(singles))
+        bound = float(best.sum())
+        weights = np.zeros(len(singles))
         limits = None if problem.limits is None else problem.limits.functions(oracle.rows, problem.n_decisions)
         free = np.zeros((len(asked), 0 if limits is None else len(limits)))
         scales = np.stack([scale, alone])
@@ -340,7 +371,8 @@ class PriceSearch:
 
     def compromise(self) -> Gains:
         """Return the gradient that the sum has where every score is at its separate maximum."""
-        of, (score, t, q) = self.scores, self.points[0]
+        of = self.scores
+        (score, t, q) = self.points[0]
         bottom = of.base + of.by_hits * t + of.by_decisions * q
         slopes = np.stack([of.top - score * of.by_hits, -score * of.by_decisions])
         return self._gains((np.divide(slopes, bottom, out=np.zeros_like(slopes), where=bottom > 0.0))[None])
@@ -353,14 +385,16 @@ class PriceSearch:
         more = self.limits.combined(self.asked_limits)
         if more.full is not None:
             return Gains.from_matrix(gains.matrices() + more.matrices())
-        (a, b), (c, d) = gains.pair(), more.pair()
+        (a, b) = gains.pair()
+        (c, d) = more.pair()
         return Gains.reduced(a + c, b + d)
 
     def beside(self, gain: Gains, multipliers: Array) -> PriceSearch:
         """Return the search with one more set of prices: a ``gain`` of the objective, and those of the constraints."""
         if gain.full is not None or not gain.is_finite:
             return self
-        (a, b), k = gain.pair(), self.scores.classes
+        (a, b) = gain.pair()
+        k = self.scores.classes
         asked = np.concatenate([self.asked, np.stack([a[:, k], b[:, k]], axis=1)])
         return replace(self, asked=asked, asked_limits=np.concatenate([self.asked_limits, multipliers[None]]))
 
@@ -374,29 +408,42 @@ class PriceSearch:
 
         ``value`` is what some rule reaches.
         """
-        terms, slacks = self.asked * self._shares(answers), self._slacks(answers)
-        paid, size = self.asked_limits * slacks, np.abs(self._slacks(self.answers)).max(axis=0) + np.abs(slacks)
+        terms = self.asked * self._shares(answers)
+        slacks = self._slacks(answers)
+        paid = self.asked_limits * slacks
+        size = np.abs(self._slacks(self.answers)).max(axis=0) + np.abs(slacks)
         tops, found = self.edges.largest(self.asked)
         # a sum of terms that may cancel: what rounding hides belongs to the bound
         doubt = ROUNDING * (np.abs(terms).sum(axis=(1, 2)) + (self.asked_limits * size).sum(axis=1))
         bounds = terms.sum(axis=(1, 2)) + paid.sum(axis=1) + doubt + tops.sum(axis=1)
         k = int(bounds.argmin())
-        best, best_limits, bound = self.best, self.best_limits, self.bound
+        best = self.best
+        best_limits = self.best_limits
+        bound = self.bound
         if bounds[k] < bound:
-            best, best_limits, bound = self.asked[k], self.asked_limits[k], float(bounds[k])
+            best = self.asked[k]
+            best_limits = self.asked_limits[k]
+            bound = float(bounds[k])
         points = np.concatenate([self.points, found])
         rules = Gains.concatenate([self.rules, self.gains()])
         together = Confusion.concatenate([self.answers, answers])
         weights = np.append(self.weights, np.zeros(len(answers)))
         search = replace(
-            self, rules=rules, answers=together, best=best, best_limits=best_limits, bound=bound, points=points,
+            self,
+            rules=rules,
+            answers=together,
+            best=best,
+            best_limits=best_limits,
+            bound=bound,
+            points=points,
             weights=weights,
-        )  # fmt: skip
+        )
         return search._following(max(tol, ENOUGH * (bound - value)))
 
     def _following(self, enough: float) -> PriceSearch:
         """Return the search with the next prices, or with none if the bound cannot fall by more than ``enough``."""
-        shares, slacks = self._shares(self.answers), self._slacks(self.answers)
+        shares = self._shares(self.answers)
+        slacks = self._slacks(self.answers)
         search = replace(self, asked=self.asked[:0], asked_limits=self.asked_limits[:0])
         floor, prices, multipliers, weights = _lowest(
             self.points, shares, self.best, self.scale, slacks, self.best_limits, self.bound
@@ -410,7 +457,8 @@ class PriceSearch:
         worth = (shares * prices).sum(axis=(1, 2)) + slacks @ multipliers
         worth[-NEWEST:] = np.inf
         kept = np.sort(np.argsort(-worth, kind="stable")[:RULES])
-        rules, answers = self.rules[kept], self.answers[kept]
+        rules = self.rules[kept]
+        answers = self.answers[kept]
         search = replace(search, rules=rules, answers=answers, points=points, weights=weights[kept])
         if self.bound - floor <= enough:
             return search
@@ -419,8 +467,10 @@ class PriceSearch:
         return replace(search, asked=self.best + steps * (prices - self.best), asked_limits=asked_limits)
 
     def _gains(self, prices: Array) -> Gains:
-        a, b = np.zeros((len(prices), self.rules.n_classes)), np.zeros((len(prices), self.rules.n_decisions))
-        a[:, self.scores.classes], b[:, self.scores.classes] = prices[:, 0], prices[:, 1]
+        a = np.zeros((len(prices), self.rules.n_classes))
+        b = np.zeros((len(prices), self.rules.n_decisions))
+        a[:, self.scores.classes] = prices[:, 0]
+        b[:, self.scores.classes] = prices[:, 1]
         return Gains.reduced(a, b)
 
     def _shares(self, answers: Confusion) -> Array:
@@ -442,7 +492,8 @@ def _lowest(
     constraints (m,), whose bound is nearly as low, and weights (A,), which mix the answers. ``bound`` is the lowest one
     so far.
     """
-    B, m = points.shape[2], slacks.shape[1]
+    B = points.shape[2]
+    m = slacks.shape[1]
     program = PriceProgram(
         points[:, 0] - (centre * points[:, 1:]).sum(axis=1),
         (points[:, 1:] * scale).swapaxes(0, 1),

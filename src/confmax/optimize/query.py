@@ -23,9 +23,13 @@ TOWARD = (1.0, 0.3)  # how far from the best gain to the newest
 NEARER = (0.1, 0.02)  # where Newton's step is unknown
 NEWTON = (1.0, 0.3)  # and how far along Newton's step
 NEWTON_NEAR = (1.0, 0.7)  # the same near the optimum: the curvature of a sample may make the step too long
-LEAST, MOST = 8, 20  # directions: one per dimension within these limits
+# directions: one per dimension within these limits
+LEAST = 8
+MOST = 20
 NEAR_SHARE = 15  # dimensions per direction near the optimum
-MEMORY, PER_WEIGHT = 40, 4  # answers that the second derivative is made of, at most, and per dimension
+# answers that the second derivative is made of, at most, and per dimension
+MEMORY = 40
+PER_WEIGHT = 4
 CHANGED = 0.8  # part of the moved weights that must change an answer; that of a well separated class may change none
 LARGEST = 400  # dimensions up to which it is
 SMOOTH = 0.12  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
@@ -45,7 +49,8 @@ class DualQueries:
     def joined(self, gains: Array, answers: Array) -> DualQueries:
         """Return these and more; only the last few passes count."""
         keep = 8 * (LEAST + MOST)
-        every, theirs = np.concatenate([self.gains, gains]), np.concatenate([self.answers, answers])
+        every = np.concatenate([self.gains, gains])
+        theirs = np.concatenate([self.answers, answers])
         return DualQueries(every[-keep:], theirs[-keep:], self.curvature)
 
 
@@ -176,7 +181,8 @@ def second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | 
     nearest = asked.answers[order[0]]
     # each coordinate of an answer changes about in proportion to itself
     base = nearest / unit + 1e-12 * np.abs(nearest).max()
-    steps, changes = away[order] - away[order[0]], asked.answers[order] - nearest
+    steps = away[order] - away[order[0]]
+    changes = asked.answers[order] - nearest
     B = _bfgs(base, steps, changes)
     if B is None:
         return None
@@ -198,7 +204,9 @@ def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:
     rising[0] = False
     if not rising.any():
         return None
-    steps, changes, rises = steps[rising], changes[rising], rises[rising]
+    steps = steps[rising]
+    changes = changes[rising]
+    rises = rises[rising]
     B = np.diag(base * np.sort(rises / sizes[rising])[len(steps) // 2])
     # from far to near: the nearest has the last word
     for s, y in zip(steps[::-1], (changes / np.sqrt(rises)[:, None])[::-1], strict=True):

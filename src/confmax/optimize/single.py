@@ -25,19 +25,38 @@ from confmax.optimize.points import Space
 from confmax.optimize.query import DualQueries, second_derivative
 from confmax.oracle.ties import never_told_apart
 
-ROUNDS, FURTHER = 10, 6  # of the first generation, and of further ones
-GENERATIONS, PROGRESS = 10, 0.05  # at most; the part of the loss that the last one must have saved
+# of the first generation, and of further ones
+ROUNDS = 10
+FURTHER = 6
+# at most; the part of the loss that the last one must have saved
+GENERATIONS = 10
+PROGRESS = 0.05
 BEST = 4  # rules around which a generation begins
-SMALLEST, LARGEST = 1e-6, 1e-2  # of its moves of weights and offsets, relative to the weights
+# of its moves of weights and offsets, relative to the weights
+SMALLEST = 1e-6
+LARGEST = 1e-2
 WORTH = 5e-5  # a loss for which no further generation is asked
-CELLS, LEAST, MOST = 8_000_000, 24, 300  # of the table, times gains; how many gains
+# of the table, times gains; how many gains
+CELLS = 8_000_000
+LEAST = 24
+MOST = 300
 LEAST_MOVE = 1e-5  # of weights and offsets, relative to the weights,
-MOST_MOVE, ON_LABELS = 0.06, 0.03  # and the largest, and that on labels, where a beam search follows
-SPREAD, HALVINGS = 0.1, 8  # of the first multipliers, relative to themselves
-KEPT, MORE = 1.2, 0.4  # rows by which a limit is to be kept, at most; more in every round in which no gain keeps all
-NEAR, LEAST_PRICE = 4.0, 0.01  # rows by which a limit is kept that counts as binding; its price, relative to others
+# and the largest, and that on labels, where a beam search follows
+MOST_MOVE = 0.06
+ON_LABELS = 0.03
+# of the first multipliers, relative to themselves
+SPREAD = 0.1
+HALVINGS = 8
+# rows by which a limit is to be kept, at most; more in every round in which no gain keeps all
+KEPT = 1.2
+MORE = 0.4
+# rows by which a limit is kept that counts as binding; its price, relative to others
+NEAR = 4.0
+LEAST_PRICE = 0.01
 STEP = 0.5  # largest part of a price that a step takes away
-RIDGE, STIFF = 1e-3, 0.1  # of the derivatives: in a step, and when they are fitted
+# of the derivatives: in a step, and when they are fitted
+RIDGE = 1e-3
+STIFF = 0.1
 CLOSE = 1e-7  # to the best mixture: nothing to gain
 
 
@@ -82,9 +101,12 @@ class Swarm:
         cls, problem: Problem, space: Space, optimum: Optimum, known: DualQueries, alike: NDArray[np.bool_]
     ) -> Swarm | None:
         """Start around the best mixture of a ``problem``; None if no limit binds."""
-        n_rows, exact = problem.oracle.table.n_rows, problem.oracle.exact
-        form, target = space.form, normalised(space.form, optimum.gain, optimum.gain)
-        d, m = len(target), form.n_limits
+        n_rows = problem.oracle.table.n_rows
+        exact = problem.oracle.exact
+        form = space.form
+        target = normalised(space.form, optimum.gain, optimum.gain)
+        d = len(target)
+        m = form.n_limits
         unit = space.row_sizes() / n_rows
         used = np.abs(target) > BINDS * np.abs(target).max()
         if form.has_slopes or form.n_tops == 1:
@@ -97,7 +119,8 @@ class Swarm:
             return None
         some = target[active][target[active] > 0.0]
         target[active] = np.maximum(target[active], LEAST_PRICE * float(np.median(some) if len(some) else 1.0))
-        rng, count = np.random.default_rng(d), int(np.clip(CELLS // (n_rows * len(space.rows)), LEAST, MOST))
+        rng = np.random.default_rng(d)
+        count = int(np.clip(CELLS // (n_rows * len(space.rows)), LEAST, MOST))
         widths = SPREAD * 0.5 ** rng.integers(0, HALVINGS, (count - 1, 1))
         duals = np.repeat(target[None], count, axis=0)
         duals[1:, active] *= np.exp(widths * rng.standard_normal((count - 1, len(active))))
@@ -109,7 +132,8 @@ class Swarm:
 
     def around(self, best: Gains, seed: int) -> Swarm:
         """Return a generation of this swarm that begins around the ``best`` gains; its multipliers are as at first."""
-        rng, count = np.random.default_rng([seed, len(self.duals)]), len(self.duals)
+        rng = np.random.default_rng([seed, len(self.duals)])
+        count = len(self.duals)
         target = self.space.gains(self.duals[:1])
         widths = np.exp(rng.uniform(np.log(SMALLEST), np.log(LARGEST), count))
         place = np.arange(count) % len(best)
@@ -117,7 +141,8 @@ class Swarm:
             size = (widths * float(np.abs(target.full).mean()))[:, None, None]
             drawn = _without(Gains.from_matrix(size * rng.standard_normal((count, *target.full.shape[1:]))), self.alike)
             return replace(self, moves=Gains.from_matrix(best.matrices()[place] - target.matrices() + drawn.matrices()))
-        (a, b), (c, d) = target.coefficients(), best.coefficients()
+        (a, b) = target.coefficients()
+        (c, d) = best.coefficients()
         size = (widths * float(np.abs(a).mean()))[:, None]
         draws = size * rng.standard_normal((count, a.shape[1] + b.shape[1]))
         by_weight, by_offset = _without(Gains(draws[:, : a.shape[1]], draws[:, a.shape[1] :]), self.alike).pair()
@@ -129,16 +154,19 @@ class Swarm:
         base = self.space.gains(self.duals)
         if base.full is not None or self.moves.full is not None:
             return Gains.from_matrix(base.matrices() + self.moves.matrices())
-        (a, b), (c, d) = base.coefficients(), self.moves.coefficients()
+        (a, b) = base.coefficients()
+        (c, d) = self.moves.coefficients()
         return Gains(a + c, b + d, power=base.power)
 
     def following(self, z: Array, seed: int) -> Swarm:
         """Return the swarm after Newton's steps from its answers z (B, d); ``seed`` is the number of the round."""
         rng = np.random.default_rng(seed)
-        prices, at = self.duals[:, self.active], z[:, self.active]
+        prices = self.duals[:, self.active]
+        at = z[:, self.active]
         slope = self.slope
         if self.before is not None:
-            moved, changed = prices - self.before[0][:, self.active], at - self.before[1][:, self.active]
+            moved = prices - self.before[0][:, self.active]
+            changed = at - self.before[1][:, self.active]
             slope = _fitted(slope, moved, changed)
         some_keep = z[:, -self.space.n_limits :].min(axis=1).max() >= 0.0
         wanted = rng.uniform(0.0, KEPT, at.shape) + (0.0 if some_keep else MORE * seed)
@@ -168,7 +196,9 @@ def search(
     incumbent : Incumbent
         The best rules so far, of which the caller keeps count.
     """
-    exact, space, swarm = problem.oracle.exact, first.space, first
+    exact = problem.oracle.exact
+    space = first.space
+    swarm = first
     met: list[tuple[Gains, Array]] = []
     last = None
     # of a large table single rows say little, and passes cost much
@@ -197,7 +227,8 @@ def search(
 
 def _best(met: list[tuple[Gains, Array]]) -> tuple[Gains, Array]:
     """Return the best of all gains that were met (B), of equal ones one: those that miss least, then by value."""
-    gains, merits = Gains.concatenate([part for part, _ in met]), np.concatenate([part for _, part in met])
+    gains = Gains.concatenate([part for part, _ in met])
+    merits = np.concatenate([part for _, part in met])
     _, first = np.unique(merits, axis=0, return_index=True)
     chosen = first[::-1][:BEST]
     return gains[chosen], merits[chosen]

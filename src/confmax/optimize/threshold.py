@@ -75,7 +75,8 @@ class ThresholdSearch(Solver):
         if not problem.oracle.table.is_whole:
             problem.oracle.table.dense("ThresholdSearch")  # which is refused
         rule, mixed, confusions = best_cut(problem.metric, problem.oracle)
-        bound, parts = None, problem.ratios()
+        bound = None
+        parts = problem.ratios()
         if problem.oracle.exact and not problem.metric.structure.may_draw:
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
             both = (confusions, _turned_round(confusions))
@@ -112,7 +113,8 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     cuts = Cuts.of(oracle.read_rows("the search of a threshold"), oracle.model_share, matrix=matrix)
     confusions = cuts.confusions
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
-    best, mixed = int(np.argmax(values)), None
+    best = int(np.argmax(values))
+    mixed = None
     if metric.structure.may_draw:
         parts = metric.as_ratios(oracle.rows, 2) if oracle.exact else None
         # the model's sums of ratios are largest on an edge of the hull, and where is known without a search
@@ -173,7 +175,8 @@ def _inside(metric: Metric, cuts: Cuts, index: list[int], mixed: Mixture) -> Mix
     """
     space = Space(metric, cuts.confusions.rows[0], 2)
     x = space.vectors(cuts.confusions)
-    value, mix = float(metric.values(mixed.confusion)), None
+    value = float(metric.values(mixed.confusion))
+    mix = None
     for _ in range(MOST_JOINED):
         gains = metric.gains(metric.at(mixed.confusion))
         if not gains.is_finite:
@@ -188,7 +191,8 @@ def _inside(metric: Metric, cuts: Cuts, index: list[int], mixed: Mixture) -> Mix
         found = cuts.drawn(index, mix)
         reached = float(metric.values(found.confusion))
         if reached > value:
-            mixed, value = found, reached
+            mixed = found
+            value = reached
     return mixed
 
 
@@ -224,9 +228,11 @@ def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 
         truth += (1.0 - model_share) * (table.labels[order][:, None] == np.arange(2))
     truth *= weight[:, None]
     ends = np.append(np.flatnonzero(p[1:] != p[:-1]), len(p) - 1)
-    above, taken = _sums_above(truth, ends), _sums_above(weight, ends)
+    above = _sums_above(truth, ends)
+    taken = _sums_above(weight, ends)
     # from the other end: a difference from the whole would cancel where a class has nearly all weight
-    below, left = _sums_above(truth[::-1], ends, turned=True), _sums_above(weight[::-1], ends, turned=True)
+    below = _sums_above(truth[::-1], ends, turned=True)
+    left = _sums_above(weight[::-1], ends, turned=True)
     rows = truth.sum(axis=0)
     C = np.stack([below, above], axis=2)
     confusions = Confusion(
@@ -235,7 +241,8 @@ def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 
         np.stack([left, taken], axis=1),
         C if matrix else None,
     )
-    high, low = p[ends[:-1]], p[ends[:-1] + 1]
+    high = p[ends[:-1]]
+    low = p[ends[:-1] + 1]
     middle = (low + (high - low) / p.dtype.type(2)).astype(p.dtype)
     # between neighbouring floats there is no middle: the upper one cuts just below itself
     cuts = np.where(middle > low, middle, high)
@@ -274,7 +281,8 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     """
     x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
     y = confusions.diagonal[:, 1]
-    upper, lower = upper_chain(x, y), upper_chain(x, -y)
+    upper = upper_chain(x, y)
+    lower = upper_chain(x, -y)
     edges = np.concatenate([[upper[:-1], upper[1:]], [lower[:-1], lower[1:]]], axis=1)
     # a concave metric rises along the upper edges to its maximum and falls after it: the best ends are beside it
     edges = edges[:, np.argsort(-values[edges].max(axis=0), kind="stable")[:MOST_EDGES]]
@@ -282,7 +290,8 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     inside = metric.values(confusions[edges[0]].along(confusions[edges[1]], steps))
     merit = np.nan_to_num(inside, nan=-np.inf).max(axis=1)
     edges = edges[:, np.argsort(-merit, kind="stable")[:SEARCHED]]
-    low, high = confusions[edges[0]], confusions[edges[1]]
+    low = confusions[edges[0]]
+    high = confusions[edges[1]]
     least = 0.0 if isinstance(metric.structure, (Concave, MinOfLinear)) else LEAST_WEIGHT
     found = line_searches(metric, low, high, rounds=ROUNDS, least=least)
     found = np.where(found >= least, found, 0.0)
@@ -307,10 +316,14 @@ def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[in
         Batch of T, the thresholds falling.
     """
     x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
-    chain, each = upper_chain(x, confusions.diagonal[:, 1]), range(len(parts.weights))
+    chain = upper_chain(x, confusions.diagonal[:, 1])
+    each = range(len(parts.weights))
     N = np.stack([parts.top[b].dot(confusions[chain]) + parts.top_constant[b] for b in each])
     D = np.stack([parts.bottom[b].dot(confusions[chain]) + parts.bottom_constant[b] for b in each])
-    (n, d), (rise, growth) = (N[:, :-1], D[:, :-1]), (np.diff(N), np.diff(D))
+    n = N[:, :-1]
+    d = D[:, :-1]
+    rise = np.diff(N)
+    growth = np.diff(D)
     bend = parts.weights[:, None] * (rise * d - n * growth)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.sqrt(-bend[0] / bend[-1])
@@ -321,7 +334,8 @@ def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[in
         scores = np.where(np.isfinite(scores), scores, np.nan_to_num(rise / growth))
     sums = (parts.weights[:, None] * scores).sum(axis=1)
     k = int(sums.max(axis=0).argmax())
-    i, j = int(chain[k]), int(chain[k + 1])
+    i = int(chain[k])
+    j = int(chain[k + 1])
     middle = shares[sums[:, k].argmax(), k]
     steps = np.array([0.0, LEAST_WEIGHT, np.clip(middle, LEAST_WEIGHT, 1.0 - LEAST_WEIGHT), 1.0 - LEAST_WEIGHT, 1.0])
     values = metric.values(confusions[i].toward(confusions[j], steps))
@@ -333,11 +347,14 @@ def upper_chain(x: Array, y: Array) -> NDArray[np.int64]:
     kept = np.empty(len(x), np.int64)
     if kernels.native is not None:
         return kept[: kernels.native.upper_chain(np.ascontiguousarray(x), np.ascontiguousarray(y), kept)]
-    xs, ys, corners = x.tolist(), y.tolist(), list[int]()
+    xs = x.tolist()
+    ys = y.tolist()
+    corners = list[int]()
     for t in range(len(xs)):
         # drop corners that lie on or below the line from the one before them to the new point
         while len(corners) >= 2:
-            a, b = corners[-2], corners[-1]
+            a = corners[-2]
+            b = corners[-1]
             if (xs[b] - xs[a]) * (ys[t] - ys[a]) < (ys[b] - ys[a]) * (xs[t] - xs[a]):
                 break
             corners.pop()

@@ -26,7 +26,9 @@ from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle, same_estimate
 from confmax.tables import Oracle
 
-SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # a sample has at least so many rows,
+# a sample has at least so many rows,
+SAMPLE_ROWS = 20_000
+ROWS_PER_CLASS = 50
 PART = 25  # or such a part of all rows,
 LARGE = 5  # and a table is large that has so many times as many
 MOST_ATOMS = 2
@@ -64,7 +66,9 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     sampled = sample_of(oracle) if mode in declared(solver, "starts_from_sample") else None
     if sampled is None:
         return None
-    small, table, part = _Recorder(sampled), oracle.table, sampled.table
+    small = _Recorder(sampled)
+    table = oracle.table
+    part = sampled.table
     matrix = metric.statistics == "matrix"
     # divided by the sample's own class sizes, as the starting rules on all rows are by those of all rows
     starts = baselines(small, [small.rows], n_decisions, matrix=matrix)
@@ -90,7 +94,8 @@ def with_rules_of_sample(solver: Solver, problem: Problem) -> Problem:
     On labels the best rules are searched among sorted rows, and only those of the sample are in one place. Without
     limits, with a certificate, and for rows in memory, the problem is returned as it is.
     """
-    oracle, table = problem.oracle, problem.oracle.table
+    oracle = problem.oracle
+    table = problem.oracle.table
     rows = table.in_one_place()
     if problem.limits is None or oracle.exact or rows is table or not rows.sorts_groups:
         return problem

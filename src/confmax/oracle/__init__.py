@@ -101,8 +101,10 @@ class CountingOracle:
         self.counter = counter
         self.n_passes = 0
         # the table and the estimate of an oracle never change
-        self.table, self.rows = oracle.table, oracle.rows
-        self.model_share, self.exact = oracle.model_share, oracle.exact
+        self.table = oracle.table
+        self.rows = oracle.rows
+        self.model_share = oracle.model_share
+        self.exact = oracle.exact
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Count one pass and ask the oracle underneath."""

@@ -50,7 +50,8 @@ class NumpyOracle(TableOracle):
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain."""
-        K, M = self.table.n_classes, gains.n_decisions
+        K = self.table.n_classes
+        M = gains.n_decisions
         parts = []
         for decision in decide(self.table.proba, gains):
             C = np.zeros((K, M))

@@ -63,7 +63,8 @@ def never_told_apart(functions: Gains, layout: Layout | None = None) -> NDArray[
         return out
     K = functions.n_classes
     if functions.full is not None or functions.power:
-        free, columns = np.arange(K), functions.matrices()[:, :, :K].reshape(-1, K).T
+        free = np.arange(K)
+        columns = functions.matrices()[:, :, :K].reshape(-1, K).T
     else:
         a, b = functions.pair()
         free = np.flatnonzero(~a.any(axis=0))
@@ -76,24 +77,30 @@ def never_told_apart(functions: Gains, layout: Layout | None = None) -> NDArray[
 def _reduced(gains: Gains) -> Gains:
     """Return `with_ties_broken` of gains ``a_j p_j + b_j``: classes without weight and of one offset are alike."""
     a, b = gains.pair()
-    K, M = a.shape[1], b.shape[1]
+    K = a.shape[1]
+    M = b.shape[1]
     same = a == 0.0
     some = np.flatnonzero(np.count_nonzero(same, axis=1) > 1)
     if not len(some):
         return gains
-    same, mine = same[some], b[some, :K]
+    same = same[some]
+    mine = b[some, :K]
     first = mine[np.arange(len(some)), same.argmax(axis=1)]
     for k in np.flatnonzero((same & (mine != first[:, None])).any(axis=1)).tolist():
         # offsets of several sizes
         free = np.flatnonzero(same[k])
         largest = free[_largest_set(mine[k, free])]
-        same[k], first[k] = False, mine[k, largest[0]]
+        same[k] = False
+        first[k] = mine[k, largest[0]]
         same[k, largest] = True
     tied = np.count_nonzero(same, axis=1) > 1
     if not tied.any():
         return gains
-    some, same, first = some[tied], same[tied], first[tied]
-    a, b = a.copy(), b.copy()
+    some = some[tied]
+    same = same[tied]
+    first = first[tied]
+    a = a.copy()
+    b = b.copy()
     b[some] -= first[:, None]
     tiny = _tiny(np.maximum(np.abs(a[some]).max(axis=1), np.abs(b[some]).max(axis=1)))[:, None]
     a[some] = np.where(same, tiny, a[some])
@@ -107,12 +114,14 @@ def _full(gains: Gains) -> Gains:
     K, M = gains.full.shape[1:]
     sums = np.sort(gains.full[:, :, :K].sum(axis=1), axis=1)
     some = np.flatnonzero((sums[:, 1:] == sums[:, :-1]).any(axis=1))
-    full, changed = gains.full, False
+    full = gains.full
+    changed = False
     for k in some.tolist():
         same = _largest_set(full[k, :, :K].T)
         if len(same) < 2:
             continue
-        full, changed = full if changed else full.copy(), True
+        full = full if changed else full.copy()
+        changed = True
         # what is constant within a row of a gain changes no decision
         full[k] -= full[k][:, same[:1]]
         tiny = float(_tiny(np.abs(full[k]).max()))

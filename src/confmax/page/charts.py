@@ -58,8 +58,12 @@ RULES = (Series("argmax", "quiet"), Series("p/prior", "second", "■"), Series("
 
 def charts(figures: Figures) -> dict[str, Chart]:
     """Return the charts that the figures allow, by name."""
-    made = {"changes": _changes(figures), "recalls": _recalls(figures), **_matrices(figures),
-            "calibration": _calibration(figures)}  # fmt: skip
+    made = {
+        "changes": _changes(figures),
+        "recalls": _recalls(figures),
+        **_matrices(figures),
+        "calibration": _calibration(figures),
+    }
     # a rule that decides as argmax has a way of length zero
     if figures.trade is not None and figures.changed:
         made["trade"] = _trade(figures, figures.trade)
@@ -138,10 +142,12 @@ def _series(key: tuple[Series, ...], *channels: str) -> Spec:
 def _tips(fields: Mapping[str, str], form: str = ".4f") -> Spec:
     """Return what is shown of a mark when it is pointed at: titles by field, numbers in a format."""
     plain = ("name", "what", "true", "decided", "passes")
-    return {"tooltip": [
-        {"field": field, "title": title, **({} if field in plain else {"format": form})}
-        for field, title in fields.items()
-    ]}  # fmt: skip
+    return {
+        "tooltip": [
+            {"field": field, "title": title, **({} if field in plain else {"format": form})}
+            for field, title in fields.items()
+        ]
+    }
 
 
 # --- the charts ------------------------------------------------------------------------------------------------------
@@ -159,14 +165,20 @@ def _changes(figures: Figures) -> Chart:
         what = row.verdict if row.verdict in ("better", "worse") else "could be noise"
         what = what if key is CHANGES else key[0].name
         rows.append({"name": name, "what": what, "value": minus.value, "low": low, "high": high})
-    y, x = _down(names), "tuned rule minus argmax"
+    y = _down(names)
+    x = "tuned rule minus argmax"
     tips = _tips({"name": "metric", "value": "change", "low": "from", "high": "to"})
     layers = [
         _layer("rule", {"x": {"datum": 0}}, color="var(--line-strong)"),
-        _layer("rule", {"y": y, "x": _along("low", x), "x2": {"field": "high"}, **_series(key, "color")},
-               strokeWidth=3, opacity=0.45, strokeCap="round"),
+        _layer(
+            "rule",
+            {"y": y, "x": _along("low", x), "x2": {"field": "high"}, **_series(key, "color")},
+            strokeWidth=3,
+            opacity=0.45,
+            strokeCap="round",
+        ),
         _points({"y": y, "x": _along("value", x), **_series(key, "color", "shape"), **tips}),
-    ]  # fmt: skip
+    ]
     spans = ", with intervals" if key is CHANGES else ""
     description = f"Change of {len(shown)} metrics from argmax to the tuned rule{spans}."
     return _chart(description, layers, rows, _tall(len(names)), key)
@@ -207,10 +219,13 @@ def _matrices(figures: Figures) -> dict[str, Chart]:
 
 
 def _matrix(figures: Figures, entries: Array, title: str, most: float) -> Chart:
-    names, kept = figures.names, figures.change.shown()
+    names = figures.names
+    kept = figures.change.shown()
     columns = figures.change.columns(kept)
-    down, across = [names[k] for k in kept], [names[k] for k in columns]
-    signed, good = title == "difference", goodness(entries)
+    down = [names[k] for k in kept]
+    across = [names[k] for k in columns]
+    signed = title == "difference"
+    good = goodness(entries)
     rows = [
         {"true": names[i], "decided": names[j], "value": entries[i, j], **({"good": good[i, j]} if signed else {})}
         for i in kept
@@ -251,28 +266,42 @@ def _calibration(figures: Figures) -> Chart:
     measured = [figures.raw] if figures.calibrated is figures.raw else [figures.raw, figures.calibrated]
     key = (Series("as given", "quiet"), Series("after calibration", "accent"))[: len(measured)]
     rows = [
-        {"what": one.name, "stated": stated, "observed": observed, "share": share,
-         "low": max(0.0, observed - 2 * error), "high": min(1.0, observed + 2 * error)}
+        {
+            "what": one.name,
+            "stated": stated,
+            "observed": observed,
+            "share": share,
+            "low": max(0.0, observed - 2 * error),
+            "high": min(1.0, observed + 2 * error),
+        }
         for one, bins in zip(key, measured, strict=True)
         for stated, observed, share, error in zip(bins.stated, bins.observed, bins.share, bins.error, strict=True)
-    ]  # fmt: skip
-    colour, title = _series(key, "color"), "observed frequency"
+    ]
+    colour = _series(key, "color")
+    title = "observed frequency"
     x = _along("stated", "stated probability of the most probable class", domain=[0, 1])
     tips = _tips({"what": "probabilities", "stated": "stated", "observed": "observed", "share": "share of rows"})
     # the diagonal: stated and observed are equal
     ends = [{"stated": 0.0, "observed": 0.0}, {"stated": 1.0, "observed": 1.0}]
     layers = [
-        _layer("line", {"x": x, "y": _along("observed", title, domain=[0, 1])}, ends, strokeDash=[4, 4],
-               color="var(--line-strong)", strokeWidth=1.5),
+        _layer(
+            "line",
+            {"x": x, "y": _along("observed", title, domain=[0, 1])},
+            ends,
+            strokeDash=[4, 4],
+            color="var(--line-strong)",
+            strokeWidth=1.5,
+        ),
         _layer("rule", {"x": x, "y": _along("low", title), "y2": {"field": "high"}, **colour}, opacity=0.5),
         _layer("line", {"x": x, "y": _along("observed", title), **colour, **tips}, point={"filled": True, "size": 50}),
-    ]  # fmt: skip
+    ]
     description = "Reliability: how often the most probable class was right, against its stated probability."
     return _chart(description, layers, rows, 320, key)
 
 
-def _line_with_rules(description: str, place: Spec, tips: Spec, line: Spec, marks: list[Spec], path: list[Spec],
-                     height: int) -> Chart:  # fmt: skip
+def _line_with_rules(
+    description: str, place: Spec, tips: Spec, line: Spec, marks: list[Spec], path: list[Spec], height: int
+) -> Chart:
     """Return a line with the points of argmax, p/prior and the tuned rule on it, or beside it."""
     looks = {**place, **_series(RULES, "color", "shape"), **tips}
     layers = [
@@ -283,7 +312,9 @@ def _line_with_rules(description: str, place: Spec, tips: Spec, line: Spec, mark
 
 
 def _trade(figures: Figures, trade: TradeOff) -> Chart:
-    main, second, other = figures.main, figures.second, figures.second.label
+    main = figures.main
+    second = figures.second
+    other = figures.second.label
     path = [{"t": t, "x": x, "y": y} for t, x, y in zip(trade.steps, trade.other, trade.tuned, strict=True)]
     values = ((second.argmax, main.argmax), (second.prior, main.prior), (second.tuned, main.tuned))
     marks = [{"what": rule.name, "x": x.value, "y": y.value} for rule, (x, y) in zip(RULES, values, strict=True)]
@@ -291,8 +322,9 @@ def _trade(figures: Figures, trade: TradeOff) -> Chart:
     # the way may turn back in either metric: its points are joined by step, not from left to right
     order = {"order": {"field": "t", "type": "quantitative"}}
     description = f"{main.label} against {other}, from argmax to the tuned rule and beyond."
-    return _line_with_rules(description, place, _tips({"what": "rule", "x": other, "y": main.label}), order, marks,
-                            path, 320)  # fmt: skip
+    return _line_with_rules(
+        description, place, _tips({"what": "rule", "x": other, "y": main.label}), order, marks, path, 320
+    )
 
 
 def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
@@ -303,23 +335,35 @@ def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
     title = f"threshold on the probability of {figures.names[figures.positive]}"
     place = {"x": _along("t", title, domain=[0, 1]), "y": _along("y", name, zero=False, padding=14)}
     description = f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule."
-    return _line_with_rules(description, place, _tips({"what": "rule", "t": "threshold", "y": name}), {}, marks, path,
-                            300)  # fmt: skip
+    return _line_with_rules(
+        description, place, _tips({"what": "rule", "t": "threshold", "y": name}), {}, marks, path, 300
+    )
 
 
 def _limits(figures: Figures, curve: LimitCurve) -> Chart:
-    name, key = figures.main.label, (Series("best rule without limits", "quiet"), RULES[2])
+    name = figures.main.label
+    key = (Series("best rule without limits", "quiet"), RULES[2])
     path = [{"x": x, "y": y} for x, y in zip(curve.levels, curve.values, strict=True)]
     marks = [{"what": one.name, "x": x, "y": y} for one, (x, y) in zip(key, (curve.free, curve.rule), strict=True)]
-    place = {"x": _along("x", f"{curve.name}, limit", zero=False, padding=14),
-             "y": _along("y", f"{name}, expected", zero=False, padding=14)}  # fmt: skip
+    place = {
+        "x": _along("x", f"{curve.name}, limit", zero=False, padding=14),
+        "y": _along("y", f"{name}, expected", zero=False, padding=14),
+    }
     layers = [
         _layer("rule", {"x": {"datum": curve.limit}}, strokeDash=[4, 4], color="var(--line-strong)"),
-        _layer("line", place, color="var(--line-strong)", strokeWidth=2,
-               point={"filled": True, "size": 30, "color": "var(--line-strong)"}),
-        _points({**place, **_series(key, "color", "shape"), **_tips({"what": "rule", "x": curve.name, "y": name})},
-                marks, size=140),
-    ]  # fmt: skip
+        _layer(
+            "line",
+            place,
+            color="var(--line-strong)",
+            strokeWidth=2,
+            point={"filled": True, "size": 30, "color": "var(--line-strong)"},
+        ),
+        _points(
+            {**place, **_series(key, "color", "shape"), **_tips({"what": "rule", "x": curve.name, "y": name})},
+            marks,
+            size=140,
+        ),
+    ]
     return _chart(f"Best {name} against the limit of {curve.name}.", layers, path, 300, key)
 
 
@@ -348,7 +392,8 @@ def _coverage(undecided: CoverageFigures) -> Chart:
 
 
 def _convergence(solution: Tuned) -> Chart:
-    best, bound = Series("best rule so far", "accent"), Series("upper bound", "second")
+    best = Series("best rule so far", "accent")
+    bound = Series("upper bound", "second")
     rows = [
         {"passes": n, "value": value, "what": one.name}
         for n, *values in zip(*convergence(solution), strict=True)
@@ -361,8 +406,12 @@ def _convergence(solution: Tuned) -> Chart:
     x["axis"] = {"tickMinStep": 1, "format": "d", "tickCount": 5}
     y = _along("value", metric_name(repr(solution.metric)), zero=False)
     tips = _tips({"what": "what", "passes": "scans", "value": "value"})
-    line = _layer("line", {"x": x, "y": y, **_series(key, "color"), **tips}, interpolate="step-after",
-                  point={"filled": True, "size": 40})  # fmt: skip
+    line = _layer(
+        "line",
+        {"x": x, "y": y, **_series(key, "color"), **tips},
+        interpolate="step-after",
+        point={"filled": True, "size": 40},
+    )
     description = (
         "Convergence: the best rule's value and, where one is proved, the upper bound, after each step of the search."
     )
@@ -383,14 +432,19 @@ def _thresholds(figures: Figures) -> Chart:
         rows.append({"name": row.name, "low": low, "high": high, "tuned": tuned, "plain": plain})
     y = _down([row.name for row in shown])
     x_plain, x_low, x_tuned = (_along(field, what, domain=[0, 1]) for field in ("plain", "low", "tuned"))
-    tips = _tips({"name": "class", "tuned": what, "low": "lowest fold", "high": "highest fold",
-                  "plain": "argmax"})  # fmt: skip
+    tips = _tips({"name": "class", "tuned": what, "low": "lowest fold", "high": "highest fold", "plain": "argmax"})
     layers = [
         _points({"y": y, "x": x_plain}, size=60, color="var(--quiet)"),
-        _layer("rule", {"y": y, "x": x_low, "x2": {"field": "high"}}, strokeWidth=6, opacity=0.35,
-               color="var(--accent)", strokeCap="round"),
+        _layer(
+            "rule",
+            {"y": y, "x": x_low, "x2": {"field": "high"}},
+            strokeWidth=6,
+            opacity=0.35,
+            color="var(--accent)",
+            strokeCap="round",
+        ),
         _points({"y": y, "x": x_tuned, **tips}, color="var(--accent)", shape="diamond"),
-    ]  # fmt: skip
+    ]
     description = (
         f"{capital(what)} of {len(rows)} classes: of the rule, of argmax, and the range of the rules of the folds."
     )

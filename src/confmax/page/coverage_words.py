@@ -13,7 +13,8 @@ CHOW = "Chow's rule"
 
 def headline(figures: Figures, undecided: CoverageFigures) -> str:
     """Return what to make of the rule, without a number."""
-    name, kind = f"{capital(undecided.label)} of what is decided", verdict_of(undecided.minus)
+    name = f"{capital(undecided.label)} of what is decided"
+    kind = verdict_of(undecided.minus)
     if figures.limits is not None and (_missed(figures) or undecided.missed_by_chow):
         return f"{name}: {of_limits(figures.limits, 'the tuned rule')}"
     if good := as_good(undecided.minus):
@@ -29,7 +30,8 @@ def headline(figures: Figures, undecided: CoverageFigures) -> str:
 
 def verdict(figures: Figures, undecided: CoverageFigures) -> tuple[str, str]:
     """Return one of "better", "worse", "unclear", and what to make of the rule in plain words."""
-    share, kind = undecided.shares[0].rule, verdict_of(undecided.minus)
+    share = undecided.shares[0].rule
+    kind = verdict_of(undecided.minus)
     text = (
         f"The rule leaves {_percent(share)} of the rows undecided. Its {undecided.label} on the others is "
         f"{number(undecided.rule.value)}. That of argmax is {number(undecided.everywhere.value)} on all rows, and "

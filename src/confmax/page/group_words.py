@@ -19,7 +19,8 @@ def which(figures: Figures) -> str:
 
 def compared(figures: Figures) -> str:
     """Return in which groups the tuned rule is better or worse than argmax in the tuned metric."""
-    label, said = figures.main.label, []
+    label = figures.main.label
+    said = []
     for verdict in ("worse", "better"):
         names = [group.name for group in figures.groups if group.metrics[0].verdict == verdict]
         if names:
@@ -77,5 +78,6 @@ def spread(lines: list[tuple[GroupFigures, MetricRow]]) -> str:
     tuned, argmax = ([getattr(row, rule).value for _, row in lines] for rule in ("tuned", "argmax"))
     if len(lines) < 2:
         return ""
-    before, after = max(argmax) - min(argmax), max(tuned) - min(tuned)
+    before = max(argmax) - min(argmax)
+    after = max(tuned) - min(tuned)
     return f"largest difference of groups: argmax {number(before)}, tuned rule {number(after)}"

@@ -47,7 +47,8 @@ def assured(row: LimitRow) -> str:
 
 def given_up(figures: Figures) -> str:
     """Return how the rule differs from the best rule without limits."""
-    limits, main = figures.limits, figures.main
+    limits = figures.limits
+    main = figures.main
     if limits is None or limits.free is None or limits.given_up is None:
         return ""
     span = interval(limits.free)

@@ -143,7 +143,8 @@ def headline(figures: Figures) -> str:
 def verdict(figures: Figures) -> tuple[str, str]:
     """Return one of "better", "worse", "unclear", and what to make of the difference to argmax in plain words."""
     main = figures.main
-    minus, kind = main.difference, main.verdict
+    minus = main.difference
+    kind = main.verdict
     text = difference(minus, "argmax")
     if matters(figures.limits):
         return _verdict_within(figures.limits, text)
@@ -224,7 +225,8 @@ def _in_noise(text: str, good: str) -> str:
 
 def against_prior(figures: Figures) -> str:
     """Return how the rule compares with dividing by the class sizes, which needs no tuning."""
-    main, minus = figures.main, figures.main.to_prior
+    main = figures.main
+    minus = figures.main.to_prior
     if minus.low is None or minus.high is None or not math.isfinite(minus.value):
         return ""
     if not figures.changed and figures.changed_by_folds:
@@ -232,7 +234,8 @@ def against_prior(figures: Figures) -> str:
     missed = [] if figures.limits is None else figures.limits.missed("prior")
     if missed:
         return f"p/prior, which only divides each probability by its class size, misses {listed(missed)}."
-    text, kind = difference(minus, "p/prior"), verdict_of(minus)
+    text = difference(minus, "p/prior")
+    kind = verdict_of(minus)
     # where argmax does as well, the advice to use it stands already: it is simpler than p/prior
     advice = "" if main.verdict == "worse" or as_good(main.difference) else " Use p/prior, which needs no tuning."
     what = "p/prior, which only divides each probability by its class size,"
@@ -297,7 +300,8 @@ def how_it_decides(figures: Figures) -> list[str]:
         sentences += moved_pairs(figures)
     sentences.append(f"It {how(rule)}.")
     sentences.append(f"It changes the decision for {percent(figures.changed)} of rows, compared with argmax.")
-    K, after = len(figures.classes), figures.change.after
+    K = len(figures.classes)
+    after = figures.change.after
     for name, column in zip(figures.names[K:], after.T[K:], strict=True):
         share = percent(float(column.sum() / after.sum()))
         if rule.abstain is None:
@@ -309,7 +313,8 @@ def how_it_decides(figures: Figures) -> list[str]:
 
 def moved_pairs(figures: Figures) -> list[str]:
     """Return which class gains or loses where another one is the most probable, for the pairs that move most."""
-    evidence, name = figures.evidence, figures.names
+    evidence = figures.evidence
+    name = figures.names
     found = moves(evidence.table.proba, evidence.proba, evidence.labels, evidence.weight)
     pairs = [
         f"where {name[given]} is the most probable class, the mean probability of {name[moved]} goes from "
@@ -330,7 +335,8 @@ def class_sentence(figures: Figures, k: int) -> str:
     if len(figures.classes) > 2:
         return _among_several(figures, k)
     row = figures.classes[k]
-    name, least = row.name, row.threshold
+    name = row.name
+    least = row.threshold
     assert least is not None
     # of two classes the other one follows, if no row is left undecided
     of_two = figures.evidence.decided.n_decisions == 2
@@ -346,9 +352,11 @@ def class_sentence(figures: Figures, k: int) -> str:
 
 def _among_several(figures: Figures, k: int) -> str:
     """Return what the rule does for class k of more than two: the rows that it gets, and how its probability counts."""
-    row, calibrated = figures.classes[k], "calibrated " if is_calibrated(figures.evidence.rule, k) else ""
+    row = figures.classes[k]
+    calibrated = "calibrated " if is_calibrated(figures.evidence.rule, k) else ""
     share, inside, outside = row.rows
-    sentences, name = [], row.name
+    sentences = []
+    name = row.name
     if row.threshold is not None:
         when = f"when its {calibrated}probability is at least {probability(row.threshold)}"
         ends = {0.0: "in all rows", math.inf: "in no row"}
@@ -506,11 +514,16 @@ def lost_classes(figures: Figures) -> str:
 
 def over_fitting(figures: Figures) -> str:
     """The gain on the tuning rows is not found on other rows."""
-    solution, main = figures.evidence.solution, figures.main
+    solution = figures.evidence.solution
+    main = figures.main
     # cross-fitted, both values are of the same rows, so that their difference is not one of samples
     # with a confidence, the value is that of rows that tuned nothing
-    if (solution is None or solution.label_value is None or figures.evidence.fold is None
-            or solution.confidence is not None):  # fmt: skip
+    if (
+        solution is None
+        or solution.label_value is None
+        or figures.evidence.fold is None
+        or solution.confidence is not None
+    ):
         return ""
     inside = solution.label_value - main.argmax.value
     outside = main.tuned.value - main.argmax.value
@@ -594,6 +607,16 @@ def unfinished(figures: Figures) -> str:
 
 
 CHECKS: tuple[Callable[[Figures], str], ...] = (
-    seen_rows, tuned_on_training_rows, folds_that_miss, absent, over_fitting, few_rows, lost_classes, unstable,
-    miscalibrated, useless_draws, copies, unfinished,
-)  # fmt: skip
+    seen_rows,
+    tuned_on_training_rows,
+    folds_that_miss,
+    absent,
+    over_fitting,
+    few_rows,
+    lost_classes,
+    unstable,
+    miscalibrated,
+    useless_draws,
+    copies,
+    unfinished,
+)

@@ -84,9 +84,11 @@ def write_page(
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
     how = Settings(seed=as_seed(random_state), **shown)
     check_first(path, how.n_replicates, how.level)
-    chosen, other = as_written(_metric_of(evaluated, solution, metric)), resolve(second)
+    chosen = as_written(_metric_of(evaluated, solution, metric))
+    other = resolve(second)
     table = table_of(proba, y, sample_weight, evaluated.class_names[: evaluated.n_classes], stated=False)
-    chosen, other = aligned(chosen, table.classes), aligned(other, table.classes)
+    chosen = aligned(chosen, table.classes)
+    other = aligned(other, table.classes)
     # who tuned for a metric of ordered classes has said that the columns are in order
     tuned_for = named(evaluated.metric) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
@@ -151,23 +153,32 @@ def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, 
     # figures read the rows many times: counts, folds, bootstrap
     table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
     if table.n_classes > MAX_MATRIX_CLASSES:
-        raise ValueError(f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "
-                         f"confmax.score compares rules on more")  # fmt: skip
+        raise ValueError(
+            f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "
+            f"confmax.score compares rules on more"
+        )
     refuse_too_few_classes(table)
     return table
 
 
 def finish(
-    path: AnyPath, evidence: Evidence, second: Metric, how: Settings, pairs: list[tuple[str, str]], call: str,
+    path: AnyPath,
+    evidence: Evidence,
+    second: Metric,
+    how: Settings,
+    pairs: list[tuple[str, str]],
+    call: str,
     studies: Studies,
-) -> None:  # fmt: skip
+) -> None:
     """Compute the figures and write the page.
 
     ``second`` is the metric of the trade-off, ``pairs`` are further settings to show, and ``call`` makes the page again
     where nothing else is said to. ``studies`` returns what `figures` takes of limits and of what is left undecided.
     """
-    table, metric = evidence.table, evidence.metric
-    K, M = table.n_classes, evidence.decided.n_decisions
+    table = evidence.table
+    metric = evidence.metric
+    K = table.n_classes
+    M = evidence.decided.n_decisions
     for one in (metric, second):
         one.check_table(K, one.n_decisions(K))
         # a rule that abstains is read on the rows that it decides
@@ -187,9 +198,15 @@ def finish(
     replicates = int(how.n_replicates)
     limits, undecided = studies(evidence)
     numbers = figures(
-        evidence, second, order_known=known, n_replicates=replicates, level=how.level, seed=how.seed, study=limits,
+        evidence,
+        second,
+        order_known=known,
+        n_replicates=replicates,
+        level=how.level,
+        seed=how.seed,
+        study=limits,
         undecided=undecided,
-    )  # fmt: skip
+    )
     settings = [
         *pairs,
         ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
@@ -197,8 +214,13 @@ def finish(
         ("seed", str(how.seed)),
         ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
     ]
-    made = {"source": how.source, "version": __version__, "settings": settings, "again": how.again or call,
-            "rule": evidence.rule.to_json()}  # fmt: skip
+    made = {
+        "source": how.source,
+        "version": __version__,
+        "settings": settings,
+        "again": how.again or call,
+        "rule": evidence.rule.to_json(),
+    }
     write_whole(Path(path), page(numbers, made).encode())
 
 
@@ -221,21 +243,34 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
     """
     from markupsafe import Markup
 
-    drawn, shown = charts(figures), figures.change.shown()
+    drawn = charts(figures)
+    shown = figures.change.shown()
     columns = figures.change.columns(shown)
     share, change = figures.change.limits()
     # what the template may use; only the texts of this package are Markup, all else is escaped
     values = {
-        "figures": figures, "made": made, "words": words, "limit_words": limit_words,
+        "figures": figures,
+        "made": made,
+        "words": words,
+        "limit_words": limit_words,
         "proof_words": proof_words,
-        "coverage_words": coverage_words, "group_words": group_words, "charts": drawn,
+        "coverage_words": coverage_words,
+        "group_words": group_words,
+        "charts": drawn,
         "warnings": words.warnings_of(figures),
-        "shown": shown, "columns": columns, "column_names": [figures.names[k] for k in columns],
-        "largest_share": share, "largest_change": change, "class_intervals": CLASS_INTERVALS, "as_good": AS_GOOD,
-        "policy": Markup(POLICY), "style": Markup(f"{style_variables()}\n{_resource('page.css')}"),
-        "specs": {name: chart.spec for name, chart in drawn.items()}, "bundle": Markup(bundle()),
+        "shown": shown,
+        "columns": columns,
+        "column_names": [figures.names[k] for k in columns],
+        "largest_share": share,
+        "largest_change": change,
+        "class_intervals": CLASS_INTERVALS,
+        "as_good": AS_GOOD,
+        "policy": Markup(POLICY),
+        "style": Markup(f"{style_variables()}\n{_resource('page.css')}"),
+        "specs": {name: chart.spec for name, chart in drawn.items()},
+        "bundle": Markup(bundle()),
         "script": Markup(_resource("page.js")),
-    }  # fmt: skip
+    }
     return str(environment().from_string(_resource("page.html.jinja")).render(values))
 
 
@@ -246,9 +281,11 @@ def environment() -> Any:
 
     def shown(value: Any) -> Any:
         # lines may break; any other control character, those of writing direction included, could disguise a name
-        return value if isinstance(value, Markup) else "\n".join(
-            printable(line, MOST_TEXT) for line in str(value).split("\n")
-        )  # fmt: skip
+        return (
+            value
+            if isinstance(value, Markup)
+            else "\n".join(printable(line, MOST_TEXT) for line in str(value).split("\n"))
+        )
 
     # a name that is missing is an error, not an empty place on the page
     made = Environment(

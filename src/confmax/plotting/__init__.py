@@ -10,6 +10,11 @@ from confmax.plotting.curves import ConvergenceDisplay, RiskCoverageDisplay, Thr
 from confmax.plotting.rules import DecisionRegionsDisplay, WeightsDisplay
 
 __all__ = [
-    "ConfusionChangeDisplay", "ConvergenceDisplay", "DecisionRegionsDisplay", "RiskCoverageDisplay", "ThresholdDisplay",
-    "TradeOffDisplay", "WeightsDisplay",
-]  # fmt: skip
+    "ConfusionChangeDisplay",
+    "ConvergenceDisplay",
+    "DecisionRegionsDisplay",
+    "RiskCoverageDisplay",
+    "ThresholdDisplay",
+    "TradeOffDisplay",
+    "WeightsDisplay",
+]

@@ -52,7 +52,10 @@ class ConfusionChangeDisplay(OfRows):
     def __init__(self, *, before: Array, after: Array, names: Sequence[str], normalize: str = "true") -> None:
         if normalize not in ("true", "all"):
             raise ValueError(f"normalize is 'true' (rows sum to one) or 'all'; got {normalize!r}")
-        self.before, self.after, self.names, self.normalize = before, after, list(names), normalize
+        self.before = before
+        self.after = after
+        self.names = list(names)
+        self.normalize = normalize
 
     @classmethod
     def from_solution(
@@ -90,12 +93,15 @@ class ConfusionChangeDisplay(OfRows):
 
         self.figure_, self.ax_, colours = axes_of(ax, 3)
         shares, changes = (ListedColormap(scale(colours, kind)) for kind in ("share", "change"))
-        before, after = self.before, self.after
+        before = self.before
+        after = self.after
         # a class without rows has no shares, and matplotlib no colour for NaN: its cells are those of zero
         if self.normalize == "true":
             before, after = map(np.nan_to_num, ConfusionChange(before, after).shares())
-        (K, M), change = before.shape, after - before
-        good, (top, most) = goodness(change), limits_of(before, after)
+        (K, M) = before.shape
+        change = after - before
+        good = goodness(change)
+        (top, most) = limits_of(before, after)
         for panel, values, shown, title, limits in (
             (self.ax_[0], before, before, "argmax", {"cmap": shares, "vmin": 0.0, "vmax": top}),
             (self.ax_[1], after, after, "tuned rule", {"cmap": shares, "vmin": 0.0, "vmax": top}),

@@ -61,7 +61,11 @@ class TradeOffDisplay(OfRows):
     def __init__(
         self, *, steps: Array, tuned: Array, other: Array, plain: tuple[float, float], labels: tuple[str, str]
     ) -> None:
-        self.steps, self.tuned, self.other, self.plain, self.labels = steps, tuned, other, plain, labels
+        self.steps = steps
+        self.tuned = tuned
+        self.other = other
+        self.plain = plain
+        self.labels = labels
 
     @classmethod
     def from_solution(
@@ -95,8 +99,13 @@ class TradeOffDisplay(OfRows):
         matrix = any(metric.statistics == "matrix" for metric in metrics)
         plain = make_oracle(calibrated, mode).maximize(by_prior(prior), matrix=matrix)
         at_plain = tuple(float(np.squeeze(metric.values(plain))) for metric in metrics)
-        return cls(steps=way.steps, tuned=way.tuned, other=way.other, plain=(at_plain[0], at_plain[1]),
-                   labels=(repr(metrics[0]), repr(metrics[1]))).plot(ax=ax)  # fmt: skip
+        return cls(
+            steps=way.steps,
+            tuned=way.tuned,
+            other=way.other,
+            plain=(at_plain[0], at_plain[1]),
+            labels=(repr(metrics[0]), repr(metrics[1])),
+        ).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
@@ -150,8 +159,12 @@ class ThresholdDisplay(OfRows):
     def __init__(
         self, *, thresholds: Array, values: Array, marks: Sequence[Mark], positive: str, metric: str, rows: str
     ) -> None:
-        self.thresholds, self.values, self.marks = thresholds, values, tuple(marks)
-        self.positive, self.metric, self.rows = positive, metric, rows
+        self.thresholds = thresholds
+        self.values = values
+        self.marks = tuple(marks)
+        self.positive = positive
+        self.metric = metric
+        self.rows = rows
 
     @classmethod
     def from_rule(
@@ -217,8 +230,14 @@ class ThresholdDisplay(OfRows):
             )
         source = "labels of" if table.has_labels else "probabilities of"
         rows = f"{source} the {table.n_rows:,} {which}rows"
-        return cls(thresholds=curve.thresholds, values=curve.values, marks=curve.marks, positive=curve.positive,
-                   metric=repr(metric), rows=rows)  # fmt: skip
+        return cls(
+            thresholds=curve.thresholds,
+            values=curve.values,
+            marks=curve.marks,
+            positive=curve.positive,
+            metric=repr(metric),
+            rows=rows,
+        )
 
     def plot(self, ax: Any = None) -> ThresholdDisplay:
         """Draw the line and the points into axes ``ax``, new ones by default."""
@@ -272,7 +291,8 @@ class RiskCoverageDisplay(OfRows):
         points: Mapping[str, tuple[float, float]] | None = None,
         over: tuple[float, float] | None = None,
     ) -> None:
-        self.curves, self.points = dict(curves), dict(points or {})
+        self.curves = dict(curves)
+        self.points = dict(points or {})
         low = max(float(curve.coverages[0]) for curve in self.curves.values())
         high = min(float(curve.coverages[-1]) for curve in self.curves.values())
         self.over = (low, high) if over is None else over
@@ -352,7 +372,10 @@ class ConvergenceDisplay:
     """
 
     def __init__(self, *, passes: NDArray[Any], values: Array, bounds: Array, metric: str) -> None:
-        self.passes, self.values, self.bounds, self.metric = passes, values, bounds, metric
+        self.passes = passes
+        self.values = values
+        self.bounds = bounds
+        self.metric = metric
 
     @classmethod
     def from_solution(cls, solution: Solution, *, ax: Any = None) -> ConvergenceDisplay:

@@ -46,7 +46,10 @@ class WeightsDisplay:
     """
 
     def __init__(self, *, weights: Array, offsets: Array, names: Sequence[str], metric: str) -> None:
-        self.weights, self.offsets, self.names, self.metric = weights, offsets, list(names), metric
+        self.weights = weights
+        self.offsets = offsets
+        self.names = list(names)
+        self.metric = metric
 
     @classmethod
     def from_rule(cls, rule: DecisionRule, *, others: Sequence[DecisionRule] = (), ax: Any = None) -> WeightsDisplay:
@@ -150,7 +153,11 @@ class DecisionRegionsDisplay:
         rows: Array | None = None,
         labels: NDArray[Any] | None = None,
     ) -> None:
-        self.points, self.decided, self.names, self.rows, self.labels = points, decided, list(names), rows, labels
+        self.points = points
+        self.decided = decided
+        self.names = list(names)
+        self.rows = rows
+        self.labels = labels
 
     @classmethod
     def from_rule(
@@ -181,9 +188,11 @@ class DecisionRegionsDisplay:
             table = make_table(proba, y, None, rule.class_names[:3]).dense("a plot")
             # the same rows every time: a picture that is made again is the same picture
             chosen = np.random.default_rng(0).permutation(table.n_rows)[:MOST_POINTS]
-            rows, labels = table.proba[chosen], None if table.labels is None else table.labels[chosen]
-        return cls(points=points, decided=decided, names=[str(name) for name in rule.class_names], rows=rows,
-                   labels=labels).plot(ax=ax)  # fmt: skip
+            rows = table.proba[chosen]
+            labels = None if table.labels is None else table.labels[chosen]
+        return cls(
+            points=points, decided=decided, names=[str(name) for name in rule.class_names], rows=rows, labels=labels
+        ).plot(ax=ax)
 
     @classmethod
     def from_solution(cls, solution: Solution, *args: Any, **settings: Any) -> DecisionRegionsDisplay:
@@ -222,8 +231,10 @@ class DecisionRegionsDisplay:
                 self.ax_.plot(*(self.rows[self.labels == k] @ corners).T, ".", markersize=3, color=colors[k])
         if self.rows is not None and self.labels is None:
             self.ax_.plot(*(self.rows @ corners).T, ".", markersize=3, color=colours["ink"])
-        handles = [self.ax_.plot([], [], "s", color=color, label=f"decided {name}")[0]
-                   for name, color in zip(self.names, pale, strict=False)]  # fmt: skip
+        handles = [
+            self.ax_.plot([], [], "s", color=color, label=f"decided {name}")[0]
+            for name, color in zip(self.names, pale, strict=False)
+        ]
         self.ax_.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, 1.0), frameon=False)
         self.ax_.set_aspect("equal")
         self.ax_.set_axis_off()

@@ -104,9 +104,22 @@ def write(
     >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
     """
     write_page(
-        path, rule, proba, y, sample_weight, group=group, metric=metric, second=second, n_replicates=n_replicates,
-        level=level, random_state=random_state, source=source, again=again, order_known=order_known, studies=studies,
-    )  # fmt: skip
+        path,
+        rule,
+        proba,
+        y,
+        sample_weight,
+        group=group,
+        metric=metric,
+        second=second,
+        n_replicates=n_replicates,
+        level=level,
+        random_state=random_state,
+        source=source,
+        again=again,
+        order_known=order_known,
+        studies=studies,
+    )
 
 
 def write_cross_fitted(

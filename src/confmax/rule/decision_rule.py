@@ -332,8 +332,9 @@ class DecisionRule:
         """Return the probabilities of groups that a rule needs which does not know them."""
         if group is not None or group_proba is None:
             shown = _listed(self.groups)
-            raise ValueError(f"this rule decides by the probabilities of groups ({shown}); pass group_proba=, a column "
-                             f"for each")  # fmt: skip
+            raise ValueError(
+                f"this rule decides by the probabilities of groups ({shown}); pass group_proba=, a column for each"
+            )
         return group_proba
 
     def _refuse_shares(self, group_proba: Any) -> None:
@@ -409,10 +410,13 @@ class DecisionRule:
                 f"evaluate takes an oracle; got {type(oracle).__name__}: pass make_oracle(make_table(proba, y), "
                 f"'labels') of confmax.oracle; an opened table brings its labels, so leave y out"
             )
-        table, calibrator = oracle.table, self.calibrator
+        table = oracle.table
+        calibrator = self.calibrator
         if self.layout != table.layout:
-            raise ValueError("a rule with groups is evaluated on a table with the same groups side by side, "
-                             "Groups.of(group, n).beside(table), and other rules on one without")  # fmt: skip
+            raise ValueError(
+                "a rule with groups is evaluated on a table with the same groups side by side, "
+                "Groups.of(group, n).beside(table), and other rules on one without"
+            )
         if not _same(calibrator, table.calibrator):
             # the truth of a raw table is calibrated with the rule; a calibrated table keeps the truth that it has
             again = table.calibrated(calibrator)
@@ -436,8 +440,10 @@ class DecisionRule:
         if not self.groups:
             return table.decisions(self.gains, self.calibrator), self.weights, self.n_decisions
         if not self.groups_known:
-            raise ValueError("this rule decides by the probabilities of groups, which a table does not hold; pass what "
-                             "predict(proba, group_proba=...) returns in its place")  # fmt: skip
+            raise ValueError(
+                "this rule decides by the probabilities of groups, which a table does not hold; pass what "
+                "predict(proba, group_proba=...) returns in its place"
+            )
         if groups is None:
             raise ValueError("this rule decides by groups; pass group=, the group of every row")
         unknown = [name for name in groups.names if name not in self.groups]
@@ -489,9 +495,16 @@ class DecisionRule:
                 )
             calibrator = calibrator.reordered(index)
         return DecisionRule(
-            gains, self.weights, tuple(class_names), self.metric, self.seed, calibrator, self.constraints, self.abstain,
+            gains,
+            self.weights,
+            tuple(class_names),
+            self.metric,
+            self.seed,
+            calibrator,
+            self.constraints,
+            self.abstain,
             tuned_on=self.tuned_on,
-        )  # fmt: skip
+        )
 
     def checked(self, proba: ArrayLike) -> NDArray[Any]:
         """Return ``proba`` (n, K) as `predict` reads it: columns in the order of `classes`, rows that sum to one.
@@ -567,7 +580,9 @@ class DecisionRule:
             raise ValueError(f"{path} is not a rule that can be used: {error}") from None
 
     # functions of a rule as methods, so that each signature and its long docstring stand once
-    to_sql, to_onnx, to_python = to_sql, to_onnx, to_python
+    to_sql = to_sql
+    to_onnx = to_onnx
+    to_python = to_python
 
     def __eq__(self, other: object) -> bool:
         """Rules are equal if their files are, but for the rows that they were tuned on."""

@@ -23,7 +23,13 @@ FORMAT = "confmax.rule"
 # a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
 # keys, 4 the calibration by a matrix, 5 the constraints, 6 the name of abstaining, offsets of decisions beyond the
 # classes, and groups, 7 what tells the rows of the tuning, and a class that a calibration leaves as it is
-VERSION, CALIBRATED, DRAWN, BY_MATRIX, CONSTRAINED, FURTHER, MARKED = 1, 2, 3, 4, 5, 6, 7
+VERSION = 1
+CALIBRATED = 2
+DRAWN = 3
+BY_MATRIX = 4
+CONSTRAINED = 5
+FURTHER = 6
+MARKED = 7
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
@@ -31,8 +37,14 @@ MAX_GROUPS = 100
 
 _FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
 # fields that a file may leave out
-_SINCE = {"calibration": CALIBRATED, "constraints": CONSTRAINED, "abstain": FURTHER,
-          "groups": FURTHER, "groups_known": FURTHER, "tuned_on": MARKED}  # fmt: skip
+_SINCE = {
+    "calibration": CALIBRATED,
+    "constraints": CONSTRAINED,
+    "abstain": FURTHER,
+    "groups": FURTHER,
+    "groups_known": FURTHER,
+    "tuned_on": MARKED,
+}
 
 
 def dump(rule: Any, calibrator: Any) -> str:
@@ -53,7 +65,8 @@ def dump(rule: Any, calibrator: Any) -> str:
     document = {
         "format": FORMAT,
         "version": max(
-            _version_of(calibration), DRAWN if rule.is_randomized else VERSION,
+            _version_of(calibration),
+            DRAWN if rule.is_randomized else VERSION,
             CONSTRAINED if rule.constraints else VERSION,
             # full gains have had decisions beyond the classes since the first version
             FURTHER if rule.abstain is not None or groups or (gains.full is None and gains.has_further) else VERSION,
@@ -68,7 +81,7 @@ def dump(rule: Any, calibrator: Any) -> str:
         **({} if calibration is None else {"calibration": calibration}),
         **groups,
         "atoms": atoms,
-    }  # fmt: skip
+    }
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
@@ -98,12 +111,14 @@ def parse(text: str | bytes) -> dict[str, Any]:
             f"its version is {_short(version)} and this confmax reads versions 1 to {MARKED}; update confmax"
         )
     optional = {name for name, since in _SINCE.items() if version >= since}
-    unknown, missing = set(document) - _FIELDS - optional, _FIELDS - set(document)
+    unknown = set(document) - _FIELDS - optional
+    missing = _FIELDS - set(document)
     if unknown or missing:
         raise ValueError(
             f"its fields are not those of a rule (missing: {_listed(missing)}; unknown: {_listed(unknown)})"
         )
-    metric, seed = document["metric"], document["seed"]
+    metric = document["metric"]
+    seed = document["seed"]
     if not isinstance(metric, str) or len(metric) > 10_000:
         raise ValueError("its metric is not a short string")
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
@@ -116,19 +131,28 @@ def parse(text: str | bytes) -> dict[str, Any]:
     if "groups" in document:
         gains, weights, groups = _read_groups(document, len(names))
         layout: Layout = groups.pop("layout")
-        K, M = layout.n_classes, layout.n_decisions
+        K = layout.n_classes
+        M = layout.n_decisions
     else:
         gains, weights = _atoms(document["atoms"], len(names), further=version >= FURTHER)
-        K, M = gains.n_classes, gains.n_decisions
+        K = gains.n_classes
+        M = gains.n_decisions
     abstain = _abstain(document["abstain"], names, K, M) if "abstain" in document else None
     calibrator = _calibrator(document["calibration"], K) if "calibration" in document else None
     if version < _version_of(document.get("calibration")):
         raise ValueError(f"it is of version {version} and holds the calibration of a later one")
     return {
-        "gains": gains, "weights": weights, "class_names": tuple(names), "metric": metric, "seed": seed,
-        "calibrator": calibrator, "constraints": _constraints(document.get("constraints", [])), "abstain": abstain,
-        "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None, **groups,
-    }  # fmt: skip
+        "gains": gains,
+        "weights": weights,
+        "class_names": tuple(names),
+        "metric": metric,
+        "seed": seed,
+        "calibrator": calibrator,
+        "constraints": _constraints(document.get("constraints", [])),
+        "abstain": abstain,
+        "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None,
+        **groups,
+    }
 
 
 def canonical(constraints: Any) -> tuple[str, ...]:
@@ -155,7 +179,8 @@ def _mark(tuned_on: Fingerprint) -> dict[str, Any]:
 def _read_mark(mark: Any) -> Fingerprint:
     if not isinstance(mark, dict) or set(mark) != {"rows", "hash"}:
         raise ValueError("its tuned_on does not hold rows and a hash, and nothing else")
-    rows, content = mark["rows"], mark["hash"]
+    rows = mark["rows"]
+    content = mark["hash"]
     if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 1 << 63:
         raise ValueError("the rows of its tuned_on are not a positive number")
     if not isinstance(content, str) or re.fullmatch("[0-9a-f]{16}", content) is None:
@@ -184,7 +209,8 @@ def _written_groups(rule: Any) -> dict[str, Any]:
 
 def _read_groups(document: dict[str, Any], n_names: int) -> tuple[Gains, Array, dict[str, Any]]:
     """Return gains, weights, and the fields of a rule with groups."""
-    listed, atoms = document["groups"], document["atoms"]
+    listed = document["groups"]
+    atoms = document["atoms"]
     known = document.get("groups_known", True)
     if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_GROUPS:
         raise ValueError(f"its groups are not a list of 1 to {MAX_GROUPS}")
@@ -327,7 +353,8 @@ def _atoms(values: Any, n_names: int, *, further: bool) -> tuple[Gains, Array]:
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_ATOMS:
         raise ValueError(f"its atoms are not a list of 1 to {MAX_ATOMS}")
     atoms = [atom if isinstance(atom, dict) else {} for atom in values]
-    keys, powers = {frozenset(atom) for atom in atoms}, [atom.get("power", 0) for atom in atoms]
+    keys = {frozenset(atom) for atom in atoms}
+    powers = [atom.get("power", 0) for atom in atoms]
     # JSON's true would pass for the power 1, because Python's booleans are integers
     if type(powers[0]) is not int or powers[0] not in (0, 1, 2) or powers != powers[:1] * len(powers):
         raise ValueError("the powers of its atoms are not all 1 or all 2")

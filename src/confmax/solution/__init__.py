@@ -7,6 +7,14 @@ from confmax.solution.result import Solution
 from confmax.solution.tuning import check_settings, maximize, tune, value_on_labels, warn_of_trivial
 
 __all__ = [
-    "Infeasible", "Solution", "aligned", "check_settings", "coverage_path", "fit_metric", "maximize", "tune",
-    "value_on_labels", "warn_of_trivial",
-]  # fmt: skip
+    "Infeasible",
+    "Solution",
+    "aligned",
+    "check_settings",
+    "coverage_path",
+    "fit_metric",
+    "maximize",
+    "tune",
+    "value_on_labels",
+    "warn_of_trivial",
+]

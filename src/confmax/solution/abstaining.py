@@ -17,7 +17,9 @@ from confmax.metrics.structure import General
 from confmax.tables import Table
 from confmax.tables.labels import plain
 
-NAME, NUMBER = "abstain", -1  # what a rule decides where it leaves a row, beside names and beside numbers
+# what a rule decides where it leaves a row, beside names and beside numbers
+NAME = "abstain"
+NUMBER = -1
 THRESHOLDS = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 0.99])  # from the least to the most
 
 
@@ -70,11 +72,13 @@ def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: A
     ValueError
         If the best rule would abstain from nearly all rows, or the metric has no value for abstaining.
     """
-    K, classes = table.n_classes, tuple(table.classes)
+    K = table.n_classes
+    classes = tuple(table.classes)
     if name is None:
         if isinstance(metric.formula, Coverage):
-            raise ValueError("coverage is the share of rows that are decided; pass abstain=True, or maximise another "
-                             "metric")  # fmt: skip
+            raise ValueError(
+                "coverage is the share of rows that are decided; pass abstain=True, or maximise another metric"
+            )
         return metric
     if metric.gain is not None:
         if metric.n_decisions(K) != K + 1:
@@ -84,14 +88,18 @@ def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: A
             )
         given = metric.names and metric.names[1]
         if given and str(given[-1]) != str(name):
-            raise ValueError(f"the table of {metric.name} names its further decision {given[-1]!r}, and abstain is "
-                             f"{name!r}; use one name")  # fmt: skip
+            raise ValueError(
+                f"the table of {metric.name} names its further decision {given[-1]!r}, and abstain is "
+                f"{name!r}; use one name"
+            )
         return replace(metric, names=(classes, (*classes, name)))
     least, of_classes = least_coverage(limits, K)
     if isinstance(metric.formula, Coverage):
         if limits is None:
-            raise ValueError("coverage is largest if every row is decided; limit what is decided, such as "
-                             "constraints='accuracy >= 0.95'")  # fmt: skip
+            raise ValueError(
+                "coverage is largest if every row is decided; limit what is decided, such as "
+                "constraints='accuracy >= 0.95'"
+            )
     elif not (least > 0.0 or any(of_classes)):
         raise ValueError(
             f"the {metric.title} of what is decided is largest if next to nothing is decided; set a floor, such as "
@@ -114,9 +122,11 @@ def first_rules(metric: Metric, priors: Array) -> Gains | None:
     if not (isinstance(metric.formula, OfDecided) and isinstance(metric.structure, General)):
         return None
     present = priors > ABSENT
-    K, n = len(priors), len(THRESHOLDS)
+    K = len(priors)
+    n = len(THRESHOLDS)
     scale = np.where(present, 1.0 / np.where(present, priors, 1.0), 0.0)
-    a, b = np.concatenate([np.ones((n, K)), np.repeat(scale[None], n, axis=0)]), np.zeros((2 * n, K + 1))
+    a = np.concatenate([np.ones((n, K)), np.repeat(scale[None], n, axis=0)])
+    b = np.zeros((2 * n, K + 1))
     b[:n, K] = 1.0 / K + (1.0 - 1.0 / K) * THRESHOLDS
     # p / prior reaches one for some class, and at most one over the smallest class
     b[n:, K] = scale.max() ** THRESHOLDS

@@ -37,7 +37,8 @@ from confmax.tables.columns import warn
 
 # where sequences of tests start: parts of the sum of the probabilities, and the least count that passes with so many
 # misses, for a floor that is higher than the model of most rows (benchmarks/RESULTS.md, section one class)
-STARTS, MISSES = (1.0, 0.5), 2
+STARTS = (1.0, 0.5)
+MISSES = 2
 RATIO = 1.03  # of a count to the one before it in a sequence
 FEW_EXPECTED = 0.25  # of the pairs of equal rows whose labels should differ, differ among copies
 LEAST_PAIRS = 5.0  # pairs of equal rows whose labels should differ, below which nothing is said
@@ -55,9 +56,17 @@ def class_to_test(metric: Metric, limits: Limits, n_classes: int) -> int | None:
 
 
 def assured_threshold(
-    tune: Callable[..., Solution], metric: Metric, table: MemoryTable, k: int, *, limits: Limits, confidence: float,
-    random_state: int, calibration: Any = "auto", callback: Any = None,
-) -> Solution:  # fmt: skip
+    tune: Callable[..., Solution],
+    metric: Metric,
+    table: MemoryTable,
+    k: int,
+    *,
+    limits: Limits,
+    confidence: float,
+    random_state: int,
+    calibration: Any = "auto",
+    callback: Any = None,
+) -> Solution:
     """Return the best threshold on the raw probability of class ``k`` whose limits hold with a ``confidence``.
 
     Parameters
@@ -83,7 +92,8 @@ def assured_threshold(
         If no threshold passes, or rows look like copies of each other.
     """
     cuts = ClassCuts.of(table, k, 0.0)
-    of_class, within = metric.of_class(1, 2), limits.of_class(1, 2)
+    of_class = metric.of_class(1, 2)
+    within = limits.of_class(1, 2)
     tests = _Tests(cuts, within, float(probability_of_class(table, k).sum()), 1.0 - confidence)
     passed = np.logical_and.reduce([tests.passed(one) for one in within.constraints])
     index = cuts.best(of_class, passed, 0.0)
@@ -93,9 +103,16 @@ def assured_threshold(
     strict = replace(limits, kept_by_none=False)
     fitted = for_raw_order(choose(table, calibration, seed=random_state), table, k, random_state)
     found = tune(
-        metric, table, limits=strict, confusion="labels", calibration=fitted, solver=GivenRule(gains), randomized=False,
-        random_state=random_state, callback=callback,
-    )  # fmt: skip
+        metric,
+        table,
+        limits=strict,
+        confusion="labels",
+        calibration=fitted,
+        solver=GivenRule(gains),
+        randomized=False,
+        random_state=random_state,
+        callback=callback,
+    )
     kept = []
     for one, outcome in zip(within.constraints, found.constraints, strict=True):
         holds = bool(tests.passed(one)[index])
@@ -138,7 +155,8 @@ class _Tests:
         chances = self.chances(one)
         if not counts_decisions(one.metric):
             return np.asarray(chances <= self.error)
-        good, sequences = np.zeros(len(chances), dtype=np.bool_), self.sequences(one.limit)
+        good = np.zeros(len(chances), dtype=np.bool_)
+        sequences = self.sequences(one.limit)
         for sequence in sequences:
             held = chances[sequence] <= self.error / len(sequences)
             good[sequence[: len(held) if held.all() else int(np.argmin(held))]] = True
@@ -146,7 +164,8 @@ class _Tests:
 
     def chances(self, one: Constraint) -> Array:
         """Return the p-value (T,) of a limit at every threshold."""
-        S, n = self.cuts.confusions, int(self.cuts.decided[-1])
+        S = self.cuts.confusions
+        n = int(self.cuts.decided[-1])
         # by batch, as `trials` counts them for one confusion
         among = np.round(np.array([trials(one.metric, S[t], n) for t in (0, len(S) - 1)]))
         rows = np.round(S.columns[:, 1] * n) if counts_decisions(one.metric) else np.full(len(S), among[0])
@@ -155,7 +174,8 @@ class _Tests:
 
     def sequences(self, limit: float) -> list[NDArray[np.intp]]:
         """Return the thresholds at which a floor on the precision is tested, in their order, for each start."""
-        decided, found = self.cuts.decided, []
+        decided = self.cuts.decided
+        found = []
         n = int(decided[-1])
         for count in self.starts(limit):
             counts = []
@@ -169,8 +189,10 @@ class _Tests:
     def starts(self, limit: float) -> list[int]:
         """Return the counts at which sequences of tests of a floor on the precision start."""
         n = int(self.cuts.decided[-1])
-        return [*(max(1, round(part * self.expected)) for part in STARTS),
-                _least_count(limit, self.error / (len(STARTS) + 1), n)]  # fmt: skip
+        return [
+            *(max(1, round(part * self.expected)) for part in STARTS),
+            _least_count(limit, self.error / (len(STARTS) + 1), n),
+        ]
 
     def error_of(self, one: Constraint) -> float:
         """Return the error of one test of a limit."""
@@ -200,16 +222,19 @@ def _least_count(limit: float, error: float, most: int) -> int:
 def _warn_of_copies(table: MemoryTable) -> None:
     """Warn where equal rows have equal labels more often than their probabilities say, as copies of rows do."""
     assert table.labels is not None
-    keys, labels = table.row_hashes(), table.labels
+    keys = table.row_hashes()
+    labels = table.labels
     order = np.lexsort((labels, keys))
     pairs = np.flatnonzero(keys[order][1:] == keys[order][:-1])
     if not len(pairs):
         return
-    first, second = order[pairs], order[pairs + 1]
+    first = order[pairs]
+    second = order[pairs + 1]
     # of two rows with probabilities p the labels differ with probability 1 - sum p^2
     rows = table.take(np.asarray(first))
     same = np.sum([probability_of_class(rows, k).astype(np.float64) ** 2 for k in range(rows.n_classes)], axis=0)
-    expected, seen = float((1.0 - same).sum()), int((labels[first] != labels[second]).sum())
+    expected = float((1.0 - same).sum())
+    seen = int((labels[first] != labels[second]).sum())
     if expected >= LEAST_PAIRS and seen <= FEW_EXPECTED * expected:
         warn(
             f"{len(pairs):,} rows repeat the probabilities of another row, and their labels agree more often than "

@@ -52,7 +52,9 @@ from confmax.tables.groups import GroupedTable, Groups, GroupShares
 # standard errors by which the limits are tightened
 STEPS = (16.0, 12.0, 8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
 UNSHOWN = 4.0  # those of the rule that is returned where no rule passes
-TESTED, MOST_TESTED = 0.5, 0.75  # share of the rows, and where half of them could not show a limit
+# share of the rows, and where half of them could not show a limit
+TESTED = 0.5
+MOST_TESTED = 0.75
 SPARE = 1.2  # times the rows that show a limit if all of them keep it
 WIDEST = 0.25  # variance of one row of a proportion, at most
 NOT_EQUAL = 0.9  # part of the way to equality of groups that a limit is tightened, at most
@@ -89,9 +91,14 @@ def _check_rows(raw: Table, out_of_fold: Table | None) -> None:
 
 
 def assured(
-    tune: Callable[..., Solution], metric: Metric, raw: Table, *, limits: Limits | None, confidence: float,
+    tune: Callable[..., Solution],
+    metric: Metric,
+    raw: Table,
+    *,
+    limits: Limits | None,
+    confidence: float,
     **settings: Any,
-) -> Solution:  # fmt: skip
+) -> Solution:
     """Return the best rule of the path whose limits hold on new rows with a ``confidence``; see the file's head.
 
     Parameters
@@ -114,11 +121,14 @@ def assured(
     table = raw.in_memory()
     groups = settings.pop("groups", None)
     if isinstance(groups, GroupShares):
-        raise ValueError("confidence counts rows of each group, and group_proba= does not tell them; pass group=, or "
-                         "leave confidence out")  # fmt: skip
+        raise ValueError(
+            "confidence counts rows of each group, and group_proba= does not tell them; pass group=, or "
+            "leave confidence out"
+        )
     if table.weight is not None:
         weighted = table.weight > 0.0
-        table, groups = table.take(weighted), None if groups is None else groups.take(weighted)
+        table = table.take(weighted)
+        groups = None if groups is None else groups.take(weighted)
     seed = settings.get("random_state", 0)
     k = class_to_test(metric, limits, table.n_classes)
     if k is not None and groups is None and _are_of_a_threshold(settings):
@@ -139,7 +149,8 @@ def assured(
     def tuned(step: float) -> Solution:
         return tune(metric, tuning, limits=_tightened(limits, step, side), **settings)
 
-    passed, failed = None, None
+    passed = None
+    failed = None
     for found in _path(tuned):
         if min(map(_slack, limits.constraints, found.constraints)) < 0.0:
             continue
@@ -165,7 +176,8 @@ def assured(
 
 def _are_of_a_threshold(settings: dict[str, Any]) -> bool:
     """Whether the ``settings`` of `tune` leave room for a threshold on the raw probability, on counts of the labels."""
-    solver, calibration = settings.get("solver", "auto"), settings.get("calibration", "auto")
+    solver = settings.get("solver", "auto")
+    calibration = settings.get("calibration", "auto")
     return (
         settings.get("abstain") is None
         and (isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold")))
@@ -232,7 +244,8 @@ def _is_tested(table: MemoryTable, keys: NDArray[np.uint64], seed: int, share: f
 
 def _share_tested(limits: Limits, rows: _Testing, confidence: float) -> float:
     """Return the share of the ``rows`` that test: half of them, or more where so few show no limit."""
-    S, share = rows.shares(limits.layout), TESTED
+    S = rows.shares(limits.layout)
+    share = TESTED
     for one in limits.constraints:
         odds = one.limit if one.is_floor else 1.0 - one.limit
         # of groups that are compared, no number of rows is known beforehand
@@ -266,7 +279,8 @@ class _Testing(NamedTuple):
 
 def _tightened(limits: Limits, step: float, testing: _Testing) -> Limits:
     """Return the limits tightened by so many standard errors of the test rows, without reaching zero or one."""
-    S, n = testing.shares(limits.layout), testing.table.n_rows
+    S = testing.shares(limits.layout)
+    n = testing.table.n_rows
 
     def moved(one: Constraint) -> Constraint:
         # of groups the smallest says least; of two proportions the errors add up
@@ -289,10 +303,16 @@ def _tested(found: Solution, limits: Limits, testing: _Testing, confidence: floa
     kept = []
     for one, outcome in zip(limits.constraints, values, strict=True):
         passes = _passes(one, outcome, confidence)
-        kept.append(replace(
-            outcome, text=one.text, limit=one.limit, slack=_slack(one, outcome), assured=passes,
-            rows_needed=None if passes else _more_rows(one, outcome, confidence),
-        ))  # fmt: skip
+        kept.append(
+            replace(
+                outcome,
+                text=one.text,
+                limit=one.limit,
+                slack=_slack(one, outcome),
+                assured=passes,
+                rows_needed=None if passes else _more_rows(one, outcome, confidence),
+            )
+        )
     value = None
     if whole.matrix is not None or found.metric.statistics != "matrix":
         value = float(found.metric.values(whole))
@@ -304,9 +324,15 @@ def _tested(found: Solution, limits: Limits, testing: _Testing, confidence: floa
         why = f"no rule that keeps {', '.join(missed)} was met on the rows that tune" if missed else None
     # nor is one that the search itself has found
     return replace(
-        found, rule=rule, upper_bound=None, label_value=value, constraints=tuple(kept), confidence=confidence,
-        infeasibility=why, doubt=None,
-    )  # fmt: skip
+        found,
+        rule=rule,
+        upper_bound=None,
+        label_value=value,
+        constraints=tuple(kept),
+        confidence=confidence,
+        infeasibility=why,
+        doubt=None,
+    )
 
 
 def _slack(one: Constraint, outcome: ConstraintOutcome) -> float:
@@ -318,7 +344,8 @@ def _slack(one: Constraint, outcome: ConstraintOutcome) -> float:
 def _passes(one: Constraint, outcome: ConstraintOutcome, confidence: float) -> bool:
     """Whether the test rows show that a limit is kept on new rows."""
     if one.over is None:
-        n, share = outcome.label_rows or 0, outcome.label_value or 0.0
+        n = outcome.label_rows or 0
+        share = outcome.label_value or 0.0
         return kept_on_new_rows(share, n, one.limit, is_floor=one.is_floor, confidence=confidence)
     sizes = [part.label_rows or 0 for part in outcome.by_group]
     shares = [part.label_value or 0.0 for part in outcome.by_group]
@@ -344,7 +371,8 @@ def _more_rows(one: Constraint, outcome: ConstraintOutcome, confidence: float) -
 
 def _counted(rule: DecisionRule, testing: _Testing) -> Confusion:
     """Return the confusion of a rule on labelled rows, by its draws where it draws; of groups side by side."""
-    table, groups = testing.table, testing.groups
+    table = testing.table
+    groups = testing.groups
     assert table.labels is not None
     decisions, shares, M = rule.decided(table, groups)
     atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, testing.keys), "right")

@@ -74,16 +74,20 @@ def coverage_path(
     """
     if abstain is False or abstain is None:
         raise ValueError("a path of coverages has rules that abstain; pass abstain=True or a name")
-    chosen, given = resolve_metric(metric), resolve(constraints)
+    chosen = resolve_metric(metric)
+    given = resolve(constraints)
     if chosen.gain is not None or isinstance(chosen.formula, Coverage):
         raise ValueError(f"{chosen!r} speaks of all rows; take a metric of what is decided, such as accuracy")
-    levels, found = checked_coverages(coverages)[::-1].tolist(), []
+    levels = checked_coverages(coverages)[::-1].tolist()
+    found = []
     for level in levels:
-        limits, kept = [*given, coverage() >= level], {"abstain": abstain, "calibration": calibration, **settings}
+        limits = [*given, coverage() >= level]
+        kept = {"abstain": abstain, "calibration": calibration, **settings}
         of_coverage = [one for one in given if isinstance(one.metric.formula, Coverage)]
         if level == 1.0 and all(one.is_floor for one in of_coverage):
             # a rule that cannot abstain keeps every floor on a coverage
-            limits, kept["abstain"] = [one for one in given if one not in of_coverage], False
+            limits = [one for one in given if one not in of_coverage]
+            kept["abstain"] = False
         try:
             found.append(maximize(chosen, proba, y, constraints=limits, **kept))
         except Infeasible:

@@ -27,7 +27,9 @@ from confmax.optimize.column_generation import refused_within_limits
 from confmax.solution.limit_study import LimitStudy, Search, limit_study, met
 
 CHOW = "Chow's rule"  # the name of that rule in a score
-LEVELS, POINTS = 11, 41  # of the best rules and of Chow's, from LEAST or the coverage of the rule to one
+# of the best rules and of Chow's, from LEAST or the coverage of the rule to one
+LEVELS = 11
+POINTS = 41
 LEAST = 0.5
 MOST_CLASSES = 20  # that have intervals of their own
 
@@ -36,7 +38,9 @@ class CoverageStudy:
     """A rule that abstains on the rows of some evidence, before anything is counted on labels."""
 
     def __init__(self, evidence: Evidence, limits: Limits | None) -> None:
-        self.evidence, self.limits, table = evidence, limits, evidence.table
+        self.evidence = evidence
+        self.limits = limits
+        table = evidence.table
         # what speaks of all rows has no loss of what is decided: then the accuracy has one
         speaks_of_decided = isinstance(of_decided(evidence.metric, table.n_classes).formula, OfDecided)
         self.metric: Metric = evidence.metric if speaks_of_decided else get("accuracy")
@@ -63,12 +67,20 @@ class CoverageStudy:
     def figures(self, score: Score, names: list[str], label: str) -> CoverageFigures:
         """Return the figures, given the ``score`` of `metrics` and `rules`, names of classes and of the metric."""
         name = repr(self.metric)
-        curve, path = self.chow_curve, self.path
+        curve = self.chow_curve
+        path = self.path
         return CoverageFigures(
-            label, self._shares(score, names), score.estimate("argmax", name), score.estimate(CHOW, name),
-            score.estimate("rule", name), score.difference("rule", CHOW, name), curve, path,
-            self._over, self._missed(score),
-        )  # fmt: skip
+            label,
+            self._shares(score, names),
+            score.estimate("argmax", name),
+            score.estimate(CHOW, name),
+            score.estimate("rule", name),
+            score.difference("rule", CHOW, name),
+            curve,
+            path,
+            self._over,
+            self._missed(score),
+        )
 
     def _missed(self, score: Score) -> tuple[str, ...]:
         """Return the limits that the rule keeps on these rows and Chow's rule misses."""
@@ -149,8 +161,13 @@ class CoverageStudy:
         """
         low, high = self._over
         best = None if self.path is None else self.path.area(low, high)
-        return {"metric": repr(self.metric), "from": low, "to": high, "chow": self.chow_curve.area(low, high),
-                "best": best}  # fmt: skip
+        return {
+            "metric": repr(self.metric),
+            "from": low,
+            "to": high,
+            "chow": self.chow_curve.area(low, high),
+            "best": best,
+        }
 
     @property
     def _over(self) -> tuple[float, float]:

@@ -80,20 +80,25 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
     The closest rule says nothing of what its limits leave open. So the limits that it misses are loosened to what it
     reaches, and the metric is maximised within them. The outcome is returned as it is where a rule keeps all limits.
     """
-    limits, S = problem.limits, outcome.mixture.confusion
+    limits = problem.limits
+    S = outcome.mixture.confusion
     stopped = outcome.status is Status.STOPPED or problem.shortfall(S) == 0.0
     # of what is decided, a metric is bounded by the least coverage that the limits ask for
     if not isinstance(limits, Limits) or stopped or isinstance(unseen(problem.metric).formula, OfDecided):
         return outcome
-    reached, missed = limits.values(S).tolist(), limits.slacks(S) < 0.0
+    reached = limits.values(S).tolist()
+    missed = limits.slacks(S) < 0.0
     loosened = tuple(
         _loosened(one, value) if far else one
         for one, value, far in zip(limits.constraints, reached, missed, strict=True)
     )
     part = replace(
-        problem, limits=replace(limits, constraints=loosened), starts=(outcome.mixture, outcome.single), sample=None,
+        problem,
+        limits=replace(limits, constraints=loosened),
+        starts=(outcome.mixture, outcome.single),
+        sample=None,
         max_passes=problem.oracle.n_passes + solver.budget,
-    )  # fmt: skip
+    )
     found = run(solver, part)
     if part.shortfall(found.mixture.confusion) > 0.0:
         return outcome
@@ -154,9 +159,14 @@ def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]
         if matrix and not problem.needs_matrix:
             return None
         part = replace(
-            problem, metric=metric, limits=rest, tol=TOLERANCE, wants_single=False, sample=None,
+            problem,
+            metric=metric,
+            limits=rest,
+            tol=TOLERANCE,
+            wants_single=False,
+            sample=None,
             max_passes=problem.oracle.n_passes + solver.budget,
-        )  # fmt: skip
+        )
         outcome = run(solver, part)
         if outcome.status is not Status.INFEASIBLE and outcome.upper_bound is not None:
             under = "" if rest is None else f" under the other limit{'s' if len(others) > 1 else ''}"
@@ -167,14 +177,16 @@ def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]
 
 def _by_thresholds(problem: Problem) -> str | None:
     """Return in a sentence that no threshold of a class keeps the limits, and what the model and the labels allow."""
-    limits, table = problem.limits, problem.oracle.table
+    limits = problem.limits
+    table = problem.oracle.table
     if not isinstance(limits, Limits) or not table.is_whole:
         return None
     k = class_of(problem.metric, limits, table.n_classes)
     if k is None:
         return None
     within = replace(limits, kept_by_none=False).of_class(1, 2)
-    rows, said = table.in_memory(), []
+    rows = table.in_memory()
+    said = []
     model = _reached_by_thresholds(ClassCuts.of(rows, k, 1.0), within, on_labels=False)
     if model is not None:
         said.append(f"the model expects {model}")
@@ -187,7 +199,8 @@ def _by_thresholds(problem: Problem) -> str | None:
 
 def _reached_by_thresholds(cuts: ClassCuts, limits: Limits, *, on_labels: bool) -> str | None:
     """Return how far the first limit that cannot be kept is met, by thresholds that keep the others."""
-    slacks, values = limits.slacks(cuts.confusions), limits.values(cuts.confusions)
+    slacks = limits.slacks(cuts.confusions)
+    values = limits.values(cuts.confusions)
     for j, one in enumerate(limits.constraints):
         alone = replace(limits, constraints=(one,))
         wanted, least = (alone.least_rows, cuts.least_rows(alone)) if on_labels else (1, 1)

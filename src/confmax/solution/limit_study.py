@@ -45,7 +45,8 @@ class Search:
     """The best rules on the rows of some evidence, as their calibrated probabilities expect."""
 
     def __init__(self, evidence: Evidence) -> None:
-        self.evidence, table = evidence, evidence.table
+        self.evidence = evidence
+        table = evidence.table
         # shares of float32 rows do not sum to the coverage 1
         proba = evidence.proba.astype(np.float64) if evidence.decided.abstains else evidence.proba
         self.table: Table = make_table(proba, None, table.weight, table.classes)
@@ -69,7 +70,9 @@ class Search:
 
         With ``certify`` passes are spent on a bound, by which infeasible limits are proved.
         """
-        oracle, M, K = CountingOracle(self._oracle), self.n_decisions, self.table.n_classes
+        oracle = CountingOracle(self._oracle)
+        M = self.n_decisions
+        K = self.table.n_classes
         method = optimize.choose("auto", metric, K, M, exact=True, limited=limits is not None)
         mean = self.table.mean_probability()
         plain = optimize.baselines(oracle, [mean], M, matrix=matrix, more=first_rules(metric, mean))
@@ -94,7 +97,9 @@ class LimitStudy:
     """Limits on the rows of some evidence, before anything is counted on labels."""
 
     def __init__(self, evidence: Evidence, limits: Limits | None, absent: tuple[str, ...]) -> None:
-        self.evidence, self.limits, self.absent = evidence, limits, absent
+        self.evidence = evidence
+        self.limits = limits
+        self.absent = absent
         self.search = Search(evidence)
         # limits of groups lie on groups side by side, and the search for other rules is one over all rows
         self.of_groups = limits is not None and limits.speak_of_groups
@@ -127,17 +132,24 @@ class LimitStudy:
 
     def figures(self, score: Score) -> LimitFigures:
         """Return the figures, given the ``score`` of `metrics` and `rules`."""
-        rows, free, evidence = self._rows(score), self.rules.get(FREE), self.evidence
+        rows = self._rows(score)
+        free = self.rules.get(FREE)
+        evidence = self.evidence
         kept = None if self.within is None else met(self.within, self.limits)
         if free is None:
             return LimitFigures(rows, self.absent, kept)
         name = repr(evidence.metric)
         moved = evidence.decided.shares @ (evidence.decided.decisions != free.decisions)
         return LimitFigures(
-            rows, self.absent, kept, self._curve(rows) if kept else None, score.estimate(FREE, name),
-            score.difference("rule", FREE, name), float(np.average(moved, weights=evidence.weight)),
+            rows,
+            self.absent,
+            kept,
+            self._curve(rows) if kept else None,
+            score.estimate(FREE, name),
+            score.difference("rule", FREE, name),
+            float(np.average(moved, weights=evidence.weight)),
             ConfusionChange(evidence.counts(free), evidence.counts(evidence.decided)),
-        )  # fmt: skip
+        )
 
     def _solved(self, limits: Limits | None, *starts: optimize.Mixture) -> optimize.Outcome:
         """Return the best rules within limits, as the probabilities expect."""
@@ -158,29 +170,44 @@ class LimitStudy:
         told = {} if solution is None else {one.text: one for one in solution.constraints}
         prices: Sequence[float | None] = [None] * len(self.limits)
         if self.within is not None and met(self.within, self.limits):
-            at, found = self.within.mixture.confusion, self.within.prices
+            at = self.within.mixture.confusion
+            found = self.within.prices
             prices = [one.price for one in outcomes(self.limits, at, None, found, at, rounding=MISSED)]
-        evidence, groups = self.evidence, self.evidence.groups
+        evidence = self.evidence
+        groups = self.evidence.groups
         limits, S = side_by_side(self.limits, evidence.decided, evidence.table, groups, evidence.proba)
         vacuous = limits.vacuous(self._labelled["rule"])
         rows = []
         for k, (one, value) in enumerate(zip(limits.constraints, limits.values(S), strict=True)):
-            text, own = str(one), told.get(str(one))
+            text = str(one)
+            own = told.get(str(one))
             rule, argmax, prior = (self._estimate(score, name, k) for name in ("rule", "argmax", "p/prior"))
             # the price of the tuning is that of the rule, and other rows have another one
             price = prices[k] if own is None else own.price
-            rows.append(LimitRow(
-                text, one.limit, one.is_floor, float(value), rule, argmax, prior, price, bool(vacuous[k]), own,
-                _in_groups(score, text, values_of_members(limits, k, S)) if one.over is not None else (),
-                one.over == "each",
-            ))  # fmt: skip
+            rows.append(
+                LimitRow(
+                    text,
+                    one.limit,
+                    one.is_floor,
+                    float(value),
+                    rule,
+                    argmax,
+                    prior,
+                    price,
+                    bool(vacuous[k]),
+                    own,
+                    _in_groups(score, text, values_of_members(limits, k, S)) if one.over is not None else (),
+                    one.over == "each",
+                )
+            )
         return tuple(rows)
 
     @cached_property
     def _labelled(self) -> dict[str, Confusion]:
         """The confusions of the rules on the labels, where groups are limited with these side by side."""
         assert self.limits is not None
-        evidence, limits = self.evidence, self.limits
+        evidence = self.evidence
+        limits = self.limits
         M = evidence.decided.n_decisions
         every = {name: one._replace(n_decisions=M) for name, one in plain_rules(evidence.table).items()}
         every["rule"] = evidence.decided
@@ -199,7 +226,8 @@ class LimitStudy:
         assert self.limits is not None and self.free is not None and self.within is not None
         slack = self.limits.slacks(self.within.mixture.confusion)
         k = max(range(len(rows)), key=lambda k: (rows[k].price or 0.0, -slack[k]))
-        one, free = self.limits.constraints[k], self.free.mixture.confusion
+        one = self.limits.constraints[k]
+        free = self.free.mixture.confusion
         loose = float(self.limits.values(free)[k])
         low, high = range_of(one.metric)
         end = high if one.is_floor else low
@@ -209,7 +237,9 @@ class LimitStudy:
         # at the end itself most metrics are next to nothing, and would flatten the rest of the line
         levels = np.append(np.linspace(start, end, LEVELS + 1)[:-1], one.limit)
         levels = np.unique(levels) if one.is_floor else np.unique(levels)[::-1]
-        kept, values, last = [], [], self.within
+        kept = []
+        values = []
+        last = self.within
         for level in levels.tolist():
             others = list(self.limits.constraints)
             others[k] = replace(one, limit=level)
@@ -222,9 +252,14 @@ class LimitStudy:
         S = self._expected
         rule = (float(self.limits.values(S)[k]), float(self.metric.values(S)))
         return LimitCurve(
-            metric_text(one.metric), one.limit, one.is_floor, np.array(kept), np.array(values), rule,
+            metric_text(one.metric),
+            one.limit,
+            one.is_floor,
+            np.array(kept),
+            np.array(values),
+            rule,
             (loose, float(self.metric.values(free))),
-        )  # fmt: skip
+        )
 
 
 def _in_groups(score: Score, text: str, expected: Sequence[float]) -> tuple[GroupLimit, ...]:

@@ -36,9 +36,14 @@ LEAST_PASSES = 2  # for the value of the rule, and for those that the run starts
 
 
 def with_model_bound(
-    solution: Solution, metric: Metric, table: Table, limits: Limits | None = None, *, rules: Sequence[Mixture] = (),
+    solution: Solution,
+    metric: Metric,
+    table: Table,
+    limits: Limits | None = None,
+    *,
+    rules: Sequence[Mixture] = (),
     max_passes: int | None = None,
-) -> Solution:  # fmt: skip
+) -> Solution:
     """Return a ``solution`` with the value of its rule on the model, and a bound on that of every rule.
 
     The bound is left out if none is known for the metric, and if the rule misses a limit on the model: the bound holds
@@ -67,7 +72,8 @@ def with_model_bound(
             model_upper_bound=solution.upper_bound,
             constraints=tuple(replace(one, model_slack=one.slack) for one in solution.constraints),
         )
-    gap, loss = solution.gap, solution.randomization_loss or 0.0
+    gap = solution.gap
+    loss = solution.randomization_loss or 0.0
     if solution.mode != "blend" or solution.infeasibility is not None or (gap is not None and gap - loss <= TOLERANCE):
         return solution
     in_parts = table.in_one_place() is not table
@@ -100,8 +106,10 @@ def _most(
     metric: Metric, oracle: CountingOracle, limits: Limits | None, rules: Sequence[Mixture], max_passes: int | None
 ) -> float | None:
     """Return an upper bound on a ``metric`` on the model, over all rules that keep the ``limits``; None without one."""
-    table, limited = oracle.table, limits is not None
-    K, M = table.n_classes, metric.n_decisions(table.n_classes)
+    table = oracle.table
+    limited = limits is not None
+    K = table.n_classes
+    M = metric.n_decisions(table.n_classes)
     one_class = K == M and table.is_whole and class_of(metric, limits, K) is not None
     method = optimize.choose(
         "auto", metric, K, M, exact=True, in_parts=not table.is_whole, limited=limited, one_class=one_class
@@ -109,9 +117,12 @@ def _most(
     sample = None if limited else optimize.warm_start(method, metric, oracle, M, TOLERANCE)
     more = [gains for rule in rules for gains in rule.atoms] + ([] if sample is None else [sample.rules])
     starts = optimize.baselines(
-        oracle, [table.mean_probability()], M, more=Gains.concatenate(more) if more else None,
+        oracle,
+        [table.mean_probability()],
+        M,
+        more=Gains.concatenate(more) if more else None,
         matrix="matrix" in (metric.statistics, limits and limits.statistics),
-    )  # fmt: skip
+    )
     budget = oracle.n_passes + optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes
     problem = Problem(metric, oracle, M, tuple(starts), budget, TOLERANCE, sample, limits)
     bounds: list[float] = []

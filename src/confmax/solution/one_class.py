@@ -102,7 +102,8 @@ def for_raw_order(fitted: Calibration | None, labelled: MemoryTable, k: int, see
 
 def _beside(fitted: Calibration, left_out: MemoryTable, k: int, labelled: MemoryTable) -> Calibration:
     """Return `for_raw_order` from rows that were left out of the calibration."""
-    raw, calibrator = left_out.raw, fitted.calibrator
+    raw = left_out.raw
+    calibrator = fitted.calibrator
     assert raw is not None
     if not isinstance(calibrator, (VectorScaling, MatrixScaling)):
         return uncalibrated(fitted)
@@ -119,9 +120,11 @@ def _beside(fitted: Calibration, left_out: MemoryTable, k: int, labelled: Memory
     sharing_rest(out, raw.proba[:, k], k)
     losses = {**fitted.cv_log_loss, fitted.kind: log_loss(replace(raw, proba=out))}
     return replace(
-        fitted, calibrator=kept, log_loss_after=log_loss(labelled.calibrated(kept)),
+        fitted,
+        calibrator=kept,
+        log_loss_after=log_loss(labelled.calibrated(kept)),
         cv_log_loss={name: loss for name, loss in losses.items() if loss is not None},
-    )  # fmt: skip
+    )
 
 
 def uncalibrated(fitted: Calibration) -> Calibration:
@@ -168,7 +171,8 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     solution : Tuned
         Its result.
     """
-    limits, table = problem.limits, problem.oracle.table
+    limits = problem.limits
+    table = problem.oracle.table
     assert isinstance(limits, Limits)
     about = [one for one in limits.constraints if one.metric.class_place is not None]
     k = replace(limits, constraints=tuple(about)).only_class
@@ -191,9 +195,14 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     if found is None or (not missed and _is_no_better(found, solution, k)):
         return None
     ended = replace(
-        outcome, mixture=found.rule, single=found.rule, upper_bound=None, status=Status.ON_LABELS, multipliers=None,
+        outcome,
+        mixture=found.rule,
+        single=found.rule,
+        upper_bound=None,
+        status=Status.ON_LABELS,
+        multipliers=None,
         prices=None,
-    )  # fmt: skip
+    )
     return OnLabels(replace(found.problem, starts=(found.rule,)), ended)
 
 
@@ -211,7 +220,8 @@ def _is_no_better(found: _Found, solution: Tuned, k: int) -> bool:
     Values that differ by less than a standard error of a share of class ``k`` count as equal: the rule stays that both
     estimates support. A rule that never decides the class keeps a precision: it is left for one that is as good.
     """
-    value, table = found.problem.value(found.rule.confusion), found.problem.oracle.table
+    value = found.problem.value(found.rule.confusion)
+    table = found.problem.oracle.table
     assert solution.label_value is not None
     if any(one.vacuous for one in solution.constraints):
         return value < solution.label_value
@@ -274,7 +284,8 @@ def expected_by_model(problem: Problem, S: Confusion, kept: Sequence[ConstraintO
     """
     limits = problem.limits
     assert isinstance(limits, Limits)
-    values, slacks = limits.values(S), limits.slacks(S)
+    values = limits.values(S)
+    slacks = limits.slacks(S)
     said = []
     for one, value, slack in zip(kept, values, slacks, strict=True):
         if slack >= 0.0:

@@ -133,7 +133,8 @@ class Solution(Tuned):
             end = FOLDS_ONLY if self.tuned_on == "folds" else ""
             apart = self.tested_on == "other rows"
             return _assurance(self.confidence, self.constraints, apart=apart) + end
-        name, gap = self._metric_name, self.gap
+        name = self._metric_name
+        gap = self.gap
         if self.mode == "blend" and (told := if_right(self)) is not None:
             return told
         ending = ENDINGS.get(self.status, "search finished")
@@ -141,7 +142,8 @@ class Solution(Tuned):
         if gap is None and self.mode != "labels" and (self.model_value is not None or not bounded):
             return f"{ending}; no optimality guarantee, because no upper bound is known for {name}"
         if gap is None:
-            estimate, way_out = " on labels" if self.mode == "labels" else "", ", confusion='model' gives one"
+            estimate = " on labels" if self.mode == "labels" else ""
+            way_out = ", confusion='model' gives one"
             return f"{ending}; no optimality guarantee{estimate}{way_out if bounded else ''}"
         within = "" if gap <= EXACT else f" by more than {gap:.2g}"
         of = "of the confusion matrix expected from these probabilities"

@@ -43,9 +43,12 @@ def solution_of(
     problem: Problem, outcome: Outcome, best: Evaluated, base: dict[str, float], mode: str, fitted: Calibration | None
 ) -> Solution:
     """Return the solution of the ``best`` rule, with ``base``, the values of the plain rules."""
-    metric, oracle, table = problem.metric, problem.oracle, problem.oracle.table
+    metric = problem.metric
+    oracle = problem.oracle
+    table = problem.oracle.table
     layout = table.layout
-    label_value, counted = best.value if table.has_labels else None, best.statistics if table.has_labels else None
+    label_value = best.value if table.has_labels else None
+    counted = best.statistics if table.has_labels else None
     if table.has_labels and oracle.model_share > 0.0:
         # the labels are not the estimate, or not all of it: they take one more scan
         counted = best.rule.evaluate(oracle.second_estimate(0.0), matrix=problem.needs_matrix)
@@ -69,23 +72,44 @@ def solution_of(
         feasible = problem.shortfall(best.statistics) == 0.0
         prices = outcome.prices if feasible else None
         kept = outcomes(
-            problem.limits, best.statistics, counted, prices, outcome.mixture.confusion, rounding=problem.rounding,
+            problem.limits,
+            best.statistics,
+            counted,
+            prices,
+            outcome.mixture.confusion,
+            rounding=problem.rounding,
             n_labelled=None if counted is None or (layout and layout.shared) else counted_rows(table),
-        )  # fmt: skip
+        )
         if not feasible:
-            upper, paid = None, None
+            upper = None
+            paid = None
             drawn = problem.shortfall(outcome.mixture.confusion) == 0.0
             why = infeasibility(problem, status, kept, drawn=drawn)
     return Solution(
-        best.rule, best.value, upper, paid, status, oracle.n_passes, outcome.history, statistics,
-        label_value, base, unseen(metric), mode, oracle.model_share, fitted, multipliers=multipliers, constraints=kept,
+        best.rule,
+        best.value,
+        upper,
+        paid,
+        status,
+        oracle.n_passes,
+        outcome.history,
+        statistics,
+        label_value,
+        base,
+        unseen(metric),
+        mode,
+        oracle.model_share,
+        fitted,
+        multipliers=multipliers,
+        constraints=kept,
         infeasibility=why,
-    )  # fmt: skip
+    )
 
 
 def refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> Solution:
     """Return the ``solution`` of a refitted model, with what its rule is worth on the labels ``out_of_fold``."""
-    metric, kept = solution.metric, solution.constraints
+    metric = solution.metric
+    kept = solution.constraints
     matrix = "matrix" in (metric.statistics, limits and limits.statistics)
     S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
     if limits is not None:
@@ -102,7 +126,8 @@ def best_rule(
     These are of one kind of scan where rounding could matter. ``one_class`` says that the rule is a
     threshold on one class.
     """
-    metric, table = problem.metric, problem.oracle.table
+    metric = problem.metric
+    table = problem.oracle.table
     base = {name: float(metric.values(rule.confusion)) for name, rule in plain.items()}
     if outcome.prescribed:
         # the algorithm as printed returns its last rule, even where a plain one is better
@@ -119,7 +144,8 @@ def best_rule(
         two_cuts = abstaining_class_cuts(with_ties_broken(outcome.single.atoms[0])) is not None
     if problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion):
         # a rule that draws is no answer to a question for a single one
-        mixed, loss = bool(randomized), 0.0
+        mixed = bool(randomized)
+        loss = 0.0
     first = outcome.mixture if mixed else outcome.single
     chosen = first
     if mixed or not (one_class or two_cuts):
@@ -133,7 +159,8 @@ def best_rule(
     best = evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss + slack)
     if mixed and best.value < single_value - 2.0 * slack and not problem.shortfall(outcome.single.confusion):
         # the mixture lived on weights of rounding size, which a rule does not keep
-        best, loss = evaluated(problem, table, outcome.single, seed), 0.0
+        best = evaluated(problem, table, outcome.single, seed)
+        loss = 0.0
     for name, rule in plain.items():
         reached = best.value + slack
         if problem.shortfall(rule.confusion) > problem.shortfall(best.statistics) or (one_class and name != "argmax"):
@@ -145,7 +172,8 @@ def best_rule(
         again = evaluated(problem, table.calibrated(None), rule, seed)
         base[name] = again.value
         if again.value > reached and problem.shortfall(again.statistics) <= problem.shortfall(best.statistics):
-            best, slack = again._replace(loss=max(loss + single_value - again.value, 0.0)), 0.0
+            best = again._replace(loss=max(loss + single_value - again.value, 0.0))
+            slack = 0.0
     return best, base
 
 
@@ -156,7 +184,8 @@ def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
     this excess and the ``loss`` are then within the intervals that so many rows give. Who asks for counts of labels
     alone takes them as they are.
     """
-    limits, is_blend = problem.limits, 0.0 < problem.oracle.model_share < 1.0
+    limits = problem.limits
+    is_blend = 0.0 < problem.oracle.model_share < 1.0
     n = counted_rows(problem.oracle.table) if is_blend else None
     if not isinstance(limits, Limits) or limits.only_class is None or n is None:
         return False
@@ -177,12 +206,14 @@ def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
 
 def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Evaluated:
     """Build the rule of a mixture that decides on ``table``, and evaluate it."""
-    metric, (gains, weights) = problem.metric, mixture.gathered()
+    metric = problem.metric
+    (gains, weights) = mixture.gathered()
     gains = with_ties_broken(gains, table.layout)
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
     # groups side by side have the same classes
-    layout, classes = table.layout, table.in_memory().classes
+    layout = table.layout
+    classes = table.in_memory().classes
     n_decisions = gains.n_decisions if layout is None else layout.n_decisions
     names = names or (*classes, *extra_names(classes, n_decisions))
     kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()

@@ -31,7 +31,9 @@ from confmax.optimize.loop import Outcome, Problem, Status, run
 from confmax.optimize.mixture import Mixture
 from confmax.oracle.ties import never_told_apart
 
-WORTH, ON_LABELS = 2e-6, 1e-4  # accuracy for which another rule is taken, and where labels are a part of the estimate
+# accuracy for which another rule is taken, and where labels are a part of the estimate
+WORTH = 2e-6
+ON_LABELS = 1e-4
 LESS = 1.0 - 1e-3  # part of a denominator that another rule must have
 ROOM = 0.5  # of the tolerance: what the metric may lose,
 OF_SINGLE = 1e-4  # and what it may lose by a single rule: single rows can move it by more than the tolerance,
@@ -123,7 +125,8 @@ def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: floa
         # what the bound leaves of the tolerance
         floor = min(max(floor, outcome.upper_bound - problem.tol), value)
     floor = max(floor, min(least, value))
-    metric, layout = unseen(problem.metric), problem.oracle.table.layout
+    metric = unseen(problem.metric)
+    layout = problem.oracle.table.layout
     try:
         more = [Constraint(metric, ">=", max(floor, range_of(metric)[0]))]
     except ValueError:
@@ -161,7 +164,9 @@ class Denominator(Formula):
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         """Return value and derivatives."""
-        shape, gains, value = S.diagonal.shape[:-1], self.function.gains, self.values(S)
+        shape = S.diagonal.shape[:-1]
+        gains = self.function.gains
+        value = self.values(S)
         if self.function.statistics == "matrix":
             return FirstOrder(value, matrix=np.broadcast_to(gains.matrices()[0], (*shape, *gains.matrices().shape[1:])))
         a, b = (np.broadcast_to(part[0], (*shape, part.shape[1])) for part in gains.pair())
@@ -180,7 +185,8 @@ def _denominator(metric: Metric, parts: Ratios) -> Metric:
 
 def _final_gain(problem: Problem, outcome: Outcome) -> Gains | None:
     """Return the gain that all best rules maximise; None where it is not known, or the run has no best rule."""
-    metric, C = problem.metric, outcome.mixture.confusion
+    metric = problem.metric
+    C = outcome.mixture.confusion
     if outcome.prescribed or outcome.status in (Status.STOPPED, Status.INFEASIBLE) or problem.shortfall(C) > 0.0:
         return None
     if isinstance(metric.structure, Concave) and metric.structure.recall_mean is not None:
@@ -201,7 +207,8 @@ def _sum(one: Gains, other: Gains) -> Gains:
     """Return the sum of two gains of the same decisions."""
     if one.full is not None or other.full is not None or one.power != other.power:
         return Gains.from_matrix(one.matrices() + other.matrices())
-    (a, b), (c, d) = one.coefficients(), other.coefficients()
+    (a, b) = one.coefficients()
+    (c, d) = other.coefficients()
     return Gains(a + c, b + d, power=one.power)
 
 
@@ -237,7 +244,8 @@ def _decides_for_accuracy(problem: Problem, gain: Gains, chosen: Mixture) -> boo
 
     It does so if its own gains decide the most probable one of them.
     """
-    layout, C = problem.oracle.table.layout, chosen.confusion
+    layout = problem.oracle.table.layout
+    C = chosen.confusion
     atoms = chosen.atoms[0] if len(chosen.atoms) == 1 else Gains.concatenate(chosen.atoms)
     parts = [(gain, C.columns, atoms)]
     if layout is not None:

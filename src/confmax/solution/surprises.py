@@ -61,7 +61,8 @@ def warn_of_surprises(
         )
     if not compared:
         return
-    right, of_argmax = _right(_counted(solution, raw, groups), raw.n_classes), _right(argmax, raw.n_classes)
+    right = _right(_counted(solution, raw, groups), raw.n_classes)
+    of_argmax = _right(argmax, raw.n_classes)
     if right < FEWER * of_argmax:
         decided = "" if solution.rule.abstain is None else " that it decides"
         best = with_names(repr(metric), raw.classes) + (" within the limits" if limits is not None else "")
@@ -83,10 +84,13 @@ def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
         return []
     said = []
     for one, outcome in zip(limits.constraints, solution.constraints, strict=True):
-        rows, share, span = outcome.label_rows, outcome.label_value, outcome.label_interval
+        rows = outcome.label_rows
+        share = outcome.label_value
+        span = outcome.label_interval
         if not (one.is_floor and counts_decisions(one.metric)) or not rows or share is None or span is None:
             continue
-        least, expected = rows_for_floor(one.limit), outcome.value
+        least = rows_for_floor(one.limit)
+        expected = outcome.value
         if outcome.model_slack is not None:
             expected = one.limit + outcome.model_slack
         right = f"{outcome.text}: {round(share * rows)} of {rows} tuning rows are right"

@@ -214,7 +214,8 @@ def maximize(
     ([0, 0, 1, 1], True)
     """
     # words and numbers first: the check of a table reads every row
-    chosen, seed = resolve(metric), as_seed(random_state)
+    chosen = resolve(metric)
+    seed = as_seed(random_state)
     check_settings(confusion, calibration, randomized, tol=tol, max_passes=max_passes, callback=callback)
     wanted = resolve_constraints(constraints)
     check_infeasible(on_infeasible)
@@ -230,18 +231,34 @@ def maximize(
     n_decisions = fitted.n_decisions(raw.n_classes) if name is None else raw.n_classes + 1
     groups = groups_of(group, group_proba, proba, raw, wanted)
     limits = bind(
-        wanted, raw, explicit=explicit, pos_label=pos_label, n_decisions=n_decisions, abstains=name is not None,
+        wanted,
+        raw,
+        explicit=explicit,
+        pos_label=pos_label,
+        n_decisions=n_decisions,
+        abstains=name is not None,
         groups=groups,
-    )  # fmt: skip
+    )
     fitted = with_abstaining(fitted, raw, limits, name)
     warn_of_groups(groups, raw, limits)
     if limits is None:
         warn_of_trivial(chosen)
     run = tune if confidence is None else partial(assured, tune, confidence=confidence)
     solution = run(
-        fitted, raw, limits=limits, abstain=name, groups=groups, confusion=confusion, calibration=calibration,
-        solver=solver, randomized=randomized, tol=tol, max_passes=max_passes, random_state=seed, callback=callback,
-    )  # fmt: skip
+        fitted,
+        raw,
+        limits=limits,
+        abstain=name,
+        groups=groups,
+        confusion=confusion,
+        calibration=calibration,
+        solver=solver,
+        randomized=randomized,
+        tol=tol,
+        max_passes=max_passes,
+        random_state=seed,
+        callback=callback,
+    )
     solution = replace(solution, rule=replace(solution.rule, tuned_on=raw.fingerprint()))
     assumed = classes is None and order is not None and column_names(proba) is None
     likely = _in_sorted_order(raw.classes) if assumed else None
@@ -298,18 +315,32 @@ def tune(
     oracle = CountingOracle(make_oracle(table, mode, model_share=share))
     # a solver that sorts all rows or fits the estimate closely is not chosen for parts or for a blend
     method = optimize.choose(
-        solver, metric, table.n_classes, metric.n_decisions(table.n_classes), exact=oracle.exact,
-        blended=mode == "blend", in_parts=not table.is_whole, limited=limits is not None,
+        solver,
+        metric,
+        table.n_classes,
+        metric.n_decisions(table.n_classes),
+        exact=oracle.exact,
+        blended=mode == "blend",
+        in_parts=not table.is_whole,
+        limited=limits is not None,
         one_class=one_class is not None,
-    )  # fmt: skip
+    )
     if _is_auto(randomized) and not declared(method, "draws"):
         randomized = False
     method.check(metric, table.n_classes, table.n_rows, **({} if limits is None else {"limited": True}))
     problem, plain = _problem(
-        method, metric, raw, oracle, limits, tol=tol, max_passes=max_passes, certify=mode == "model",
-        automatic=_is_auto(solver), one_class=one_class is not None,
+        method,
+        metric,
+        raw,
+        oracle,
+        limits,
+        tol=tol,
+        max_passes=max_passes,
+        certify=mode == "model",
+        automatic=_is_auto(solver),
+        one_class=one_class is not None,
         wants_single=limits is not None and (randomized is not True or mode != "model"),
-    )  # fmt: skip
+    )
     if one_class is None and groups is None and abstain is None:
         problem = with_thresholds(problem)
     outcome = optimize.run(method, with_rules_of_sample(method, problem), callback)
@@ -336,27 +367,52 @@ def _prescribed(solver: Any, confusion: str, calibration: Any, randomized: bool 
 
 
 def _problem(
-    method: Solver, metric: Metric, raw: Table, oracle: CountingOracle, limits: Limits | None, *, tol: float,
-    max_passes: int | None, certify: bool, automatic: bool, one_class: bool, wants_single: bool,
-) -> tuple[Problem, dict[str, Mixture]]:  # fmt: skip
+    method: Solver,
+    metric: Metric,
+    raw: Table,
+    oracle: CountingOracle,
+    limits: Limits | None,
+    *,
+    tol: float,
+    max_passes: int | None,
+    certify: bool,
+    automatic: bool,
+    one_class: bool,
+    wants_single: bool,
+) -> tuple[Problem, dict[str, Mixture]]:
     """Return the problem for a solver, and the rules that people use without confmax.
 
     ``automatic`` says that confmax chose the solver, ``one_class`` that it searches thresholds on one class: then
     neither thresholds on two classes nor rules for all classes are of use as a start.
     """
-    table, needs_matrix = oracle.table, "matrix" in (metric.statistics, limits and limits.statistics)
+    table = oracle.table
+    needs_matrix = "matrix" in (metric.statistics, limits and limits.statistics)
     starts, plain, sample = _starts(
-        method, metric, raw, oracle, tol, automatic=automatic and not one_class, matrix=needs_matrix,
+        method,
+        metric,
+        raw,
+        oracle,
+        tol,
+        automatic=automatic and not one_class,
+        matrix=needs_matrix,
         limited=limits is not None and not one_class,
-    )  # fmt: skip
+    )
     # the final evaluation is counted too, on labels once more where they are not the estimate
     reserved = 2 if oracle.model_share > 0.0 and table.has_labels else 1
     budget = (optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes) - reserved
     n_decisions = metric.n_decisions(table.n_classes)
     problem = Problem(
-        metric, oracle, n_decisions, tuple(starts[:1] if one_class else starts), budget, tol, sample, limits,
-        certify=certify, wants_single=wants_single,
-    )  # fmt: skip
+        metric,
+        oracle,
+        n_decisions,
+        tuple(starts[:1] if one_class else starts),
+        budget,
+        tol,
+        sample,
+        limits,
+        certify=certify,
+        wants_single=wants_single,
+    )
     return problem, plain
 
 
@@ -385,9 +441,13 @@ def _estimate(
 
 
 def _as_labels_say(
-    solution: Solution, problem: Problem, outcome: Outcome, fitted: Calibration | None, seed: int,
+    solution: Solution,
+    problem: Problem,
+    outcome: Outcome,
+    fitted: Calibration | None,
+    seed: int,
     beside: Callable[[], Calibration | None] | None,
-) -> Solution:  # fmt: skip
+) -> Solution:
     """Return the rule of one class that keeps the limits on the labels, where there is none on the blend.
 
     For a metric of this class ``beside`` gives the calibration of the others where its raw probability is compared.
@@ -468,16 +528,24 @@ def _is_auto(setting: Any) -> bool:
 
 
 def _starts(
-    method: Solver, metric: Metric, raw: Table, oracle: CountingOracle, tol: float, *, automatic: bool, matrix: bool,
+    method: Solver,
+    metric: Metric,
+    raw: Table,
+    oracle: CountingOracle,
+    tol: float,
+    *,
+    automatic: bool,
+    matrix: bool,
     limited: bool,
-) -> tuple[list[Mixture], dict[str, Mixture], WarmStart | None]:  # fmt: skip
+) -> tuple[list[Mixture], dict[str, Mixture], WarmStart | None]:
     """Return the starting rules, argmax and p / prior on the raw probabilities, and the result of a sample of rows.
 
     ``automatic`` says that confmax chose the solver, ``matrix`` whether whole confusion matrices are read, and
     ``limited`` that there are constraints: the best rules of a sample, and thresholds, then say little.
     """
     table = oracle.table
-    n_decisions, priors = metric.n_decisions(table.n_classes), _priors(table)
+    n_decisions = metric.n_decisions(table.n_classes)
+    priors = _priors(table)
     sample = None if limited else optimize.warm_start(method, metric, oracle, n_decisions, tol)
     more = first_rules(metric, priors[0]) if sample is None else sample.rules
     around = first_gains(table.n_rows, table.n_classes, n_decisions) if limited and oracle.exact else None

@@ -11,6 +11,18 @@ from confmax.tables.partitioned.opening import open_table
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, Table
 
 __all__ = [
-    "Calibrator", "MemoryTable", "Oracle", "Table", "apply_calibrator", "checked_probabilities", "decide",
-    "given_hashes", "here", "host_array", "make_table", "open_table", "refuse_elsewhere", "refuse_too_few_classes",
-]  # fmt: skip
+    "Calibrator",
+    "MemoryTable",
+    "Oracle",
+    "Table",
+    "apply_calibrator",
+    "checked_probabilities",
+    "decide",
+    "given_hashes",
+    "here",
+    "host_array",
+    "make_table",
+    "open_table",
+    "refuse_elsewhere",
+    "refuse_too_few_classes",
+]

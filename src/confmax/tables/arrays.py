@@ -173,7 +173,8 @@ def row_sums(P: NDArray[Any]) -> Array:
             sums += column
         return sums
     # long rows are added along themselves, by interleaved sums whose halves are added to each other
-    whole, lanes = K - K % LANES, np.zeros((n, LANES))
+    whole = K - K % LANES
+    lanes = np.zeros((n, LANES))
     for j in range(0, whole, LANES):
         lanes += P[:, j : j + LANES]
     while lanes.shape[1] > 1:
@@ -207,9 +208,13 @@ def check_rows(
             off = np.abs(row_sums(P) - 1.0)
             demands = [not np.isfinite(off).all(), (P < 0).any(), *((off > limit).any() for limit in limits)]
             return P.sum(axis=0, dtype=np.float64), np.array(demands)
-    factors, allowed, chunk = column_factors(K), np.array(limits), chunk_rows(K, n)
-    parts, size = -(-n // chunk), block_rows(K)
-    totals, broken = np.zeros((parts, K)), np.zeros((parts, 4), dtype=np.bool_)
+    factors = column_factors(K)
+    allowed = np.array(limits)
+    chunk = chunk_rows(K, n)
+    parts = -(-n // chunk)
+    size = block_rows(K)
+    totals = np.zeros((parts, K))
+    broken = np.zeros((parts, 4), dtype=np.bool_)
     written = np.empty(0, dtype=np.uint64) if hashes is None else hashes
 
     def work(part: int, start: int, stop: int) -> None:
@@ -227,7 +232,8 @@ def normalised(P: NDArray[Any], rounding: float) -> NDArray[Any]:
         # rows that sum to one within rounding stay as they are, so that a second check changes nothing
         sums = row_sums(P)
         return np.asarray(P / np.where(np.abs(sums - 1.0) > rounding, sums, 1.0)[:, None]).astype(P.dtype)
-    out, size = np.empty_like(P), block_rows(K)
+    out = np.empty_like(P)
+    size = block_rows(K)
     over_rows(lambda _, low, high: kernels.native.normalise(P, low, high, size, rounding, out), n, chunk_rows(K, n))
     return out
 
@@ -258,6 +264,8 @@ def picked(P: NDArray[Any], decision: NDArray[Any]) -> NDArray[Any]:
         known = decision < P.shape[1]
         hit = P[np.arange(len(P)), np.where(known, decision, 0)]
         return np.where(known, hit, hit.dtype.type(0))
-    out, rows, whole = np.empty(len(P), P.dtype), np.ascontiguousarray(P), np.ascontiguousarray(decision, np.int64)
+    out = np.empty(len(P), P.dtype)
+    rows = np.ascontiguousarray(P)
+    whole = np.ascontiguousarray(decision, np.int64)
     over_rows(lambda _, start, stop: kernels.native.pick(rows, whole, start, stop, out), len(P), 1 << 16)
     return out

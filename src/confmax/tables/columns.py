@@ -301,9 +301,11 @@ def warn(note: str) -> None:
     """Warn of a ``note`` that is not empty, at the line that called the library, however deep its call is."""
     if note:
         # the line of the caller's own code says where to look; how deep the library's calls are differs by path
-        level, frame = 1, sys._getframe()
+        level = 1
+        frame = sys._getframe()
         while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "confmax":
-            level, frame = level + 1, frame.f_back
+            level = level + 1
+            frame = frame.f_back
         warnings.warn(note, UserWarning, stacklevel=level)
 
 
@@ -323,7 +325,8 @@ def width(proba: Any) -> int | None:
 
 def _labelled(names: Sequence[str], labels: list[Any]) -> Columns:
     """Return the columns whose classes are told by the distinct labels of a table."""
-    found, K = find(names, labels), len(names)
+    found = find(names, labels)
+    K = len(names)
     if found.places is not None:
         # a class that no row is labelled with has a column too, and the name of this column
         own = {place: labels[k] for k, place in found.own}
@@ -385,7 +388,8 @@ def _like(name: str, labels: Sequence[Any]) -> Any:
 
 def _lookup(names: Sequence[str], classes: Sequence[Any], *, truth: bool) -> Found:
     """Return where classes are among names that are compared as they are, and where that fails by their keys."""
-    exact, loose = _places(names), _places([_key(name, truth=truth) for name in names])
+    exact = _places(names)
+    loose = _places([_key(name, truth=truth) for name in names])
     texts = [str(plain(name)) for name in classes]
     keys = [_key(text, truth=truth) for text in texts]
     alone = len(set(keys)) == len(keys)  # else only case tells the classes apart
@@ -451,7 +455,8 @@ def _common(names: Sequence[str]) -> tuple[str, str]:
 
 def _prefix(names: Sequence[str]) -> str:
     # all names lie between the least and the greatest, and so begin with what these two begin with
-    low, high = min(names), max(names)
+    low = min(names)
+    high = max(names)
     return low[: next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
 
 

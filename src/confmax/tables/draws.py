@@ -43,7 +43,9 @@ from confmax.tables.labels import refuse_masked
 from confmax.tables.table import MemoryTable
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
-DRAWS, FOLDS = b"confmax draw", b"confmax fold"  # what coefficients are for
+# what coefficients are for
+DRAWS = b"confmax draw"
+FOLDS = b"confmax fold"
 Part = TypeVar("Part")
 Fitted = TypeVar("Fitted")
 
@@ -124,7 +126,8 @@ def coefficients(seed: int, purpose: bytes = DRAWS) -> NDArray[np.uint64]:
 
 def multiply_shift(keys: NDArray[np.uint64], a0: int, a1: int, b: int, *, bits: int = 64) -> NDArray[np.uint64]:
     """Return h(x), ``bits / 2`` bits long, of keys of ``bits`` bits; shorter ones than 64 are for enumeration."""
-    half, modulus = np.uint64(bits // 2), np.uint64((1 << bits) - 1)
+    half = np.uint64(bits // 2)
+    modulus = np.uint64((1 << bits) - 1)
     low = keys & np.uint64((1 << (bits // 2)) - 1)
     return ((np.uint64(a0) * low + np.uint64(a1) * (keys >> half) + np.uint64(b)) & modulus) >> half
 
@@ -134,8 +137,10 @@ def uniform(seed: int, keys: NDArray[np.uint64], purpose: bytes = DRAWS) -> Arra
 
     Draws of one seed for two purposes, such as a rule's decisions and its folds, are independent.
     """
-    words, x = [int(word) for word in coefficients(seed, purpose)], mixed(keys)
-    high, rest = multiply_shift(x, *words[:3]), multiply_shift(x, *words[3:])
+    words = [int(word) for word in coefficients(seed, purpose)]
+    x = mixed(keys)
+    high = multiply_shift(x, *words[:3])
+    rest = multiply_shift(x, *words[3:])
     # float64 holds 53 bits below one: more would round up to 1.0 at times
     return (((high << np.uint64(32)) | rest) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 

@@ -35,7 +35,9 @@ from confmax.kernels.blocks import over_rows
 
 ROWS = 1 << 16  # of a part
 GOLDEN = 0x9E3779B97F4A7C15
-FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the multipliers of splitmix64's finaliser
+# the multipliers of splitmix64's finaliser
+FIRST = 0xBF58476D1CE4E5B9
+SECOND = 0x94D049BB133111EB
 
 
 class Fingerprint(NamedTuple):

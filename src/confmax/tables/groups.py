@@ -312,8 +312,10 @@ class GroupedTable(SideBySide):
         return self._beside(lambda part: part.mean_probability())
 
     def _beside(self, numbers: Callable[[MemoryTable], Array]) -> Array:
-        found = [share * numbers(part) if share else np.zeros(part.n_classes)
-                 for share, part in zip(self.shares, self.parts, strict=True)]  # fmt: skip
+        found = [
+            share * numbers(part) if share else np.zeros(part.n_classes)
+            for share, part in zip(self.shares, self.parts, strict=True)
+        ]
         return np.concatenate(found)
 
     def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
@@ -338,8 +340,10 @@ class GroupedTable(SideBySide):
 
     def _answered(self, gains: Gains, answer: Callable[[int, Gains], Confusion], matrix: bool) -> Confusion:
         """Return what ``answer`` gives for every group and its gains, side by side; zeros for a group without rows."""
-        layout, B = self.layout, len(gains)
-        K, M = layout.n_classes, layout.n_decisions
+        layout = self.layout
+        B = len(gains)
+        K = layout.n_classes
+        M = layout.n_decisions
         nothing = Confusion(np.zeros(K), np.zeros((B, K)), np.zeros((B, M)), np.zeros((B, K, M)) if matrix else None)
         found = [answer(g, layout.gains_of(gains, g)) if share else nothing for g, share in enumerate(self.shares)]
         return layout.joined(found, self.shares)
@@ -362,12 +366,14 @@ class GroupedOracle:
     """
 
     def __init__(self, table: GroupedTable, model_share: float) -> None:
-        self.table, self.model_share, self.exact = table, model_share, model_share == 1.0
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
         self.parts = {g: part.oracle(model_share) for g, part in enumerate(table.parts) if table.shares[g]}
         K = table.layout.n_classes
-        self.rows = np.concatenate([
-            table.shares[g] * self.parts[g].rows if g in self.parts else np.zeros(K) for g in range(len(table.groups))
-        ])  # fmt: skip
+        self.rows = np.concatenate(
+            [table.shares[g] * self.parts[g].rows if g in self.parts else np.zeros(K) for g in range(len(table.groups))]
+        )
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions that maximise each gain, in every group."""
@@ -431,9 +437,12 @@ class MixedTable(SideBySide):
 
     def counted(self, gains: Gains, truth: Array, rows: Array, *, matrix: bool) -> Confusion:
         """Return the confusions of all ``gains``, decided on this table and counted by ``truth`` (n, K)."""
-        layout, shares, B = self.layout, self.row_shares, len(gains)
+        layout = self.layout
+        shares = self.row_shares
+        B = len(gains)
         M = layout.n_decisions
-        diagonal, columns = np.zeros((B, layout.all_classes)), np.zeros((B, layout.all_decisions))
+        diagonal = np.zeros((B, layout.all_classes))
+        columns = np.zeros((B, layout.all_decisions))
         full = np.zeros((B, layout.all_classes, layout.all_decisions)) if matrix else None
         padded = np.hstack([truth, np.zeros((len(truth), layout.n_further))])
         for b in range(B):
@@ -463,7 +472,9 @@ class MixedOracle:
     """
 
     def __init__(self, table: MixedTable, model_share: float) -> None:
-        self.table, self.model_share, self.exact = table, model_share, model_share == 1.0
+        self.table = table
+        self.model_share = model_share
+        self.exact = model_share == 1.0
         self.truth = table.truth(model_share)
         self.rows = table._sums(self.truth)
 

@@ -154,7 +154,8 @@ def coded_labels(labels: NDArray[Any] | Coded) -> Coded:
     if labels.dtype == object:
         return _coded_objects(labels)
     if labels.dtype.kind in "iu" and labels.size:
-        low, high = int(labels.min()), int(labels.max())
+        low = int(labels.min())
+        high = int(labels.max())
         if high - low <= 4 * labels.size:
             # counting takes no sorting
             # the difference of two small integers may not fit into their own type

@@ -62,7 +62,8 @@ class MemoryKind(Kind, Storage):
 
         Without keys a row's hash is its key, and a warning says where many rows share theirs.
         """
-        P, used = rule.checked(proba), None
+        P = rule.checked(proba)
+        used = None
         if rule.is_randomized:
             # rows without keys draw by what was given, before they were divided by their sums and calibrated
             used = self.given_hashes(proba) if keys is None else given_keys(keys, P.shape[0])
@@ -98,14 +99,16 @@ class MemoryKind(Kind, Storage):
 
     def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Any:
         """Return the probability of every decision (n, M), in host memory."""
-        out, rows = np.zeros((proba.shape[0], gains.n_decisions)), np.arange(proba.shape[0])
+        out = np.zeros((proba.shape[0], gains.n_decisions))
+        rows = np.arange(proba.shape[0])
         for weight, decision in zip(weights, self.decide(proba, gains), strict=True):
             out[rows, decision] += weight
         return out
 
     def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
         """Return the confusions (batch of B) of decisions on a table, by the truth that an oracle counts with."""
-        answers, most = [], max(1, MOST_DECISIONS // table.n_rows)
+        answers = []
+        most = max(1, MOST_DECISIONS // table.n_rows)
         for low in range(0, len(gains), most):
             decisions = self.decide(table.proba, gains[low : low + most])
             answers += [_tally(oracle, decision, gains.n_decisions, matrix=matrix) for decision in decisions]
@@ -169,7 +172,8 @@ def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -
     The share is taken over the rows whose keys fall in one part of all keys, which holds either all copies of a row
     or none; over all rows where that part is not of the size that different rows would fill.
     """
-    n, part = len(keys), None
+    n = len(keys)
+    part = None
     if n > DUPLICATE_PARTS**2:
         part = np.flatnonzero(keys < np.uint64((1 << 64) // DUPLICATE_PARTS))
         part = part if n / 2 <= len(part) * DUPLICATE_PARTS <= 2 * n else None
@@ -204,9 +208,11 @@ class TransferredDecisions:
     exact = False
 
     def __init__(self, table: Table, oracle: Oracle) -> None:
-        self.table, self.oracle = table, oracle
+        self.table = table
+        self.oracle = oracle
         # what is counted is the truth of the other oracle, so its estimate is the one that answers are of
-        self.rows, self.model_share = oracle.rows, oracle.model_share
+        self.rows = oracle.rows
+        self.model_share = oracle.model_share
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return the confusions (batch of B) of the decisions on the other probabilities."""
@@ -215,8 +221,11 @@ class TransferredDecisions:
 
 def _tally(oracle: Oracle, decision: NDArray[Any], n_decisions: int, *, matrix: bool) -> Confusion:
     """Return the confusion of given decisions (n,)."""
-    table, share = oracle.table.in_memory(), oracle.model_share
-    weight, total, K = table.weight, table.weight_total, table.n_classes
+    table = oracle.table.in_memory()
+    share = oracle.model_share
+    weight = table.weight
+    total = table.weight_total
+    K = table.n_classes
     columns = np.bincount(decision, weight, n_decisions) / total
     diagonal = np.zeros(K)
     full = np.zeros((K, n_decisions)) if matrix else None

@@ -50,7 +50,8 @@ def normalized(proba: Any) -> tuple[Any, str]:
     empty = sums <= 0.0
     if empty.any():
         raise ValueError(f"row {int(np.argmax(empty))} of proba sums to zero, so it cannot be divided; drop such rows")
-    off, note = np.abs(sums - 1.0), ""
+    off = np.abs(sums - 1.0)
+    note = ""
     row = int(np.argmax(off))
     if off[row] > ROW_SUM_TOLERANCE:
         note = f"the rows of proba were divided by their sums; that of row {row} is farthest from one: {sums[row]:.6g}"

@@ -89,7 +89,8 @@ def gain_coefficients(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any],
     """Return ``(a, b)``, (B, K) and (B, M), or ``(full, None)`` in the table's dtype; a and b share one scale."""
     if gains.full is not None:
         return coefficients(gains.full, dtype), None
-    both, K = coefficients(np.concatenate(gains.coefficients(), axis=1), dtype), gains.n_classes
+    both = coefficients(np.concatenate(gains.coefficients(), axis=1), dtype)
+    K = gains.n_classes
     return np.ascontiguousarray(both[:, :K]), np.ascontiguousarray(both[:, K:])
 
 
@@ -109,12 +110,15 @@ def distances(columns: Any, power: int) -> Iterator[Any]:
     What is yielded changes with the next class.
     """
     # compiled scans add in the same order, class after class: decisions must agree bit for bit
-    total, mean, square = columns[0] * 1.0, columns[0] * 0.0, columns[0] * 0.0
+    total = columns[0] * 1.0
+    mean = columns[0] * 0.0
+    square = columns[0] * 0.0
     for i in range(1, len(columns)):
         total += columns[i]
         mean += columns[i] * float(i)
         square += columns[i] * float(i * i)
-    below, distance = total * 0.0, mean
+    below = total * 0.0
+    distance = mean
     for j in range(len(columns)):
         if power == 2:
             yield (square + total * float(j * j)) - mean * float(2 * j)

@@ -387,8 +387,9 @@ class MemoryTable(Checked, Table):
         if calibrator is None:
             return raw
         found = raw.storage.calibrated(calibrator, raw.proba)
-        return replace(raw, storage=found.storage, proba=found.proba, calibrator=calibrator, raw=raw,
-                       totals=found.totals)  # fmt: skip
+        return replace(
+            raw, storage=found.storage, proba=found.proba, calibrator=calibrator, raw=raw, totals=found.totals
+        )
 
     def in_memory(self) -> MemoryTable:
         """Return the rows that are in one place: all of them."""
@@ -426,8 +427,16 @@ class MemoryTable(Checked, Table):
     def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
         """Return the same rows as ``proba`` (n, K) in another ``storage``."""
         # the sums of the columns are left out: in another storage they are added in another order
-        return MemoryTable(storage, proba, None, self.hashes, self.unordered, labels=self.labels, weight=self.weight,
-                           classes=self.classes)  # fmt: skip
+        return MemoryTable(
+            storage,
+            proba,
+            None,
+            self.hashes,
+            self.unordered,
+            labels=self.labels,
+            weight=self.weight,
+            classes=self.classes,
+        )
 
     def with_rows(self, proba: Any, labels: NDArray[np.int64] | None, weight: Array | None) -> MemoryTable:
         """Return checked rows of the same classes, held alike: ``proba`` (m, K), ``labels`` and ``weight`` (m,)."""
@@ -473,11 +482,22 @@ class MemoryTable(Checked, Table):
         weight = None if self.weight is None else self.weight[chosen]
         groups = None if self.groups is None else self.groups.take(chosen)
         # a part keeps the hashes of its rows, so that samples and folds of a part are those of the whole table
-        hashes, unordered = self.row_hashes()[chosen], None
+        hashes = self.row_hashes()[chosen]
+        unordered = None
         if self.unordered is not None or self.raw is not None:
             unordered = self.unordered_hashes()[chosen]
-        return replace(self, proba=self.storage.rows(self.proba, chosen), labels=labels, weight=weight, calibrator=None,
-                       raw=None, totals=None, hashes=hashes, unordered=unordered, groups=groups)  # fmt: skip
+        return replace(
+            self,
+            proba=self.storage.rows(self.proba, chosen),
+            labels=labels,
+            weight=weight,
+            calibrator=None,
+            raw=None,
+            totals=None,
+            hashes=hashes,
+            unordered=unordered,
+            groups=groups,
+        )
 
     def between(self, low: int, high: int) -> MemoryTable:
         """Return the rows of an array from ``low`` to before ``high`` as a table, without a copy."""
@@ -485,8 +505,17 @@ class MemoryTable(Checked, Table):
         beside: tuple[Any, ...] = (self.hashes, self.unordered, self.labels, self.weight)
         hashes, unordered, labels, weight = (None if each is None else each[rows] for each in beside)
         raw = None if self.raw is None else self.raw.between(low, high)
-        return replace(self, proba=self.proba[rows], labels=labels, weight=weight, raw=raw, totals=None, hashes=hashes,
-                       unordered=unordered, groups=None)  # fmt: skip
+        return replace(
+            self,
+            proba=self.proba[rows],
+            labels=labels,
+            weight=weight,
+            raw=raw,
+            totals=None,
+            hashes=hashes,
+            unordered=unordered,
+            groups=None,
+        )
 
     @cached_property
     def groups_apart(self) -> tuple[MemoryTable, ...]:

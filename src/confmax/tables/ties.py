@@ -19,14 +19,17 @@ from confmax.confusion import Array, Gains
 from confmax.kernels.blocks import block_rows, chunk_rows, over_rows
 
 WIDTH = 0.07  # by what part of the two scores the best leads at most
-MOST_ROWS, MOST_CELLS = 200_000, 4_000_000  # that are read
+# that are read
+MOST_ROWS = 200_000
+MOST_CELLS = 4_000_000
 SUMS = 1 << 22  # that partial sums hold together, at most
 KINDS = 6  # of sums over the rows in which two decisions nearly tie
 
 
 def rows_read(n_rows: int, n_classes: int) -> NDArray[np.intp] | None:
     """Return which rows are read, in blocks from all over a table, whose rows may be sorted; None if all are."""
-    size, every = block_rows(n_classes), _one_of(n_rows, n_classes)
+    size = block_rows(n_classes)
+    every = _one_of(n_rows, n_classes)
     return None if every == 1 else _blocks(0, n_rows, size, every)
 
 
@@ -55,7 +58,8 @@ def density_of_ties(
         None where all prices are zero.
     """
     by_weight, by_offset = functions.coefficients()
-    a, b = prices @ by_weight, prices @ by_offset
+    a = prices @ by_weight
+    b = prices @ by_offset
     scale = max(float(np.abs(a).max()), float(np.abs(b).max()))
     if not 0.0 < scale < np.inf:
         return None
@@ -76,8 +80,11 @@ def _blocks(start: int, stop: int, size: int, every: int) -> NDArray[np.intp]:
 
 def _sums(proba: NDArray[Any], a: NDArray[Any], b: NDArray[Any], weight: Array | None) -> Array:
     """Return the sums (M, M, 6) of ``kernels/ties.h``, of a large table by a part of its rows."""
-    (n, K), M, size = proba.shape, len(b), block_rows(proba.shape[1])
-    every, most = _one_of(n, K), max(1, SUMS // (KINDS * M * M))
+    (n, K) = proba.shape
+    M = len(b)
+    size = block_rows(proba.shape[1])
+    every = _one_of(n, K)
+    most = max(1, SUMS // (KINDS * M * M))
     chunk = chunk_rows(K, n)
     chunk *= -(-n // (chunk * most))
     parts = np.zeros((-(-n // chunk), M, M, KINDS))
@@ -97,14 +104,19 @@ def _sums(proba: NDArray[Any], a: NDArray[Any], b: NDArray[Any], weight: Array |
 
 def _sums_by_numpy(proba: NDArray[Any], a: NDArray[Any], b: NDArray[Any], weight: Array | None) -> Array:
     """Return the sums (M, M, 6) of all rows: the definition, which the kernel is tested against."""
-    (n, K), M = proba.shape, len(b)
+    (n, K) = proba.shape
+    M = len(b)
     scores = np.tile(b, (n, 1))
     scores[:, :K] += proba * a
-    rows, order = np.arange(n), scores.argsort(axis=1, kind="stable")
-    j, k = order[:, -1], order[:, -2]
+    rows = np.arange(n)
+    order = scores.argsort(axis=1, kind="stable")
+    j = order[:, -1]
+    k = order[:, -2]
     lead = (scores[rows, j] - scores[rows, k]).astype(np.float64)
     padded = np.hstack([proba, np.zeros((n, M - K), proba.dtype)]).astype(np.float64)
-    p, q, scale = padded[rows, j], padded[rows, k], np.append(a, np.zeros(M - K))
+    p = padded[rows, j]
+    q = padded[rows, k]
+    scale = np.append(a, np.zeros(M - K))
     near = WIDTH * (np.abs(scale[j] * p) + np.abs(scale[k] * q) + np.abs(b[j].astype(np.float64) - b[k]))
     ties = lead < near
     j, k, p, q, lead, near = (part[ties] for part in (j, k, p, q, lead, near))

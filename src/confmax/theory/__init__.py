@@ -13,7 +13,17 @@ from confmax.theory.regret import (
 )
 
 __all__ = [
-    "Bound", "Form", "SmoothingConstants", "bayes_cg_bound", "brute_force_bound", "confusion_radius",
-    "frank_wolfe_bound", "linear_regret_bound", "ratio_factor", "rho_schedule", "smoothed_bound", "smoothing_constants",
+    "Bound",
+    "Form",
+    "SmoothingConstants",
+    "bayes_cg_bound",
+    "brute_force_bound",
+    "confusion_radius",
+    "frank_wolfe_bound",
+    "linear_regret_bound",
+    "ratio_factor",
+    "rho_schedule",
+    "smoothed_bound",
+    "smoothing_constants",
     "split_sizes",
-]  # fmt: skip
+]

@@ -108,7 +108,8 @@ def smoothing_constants(name: str, rho: float, priors: ArrayLike, *, form: Form 
         raise ValueError(f"smoothing constants are known only for h_mean, q_mean and g_mean; got {name!r}")
     if not 0 < rho < 1:
         raise ValueError(f"rho must lie in (0, 1); got {rho!r}")
-    tightened, pi = checked_form(form), checked_priors(priors)
+    tightened = checked_form(form)
+    pi = checked_priors(priors)
     exact = _exact(name, rho, pi)
     if tightened:
         return exact
@@ -124,27 +125,34 @@ def smoothing_constants(name: str, rho: float, priors: ArrayLike, *, form: Form 
 
 def _exact(name: str, rho: float, pi: Array) -> SmoothingConstants:
     """Return the exact constants; plug_in and curvature from the remark after E11."""
-    K, floor, root = len(pi), float(pi.min()) + rho, math.sqrt(len(pi))
+    K = len(pi)
+    floor = float(pi.min()) + rho
+    root = math.sqrt(len(pi))
     if name == "h_mean":
         theta = K * rho / (float(pi.min()) + K * rho)
         # the largest derivatives lie in the diagonal for four classes and more, off it for fewer (E11)
-        L, beta = max(0.25, 1 / K) / rho, max(8 / 27, 1 / K) / rho**2
+        L = max(0.25, 1 / K) / rho
+        beta = max(8 / 27, 1 / K) / rho**2
         return SmoothingConstants(theta, L, beta, K / (8 * (K - 1) * rho), min(4 * beta, 0.5 / rho**2))
     if name == "q_mean":
         # smoothing moves every entry by rho, not one of them, and a perfect classifier attains the supremum (E8)
         theta = float(np.sqrt(np.mean((rho / (pi + rho)) ** 2)))
-        L, beta = 1 / (root * rho), 2 / (root * rho**2)
+        L = 1 / (root * rho)
+        beta = 2 / (root * rho**2)
         return SmoothingConstants(theta, L, beta, L / 2, min(4 * beta, 2 / (3 * math.sqrt(3) * root * rho * floor)))
     # attained where the smallest class is never right and all others always are (E9)
     theta = (rho / floor) ** (1 / K)
-    L, beta = 1 / (K * rho), (K + 1) / (K * K * rho**2)
+    L = 1 / (K * rho)
+    beta = (K + 1) / (K * K * rho**2)
     curved = max((K - 1) * theta, theta**2) / (K * K * rho**2)
     return SmoothingConstants(theta, L, beta, L / 2, min(4 * beta, curved))
 
 
 def _printed(name: str, rho: float, pi: Array) -> SmoothingConstants:
     """Return Table 2 as it stands."""
-    K, smallest, root = len(pi), float(pi.min()), math.sqrt(len(pi))
+    K = len(pi)
+    smallest = float(pi.min())
+    root = math.sqrt(len(pi))
     per_smallest = math.inf if smallest == 0 else rho / smallest
     up = 1 + 1 / rho
     if name == "h_mean":
@@ -182,9 +190,11 @@ def ratio_factor(name: str, priors: ArrayLike) -> float:
     """
     pi = checked_priors(priors)
     if name in ("f1", "jaccard"):
-        part, most = float(pi[1]), (1.0 + float(pi[1]) if name == "f1" else 1.0)
+        part = float(pi[1])
+        most = 1.0 + float(pi[1]) if name == "f1" else 1.0
     elif name in ("micro_f1", "micro_f1_once"):
-        part, most = 1.0 - float(pi[0]), 2.0 - float(pi[0])
+        part = 1.0 - float(pi[0])
+        most = 2.0 - float(pi[0])
     else:
         raise ValueError(f"xi is known only for f1, jaccard, micro_f1 and micro_f1_once; got {name!r}")
     # the largest denominator over the smallest one that a rule can reach (E15)

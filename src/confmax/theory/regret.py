@@ -94,7 +94,8 @@ def confusion_radius(n_rows: int, n_classes: int, *, delta: float = 0.05, consta
             f"the radius needs n_rows >= 2, n_classes >= 2 and delta in (0, 1); got {n_rows!r}, {n_classes!r} and "
             f"{delta!r}"
         )
-    M, K = float(n_rows), float(n_classes)
+    M = float(n_rows)
+    K = float(n_classes)
     if constant == "vapnik":
         # the paper leaves C open; this is Vapnik's bound for rules of this dimension (errata, end)
         d = 2 * K * K * math.log2(3 * K)
@@ -174,7 +175,8 @@ def linear_regret_bound(gain: ArrayLike, eta_error: float, *, form: Form = "tigh
     >>> linear_regret_bound(G, 0.1).value, linear_regret_bound(G, 0.1, form="printed").value
     (0.1, 0.2)
     """
-    tightened, error = checked_form(form), _checked_error(eta_error)
+    tightened = checked_form(form)
+    error = _checked_error(eta_error)
     G = np.asarray(gain, dtype=np.float64)
     if G.ndim not in (0, 2) or not np.isfinite(G).all() or (G.ndim == 0 and G < 0):
         raise ValueError(
@@ -238,8 +240,10 @@ def brute_force_bound(
     >>> round(bound.estimation, 6), bound.is_vacuous
     (0.12, True)
     """
-    tightened, error = checked_form(form), _checked_error(eta_error)
-    L, xi = _positive("lipschitz", lipschitz), _positive("factor", factor)
+    tightened = checked_form(form)
+    error = _checked_error(eta_error)
+    L = _positive("lipschitz", lipschitz)
+    xi = _positive("factor", factor)
     distance = _distance(m, n_classes, alpha, delta, constant, tightened=tightened)
     return Bound(estimation=2 * L * xi * error, sampling=2 * L * distance)
 
@@ -350,11 +354,13 @@ def bayes_cg_bound(
     >>> round(bound.estimation, 6), round(bound.optimization, 6), bound.is_vacuous
     (0.05, 0.009998, True)
     """
-    tightened, error = checked_form(form), _checked_error(eta_error)
+    tightened = checked_form(form)
+    error = _checked_error(eta_error)
     _refuse_false(constants, ("lipschitz", "smoothness"))
     if not (kappa > 0 and m >= 2):
         raise ValueError(f"BayesCG makes ceil(kappa m) rounds and needs kappa > 0 and m >= 2; got {kappa!r} and {m!r}")
-    L, beta = constants.lipschitz, constants.smoothness
+    L = constants.lipschitz
+    beta = constants.smoothness
     if tightened and constants.plug_in is not None:
         L = min(L, constants.plug_in)
     # Lemma 11: the linear step misses its maximum by at most 2 L E + 2 beta |conf(., S'') - conf(., D)|_1
@@ -418,9 +424,16 @@ def smoothed_bound(
     """
     _refuse_false(constants, ("theta",))
     smooth = bayes_cg_bound(
-        constants, eta_error, m=m, n_classes=n_classes, alpha=alpha, kappa=kappa, delta=delta, constant=constant,
+        constants,
+        eta_error,
+        m=m,
+        n_classes=n_classes,
+        alpha=alpha,
+        kappa=kappa,
+        delta=delta,
+        constant=constant,
         form=form,
-    )  # fmt: skip
+    )
     # the smoothed means err in one direction only, so one theta is enough (E18)
     theta = constants.theta * (1 if checked_form(form) else 2)
     return Bound(smooth.estimation, smooth.sampling, smooth.optimization, theta)

@@ -20,7 +20,8 @@ from confmax.optimize.points import Space
 NEWTON_STEPS = 60
 LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
 # how far gradients are compared: those of a user's function may come from differences themselves
-COORDINATE_STEP, MATRIX_STEP = 1e-6, 1e-3
+COORDINATE_STEP = 1e-6
+MATRIX_STEP = 1e-3
 
 
 class Smooth(Master):
@@ -40,7 +41,8 @@ class Smooth(Master):
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound by the tangent at a point: ``f(C) <= f(at) + max <f'(at), V - at> + mu' (A V - b)``."""
-        bounds, n = np.full(len(gains), np.inf), len(at)
+        bounds = np.full(len(gains), np.inf)
+        n = len(at)
         rise = heights[:n] - (space.split(gains[:n])[0] * space.split(at)[0]).sum(axis=1)
         # without limits a point between rules is no better than the best of them, whatever rounding says
         bounds[:n] = space.value(at) + (rise if space.n_limits else np.maximum(rise, 0.0))
@@ -54,7 +56,8 @@ def optimum(space: Space, z: Array, weights: Array) -> Optimum:
     program: unlike the equations of the rules in use, it has a solution where fewer rules are in use than limits bind.
     """
     point = weights @ z
-    gain, m = space.gradient(point), space.n_limits
+    gain = space.gradient(point)
+    m = space.n_limits
     if m and np.isfinite(gain).all():
         *_, gain[-m:] = largest_minimum((z @ gain)[:, None], z[:, -m:])
     return Optimum(weights, point, float(space.value(point)), gain)
@@ -85,7 +88,8 @@ def _newton(space: Space, x: Array, mix: Array) -> Array:
         if reached <= value:
             return mix
         mix = (1.0 - size) * mix + size * found
-        gain, value = reached - value, reached
+        gain = reached - value
+        value = reached
         if gain < 1e-13 * (1.0 + abs(value)):
             return mix
     return mix
@@ -107,7 +111,8 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
         change = (space.gradient(at + MATRIX_STEP * away) - slope) / MATRIX_STEP
         _, sizes, axes = np.linalg.svd(away, full_matrices=False)
         axes = axes[sizes > 1e-9 * sizes[0]]
-        basis, slope = away @ axes.T, axes @ slope
+        basis = away @ axes.T
+        slope = axes @ slope
         bent = np.linalg.lstsq(basis, change @ axes.T, rcond=None)[0]
         model = -(bent + bent.T) / 2.0
     else:

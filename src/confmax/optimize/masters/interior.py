@@ -27,8 +27,12 @@ from confmax.optimize.points import Form, Space
 STEPS = 60
 LEAST_CENTRED = 0.15  # part of the mean complementarity that a step aims at, at least
 BACK = 0.95  # part of the way to the boundary that a step may take
-CLOSED, SMALLEST = 1e-13, 1e-300  # complementarity of a solution; a scale
-MET, NEARLY_MET = 1e-10, 1e-7  # residuals of a solution, and of a point of the path
+# complementarity of a solution; a scale
+CLOSED = 1e-13
+SMALLEST = 1e-300
+# residuals of a solution, and of a point of the path
+MET = 1e-10
+NEARLY_MET = 1e-7
 DEAD = 1e-9  # a recall that counts as zero
 NO_PRICE = 1e-13  # relative to the largest
 INSIDE = 1e-3  # recalls at which a mean begins lie so far from zero and one
@@ -64,10 +68,12 @@ class Program(Master):
         if space.ratio is None:
             return per_price(heights, objective.sum(axis=1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            levels, excess = -objective[:, 1] / objective[:, 0], heights / objective[:, 0]
+            levels = -objective[:, 1] / objective[:, 0]
+            excess = heights / objective[:, 0]
             steps = np.where(excess > 0.0, excess / space.ratio.floor[0], 0.0)
             # the excess is convex in level and multipliers: where a chord of it is zero, it is not positive
-            above, below = excess[:, None], excess[None]
+            above = excess[:, None]
+            below = excess[None]
             roots = (levels[None] * above - levels[:, None] * below) / (above - below)
         chords = np.where((above > 0.0) & (below < 0.0), roots, np.inf)
         bounds = np.minimum(levels + steps, chords.min(axis=0))
@@ -86,16 +92,19 @@ def _without_denominator(z: Array, start: Array) -> Optimum:
 
 def solve(form: Form, z: Array) -> Optimum:
     """Return the best mixture of rules z (A, d + m), whose entries have this ``form``."""
-    S, m = form.n_tops, form.n_limits
+    S = form.n_tops
+    m = form.n_limits
     bottom = z[:, S] if form.ratio else np.ones(len(z))
-    tops, slack = z[:, :S], z[:, z.shape[1] - m :]
+    tops = z[:, :S]
+    slack = z[:, z.shape[1] - m :]
     weights, duals, gaps = central_path(tops, bottom, slack, form.mean)
     weights = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum()
     point = weights @ z
     if form.mean is not None:
         # the path maximises the sum of which the mean is a function
         unit = float(form.mean.partial(point[:S])[0] / form.mean.slope(point[:S])[0])
-        duals, gaps = duals * unit, gaps * unit
+        duals = duals * unit
+        gaps = gaps * unit
     level = -duals[:, -1:] if form.ratio else duals[:, :0]
     path = np.hstack([duals[:, :S], level, duals[:, S:-1]])
     # a price that falls toward zero must not decide rows by its last digits
@@ -151,7 +160,8 @@ def central_path(tops: Array, bottom: Array, slack: Array, mean: PowerMean | Non
     gaps : ndarray (N,)
         How far these are from the solution, in the unit of the objective.
     """
-    S, q = tops.shape[1], tops.shape[1] + slack.shape[1]
+    S = tops.shape[1]
+    q = tops.shape[1] + slack.shape[1]
     # the score of a rare class has a small numerator and a small denominator; recalls have one size already
     top = 1.0 if mean is not None else max(float(np.abs(tops).max()), SMALLEST)
     low = float(np.abs(bottom).max())
@@ -162,12 +172,15 @@ def central_path(tops: Array, bottom: Array, slack: Array, mean: PowerMean | Non
     if kernels.native is None:
         duals, gaps = _path(at, rows, free, S, mean)
     else:
-        place, sizes = np.empty((STEPS, q + 1)), np.empty(STEPS)
+        place = np.empty((STEPS, q + 1))
+        sizes = np.empty(STEPS)
         kind, power = (0, 0.0) if mean is None else (2 if mean.of_misses else 1, mean.inverse(at.y[:S])[1])
         n = kernels.native.central_path(rows, at.y, at.u, at.w, at.s, at.v, S, kind, power, place, sizes)
-        duals, gaps = list(place[:n]), sizes[:n].tolist()
+        duals = list(place[:n])
+        gaps = sizes[:n].tolist()
     if not duals:
-        duals, gaps = [at.y], [float(at.w @ at.u + at.s @ at.y[free])]
+        duals = [at.y]
+        gaps = [float(at.w @ at.u + at.s @ at.y[free])]
     unit = np.concatenate([np.ones(S), np.full(q - S, top), [top / low]])
     return at.w / low, np.array(duals) * unit, np.array(gaps) * (top / low)
 
@@ -177,7 +190,9 @@ def _path(at: _Iterate, rows: Array, free: slice, S: int, mean: PowerMean | None
     q = len(at.y) - 1
     summed = np.zeros(q + 1)
     summed[: S if mean is None else 0] = 1.0
-    duals, gaps, least = [], [], np.inf
+    duals = []
+    gaps = []
+    least = np.inf
     for _ in range(STEPS):
         gap = float(at.w @ at.u + at.s @ at.y[free])
         away = rows @ at.y - at.u
@@ -203,7 +218,9 @@ def _path(at: _Iterate, rows: Array, free: slice, S: int, mean: PowerMean | None
 
 def _start(rows: Array, mean: PowerMean | None, S: int) -> _Iterate:
     """Return a dual point far inside, and equal weights, with complementarities of one size."""
-    A, q, bottom = len(rows), rows.shape[1] - 1, rows[:, -1]
+    A = len(rows)
+    q = rows.shape[1] - 1
+    bottom = rows[:, -1]
     middle = np.clip(-rows[:, :S].mean(axis=0), INSIDE, 1.0 - INSIDE)
     prices = np.full(S, 1.0 / S) if mean is None else mean.slope(middle)
     # the slack of a rare decision is small, and its multiplier large
@@ -226,13 +243,16 @@ def _advance(
     at: _Iterate, rows: Array, free: slice, summed: Array, away: Array, tilt: Array, mean: PowerMean | None
 ) -> bool:
     """Take a predictor-corrector step (Mehrotra, 1992) on the conditions of optimality; False where there is none."""
-    q, S, n = len(at.y) - 1, len(at.v), len(rows) + len(at.s)
+    q = len(at.y) - 1
+    S = len(at.v)
+    n = len(rows) + len(at.s)
     system = np.zeros((q + 2, q + 2))
     system[:-1, :-1] = (rows.T * (at.w / at.u)) @ rows
     diagonal = np.zeros(q + 1)
     diagonal[free] += at.s / at.y[free]
     fixed = np.append(-rows.T @ (at.w * away / at.u) - tilt, 1.0 - float(summed @ at.y))
-    off, power = np.zeros(0), 0.0
+    off = np.zeros(0)
+    power = 0.0
     if mean is not None:
         # the price is a power of v: the equation of their logarithms holds far from the solution too
         wanted, power = mean.inverse(at.y[:S])
@@ -240,7 +260,8 @@ def _advance(
         diagonal[:S] += abs(power) * at.v / at.y[:S]
         fixed[:S] += -off if mean.of_misses else off
         # no price sums to one, and the last unknown has no part
-        system[-1, -1], fixed[-1] = 1.0, 0.0
+        system[-1, -1] = 1.0
+        fixed[-1] = 0.0
     system[range(q + 1), range(q + 1)] += diagonal
     system[:-1, -1], system[-1, :-1] = -summed, summed
 
@@ -249,7 +270,8 @@ def _advance(
         right[:-1] += rows.T @ (first / at.u)
         right[free] += second / at.y[free]
         moves = np.linalg.solve(system, right)
-        dy, du = moves[:-1], rows @ moves[:-1] + away
+        dy = moves[:-1]
+        du = rows @ moves[:-1] + away
         dv = off + power * at.v * dy[:S] / at.y[:S]
         return dy, du, (first - at.w * du) / at.u, (second - at.s * dy[free]) / at.y[free], dv, moves[-1:]
 
@@ -272,9 +294,12 @@ def _advance(
         return False
     primal, dual = steps(*moves)
     dy, du, dw, ds, dv, dtheta = moves
-    at.w, at.s, at.v = at.w + primal * dw, at.s + primal * ds, at.v + primal * dv
+    at.w = at.w + primal * dw
+    at.s = at.s + primal * ds
+    at.v = at.v + primal * dv
     at.theta += primal * float(dtheta[0])
-    at.u, at.y = at.u + dual * du, at.y + dual * dy
+    at.u = at.u + dual * du
+    at.y = at.y + dual * dy
     return True
 
 

@@ -48,20 +48,24 @@ class _ActiveSet:
     """The columns in use (s of them), which are ``triangle.T @ basis``; columns (A, d) have length one."""
 
     def __init__(self, columns: Array) -> None:
-        self.columns, self.x = columns, np.zeros(len(columns))
+        self.columns = columns
+        self.x = np.zeros(len(columns))
         self.used: list[int] = []
-        self.basis, self.triangle = np.empty((0, columns.shape[1])), np.empty((0, 0))
+        self.basis = np.empty((0, columns.shape[1]))
+        self.triangle = np.empty((0, 0))
 
     def enter(self, k: int) -> bool:
         """Append column k unless it depends on the others; return whether it is independent."""
         s = len(self.used)
         if s == min(self.columns.shape):
             return False
-        rest, along = self.columns[k], np.zeros(s)
+        rest = self.columns[k]
+        along = np.zeros(s)
         # once is not enough where columns nearly depend on each other
         for _ in range(2):
             more = self.basis @ rest
-            rest, along = rest - more @ self.basis, along + more
+            rest = rest - more @ self.basis
+            along = along + more
         length = np.linalg.norm(rest)
         if length < DEPENDENT:
             return False
@@ -80,7 +84,8 @@ class _ActiveSet:
         """Minimise over the columns in use; those whose share would turn negative leave on the way."""
         while self.used:
             # least squares with the target (0, ..., 0, 1)
-            best, now = np.linalg.solve(self.triangle, self.basis[:, -1]), self.x[self.used]
+            best = np.linalg.solve(self.triangle, self.basis[:, -1])
+            now = self.x[self.used]
             falling = best <= 0.0
             steps = np.where(falling, np.where(now > 0.0, now / (now - best), 0.0), np.inf)
             leaving = int(np.argmin(steps))
@@ -98,7 +103,8 @@ def _least_norm_by_numpy(points: Array, start: Array) -> Array:
     A = len(points)
     columns = np.column_stack([points, np.ones(A)])
     lengths = np.linalg.norm(columns, axis=1)
-    active, blocked = _ActiveSet(columns / lengths[:, None]), np.zeros(A, np.bool_)
+    active = _ActiveSet(columns / lengths[:, None])
+    blocked = np.zeros(A, np.bool_)
     for k in np.flatnonzero(start > 0.0):
         if active.enter(int(k)):
             active.x[k] = start[k] * lengths[k]
@@ -135,10 +141,14 @@ def least_norm_within(points: Array, slack: Array) -> Array:
     # the norm is scaled to one, so that one tolerance fits all
     Q = points @ points.T
     Q = Q / max(float(np.abs(np.diag(Q)).max()), 1e-300)
-    w, s = np.full(A, 1.0 / A), np.ones(m)
-    z, multipliers, level = np.ones(A), np.ones(m), np.zeros(())
+    w = np.full(A, 1.0 / A)
+    s = np.ones(m)
+    z = np.ones(A)
+    multipliers = np.ones(m)
+    level = np.zeros(())
     for _ in range(STEPS):
-        missed, short = 1.0 - w.sum(), w @ slack - s
+        missed = 1.0 - w.sum()
+        short = w @ slack - s
         tilt = Q @ w - level - slack @ multipliers - z
         gap = (w @ z + s @ multipliers) / (A + m)
         if gap < CLOSED and max(abs(missed), np.abs(short).max(), np.abs(tilt).max()) < 1e-13:
@@ -156,14 +166,20 @@ def least_norm_within(points: Array, slack: Array) -> Array:
         except np.linalg.LinAlgError:
             # a singular system: the weights are exact up to rounding, and no further step improves them
             break
-        dw, dlevel = moves[:A], moves[A]
+        dw = moves[:A]
+        dlevel = moves[A]
         dz = (aim - w * z - z * dw) / w
-        ds, dm = dw @ slack + short, push - ratio * (dw @ slack)
-        values, changes = np.concatenate([w, s, z, multipliers]), np.concatenate([dw, ds, dz, dm])
+        ds = dw @ slack + short
+        dm = push - ratio * (dw @ slack)
+        values = np.concatenate([w, s, z, multipliers])
+        changes = np.concatenate([dw, ds, dz, dm])
         falling = changes < 0
         size = min(1.0, BACK * float((-values[falling] / changes[falling]).min(initial=np.inf)))
-        w, s, z = w + size * dw, s + size * ds, z + size * dz
-        multipliers, level = multipliers + size * dm, level + size * dlevel
+        w = w + size * dw
+        s = s + size * ds
+        z = z + size * dz
+        multipliers = multipliers + size * dm
+        level = level + size * dlevel
     # an interior point gives every rule some weight
     w = np.where(w > 1e-12, w, 0.0)
     return np.asarray(w / w.sum())

@@ -23,10 +23,14 @@ from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form, Space
 
 STEPS = 40
-LITTLE, BEHIND = 1e-11, 10.0  # a step that gains no more is the last; steps that a climb may lie behind another
+# a step that gains no more is the last; steps that a climb may lie behind another
+LITTLE = 1e-11
+BEHIND = 10.0
 IN_USE = 1e-9  # a weight; the slack of a limit that binds
 FINE = 1e-9  # what the gradient may still promise at a top
-GRID, ROUNDS = 33, 5  # of a line search: each round makes the interval 16 times smaller
+# of a line search: each round makes the interval 16 times smaller
+GRID = 33
+ROUNDS = 5
 SINGLES = 2  # best single rules to climb from
 NEAREST = 40  # rules of the quadratic model: those that lack least at the prices
 STEEP = 1e6  # a slope that has no end, as of the G-mean at a recall of zero
@@ -66,7 +70,9 @@ class _Climb:
     """The rules that are mixed."""
 
     def __init__(self, of: Curved, z: Array, n_limits: int) -> None:
-        self.of, self.z, self.d = of, z, z.shape[1] - n_limits
+        self.of = of
+        self.z = z
+        self.d = z.shape[1] - n_limits
         self.slack = z[:, self.d :]
 
     def starts(self) -> list[Array]:
@@ -92,16 +98,21 @@ class _Climb:
             linear = self._largest(worth)
             if linear.value - slope @ point[: self.d] <= FINE:
                 break
-            size, end, reached = 0.0, mix, value
+            size = 0.0
+            end = mix
+            reached = value
             for other in (linear.weights, self._quadratic(mix, slope, linear), self._on_face(mix, slope)):
                 step, found = _along(self.of, point[: self.d], other @ self.z[:, : self.d])
                 if found > reached:
-                    size, end, reached = step, other, found
+                    size = step
+                    end = other
+                    reached = found
             if reached <= value:
                 break
             gained = reached - value
             mix = (1.0 - size) * mix + size * end
-            point, value = mix @ self.z, reached
+            point = mix @ self.z
+            value = reached
             if gained < LITTLE or value + BEHIND * gained < known:
                 break
         assert linear.path is not None
@@ -146,7 +157,8 @@ class _Climb:
         seen = bends > 1e-10 * bends.max(initial=0.0)
         change = np.zeros(len(mix))
         change[used] = ((along @ slope) @ turned[:, seen] / bends[seen]) @ turned[:, seen].T @ free
-        left, moves = np.append(mix, np.maximum(slack, 0.0)), np.append(change, change @ self.slack)
+        left = np.append(mix, np.maximum(slack, 0.0))
+        moves = np.append(change, change @ self.slack)
         falling = moves < -1e-16
         step = min(1.0, float((left[falling] / -moves[falling]).min(initial=1.0)))
         return np.maximum(mix + step * change, 0.0)
@@ -154,12 +166,17 @@ class _Climb:
 
 def _along(of: Curved, start: Array, end: Array) -> tuple[float, float]:
     """Return the best step from ``start`` to ``end``, and the value there."""
-    low, high, best, reached = 0.0, 1.0, 0.0, -np.inf
+    low = 0.0
+    high = 1.0
+    best = 0.0
+    reached = -np.inf
     for _ in range(ROUNDS):
         steps = np.linspace(low, high, GRID)
         values = of.value(start + steps[:, None] * (end - start))
         k = int(values.argmax())
         if values[k] > reached:
-            best, reached = float(steps[k]), float(values[k])
-        low, high = steps[max(k - 1, 0)], steps[min(k + 1, GRID - 1)]
+            best = float(steps[k])
+            reached = float(values[k])
+        low = steps[max(k - 1, 0)]
+        high = steps[min(k + 1, GRID - 1)]
     return (best, reached) if best <= 1.0 - LEAST else (1.0, float(of.value(end)))

@@ -75,14 +75,17 @@ def best_mix_of_recalls(recalls: Array, start: Array, p: float, *, of_misses: bo
 
 
 def _best_mix_by_numpy(recalls: Array, mix: Array, p: float, *, of_misses: bool) -> Array:
-    A, least, idle = len(recalls), np.inf, 0
+    A = len(recalls)
+    least = np.inf
+    idle = 0
     if not (of_misses or (mix @ recalls > 0.0).all()):
         mix = 0.5 * mix + 0.5 / A
     for _ in range(NEWTON_STEPS):
         T = mix @ recalls
         if not (of_misses or (T > 0.0).all()):
             return mix
-        slope, root = _slope(T, p, of_misses=of_misses), np.sqrt(_bend(T, p, of_misses=of_misses))
+        slope = _slope(T, p, of_misses=of_misses)
+        root = np.sqrt(_bend(T, p, of_misses=of_misses))
         found = least_norm((recalls - T) * root - slope / root, mix)
         change = found @ recalls - T
         # what the model promises, in the unit of the sum; near rounding it no longer falls
@@ -112,7 +115,9 @@ def _bend(T: Array, p: float, *, of_misses: bool) -> Array:
 
 def _longest(T: Array, change: Array, p: float, *, of_misses: bool) -> float:
     """Return the best step along a line on which the sum is concave, by halving on the sign of its slope."""
-    low, high, size = 0.0, 1.0, 1.0
+    low = 0.0
+    high = 1.0
+    size = 1.0
     for _ in range(HALVINGS):
         at = T + size * change
         inside = of_misses or bool((at > 0.0).all())

@@ -39,7 +39,8 @@ class Arrays(MemoryKind):
     def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows; hashes are computed in the pass of the check."""
         P = as_array(proba, order=order)
-        limits, hashes = row_limits(P), np.empty(len(P), dtype=np.uint64) if hashed else None
+        limits = row_limits(P)
+        hashes = np.empty(len(P), dtype=np.uint64) if hashed else None
         totals, broken = check_rows(P, limits, hashes)
         # the compiled pass says only that some row is bad; which one, and why, takes a slower look
         if broken[:3].any():
@@ -47,7 +48,8 @@ class Arrays(MemoryKind):
         if not broken[3]:
             # rows that stay as they are get their unordered hashes when somebody needs them
             return Checked(self, P, totals, hashes)
-        divided, unordered = normalised(P, limits[1]), unordered_hashes(P) if hashed else None
+        divided = normalised(P, limits[1])
+        unordered = unordered_hashes(P) if hashed else None
         # division changes the sums of the columns; the hashes stay those of the rows as they were given
         return Checked(self, divided, check_rows(divided)[0], hashes, unordered)
 
@@ -124,7 +126,8 @@ def _decided_at_once(kind: Arrays, rule: Rule, proba: Any, keys: Any) -> NDArray
     """
     if kernels.native is None:
         return None
-    P, gains = as_array(proba), rule.gains
+    P = as_array(proba)
+    gains = rule.gains
     if P.shape[1] != gains.n_classes or is_wide(gains, P.dtype).any():
         return None
     limits = row_limits(P)

@@ -92,14 +92,18 @@ def decide_unchecked(
         assert limits is None
         return decide_by_numpy(proba, gains), np.zeros(4, dtype=np.bool_)
     first, second = kernel_gains(gains, proba.dtype)
-    alone, (n, K) = only_classes(gains), proba.shape
-    size, chunk, out = block_rows(K), chunk_rows(K, n), np.empty((len(gains), n), np.int64)
+    alone = only_classes(gains)
+    (n, K) = proba.shape
+    size = block_rows(K)
+    chunk = chunk_rows(K, n)
+    out = np.empty((len(gains), n), np.int64)
     broken = np.zeros((-(-n // chunk), 0 if limits is None else 4), dtype=np.bool_)
     allowed = np.array(limits or (np.inf, np.inf))
 
     def work(part: int, start: int, stop: int) -> None:
-        kernels.native.scan(proba, start, stop, size, first, second, gains.power, alone, *NO_TRUTH, *NO_SUMS, allowed,
-                            broken[part], out)  # fmt: skip
+        kernels.native.scan(
+            proba, start, stop, size, first, second, gains.power, alone, *NO_TRUTH, *NO_SUMS, allowed, broken[part], out
+        )
 
     over_rows(work, n, chunk)
     return out, np.asarray(broken.any(axis=0))
@@ -129,18 +133,36 @@ class ArrayOracle(TableOracle):
     def _scanned(self, proba: NDArray[Any], gains: Gains, *, matrix: bool) -> Confusion:
         """Decide every row by every gain, in the type of ``proba``."""
         first, second = kernel_gains(gains, proba.dtype)
-        alone, truth, (n, K) = only_classes(gains), kernel_truth(self.table, self.model_share), proba.shape
-        B, M, chunk = len(gains), gains.n_decisions, chunk_rows(K, n)
+        alone = only_classes(gains)
+        truth = kernel_truth(self.table, self.model_share)
+        (n, K) = proba.shape
+        B = len(gains)
+        M = gains.n_decisions
+        chunk = chunk_rows(K, n)
         # a part of the rows more is a copy of all statistics more
         most = MATRIX_CELLS // (B * M * ((K if matrix else 0) + 8))
         chunk *= -(-n // (chunk * max(1, most)))
-        parts, size = -(-n // chunk), block_rows(K)
+        parts = -(-n // chunk)
+        size = block_rows(K)
         sums = np.zeros((parts, B, 4, M, 2))
         matrices = np.zeros((parts, B, M, K) if matrix else (parts, 1, 0, 0))
 
         def work(part: int, start: int, stop: int) -> None:
-            kernels.native.scan(proba, start, stop, size, first, second, gains.power, alone, *truth, sums[part],
-                                matrices[part], *UNCHECKED, NO_DECISIONS)  # fmt: skip
+            kernels.native.scan(
+                proba,
+                start,
+                stop,
+                size,
+                first,
+                second,
+                gains.power,
+                alone,
+                *truth,
+                sums[part],
+                matrices[part],
+                *UNCHECKED,
+                NO_DECISIONS,
+            )
 
         over_rows(work, n, chunk)
         summed = sums.sum(axis=(0, 2)) / self.table.weight_total

@@ -49,14 +49,18 @@ def decide_drawn(
     given = np.empty(0, dtype=np.uint64) if keys is None else np.ascontiguousarray(keys)
     hashes = np.empty(0 if keys is not None else n, dtype=np.uint64)
     used = hashes if keys is None else given
-    edges, out = np.cumsum(weights)[:-1], np.empty(n, dtype=np.int64)
-    size, chunk, factors = block_rows(K), chunk_rows(K, n), column_factors(K)
+    edges = np.cumsum(weights)[:-1]
+    out = np.empty(n, dtype=np.int64)
+    size = block_rows(K)
+    chunk = chunk_rows(K, n)
+    factors = column_factors(K)
     broken = np.zeros((-(-n // chunk), 0 if limits is None else 4), dtype=np.bool_)
     allowed = np.array(limits or (np.inf, np.inf))
 
     def work(part: int, start: int, stop: int) -> None:
-        kernels.native.draw(proba, start, stop, size, first, second, factors, words, edges, given, allowed,
-                            broken[part], hashes, out)  # fmt: skip
+        kernels.native.draw(
+            proba, start, stop, size, first, second, factors, words, edges, given, allowed, broken[part], hashes, out
+        )
 
     over_rows(work, n, chunk)
     return out, used, bool(broken.any())

@@ -164,7 +164,8 @@ def dask_source(
     labels = _beside(y, "y", "one label", lengths, places)
     weights = _beside(sample_weight, "sample_weight", "one weight", lengths, places)
     groups = _beside(group, "group", _EACH["group"], lengths, places)
-    first, each = [place.start for place in places], [lengths[place] for place in places]
+    first = [place.start for place in places]
+    each = [lengths[place] for place in places]
     blocks = tuple(zip(first, each, [x[place] for place in places], labels, weights, groups, strict=True))
     return DaskSource(blocks, sum(lengths), K, names, y is not None, group is not None, progress=progress)
 
@@ -391,7 +392,8 @@ class DaskCollections(Kind):
 
     def in_groups(self, rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
         """Return what a rule with groups decides, or the probability of every decision: lazy."""
-        order, given = _order(rule, proba, keys, group), one_column_chunk(proba)
+        order = _order(rule, proba, keys, group)
+        given = one_column_chunk(proba)
         if what == "predict_index":
             return _lazily(partial(_decisions, rule, order), given, {"keys": keys, "group": group})
         names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
@@ -482,7 +484,8 @@ def _values_beside(name: str, values: Any, proba: Any) -> Any:
     """Return keys or groups as a Dask array (n, 1) in the chunks of an array of probabilities."""
     import dask.array as da
 
-    rows, each = proba.chunks[0], _EACH[name]
+    rows = proba.chunks[0]
+    each = _EACH[name]
     if here(len, values) is not None:
         if np.isnan(proba.shape[0]):
             raise ValueError(f"proba has chunks of unknown sizes; pass {name} as a Dask array in the same chunks")
@@ -499,9 +502,14 @@ def _values_beside(name: str, values: Any, proba: Any) -> Any:
 
 
 def _decided(
-    work: Callable[..., Any], names: tuple[str, ...], empty: NDArray[Any], threads: int,
-    block: Any, beside: Sequence[Any], number: int,
-) -> Any:  # fmt: skip
+    work: Callable[..., Any],
+    names: tuple[str, ...],
+    empty: NDArray[Any],
+    threads: int,
+    block: Any,
+    beside: Sequence[Any],
+    number: int,
+) -> Any:
     # a rule refuses a table without rows, and a partition may be one
     if len(block) == 0:
         return empty
@@ -531,13 +539,18 @@ def _over_partitions(
         _refuse_other_partitions(name, values.npartitions, frame.npartitions)
     # partitions are taken as they lie: Dask would refuse, or divide anew, those of other divisions
     if any(values.divisions != frame.divisions for values in given.values()):
-        frame, given = frame.clear_divisions(), {name: each.clear_divisions() for name, each in given.items()}
+        frame = frame.clear_divisions()
+        given = {name: each.clear_divisions() for name, each in given.items()}
     index = frame._meta.index[:0]
     meta = pd.Series(empty, index=index) if names is None else pd.DataFrame(empty, index=index, columns=list(names))
     return frame.map_partitions(
-        _on_partition, *given.values(), meta=meta, align_dataframes=False, like=meta,
+        _on_partition,
+        *given.values(),
+        meta=meta,
+        align_dataframes=False,
+        like=meta,
         decide=partial(_decided, work, tuple(given), empty, threads_for(frame.npartitions)),
-    )  # fmt: skip
+    )
 
 
 def _on_partition(frame: Any, *beside: Any, decide: Callable[..., Any], like: Any, partition_info: Any = None) -> Any:

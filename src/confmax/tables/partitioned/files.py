@@ -123,13 +123,15 @@ class FileSource:
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part while the next one is read."""
-        done, held = 0, dict[str, NDArray[Any]]()
+        done = 0
+        held = dict[str, NDArray[Any]]()
         found = (_row_groups if self.columns else _mapped_parts)(self, labels_only=labels_only)
         with ThreadPoolExecutor(1, thread_name_prefix="confmax-read") as reader:
             ahead = reader.submit(next, found, None)
             while (read_now := ahead.result()) is not None:
                 ahead = reader.submit(next, found, None)
-                (pieces, part), refused = read_now, None
+                (pieces, part) = read_now
+                refused = None
                 try:
                     if not isinstance(part, Part):
                         # the row groups become a part only now: until here the part before it was in use, whose memory
@@ -169,7 +171,8 @@ def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tu
         names += [*source.columns, source.weight]
     # a column that is named twice is read once
     columns = list(dict.fromkeys(name for name in names if name is not None))
-    footers, most = dict[str, Any](), max(1, PART_CELLS // source.n_classes)
+    footers = dict[str, Any]()
+    most = max(1, PART_CELLS // source.n_classes)
     for (path, _), together in groupby(source.pieces, lambda piece: (piece.path, piece.start // most)):
         pieces = list(together)
         pieces[0].refuse_changed()
@@ -332,7 +335,8 @@ def _turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None, held: di
     taken = columns if order is None else [columns[k] for k in order]
     kind = np.result_type(*taken).newbyteorder("=")
     kind = kind if kind in (np.float32, np.float64) else np.dtype(np.float32 if kind == np.float16 else np.float64)
-    n, K = len(taken[0]), len(taken)
+    n = len(taken[0])
+    K = len(taken)
     memory = held.get(kind.char)
     if memory is None or memory.size < n * K:
         # a new page costs more than what is written to it

@@ -134,7 +134,8 @@ def _names(path: Any) -> list[str]:
         raise ValueError("open_table was given no file; name at least one Parquet file, or one .npy file")
     odd = [each for each in given if not isinstance(each, (str, os.PathLike))]
     if odd:
-        kind, is_table = type(odd[0]), any(hasattr(odd[0], name) for name in ("columns", "shape", "schema"))
+        kind = type(odd[0])
+        is_table = any(hasattr(odd[0], name) for name in ("columns", "shape", "schema"))
         # C modules begin with an underscore, which nobody imports: _duckdb is duckdb
         own = kind.__module__.partition(".")[0].lstrip("_")
         what = "None" if odd[0] is None else kind.__name__ if own == "builtins" else f"a {own}.{kind.__name__}"
@@ -152,7 +153,8 @@ def _refuse_address(name: str) -> None:
     found = ADDRESS.fullmatch(name)
     if found is None or os.path.exists(name):
         return
-    scheme, rest = found[1], found[2]
+    scheme = found[1]
+    rest = found[2]
     if scheme.lower() == "file":
         raise ValueError(f"{name} is an address; give the path of the file: /{unquote(rest)}")
     raise ValueError(
@@ -192,7 +194,8 @@ def _parquet(
     columns: Sequence[str] | None,
     progress: RowsRead | None,
 ) -> files.FileSource:
-    schemas, pieces = [], []
+    schemas = []
+    pieces = []
     for path in paths:
         # the stamp is taken before the file is looked at: a change between the two would be missed otherwise
         stamp = files.stamp_of(path)

@@ -177,7 +177,8 @@ def refuse_first(found: Iterable[Any]) -> None:
 
 def together(sizes: Sequence[int], most: int) -> list[slice]:
     """Return the places of neighbours of at most so many rows together, or of one that has more."""
-    edges, rows = [0], 0
+    edges = [0]
+    rows = 0
     for place, size in enumerate(sizes):
         if place > edges[-1] and rows + size > most:
             edges.append(place)
@@ -241,8 +242,15 @@ def _by_group(table: MemoryTable, groups: Groups) -> MemoryTable:
     order = np.argsort(groups.codes, kind="stable")
     beside: tuple[Any, ...] = (table.hashes, table.unordered, table.labels, table.weight)
     hashes, unordered, labels, weight = (None if each is None else each[order] for each in beside)
-    return replace(table, proba=gathered(table.proba, order), hashes=hashes, unordered=unordered, labels=labels,
-                   weight=weight, groups=groups.take(order))  # fmt: skip
+    return replace(
+        table,
+        proba=gathered(table.proba, order),
+        hashes=hashes,
+        unordered=unordered,
+        labels=labels,
+        weight=weight,
+        groups=groups.take(order),
+    )
 
 
 def joined(found: Iterable[CheckedPart]) -> CheckedPart:
@@ -270,8 +278,16 @@ def summary_of(checked: CheckedPart) -> Summary | None:
     if table.labels is not None:
         labelled = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
     totals = table.column_sums(table.weight)
-    return Summary(table.n_rows, table.n_weighted, table.weight_total, totals, labelled,
-                   (table.sampled(checked.fraction),), int(checked.renormalised), _sums_by_group(table))  # fmt: skip
+    return Summary(
+        table.n_rows,
+        table.n_weighted,
+        table.weight_total,
+        totals,
+        labelled,
+        (table.sampled(checked.fraction),),
+        int(checked.renormalised),
+        _sums_by_group(table),
+    )
 
 
 def _sums_by_group(table: MemoryTable) -> Array:
@@ -334,16 +350,29 @@ def _one_after_another(tables: Sequence[MemoryTable]) -> MemoryTable:
     kept = any(t.unordered is not None for t in tables)
     first = tables[0].groups
     given = [
-        (t.proba, t.row_hashes(), t.unordered_hashes() if kept else None, t.labels, t.weight,
-         None if t.groups is None else t.groups.codes)
+        (
+            t.proba,
+            t.row_hashes(),
+            t.unordered_hashes() if kept else None,
+            t.labels,
+            t.weight,
+            None if t.groups is None else t.groups.codes,
+        )
         for t in tables
-    ]  # fmt: skip
+    ]
     rows = [None if each[0] is None else np.concatenate(each) for each in zip(*given, strict=True)]
     proba, hashes, unordered, labels, weight, codes = rows
     return MemoryTable(
-        ARRAYS, proba, None, hashes, unordered, labels=labels, weight=weight, classes=tables[0].classes,
+        ARRAYS,
+        proba,
+        None,
+        hashes,
+        unordered,
+        labels=labels,
+        weight=weight,
+        classes=tables[0].classes,
         groups=None if first is None else replace(first, codes=codes),
-    )  # fmt: skip
+    )
 
 
 # --- columns, as a caller states them ---------------------------------------------------------------------------------

@@ -25,9 +25,15 @@ from confmax.tables.partitioned.files import array_of_lists, labels_of
 from confmax.tables.partitioned.table import ReadInParts, partitioned_table
 from confmax.tables.table import Table
 
-PROBA, LABEL, WEIGHT, GROUP = "p", "y", "w", "g"  # columns of the narrowed frame
+# columns of the narrowed frame
+PROBA = "p"
+LABEL = "y"
+WEIGHT = "w"
+GROUP = "g"
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-BATCH_BYTES, MOST_BATCH_ROWS = 8 << 20, 1 << 16  # of the batches in which partitions come to Python
+# of the batches in which partitions come to Python
+BATCH_BYTES = 8 << 20
+MOST_BATCH_ROWS = 1 << 16
 MOST_BYTES = (1 << 31) - (1 << 20)  # of one value in Spark
 _PLANNING = threading.Lock()  # held while a setting of the session is another, so that it is always put back
 
@@ -284,7 +290,8 @@ def probabilities(frame: Any, columns: Sequence[str]) -> Any:
     if len(columns) > 1:
         kind = "float" if all(kinds[name].typeName() == "float" for name in columns) else "double"
         return F.array(*[frame[quoted(name)].cast(kind) for name in columns])
-    whole, held = frame[quoted(columns[0])], kinds[columns[0]]
+    whole = frame[quoted(columns[0])]
+    held = kinds[columns[0]]
     if held.typeName() == "array":
         # floats stay floats: a rule decides in the type of its table
         return whole if held.elementType.typeName() in ("float", "double") else whole.cast("array<double>")

@@ -40,9 +40,13 @@ from confmax.tables.partitioned.parts import (
 )
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table, TableOracle
 
-SAMPLE_CELLS, SAMPLE_CELLS_UNLABELLED = 1 << 22, 1 << 20  # of the sample, on which calibrations are fitted, too
+# of the sample, on which calibrations are fitted, too
+SAMPLE_CELLS = 1 << 22
+SAMPLE_CELLS_UNLABELLED = 1 << 20
 MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there are,
-SAMPLE_ROWS, ROWS_PER_CLASS = 20_000, 50  # and no fewer than these, however many
+# and no fewer than these, however many
+SAMPLE_ROWS = 20_000
+ROWS_PER_CLASS = 50
 
 
 @final

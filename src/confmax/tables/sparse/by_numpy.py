@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 
-UNSORTED, OUTSIDE = 1, 2  # what `structure` finds
+# what `structure` finds
+UNSORTED = 1
+OUTSIDE = 2
 PAIRS = 1 << 18  # of entries and gains that are looked at together
 
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # entries, columns and row pointers
@@ -35,16 +37,20 @@ class Entries:
 
     def __init__(self, arrays: Arrays, start: int, stop: int) -> None:
         data, indices, indptr = arrays
-        low, high = indptr[start], indptr[stop]
-        self.p, self.j = data[low:high], indices[low:high]
-        self.starts, self.counts = indptr[start:stop] - low, np.diff(indptr[start : stop + 1])
+        low = indptr[start]
+        high = indptr[stop]
+        self.p = data[low:high]
+        self.j = indices[low:high]
+        self.starts = indptr[start:stop] - low
+        self.counts = np.diff(indptr[start : stop + 1])
         self.row = np.repeat(np.arange(stop - start), self.counts)
 
 
 def structure(arrays: Arrays, start: int, stop: int, n_classes: int) -> int:
     """Return OUTSIDE where a column index is none, else UNSORTED where a row's do not rise strictly, else 0."""
     entries = Entries(arrays, start, stop)
-    j, row = entries.j, entries.row
+    j = entries.j
+    row = entries.row
     if ((j < 0) | (j >= n_classes)).any():
         return OUTSIDE
     return UNSORTED if ((j[1:] <= j[:-1]) & (row[1:] == row[:-1])).any() else 0
@@ -68,7 +74,9 @@ def look_up(arrays: Arrays, start: int, stop: int, decision: NDArray[Any], hit: 
 
 def decide_stored(entries: Entries, pairs: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
     """Return decisions (n,) by weights and offsets ``pairs`` (M, 2) and the ``order`` (L,) of the offsets."""
-    j, M, b = entries.j, len(pairs), pairs[:, 1]
+    j = entries.j
+    M = len(pairs)
+    b = pairs[:, 1]
     score = pairs[j, 0] * entries.p + pairs[j, 1]
     best = np.maximum.reduceat(score, entries.starts)
     winner = np.maximum.reduceat(np.where(score == best[entries.row], j, -1), entries.starts)
@@ -76,7 +84,8 @@ def decide_stored(entries: Entries, pairs: NDArray[Any], order: NDArray[np.int64
     undecided = np.arange(len(winner))
     keys = None
     for k in order:
-        offered, now = best[undecided], winner[undecided]
+        offered = best[undecided]
+        now = winner[undecided]
         undecided = undecided[(b[k] > offered) | ((b[k] == offered) & (k > now))]
         if len(undecided) == 0:
             break
@@ -108,9 +117,11 @@ def add_alone(arrays: Arrays, start: int, stop: int, gains: Any, truth: Any, out
     """
     begin, listed, a, b, always, rest = gains
     share, labels, weight = truth
-    entries, K = Entries(arrays, start, stop), len(begin) - 1
+    entries = Entries(arrays, start, stop)
+    K = len(begin) - 1
     w = weight[start:stop] if len(weight) else np.ones(stop - start)
-    u, v = w * (1.0 - share), w * share
+    u = w * (1.0 - share)
+    v = w * share
     y = labels[start:stop] if share < 1.0 else np.full(stop - start, -1)
     # each row's truth at the last class but one, and at the last
     others = np.array([u * (y == k) for k in (K - 2, K - 1)])
@@ -121,11 +132,16 @@ def add_alone(arrays: Arrays, start: int, stop: int, gains: Any, truth: Any, out
     edges = np.append(np.searchsorted(before, np.arange(0, before[-1], PAIRS)), len(many))
     for low, high in pairwise(edges):
         e = np.repeat(np.arange(low, high), many[low:high])
-        j, p, row = entries.j[e], entries.p[e], entries.row[e]
+        j = entries.j[e]
+        p = entries.p[e]
+        row = entries.row[e]
         g = listed[begin[j] + np.arange(before[low], before[high]) - before[e]]
         score = a[g] * p + b[g]
         moved = np.flatnonzero(np.where(j < rest[g], score > 0, score >= 0) != always[g])
-        g, j, p, row = g[moved], j[moved], p[moved], row[moved]
+        g = g[moved]
+        j = j[moved]
+        p = p[moved]
+        row = row[moved]
         out[:, 0] += np.bincount(g, w[row], len(out))
         out[:, 1] += np.bincount(g, v[row] * p + u[row] * (y[row] == j), len(out))
         out[:, 2] += np.bincount(g, others[rest[g] - (K - 2), row], len(out))

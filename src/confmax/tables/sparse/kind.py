@@ -96,7 +96,8 @@ class SparseRows(MemoryKind):
 
     def sums_by_decision(self, proba: Any, weight: Array | None, decision: NDArray[Any], n_decisions: int) -> Array:
         """Return the sums of the rows of every decision (K, M)."""
-        cells, out = proba.shape[1] * n_decisions, np.zeros((proba.shape[1], n_decisions))
+        cells = proba.shape[1] * n_decisions
+        out = np.zeros((proba.shape[1], n_decisions))
         # a part of the entries pays for a matrix of its own
         rows = max(1, proba.shape[0] * max(cells, PART_ENTRIES) // proba.nnz)
         for low in range(0, proba.shape[0], rows):
@@ -113,7 +114,8 @@ class SparseRows(MemoryKind):
 
     def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Any:
         """Return the probability of every decision (n, M), a dense table; ValueError if it would be large."""
-        n, M = proba.shape[0], gains.n_decisions
+        n = proba.shape[0]
+        M = gains.n_decisions
         if n * M > MOST_CELLS:
             raise ValueError(
                 f"the probabilities of {M} decisions on {n} rows are a dense table of more than {MOST_CELLS:,} cells; "

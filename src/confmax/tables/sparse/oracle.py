@@ -51,7 +51,8 @@ class SparseOracle(TableOracle):
         ValueError
             If the matrix is asked for and would be large.
         """
-        K, M = self.table.n_classes, gains.n_decisions
+        K = self.table.n_classes
+        M = gains.n_decisions
         if matrix and K * M > MATRIX_CELLS:
             raise ValueError(
                 f"the whole confusion matrix of {K} classes has {K * M:,} entries, more than {MATRIX_CELLS:,}; take a "
@@ -76,27 +77,34 @@ class SparseOracle(TableOracle):
         if len(others):
             a, b = gains.pair()
             answers = self._scanned(Gains.reduced(a[others], b[others]), matrix=False)
-            diagonal[others], columns[others] = answers.diagonal, answers.columns
+            diagonal[others] = answers.diagonal
+            columns[others] = answers.columns
         return Confusion(self.rows, diagonal, columns)
 
     def _scanned(self, gains: Gains, *, matrix: bool) -> Confusion:
         """Decide every row by every gain."""
         if kernels.native is None:
             return self.table.counted_by(self, gains, matrix=matrix)
-        B, K, M = len(gains), self.table.n_classes, gains.n_decisions
+        B = len(gains)
+        K = self.table.n_classes
+        M = gains.n_decisions
         # every part has statistics of its own, which are added in the order of the parts
         edges = self._edges(B * (K * M if matrix else K + M))
         parts = len(edges) - 1
-        diagonal, columns = np.zeros((parts, B, K)), np.zeros((parts, B, M))
+        diagonal = np.zeros((parts, B, K))
+        columns = np.zeros((parts, B, M))
         matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
         # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
-        proba, truth = self.table.proba, kernel_truth(self.table, self.model_share)
+        proba = self.table.proba
+        truth = kernel_truth(self.table, self.model_share)
         made = decide(proba, gains) if gains.power else np.empty((0, 0), np.int32)
-        by, arrays = kernel_gains(proba, gains), arrays_of(proba)
+        by = kernel_gains(proba, gains)
+        arrays = arrays_of(proba)
 
         def work(part: int) -> None:
-            kernels.native.sparse_scan(*arrays, edges[part], edges[part + 1], *by, made, *truth, diagonal[part],
-                                       columns[part], matrices[part])  # fmt: skip
+            kernels.native.sparse_scan(
+                *arrays, edges[part], edges[part + 1], *by, made, *truth, diagonal[part], columns[part], matrices[part]
+            )
 
         run_parts(work, parts)
         total = self.table.weight_total
@@ -105,12 +113,14 @@ class SparseOracle(TableOracle):
 
     def _of_one_class(self, gains: Gains, alone: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return diagonals and column sums (B, K), filled for the gains that have coefficients for one class only."""
-        K, truth = self.table.n_classes, kernel_truth(self.table, self.model_share)
+        K = self.table.n_classes
+        truth = kernel_truth(self.table, self.model_share)
         mine = np.flatnonzero(alone >= 0)
         k = alone[mine]
         first, second = gain_coefficients(gains, self.table.proba.dtype)
         assert second is not None
-        a, b = first[mine, k], second[mine, k]
+        a = first[mine, k]
+        b = second[mine, k]
         # where the class does not win, all others score zero, and the largest index of them does
         rest = np.where(k == K - 1, K - 2, K - 1)
         always = np.where(k < rest, b > 0, b >= 0)
@@ -118,7 +128,8 @@ class SparseOracle(TableOracle):
         begin = np.searchsorted(k[listed], np.arange(K + 1))
         edges = self._edges(3 * len(mine))
         moved = np.zeros((len(edges) - 1, len(mine), 3))
-        arrays, described = arrays_of(self.table.proba), (begin, listed, a, b, always, rest)
+        arrays = arrays_of(self.table.proba)
+        described = (begin, listed, a, b, always, rest)
 
         def work(part: int) -> None:
             if kernels.native is None:
@@ -128,7 +139,8 @@ class SparseOracle(TableOracle):
 
         run_parts(work, len(moved))
         weight, own, others = moved.sum(axis=0).T / self.table.weight_total
-        diagonal, columns = np.zeros((len(gains), K)), np.zeros((len(gains), K))
+        diagonal = np.zeros((len(gains), K))
+        columns = np.zeros((len(gains), K))
         # a difference of sums may end a rounding below zero
         rows = self.rows
         columns[mine, k] = np.where(always, np.maximum(1.0 - weight, 0.0), weight)
@@ -142,7 +154,8 @@ class SparseOracle(TableOracle):
 
         The number depends on the table and the gains alone, never on the threads.
         """
-        n, stored = self.table.n_rows, self.table.proba.nnz
+        n = self.table.n_rows
+        stored = self.table.proba.nnz
         pays = (n + stored) // (4 * self.table.n_classes)
         parts = min(MOST_PARTS, -(-n // PART_ROWS), pays, PART_CELLS // max(cells, 1))
         return np.linspace(0, n, max(parts, 1) + 1).astype(np.int64).tolist()

@@ -79,7 +79,8 @@ def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
         for low in range(0, n, rows):
             out[:, low : low + rows] = decide_dense(csr[low : low + rows].toarray(), gains)
         return out
-    (coefficients, orders), arrays = kernel_gains(csr, gains), arrays_of(csr)
+    (coefficients, orders) = kernel_gains(csr, gains)
+    arrays = arrays_of(csr)
 
     def work(_: int, low: int, high: int) -> None:
         if kernels.native is not None:
@@ -137,7 +138,8 @@ def arrays_of(csr: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 def probability_of(csr: Any, decision: NDArray[Any]) -> NDArray[Any]:
     """Return each row's probability of its ``decision`` (n,), zero for one that it does not store."""
-    hit, arrays = np.empty(csr.shape[0], csr.dtype), arrays_of(csr)
+    hit = np.empty(csr.shape[0], csr.dtype)
+    arrays = arrays_of(csr)
     made = _whole_numbers(decision)
 
     def work(_: int, low: int, high: int) -> None:
@@ -164,11 +166,14 @@ def canonical(proba: Any) -> Any:
     if proba.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     csr = proba.tocsr()
-    data, indices, indptr = in_native_order(csr.data), _whole_numbers(csr.indices), _whole_numbers(csr.indptr)
+    data = in_native_order(csr.data)
+    indices = _whole_numbers(csr.indices)
+    indptr = _whole_numbers(csr.indptr)
     n, K = csr.shape
     if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
         raise ValueError("the row pointers (indptr) of proba do not rise from 0; rebuild the sparse table")
-    data, indices = np.ascontiguousarray(as_float(data[: indptr[-1]])), indices[: indptr[-1]]
+    data = np.ascontiguousarray(as_float(data[: indptr[-1]]))
+    indices = indices[: indptr[-1]]
     arrays = data, indices, indptr
 
     def look(_: int, low: int, high: int) -> int:
@@ -179,7 +184,8 @@ def canonical(proba: Any) -> Any:
     found = over_rows(look, n, ROWS)
     if by_numpy.OUTSIDE in found:
         outside = int(np.argmax((indices < 0) | (indices >= K)))
-        row, column = _row_of(outside, indptr), indices[outside]
+        row = _row_of(outside, indptr)
+        column = indices[outside]
         raise ValueError(f"row {row} of proba stores an entry in column {column} of {K}; rebuild the sparse table")
     if by_numpy.UNSORTED in found:
         csr = _csr(data.copy(), indices.copy(), indptr.copy(), (n, K))

@@ -39,7 +39,8 @@ def device_gains(gains: Gains, proba: Tensor) -> tuple[Tensor, Tensor | None]:
 
 def decisions(x: Tensor, first: Tensor, second: Tensor | None, power: int) -> Iterator[Tensor]:
     """Yield the decisions (R,) of every gain on probabilities ``x`` (R, K); ties go to the largest index."""
-    K, wide = x.shape[1], x.double() if second is None else x
+    K = x.shape[1]
+    wide = x.double() if second is None else x
     if power:
         # a column at a time is read fastest where columns lie together
         columns = x.t().contiguous()
@@ -123,12 +124,14 @@ class TorchOracle(TableOracle):
         if self._fused is not None and not wide and second is not None and not gains.power and not matrix:
             sums = self._fused(first, second)
         else:
-            sums = scan(self._rows, self.model_share, first, second, power=gains.power, matrix=matrix,
-                        decides_on=source)  # fmt: skip
+            sums = scan(
+                self._rows, self.model_share, first, second, power=gains.power, matrix=matrix, decides_on=source
+            )
         return self._confusion(sums, gains.n_decisions)
 
     def _confusion(self, sums: Sums, M: int) -> Confusion:
-        fixed, K = self._rows.fixed, self.table.n_classes
+        fixed = self._rows.fixed
+        K = self.table.n_classes
         columns = fixed.back_counts(sums.columns) / fixed.total
         diagonal = self._blend(fixed, sums.model, sums.hits)
         full = None
@@ -158,12 +161,15 @@ def scan(
     decides_on: Tensor | None = None,
 ) -> Sums:
     """Return the sums of every gain's decisions over all rows of the table."""
-    P, fixed, K = table.proba, table.fixed, table.proba.shape[1]
+    P = table.proba
+    fixed = table.fixed
+    K = table.proba.shape[1]
     source = P if decides_on is None else decides_on
     sums = Sums.zeros(len(first), K, (first if second is None else second).shape[-1], matrix=matrix, device=P.device)
     classes = torch.arange(K, device=P.device)
     for rows in chunks(P):
-        p, counts = scores_of(P[rows]), fixed.counts(rows, P.device)
+        p = scores_of(P[rows])
+        counts = fixed.counts(rows, P.device)
         x = p if source is P else scores_of(source[rows])
         codes = table.codes[rows] if share < 1.0 else None
         products = fixed.products(p, rows).reshape(-1) if matrix and share > 0.0 else None
@@ -222,7 +228,8 @@ def checked_fused(table: DeviceRows, share: float) -> Fused | None:
 def _agrees(part: DeviceRows, share: float, tried: Fused, gains: Gains) -> bool:
     first, second = device_gains(gains, part.proba)
     assert second is not None
-    mine, theirs = scan(part, share, first, second), tried(first, second)
+    mine = scan(part, share, first, second)
+    theirs = tried(first, second)
     return all(torch.equal(getattr(mine, name), getattr(theirs, name)) for name in ("columns", "model", "hits"))
 
 
@@ -232,7 +239,8 @@ def _trial_gains(K: int, further: int) -> Gains:
     So many ``further`` decisions have the mean of the other offsets.
     """
     rng = np.random.default_rng(0)
-    a, near = 0.5 + rng.random((2, K)), 1.0 + 1e-3 * rng.random(K)
+    a = 0.5 + rng.random((2, K))
+    near = 1.0 + 1e-3 * rng.random(K)
     weights = np.array([np.ones(K), a[0], 1e-3 * a[1], near])
     offsets = np.array([np.zeros(K), np.zeros(K), 1e-3 * a[0], -0.5 * near])
     return Gains.reduced(weights, np.hstack([offsets, np.repeat(offsets.mean(axis=1, keepdims=True), further, axis=1)]))

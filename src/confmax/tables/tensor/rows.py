@@ -29,7 +29,8 @@ from confmax.tables.arrays import ROW_SUM_TOLERANCE
 from confmax.tables.fingerprints import FIRST, GOLDEN, SECOND, column_factors
 
 Tensor = Any
-WIDE, NARROW = (torch.float32, torch.float64), (torch.float16, torch.bfloat16)
+WIDE = (torch.float32, torch.float64)
+NARROW = (torch.float16, torch.bfloat16)
 CELLS = {"cpu": 1 << 18, "cuda": 1 << 24}  # entries of a chunk: in the cache, or enough to keep the device busy
 BITS = 61  # of a sum in fixed point; two more are left for rows whose sum exceeds one, and for the sign
 
@@ -214,7 +215,8 @@ def checked_tensor(proba: Tensor) -> Tensor:
     tolerance = max(ROW_SUM_TOLERANCE, eps) if P.dtype in NARROW else ROW_SUM_TOLERANCE
     # one number from the device decides for all rows; which row is bad is looked for only if one is
     ranges = torch.stack([_range(P[rows]) for rows in chunks(P)])
-    least, most = ranges[:, 0].amin().item(), ranges[:, 1].amax().item()
+    least = ranges[:, 0].amin().item()
+    most = ranges[:, 1].amax().item()
     if not (least >= 0.0 and most <= tolerance):  # NaN is neither
         _refuse(P, tolerance)
     return _divided(P, 8 * eps) if P.dtype in WIDE and most > 8 * eps else P
@@ -291,9 +293,11 @@ def unordered_hashes(proba: Tensor) -> Tensor:
 def uniform(keys: Tensor, words: NDArray[np.uint64]) -> Tensor:
     """Return one number in [0, 1), a multiple of 2^-53, per key (n,), float64, as `confmax.tables.draws` defines it."""
     keys = _mixed(keys)
-    low, half = keys & 0xFFFFFFFF, _shifted(keys, 32)
+    low = keys & 0xFFFFFFFF
+    half = _shifted(keys, 32)
     a0, a1, b, c0, c1, d = (_signed(int(word)) for word in words)
-    high, rest = _shifted(low * a0 + half * a1 + b, 32), _shifted(low * c0 + half * c1 + d, 32)
+    high = _shifted(low * a0 + half * a1 + b, 32)
+    rest = _shifted(low * c0 + half * c1 + d, 32)
     return _shifted((high << 32) | rest, 11).double() * 2.0**-53
 
 

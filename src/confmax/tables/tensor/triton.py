@@ -24,10 +24,28 @@ SLOTS = 256  # copies of the sums, so that few programs add to the same place at
 
 @triton.jit(do_not_specialize=["n", "n_gains"])  # type: ignore[untyped-decorator]
 def _scan(  # type: ignore[no-untyped-def]
-    proba, scale, offset, weight, codes, columns, model, hits, n, n_gains, unit,
-    K: tl.constexpr, M: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
-    N_SLOTS: tl.constexpr, WIDE: tl.constexpr, WEIGHTED: tl.constexpr, MODEL: tl.constexpr, LABELS: tl.constexpr,
-):  # fmt: skip
+    proba,
+    scale,
+    offset,
+    weight,
+    codes,
+    columns,
+    model,
+    hits,
+    n,
+    n_gains,
+    unit,
+    K: tl.constexpr,
+    M: tl.constexpr,
+    STRIDE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    N_SLOTS: tl.constexpr,
+    WIDE: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    MODEL: tl.constexpr,
+    LABELS: tl.constexpr,
+):
     program = tl.program_id(0)
     row = program.to(tl.int64) * ROWS + tl.arange(0, ROWS)
     here = row < n
@@ -66,9 +84,17 @@ def settings(K: int, M: int, stride: int, *, wide: bool, weighted: bool, share: 
     """Return what the kernel is compiled for."""
     width = max(2, triton.next_power_of_2(M))
     return {
-        "K": K, "M": M, "STRIDE": stride, "WIDTH": width, "ROWS": max(1, CELLS // width), "N_SLOTS": SLOTS,
-        "WIDE": wide, "WEIGHTED": weighted, "MODEL": share > 0.0, "LABELS": share < 1.0,
-    }  # fmt: skip
+        "K": K,
+        "M": M,
+        "STRIDE": stride,
+        "WIDTH": width,
+        "ROWS": max(1, CELLS // width),
+        "N_SLOTS": SLOTS,
+        "WIDE": wide,
+        "WEIGHTED": weighted,
+        "MODEL": share > 0.0,
+        "LABELS": share < 1.0,
+    }
 
 
 def fused_scan(table: DeviceRows, share: float) -> Any:
@@ -83,15 +109,26 @@ def fused_scan(table: DeviceRows, share: float) -> Any:
     codes = table.codes if share < 1.0 else P
 
     def scan(first: Tensor, second: Tensor) -> Sums:
-        n_gains, M = len(first), second.shape[1]
+        n_gains = len(first)
+        M = second.shape[1]
         chosen = settings(K, M, P.stride(0), **kind)
         slots = torch.zeros((3, SLOTS, n_gains, M), dtype=torch.int64, device=P.device)
         grid = (triton.cdiv(n, chosen["ROWS"]),)
         with torch.cuda.device_of(P):
             _scan[grid](
-                P, first.contiguous(), second.contiguous(), weight, codes, *slots, n, n_gains, fixed.unit, **chosen,
-                num_warps=WARPS, enable_fp_fusion=False,
-            )  # fmt: skip
+                P,
+                first.contiguous(),
+                second.contiguous(),
+                weight,
+                codes,
+                *slots,
+                n,
+                n_gains,
+                fixed.unit,
+                **chosen,
+                num_warps=WARPS,
+                enable_fp_fusion=False,
+            )
         empty = torch.zeros((0, 0), dtype=torch.int64, device=P.device)
         decided, hit, right = slots.sum(dim=1)
         return Sums(decided, hit[:, :K], right[:, :K], empty, empty)
