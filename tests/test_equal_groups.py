@@ -6,7 +6,6 @@ import pytest
 import confmax
 from benchmarks import groups
 from confmax import constraints as c
-from confmax.constraints.rows import over_groups
 
 
 def test_always_the_same_decision_keeps_three_rates_equal():
@@ -74,7 +73,7 @@ def test_labels_keep_groups_equal():
 def test_values_that_differ_by_rounding_are_alike():
     values = np.array([[1e-6, 1e-6 - 1e-16], [0.0, 0.0], [1e-6, 0.5e-6], [1.0, 0.0]])
     one = c.rate(1).ratio() >= 1.0
-    assert over_groups(one, values, np.zeros((4, 2), dtype=bool)).tolist() == [1.0, 1.0, 0.5, 0.0]
+    assert one.across.value(values, np.zeros((4, 2), dtype=bool), one.stated).tolist() == [1.0, 1.0, 0.5, 0.0]
 
 
 @pytest.mark.filterwarnings("ignore:the rule never decides", "ignore:of the rows")

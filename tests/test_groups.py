@@ -7,6 +7,7 @@ import pytest
 import confmax
 from confmax import constraints as c
 from confmax.confusion import Confusion, Gains, Layout
+from confmax.constraints.across import Difference, Ratio
 from confmax.metrics import catalogue
 from confmax.metrics.decided import of_decided
 from confmax.metrics.seen import seen
@@ -349,17 +350,14 @@ def test_too_few_rows_of_a_group_assure_nothing():
 
 def test_the_error_of_a_difference_is_shared_by_both_groups():
     """On known proportions a difference that is too large passes in at most a tenth of all samples."""
-    from confmax.constraints.proportions import compared_on_new_rows
-
     rng = np.random.default_rng(0)
-    wrong = [
-        compared_on_new_rows("difference", 0.05, rng.binomial(200, [0.5, 0.551]) / 200, [200, 200], 0.9)
-        for _ in range(2000)
-    ]
+    near = (c.rate(1).difference() <= 0.05).stated
+    wrong = [Difference().passes(near, rng.binomial(200, [0.5, 0.551]) / 200, [200, 200], 0.9) for _ in range(2000)]
     assert np.mean(wrong) <= 0.1
-    right = compared_on_new_rows("difference", 0.05, [0.5, 0.5], [20000, 20000], 0.9)
-    assert right and not compared_on_new_rows("ratio", 0.99, [0.5, 0.4], [2000, 2000], 0.9)
-    assert compared_on_new_rows("ratio", 0.7, [0.5, 0.45], [2000, 2000], 0.9)
+    assert Difference().passes(near, [0.5, 0.5], [20000, 20000], 0.9)
+    strict, loose = ((c.rate(1).ratio() >= limit).stated for limit in (0.99, 0.7))
+    assert not Ratio().passes(strict, [0.5, 0.4], [2000, 2000], 0.9)
+    assert Ratio().passes(loose, [0.5, 0.45], [2000, 2000], 0.9)
 
 
 # --- groups that are not known ----------------------------------------------------------------------------------------

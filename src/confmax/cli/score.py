@@ -209,7 +209,7 @@ def _scores(
     """
     wanted = () if limits is None else limits.constraints
     limited = {str(one): one.metric for one in wanted}
-    of_all = {**used, **{str(one): one.metric for one in wanted if one.over is None}}
+    of_all = {**used, **{str(one): one.metric for one in wanted if not one.of_groups}}
     scores = uncertainty.compare(table, of_all, decided, **settings)
     app.warn(*doubts(scores, of_all, undefined=False))
     if groups is not None:
@@ -238,7 +238,7 @@ def _constraints(
             "kept": bool(slack >= 0.0),
             "vacuous": bool(vacuous),
         }
-        if one.over is not None:
+        if one.of_groups:
             document["by_group"] = limit_by_group(scores.by_group, str(one), rule)
         elif scores.n_replicates:
             entry = scores.to_dict()["metrics"][str(one)][rule]
@@ -333,7 +333,7 @@ def compare(file: Path, as_json: bool, **more: Any) -> None:
     rules = {str(path): load_rule(path, of_groups=True) for path in paths}
     for path, rule in rules.items():
         check_group(rule, path, more["group"])
-    if more["group"] is None and any(one.over is not None for one in wanted_limits):
+    if more["group"] is None and any(one.of_groups for one in wanted_limits):
         raise click.UsageError("a limit of --subject-to speaks of groups; give --group, the column of these")
     rows = rows_for(next(iter(rules.values()), None), file, TableOptions(**more))
     with Bar("comparing", "rules") as bar:
@@ -473,7 +473,7 @@ def _cross_fitted(
     assert labels is not None
     groups = groups_of_file(rows, None)
     # without a limit of groups the rules are those of all rows
-    by_group = rows.group if any(one.over is not None for one in resolve_constraints(constraints)) else None
+    by_group = rows.group if any(one.of_groups for one in resolve_constraints(constraints)) else None
     decided: dict[str, Evidence] = {}
     done = itertools.count()
     for name, metric in chosen.items():

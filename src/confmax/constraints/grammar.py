@@ -11,16 +11,10 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+from confmax.constraints.across import ALL_ROWS, WORDS, Across
 from confmax.constraints.quantities import quantity
-from confmax.constraints.words import (
-    MOST_CHARACTERS,
-    Constraint,
-    Over,
-    Quantity,
-    number_text,
-    refused_sense,
-    too_long,
-)
+from confmax.constraints.texts import MOST_CHARACTERS, number_text, too_long
+from confmax.constraints.words import Constraint, Quantity, refused_sense
 
 MOST_CONSTRAINTS = 1000  # each is a row of every master problem
 
@@ -32,7 +26,6 @@ _LIMIT = re.compile(rf"({_NUMBER})\s*(%?)")
 _QUANTITY = re.compile(r"([^\[\]()|]+?)\s*(?:\[(.*)\])?\s*(?:\(([^()\[\]]*)\))?", re.DOTALL)
 _OF_GROUPS = re.compile(r"(\w+)\s*\((.*)\|([^|\]]*)\)", re.DOTALL)
 _BAR = re.compile(r"[^|]*\]\s*\|[^\]]*", re.DOTALL)
-_OVER: dict[str, Over] = {"min": "each", "max": "each", "difference": "difference", "ratio": "ratio"}
 _MIRRORED = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=>": "=<", "=<": "=>"}
 _FORM = "write NAME >= NUMBER or NAME <= NUMBER, such as recall[yes] >= 0.8"
 
@@ -69,7 +62,7 @@ def parse(text: str) -> Constraint:
     words, sense, limit = _split(text)
     if sense not in (">=", "<="):
         raise ValueError(refused_sense(words, sense, limit))
-    over, words = _over_groups(text, words, sense)
+    across, words = _across_groups(text, words, sense)
     found = _QUANTITY.fullmatch(words)
     if found is None:
         raise ValueError(f"{text!r}: {words!r} is no quantity; {_FORM}")
@@ -80,28 +73,29 @@ def parse(text: str) -> Constraint:
         call = f"confmax.constraints.{tables[name]} {sense} {number_text(limit)}"
         raise ValueError(f"{text!r}: {name} needs its table; pass {call}")
     metric = quantity(name, label, **_parameters(text, params)).metric
-    return Constraint(metric, sense, limit, over)  # type: ignore[arg-type]
+    return Constraint(metric, sense, limit, across)  # type: ignore[arg-type]
 
 
-def _over_groups(text: str, words: str, sense: str) -> tuple[Over | None, str]:
-    """Return what of the groups is limited, and the quantity; None for a quantity of all rows."""
+def _across_groups(text: str, words: str, sense: str) -> tuple[Across, str]:
+    """Return what of the groups is limited, or the value on all rows, and the words of the metric."""
     found = _OF_GROUPS.fullmatch(words)
     if found is None:
         if _BAR.fullmatch(words):
             raise ValueError(f"{text!r}: a limit for every group is written min(recall[yes] | group) {sense} NUMBER")
-        return None, words
+        return ALL_ROWS, words
     word, inner, by = (part.strip() for part in found.groups())
-    if word not in _OVER or by != "group":
+    if word not in WORDS or by != "group":
         raise ValueError(
             f"{text!r}: limits of groups are min(... | group) >=, max(... | group) <=, difference(... | group) <= and "
             f"ratio(... | group) >=, such as min(recall[yes] | group) >= 0.7; the group of each row is passed as group="
         )
-    if word in ("min", "max") and (word == "min") != (sense == ">="):
+    across, only = WORDS[word]
+    if only and only != sense:
         raise ValueError(
             f"{text!r}: the smallest of the groups has a floor and the largest a ceiling; write "
             f"min({inner} | group) >= NUMBER or max({inner} | group) <= NUMBER"
         )
-    return _OVER[word], inner
+    return across, inner
 
 
 def _split(text: str) -> tuple[str, str, float]:

@@ -18,32 +18,15 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.proportions import counts_decisions, rows_for_floor
-from confmax.constraints.rows import (
-    ManyRatios,
-    count,
-    count_of,
-    functions_of,
-    is_vacuous,
-    mean_of,
-    over_groups,
-    ratio_of,
-    scales_of,
-    without_errors,
-)
-from confmax.constraints.words import Constraint, metric_text, number_text
+from confmax.constraints.texts import metric_text, number_text
+from confmax.constraints.words import Constraint
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.decided import Coverage, as_written, of_decided
+from confmax.metrics.limited import ManyRatios, count_of, is_fraction, is_vacuous, mean_of, ratio_of, without_errors
 from confmax.metrics.metric import STATISTICS
 from confmax.metrics.scores import false_positive_rate, rate, specificity
-from confmax.metrics.seen import seen
-from confmax.metrics.structure import (
-    AffineFunctions,
-    Linear,
-    MeanFloor,
-    Ratio,
-    Statistics,
-)
+from confmax.metrics.structure import AffineFunctions, MeanFloor, Statistics
 from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.groups import Groups
 from confmax.tables.labels import plain
@@ -101,7 +84,7 @@ class Limits:
     @property
     def speak_of_groups(self) -> bool:
         """Whether a constraint limits the values of groups."""
-        return any(one.over is not None for one in self.constraints)
+        return any(one.of_groups for one in self.constraints)
 
     @property
     def only_class(self) -> int | None:
@@ -151,15 +134,17 @@ class Limits:
 
     def owner(self, n_classes: int) -> NDArray[np.intp]:
         """Return for each of the m rows of `functions` (m,) the index of its constraint, for ``n_classes`` K."""
-        return np.repeat(np.arange(len(self)), [count(one, self.members(one), n_classes) for one in self.constraints])
+        return np.repeat(np.arange(len(self)), self._n_functions(n_classes))
+
+    def _n_functions(self, n_classes: int) -> list[int]:
+        return [one.across.n_functions(self.members(one), n_classes) for one in self.constraints]
 
     def leeway(self, n_classes: int) -> Array:
         """Return by how much values of groups may differ (m,), for each row of `functions`, for ``n_classes`` K.
 
         It is infinite for rows that do not compare groups. Of a ratio it is a part of the larger value.
         """
-        apart = {"difference": lambda limit: limit, "ratio": lambda limit: 1.0 - limit}
-        found = [apart[one.over](one.limit) if one.over in apart else np.inf for one in self.constraints]
+        found = [one.across.leeway(one.stated) for one in self.constraints]
         return np.maximum(found, 0.0)[self.owner(n_classes)]
 
     def functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
@@ -184,7 +169,11 @@ class Limits:
         return {}
 
     def _functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
-        parts = [part for one in self.constraints for part in functions_of(one, self.members(one), rows, n_decisions)]
+        parts = [
+            part
+            for one in self.constraints
+            for part in one.across.functions(self.members(one), one.stated, rows, n_decisions)
+        ]
         constants = [np.zeros(len(part)) if part.constants is None else part.constants for part in parts]
         gains = Gains.concatenate([part.gains for part in parts])
         apart = gains.full is not None and any(part.gains.full is None and not part.gains.power for part in parts)
@@ -193,28 +182,26 @@ class Limits:
     def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
         """Return the floors on means of the recalls, with their rows among `functions`, for ``n_classes`` K."""
         found = []
-        start = 0
-        for one in self.constraints:
+        starts = np.cumsum([0, *self._n_functions(n_classes)])
+        for one, first in zip(self.constraints, starts.tolist(), strict=False):
+            start = first
+            # what compares groups is linear, and no mean
             for metric in self.members(one):
                 size = count_of(metric, n_classes)
                 mean = mean_of(metric)
                 if mean is not None:
                     found.append(MeanFloor(slice(start, start + size), mean, one.limit))
                 start += size
-            if one.over in ("difference", "ratio"):
-                start += count(one, self.members(one), n_classes) - len(self.members(one))
         return tuple(found)
 
     def values(self, S: Confusion) -> Array:
         """Return the values (..., n) of the n quantities at a confusion ``S``, or at each of a batch (...)."""
         found = zip(self.constraints, self._of_all_members(S), strict=True)
-        return np.stack([over_groups(one, *of_members) for one, of_members in found], axis=-1)
+        return np.stack([one.across.value(*of_members, one.stated) for one, of_members in found], axis=-1)
 
     def members(self, one: Constraint) -> tuple[Metric, ...]:
         """Return the metrics that ``one`` of the constraints speaks of: of every group, or of all rows."""
-        if one.over is None or self.layout is None:
-            return (seen(one.metric, self.layout),)
-        return tuple(seen(one.metric, self.layout, g) for g in range(self.layout.n_groups))
+        return one.across.members(one.metric, self.layout)
 
     def slacks(self, S: Confusion) -> Array:
         """Return by how much each limit is kept (..., n) at ``S``, in the unit of its metric; negative: violated.
@@ -227,12 +214,10 @@ class Limits:
             return np.where(
                 nothing & self.kept_by_none, 0.0, signs * (every - np.array([one.limit for one in self.constraints]))
             )
-        slacks = []
-        for one, sign, (values, vacuous) in zip(self.constraints, signs, self._of_all_members(S), strict=True):
-            if one.over in ("difference", "ratio"):
-                slacks.append(sign * (over_groups(one, values, vacuous) - one.limit))
-            else:
-                slacks.append(np.where(vacuous & self.kept_by_none, 0.0, sign * (values - one.limit)).min(axis=-1))
+        slacks = [
+            one.across.slack(values, vacuous & self.kept_by_none, one.stated)
+            for one, (values, vacuous) in zip(self.constraints, self._of_all_members(S), strict=True)
+        ]
         return np.stack(slacks, axis=-1)
 
     def scales(self, S: Confusion) -> Array:
@@ -240,15 +225,9 @@ class Limits:
 
         Prices of the recalls under a mean are those of the mean times its derivatives: they add up to its price.
         """
-        parts = []
-        for one, of_members in zip(self.constraints, self._of_all_members(S), strict=True):
-            members = self.members(one)
-            if one.over in ("difference", "ratio"):
-                # a ratio moves its function by what stands below
-                below = np.ones(len(members)) if one.over == "difference" else of_members[0]
-                parts += [below[[b]] for a in range(len(members)) for b in range(len(members)) if a != b]
-                continue
-            parts += [scales_of(metric, S) for metric in members]
+        parts: list[Array] = []
+        for one, (values, _) in zip(self.constraints, self._of_all_members(S), strict=True):
+            parts += one.across.scales(self.members(one), values, S)
         return np.concatenate(parts)
 
     def vacuous(self, S: Confusion) -> NDArray[np.bool_]:
@@ -375,7 +354,7 @@ def judged(
                 raise
             absent.append(one.text)
         else:
-            alone = one.over not in (None, "each") and groups is not None and len(groups) < 2
+            alone = one.across.compares and groups is not None and len(groups) < 2
             (absent.append(one.text) if alone or _lacking([placed], table, groups) else kept.append(one))
     return bind(kept, table, explicit=True, abstains=abstains, groups=groups), tuple(absent)
 
@@ -385,12 +364,12 @@ def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further
 
     Raise a ValueError if there are no groups, or one has no row of a class that a limit divides by.
     """
-    about = next(one for one in limits.constraints if one.over is not None)
+    about = next(one for one in limits.constraints if one.of_groups)
     if groups is None:
         raise ValueError(
             f"the constraint {about.text!r} speaks of groups, and there are none; pass group=, the group of every row"
         )
-    if len(groups) < 2 and about.over != "each":
+    if len(groups) < 2 and about.across.compares:
         raise ValueError(
             f"the constraint {about.text!r} compares groups, and there is one; pass a group= of several, "
             f"or leave the constraint out"
@@ -411,7 +390,7 @@ def _lacking(
     constraints: Sequence[Constraint], table: Table, groups: AnyGroups | None
 ) -> list[tuple[Constraint, Any, Any]]:
     """Return the limits of groups that divide by the size of a class which a group has no row of, with both names."""
-    about = [one for one in constraints if one.over is not None]
+    about = [one for one in constraints if one.of_groups]
     if groups is None or not about:
         return []
     sizes = _sizes(table, groups)
@@ -486,7 +465,7 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
 def _of_decided(metric: Metric, n_classes: int) -> Metric:
     """Return a metric of what is decided, if it can be limited."""
     found = of_decided(metric, n_classes)
-    if isinstance(found.structure, (Linear, Ratio)):
+    if is_fraction(found):
         return found
     raise ValueError(
         f"of the rows that are decided, {metric_text(metric)} is neither linear nor a ratio; beside abstain limit "
@@ -541,7 +520,7 @@ def _refuse_contradictions(placed: Sequence[Constraint], names: Sequence[str], n
         if low > high + ALIKE:
             raise ValueError(f"the constraints {floor} and {ceiling} contradict each other; loosen one of them")
     of_rates = (
-        {key: limit for key, (limit, _) in limits.items() if key[0] is rate and key[-1] is None}
+        {key: limit for key, (limit, _) in limits.items() if key[0] is rate and not key[-1].of_groups}
         for limits in (floors, ceilings)
     )
     lows, highs = ({key[2][-1]: limit for key, limit in limits.items()} for limits in of_rates)
@@ -569,7 +548,7 @@ def _as_limited(one: Constraint) -> tuple[Any, float, bool]:
         formula = specificity
         limit = 1.0 - limit
         is_floor = not is_floor
-    return (formula, metric.params, metric.classes, metric.gain, one.over), limit, is_floor
+    return (formula, metric.params, metric.classes, metric.gain, one.across), limit, is_floor
 
 
 def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[float, ...]]:
@@ -595,7 +574,7 @@ def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[
     of_classes = np.zeros(n_classes)
     decided = np.zeros(n_classes)
     for one in () if limits is None else limits.constraints:
-        if not one.is_floor or one.over == "ratio":
+        if not one.is_floor or one.across.compares:
             # groups may be alike with next to nothing decided
             continue
         if isinstance(one.metric.formula, Coverage):

@@ -185,7 +185,7 @@ def on_labels(
         ends = None
         among = None
         value = float(values[k])
-        if n_labelled is not None and is_proportion(one.metric) and one.over is None:
+        if n_labelled is not None and is_proportion(one.metric) and not one.of_groups:
             among = trials(limits.members(one)[0], S, n_labelled)
             ends = interval(value, among)
         filled.append(
@@ -215,7 +215,7 @@ def _rounded(slacks: Array, rounding: float) -> Array:
 
 def _in_groups(limits: Limits, one: Constraint, S: Confusion) -> tuple[GroupValue, ...]:
     """Return the values of a limit of groups in each of them; nothing for others."""
-    if one.over is None:
+    if not one.of_groups:
         return ()
     values = [float(metric.values(S)) for metric in limits.members(one)]
     return tuple(GroupValue(name, value) for name, value in zip(limits.groups, values, strict=True))

@@ -7,7 +7,7 @@ Pearson, "The use of confidence or fiducial limits illustrated in the case of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -177,29 +177,6 @@ def chances_of_counts(counts: Any, n: Any, limit: float, *, is_floor: bool) -> A
         return np.where(n > 0, bdtr(counts, np.maximum(n, 1), limit), 1.0)
     # of a share that is one only a share of one is kept
     return np.where(counts > 0, bdtrc(np.maximum(counts - 1.0, 0.0), np.maximum(n, 1), limit), 1.0)
-
-
-def compared_on_new_rows(
-    over: str, limit: float, shares: Sequence[float], sizes: Sequence[float], confidence: float
-) -> bool:
-    """Whether a difference, or a ratio, of groups keeps its limit in truth with this ``confidence``.
-
-    ``shares`` (G,) are observed among ``sizes`` (G,) rows. Of two groups the one-sided limits of both proportions, each
-    at half the error, must keep the limit; so must all pairs, which needs no correction.
-
-    Examples
-    --------
-    >>> compared_on_new_rows("difference", 0.2, [0.5, 0.55], [400, 400], 0.9)
-    True
-    >>> compared_on_new_rows("ratio", 0.95, [0.5, 0.55], [400, 400], 0.9)
-    False
-    """
-    # each end of a two-sided interval is a one-sided limit at half of its error
-    ends = [interval(share, n, confidence) if n > 0 else (0.0, 1.0) for share, n in zip(shares, sizes, strict=True)]
-    pairs = [(one, other) for a, one in enumerate(ends) for b, other in enumerate(ends) if a != b]
-    if over == "difference":
-        return all(one[1] - other[0] <= limit for one, other in pairs)
-    return all(one[0] >= limit * other[1] for one, other in pairs)
 
 
 def rows_needed(share: float, limit: float, *, is_floor: bool, confidence: float) -> int | None:

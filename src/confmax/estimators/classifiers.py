@@ -357,7 +357,7 @@ class MetricClassifierCV(RuleClassifier):
 
         With "prefit" nothing is fitted, and the table itself is checked.
         """
-        of_groups = group is not None or any(one.over is not None for one in wanted)
+        of_groups = group is not None or any(one.of_groups for one in wanted)
         if self._is_prefit or not (of_groups or name is not None or isinstance(metric.formula, Coverage)):
             return None
         # which classes, and groups, have rows decides alone

@@ -215,7 +215,7 @@ def write_cross_fitted(
     if not (order_known or (order_known is None and classes is not None)):
         check_order((chosen, other) if solution is None else (other,), table)
     groups = None if group is None else Groups.of(group, table.n_rows, proba=proba)
-    by_group = any(one.over is not None for one in resolve_constraints(settings.get("constraints", ())))
+    by_group = any(one.of_groups for one in resolve_constraints(settings.get("constraints", ())))
     fixed = {"classes": table.classes, "random_state": seed, **settings}
 
     def tune(kept: NDArray[np.bool_] | slice, kind: Mapping[str, Any]) -> Solution:

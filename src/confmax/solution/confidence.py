@@ -29,14 +29,11 @@ from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Layout
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels
 from confmax.constraints.proportions import (
-    compared_on_new_rows,
     counted_rows,
     is_proportion,
-    kept_on_new_rows,
-    rows_needed,
     trials,
 )
-from confmax.constraints.words import metric_text
+from confmax.constraints.texts import metric_text
 from confmax.metrics import Metric
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.loop import MISSED
@@ -56,8 +53,6 @@ UNSHOWN = 4.0  # those of the rule that is returned where no rule passes
 TESTED = 0.5
 MOST_TESTED = 0.75
 SPARE = 1.2  # times the rows that show a limit if all of them keep it
-WIDEST = 0.25  # variance of one row of a proportion, at most
-NOT_EQUAL = 0.9  # part of the way to equality of groups that a limit is tightened, at most
 UNEQUAL = "confidence counts rows, and their weights are not equal; leave sample_weight out, or leave confidence out"
 
 
@@ -249,7 +244,7 @@ def _share_tested(limits: Limits, rows: _Testing, confidence: float) -> float:
     for one in limits.constraints:
         odds = one.limit if one.is_floor else 1.0 - one.limit
         # of groups that are compared, no number of rows is known beforehand
-        if one.over in (None, "each") and 0.0 < odds < 1.0:
+        if not one.across.compares and 0.0 < odds < 1.0:
             needed = SPARE * np.log(1.0 - confidence) / np.log(odds)
             n = min(trials(metric, S, rows.table.n_rows) for metric in limits.members(one))
             share = max(share, min(needed / max(n, 1.0), MOST_TESTED))
@@ -283,14 +278,8 @@ def _tightened(limits: Limits, step: float, testing: _Testing) -> Limits:
     n = testing.table.n_rows
 
     def moved(one: Constraint) -> Constraint:
-        # of groups the smallest says least; of two proportions the errors add up
-        sizes = sorted(max(trials(metric, S, n), 1.0) for metric in limits.members(one))
-        spread = one.limit * (1.0 - one.limit) if one.over in (None, "each") else WIDEST
-        error = float(np.sqrt(spread * sum(1.0 / size for size in sizes[: 1 if one.over in (None, "each") else 2])))
-        # no difference and no ratio is made exactly equal: such rules draw
-        room = (1.0 - one.limit if one.is_floor else one.limit) * (1.0 if one.over in (None, "each") else NOT_EQUAL)
-        move = room * -np.expm1(-step * error / room) if room > 0.0 else 0.0
-        return replace(one, limit=float(one.limit + move if one.is_floor else one.limit - move))
+        sizes = [max(trials(metric, S, n), 1.0) for metric in limits.members(one)]
+        return replace(one, limit=one.across.tightened(one.stated, sizes, step))
 
     return replace(limits, constraints=tuple(moved(one) for one in limits.constraints))
 
@@ -343,30 +332,18 @@ def _slack(one: Constraint, outcome: ConstraintOutcome) -> float:
 
 def _passes(one: Constraint, outcome: ConstraintOutcome, confidence: float) -> bool:
     """Whether the test rows show that a limit is kept on new rows."""
-    if one.over is None:
-        n = outcome.label_rows or 0
-        share = outcome.label_value or 0.0
-        return kept_on_new_rows(share, n, one.limit, is_floor=one.is_floor, confidence=confidence)
-    sizes = [part.label_rows or 0 for part in outcome.by_group]
-    shares = [part.label_value or 0.0 for part in outcome.by_group]
-    if one.over == "each":
-        return all(
-            kept_on_new_rows(share, n, one.limit, is_floor=one.is_floor, confidence=confidence)
-            for share, n in zip(shares, sizes, strict=True)
-        )
-    return compared_on_new_rows(one.over, one.limit, shares, sizes, confidence)
+    return one.across.passes(one.stated, *_on_test_rows(outcome), confidence)
 
 
 def _more_rows(one: Constraint, outcome: ConstraintOutcome, confidence: float) -> int | None:
     """Return about how many rows would show that a limit is kept, at the share that was observed."""
-    if one.over is None:
-        share = outcome.label_value or 0.0
-        return rows_needed(share, one.limit, is_floor=one.is_floor, confidence=confidence)
-    if one.over != "each":
-        return None
-    shares = [part.label_value or 0.0 for part in outcome.by_group]
-    needed = [rows_needed(share, one.limit, is_floor=one.is_floor, confidence=confidence) for share in shares]
-    return None if None in needed else max(n for n in needed if n is not None)
+    return one.across.rows_needed(one.stated, _on_test_rows(outcome)[0], confidence)
+
+
+def _on_test_rows(outcome: ConstraintOutcome) -> tuple[list[float], list[int]]:
+    """Return the shares that a limit is on, of all rows or of every group, and of how many rows."""
+    parts = outcome.by_group or (outcome,)
+    return [part.label_value or 0.0 for part in parts], [part.label_rows or 0 for part in parts]
 
 
 def _counted(rule: DecisionRule, testing: _Testing) -> Confusion:

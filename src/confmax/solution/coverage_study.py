@@ -56,7 +56,7 @@ class CoverageStudy:
     @property
     def _limits(self) -> tuple[Constraint, ...]:
         """The limits on all rows; those of groups have no value there."""
-        return () if self.limits is None else tuple(one for one in self.limits.constraints if one.over is None)
+        return () if self.limits is None else tuple(one for one in self.limits.constraints if not one.of_groups)
 
     @property
     def metrics(self) -> dict[str, Metric]:

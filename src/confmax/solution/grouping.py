@@ -46,7 +46,7 @@ def check_groups(group: Any, group_proba: Any, wanted: Sequence[Constraint]) -> 
     name = "group_proba" if group is None else "group"
     if group is not None and group_proba is not None:
         raise ValueError("pass group=, if the group of a row is known when it is decided, or group_proba=; not both")
-    if not any(one.over is not None for one in wanted):
+    if not any(one.of_groups for one in wanted):
         raise ValueError(
             f"{name}= changes the rule only through constraints that speak of groups, and there are none; add one, "
             f"such as 'min(recall[yes] | group) >= 0.7', or leave {name} out"
@@ -57,8 +57,8 @@ def warn_of_groups(groups: AnyGroups | None, raw: Table, limits: Limits | None) 
     """Warn if several recalls of the groups are to be equal, or a class that is limited has few rows in a group."""
     if groups is None or limits is None:
         return
-    about = [one for one in limits.constraints if one.over is not None]
-    alone = [one for one in about if one.over == "difference" and one.metric.one_class == "alone"]
+    about = [one for one in limits.constraints if one.of_groups]
+    alone = [one for one in about if one.across.equalises and one.metric.one_class == "alone"]
     if len({k for one in alone for k in one.metric.divided_by(raw.n_classes)}) > 1:
         warn(
             "equal recalls of several classes are met by deciding the better group worse, often at random; floors for "

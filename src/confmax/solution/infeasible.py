@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
-from confmax.metrics.catalogue import range_of
 from confmax.metrics.decided import OfDecided
 from confmax.metrics.seen import unseen
 from confmax.metrics.structure import MinOfLinear
@@ -107,9 +106,7 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
 
 def _loosened(one: Constraint, value: float) -> Constraint:
     """Return a constraint whose limit a ``value`` of its quantity just keeps, within the range of the quantity."""
-    low, high = range_of(one.metric)
-    if one.over in ("difference", "ratio"):
-        low, high = 0.0, high - low
+    low, high = one.range
     return replace(one, limit=max(low, value - SPARE) if one.is_floor else min(high, value + SPARE))
 
 
@@ -145,7 +142,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
 
 def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]) -> str | None:
     """Return how far the quantity of one floor can be raised under the other constraints; None if that is not known."""
-    failing = [k for k, one in enumerate(limits.constraints) if one.is_floor and not one.over and not kept[k].kept]
+    failing = [k for k, one in enumerate(limits.constraints) if one.is_floor and not one.of_groups and not kept[k].kept]
     for k in failing:
         one = limits.constraints[k]
         others = tuple(other for place, other in enumerate(limits.constraints) if place != k)

@@ -18,7 +18,7 @@ from confmax.confusion import Confusion
 from confmax.constraints import Limits, least_coverage
 from confmax.constraints.limits import judged
 from confmax.constraints.outcomes import outcomes
-from confmax.constraints.words import metric_text
+from confmax.constraints.texts import metric_text
 from confmax.evaluate.by_group import confusion_of, side_by_side, values_of_members
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.evidence import Evidence
@@ -115,13 +115,13 @@ class LimitStudy:
     def metrics(self) -> dict[str, Metric]:
         """What is limited on all rows, by the texts of the limits."""
         wanted = () if self.limits is None else self.limits.constraints
-        return {str(one): one.metric for one in wanted if one.over is None}
+        return {str(one): one.metric for one in wanted if not one.of_groups}
 
     @property
     def metrics_of_groups(self) -> dict[str, Metric]:
         """What is limited in every group, by the texts of the limits."""
         wanted = () if self.limits is None else self.limits.constraints
-        return {str(one): one.metric for one in wanted if one.over is not None}
+        return {str(one): one.metric for one in wanted if one.of_groups}
 
     @cached_property
     def rules(self) -> dict[str, Decided]:
@@ -196,8 +196,8 @@ class LimitStudy:
                     price,
                     bool(vacuous[k]),
                     own,
-                    _in_groups(score, text, values_of_members(limits, k, S)) if one.over is not None else (),
-                    one.over == "each",
+                    _in_groups(score, text, values_of_members(limits, k, S)) if one.of_groups else (),
+                    one.of_groups and not one.across.compares,
                 )
             )
         return tuple(rows)
@@ -217,7 +217,7 @@ class LimitStudy:
         """Return the value of limit ``k`` for a rule on the labels: of all rows with its interval, else without."""
         assert self.limits is not None
         one = self.limits.constraints[k]
-        if one.over is None:
+        if not one.of_groups:
             return score.estimate(rule, str(one))
         return Estimate(float(self.limits.values(self._labelled[rule])[k]), None, None)
 

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import Constraint, Limits
-from confmax.constraints.rows import ratio_of
 from confmax.metrics import Metric, get
 from confmax.metrics.catalogue import range_of
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
+from confmax.metrics.limited import ratio_of
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.seen import seen, unseen
 from confmax.metrics.structure import AffineFunctions, Concave, Linear, MinOfLinear, Ratio

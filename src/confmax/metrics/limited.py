@@ -1,8 +1,7 @@
-"""The rows of a master problem that a constraint is: linear functions of the confusion that must not fall below zero.
+"""A metric that is limited: which limits can be proved, and the linear functions that must not fall below zero.
 
 At fixed row sums a limit on a ratio N / D is linear: a floor l is ``N - l D >= 0``, a ceiling ``l D - N >= 0``
-(Dinkelbach's functions, as in `confmax.metrics.ratios`). A difference or a ratio of groups is one function for every
-ordered pair of them.
+(Dinkelbach's functions, as in `confmax.metrics.ratios`).
 """
 
 from __future__ import annotations
@@ -14,25 +13,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.constraints.words import Constraint
-from confmax.metrics import Metric
 from confmax.metrics.first_order import TINY
+from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions, Concave, Linear, MinOfLinear, PowerMean, Ratio
 
-ROUNDING = 1e-15  # values of groups that differ by no more are alike
+
+def refusal(metric: Metric, is_floor: bool, number: str) -> str | None:
+    """Return why the rules that keep a limit on a metric are no convex set, and what to limit; None if they are one.
+
+    ``number`` is the limit, as the sentence shows it.
+    """
+    structure = metric.structure
+    sense = ">=" if is_floor else "<="
+    if isinstance(structure, Linear) or (isinstance(structure, Ratio) and structure.fractions is not None):
+        return None
+    if isinstance(structure, (Concave, MinOfLinear)):
+        if not is_floor:
+            return (
+                f"no ceiling can be set on a concave metric, because the rules that keep it are no convex set; limit "
+                f"the recall of a class, such as recall[NAME] <= {number}"
+            )
+        if mean_of(metric) is not None or isinstance(structure, MinOfLinear):
+            return None
+        return (
+            "of the concave metrics only means of the recalls without smoothing can be limited; limit g_mean, h_mean, "
+            "q_mean or min_recall instead"
+        )
+    if isinstance(structure, Ratio):
+        return (
+            f"the numerator and the denominator of a function are not known; limit a ratio of the catalogue, such as "
+            f"cohen_kappa {sense} {number}"
+        )
+    return (
+        f"{metric.name} is neither linear nor a ratio, so no limit on it can be proved; limit a ratio instead, such as "
+        f"cohen_kappa {sense} {number}, or f1[NAME] {sense} {number} of each class"
+    )
+
+
+def is_linear(metric: Metric) -> bool:
+    """Whether a metric is a linear function of the confusion at fixed class sizes."""
+    return isinstance(metric.structure, Linear)
+
+
+def is_fraction(metric: Metric) -> bool:
+    """Whether a metric is linear, or a ratio of linear functions."""
+    return isinstance(metric.structure, Linear | Ratio)
 
 
 def mean_of(metric: Metric) -> PowerMean | None:
     """Return the mean of the recalls that a metric is, None for other metrics."""
     return metric.structure.recall_mean if isinstance(metric.structure, Concave) else None
-
-
-def count(one: Constraint, members: Sequence[Metric], n_classes: int) -> int:
-    """Return how many linear functions a constraint is."""
-    if one.over in ("difference", "ratio"):
-        return len(members) * (len(members) - 1)
-    return sum(count_of(metric, n_classes) for metric in members)
 
 
 def count_of(metric: Metric, n_classes: int) -> int:
@@ -44,72 +75,24 @@ def count_of(metric: Metric, n_classes: int) -> int:
     return len(metric.linear_functions(np.full(n_classes, 1 / n_classes), n_classes))
 
 
-def over_groups(one: Constraint, values: Array, vacuous: NDArray[np.bool_]) -> Array:
-    """Return the number that a constraint limits, of the values (..., G) in the groups; those of 0/0 do not count."""
-    if one.over is None:
-        return values[..., 0]
-    if one.over == "difference":
-        return np.asarray(np.ptp(values, axis=-1))
-    if one.over == "ratio":
-        low = values.min(axis=-1)
-        high = values.max(axis=-1)
-        # groups in which nothing is decided as the class are alike, too
-        alike = high - low <= ROUNDING
-        return np.where(alike, 1.0, low / np.where(alike, 1.0, high))
-    none = vacuous.all(axis=-1)
-    if one.is_floor:
-        return np.where(none, 0.0, np.where(vacuous, np.inf, values).min(axis=-1))
-    return np.where(none, 0.0, np.where(vacuous, -np.inf, values).max(axis=-1))
-
-
-def functions_of(one: Constraint, members: Sequence[Metric], rows: Array, n_decisions: int) -> list[AffineFunctions]:
-    """Return the functions that must not fall below zero, as `Limits.functions` says."""
-    if one.over not in ("difference", "ratio"):
-        return [_function(replace(one, metric=metric, over=None), rows, n_decisions) for metric in members]
-    gains = []
-    constants = np.zeros(len(members))
-    for k, metric in enumerate(members):
-        linear = metric.as_functions(rows, n_decisions)
-        assert isinstance(linear, AffineFunctions) and linear.constants is not None
-        gains.append(_wide(linear.gains, n_decisions))
-        constants[k] = linear.constants[0]
-    every = AffineFunctions(Gains.concatenate(gains))
-    found = []
-    n = len(members)
-    for a in range(n):
-        for b in range(n):
-            if a == b:
-                continue
-            # limit - (v_a - v_b) of a difference, v_a - limit v_b of a ratio
-            signs = (-1.0, 1.0) if one.over == "difference" else (1.0, -one.limit)
-            weights = np.zeros((1, n))
-            weights[0, [a, b]] = signs
-            constant = weights @ constants + (one.limit if one.over == "difference" else 0.0)
-            found.append(AffineFunctions(every.combined(weights), constant))
-    return found
-
-
-def _function(one: Constraint, rows: Array, n_decisions: int) -> AffineFunctions:
-    """Return the functions of a limit on one metric."""
-    metric = one.metric
-    limit = one.limit
+def functions_of_limit(metric: Metric, limit: float, sign: float, rows: Array, n_decisions: int) -> AffineFunctions:
+    """Return the functions of a ``limit`` on one metric: a floor, if the ``sign`` is one, or a ceiling."""
     if isinstance(metric.structure, MinOfLinear):
         functions = metric.linear_functions(rows, n_decisions)
         gains = functions.combined(np.eye(len(functions)))
         constants = getattr(functions, "constants", None)
         total = np.full(len(functions), -limit) if constants is None else constants - limit
-        return AffineFunctions(_wide(gains, n_decisions), total)
+        return AffineFunctions(wide(gains, n_decisions), total)
     if mean_of(metric) is not None:
         recalls = metric.as_functions(rows, n_decisions)
         assert recalls is not None
         gains = recalls.combined(np.eye(len(recalls)))
         constants = getattr(recalls, "constants", None)
         return AffineFunctions(
-            _wide(gains, n_decisions), np.ones(len(recalls)) + (0.0 if constants is None else constants)
+            wide(gains, n_decisions), np.ones(len(recalls)) + (0.0 if constants is None else constants)
         )
     parts = ratio_of(metric, rows, n_decisions)
-    scale = without_errors(parts, rows) or 1.0
-    factor = (1.0 if one.is_floor else -1.0) / scale
+    factor = sign / (without_errors(parts, rows) or 1.0)
     gains = parts.gains(np.array([limit]))
     return AffineFunctions(_times(gains, factor), factor * (parts.top_constant - limit * parts.bottom_constant) + 0.0)
 
@@ -139,7 +122,7 @@ def ratio_of(metric: Metric, rows: Array, n_decisions: int) -> Ratios:
         one = np.ones(1)
         none = Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
         parts = Ratios(linear.gains, none, linear.constants, one, one, one)
-    return replace(parts, top=_wide(parts.top, n_decisions), bottom=_wide(parts.bottom, n_decisions))
+    return replace(parts, top=wide(parts.top, n_decisions), bottom=wide(parts.bottom, n_decisions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +196,7 @@ def is_vacuous(metric: Metric, S: Confusion) -> NDArray[np.bool_]:
     return np.asarray(D <= TINY).reshape(shape)
 
 
-def _wide(gains: Gains, n_decisions: int) -> Gains:
+def wide(gains: Gains, n_decisions: int) -> Gains:
     """Return gains with an offset for each of ``n_decisions``: those beyond the classes have none."""
     further = n_decisions - gains.n_decisions
     if further == 0:

@@ -1,0 +1,405 @@
+"""What a limit is on: the value of a quantity on all rows, or its values in groups.
+
+Each kind is a class, which knows its words, its range, the functions of the confusion that must not fall below zero,
+and what rows that tuned nothing say of it. A kind is added by a class in a file of its own and a line in `KINDS`:
+nothing else of confmax knows the kinds.
+
+Limits that compare groups are linear functions of the values of two groups, ``w_a v_a + w_b v_b + constant >= 0``, for
+some of the ordered pairs of groups (`Pairs`). They limit linear quantities only: where the denominator of a quantity
+depends on the rule, the rules that keep such a limit are no convex set.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.constraints.proportions import interval, kept_on_new_rows, rows_needed
+from confmax.constraints.texts import metric_text, number_text
+from confmax.metrics import Metric
+from confmax.metrics.limited import count_of, functions_of_limit, is_linear, scales_of, wide
+from confmax.metrics.seen import seen
+from confmax.metrics.structure import AffineFunctions
+
+ROUNDING = 1e-15  # values of groups that differ by no more are alike
+WIDEST = 0.25  # the largest variance of one row of a share: those of groups that are compared are not known
+NOT_EQUAL = 0.9  # part of the way to equality of groups that a limit is tightened, at most
+
+
+class Limit(NamedTuple):
+    """A number that a quantity must not fall below, if ``is_floor``, or exceed."""
+
+    number: float
+    is_floor: bool
+
+    @property
+    def sign(self) -> float:
+        """One of a floor, minus one of a ceiling."""
+        return 1.0 if self.is_floor else -1.0
+
+    @property
+    def room(self) -> float:
+        """How far a limit on a share can be tightened."""
+        return 1.0 - self.number if self.is_floor else self.number
+
+
+class Across(ABC):
+    """What of the values of a quantity is limited."""
+
+    of_groups: ClassVar[bool] = True  # whether it speaks of groups
+    compares: ClassVar[bool] = False  # whether it compares groups with each other, and so needs two
+    equalises: ClassVar[bool] = False  # whether a limit of zero makes the groups equal
+
+    # --- words ---
+
+    @abstractmethod
+    def text(self, metric: Metric, sense: str) -> str:
+        """Return the quantity that is limited, as a constraint with this sign writes it."""
+
+    @abstractmethod
+    def range(self, low: float, high: float) -> tuple[float, float]:
+        """Return between which numbers the limited number lies, for a metric from ``low`` to ``high``."""
+
+    @abstractmethod
+    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
+        """Raise a ValueError for the constraint ``text``, if the rules that keep it are no convex set."""
+
+    # --- on a table ---
+
+    @abstractmethod
+    def members(self, metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
+        """Return the metrics of groups side by side whose values are read: of all rows, or of every group."""
+
+    @abstractmethod
+    def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
+        """Return how many linear functions a limit is."""
+
+    @abstractmethod
+    def functions(self, members: Sequence[Metric], limit: Limit, rows: Array, M: int) -> list[AffineFunctions]:
+        """Return the functions that must not fall below zero, as `Limits.functions` says."""
+
+    @abstractmethod
+    def scales(self, members: Sequence[Metric], values: Array, S: Confusion) -> list[Array]:
+        """Return `Limits.scales` of a limit, given the ``values`` (G,) of the members at ``S``."""
+
+    @abstractmethod
+    def leeway(self, limit: Limit) -> float:
+        """Return by how much values of groups may differ, as `Limits.leeway` says."""
+
+    @abstractmethod
+    def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
+        """Return the number that is limited (...), of the values (..., G) of the members; those of 0/0 do not count."""
+
+    @abstractmethod
+    def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:
+        """Return by how much the limit is kept (...), of the values (..., G), some of which are ``kept`` as 0/0."""
+
+    # --- with confidence ---
+
+    @abstractmethod
+    def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
+        """Whether ``shares`` (G,) of ``sizes`` (G,) rows that tuned nothing show that new rows keep the limit."""
+
+    @abstractmethod
+    def rows_needed(self, limit: Limit, shares: Sequence[float], confidence: float) -> int | None:
+        """Return about how many rows would show it, at the same shares; None if that is not known."""
+
+    @abstractmethod
+    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
+        """Return the number tightened by so many standard errors of ``sizes`` (G,) rows, not as far as zero or one."""
+
+
+def _moved(limit: Limit, room: float, error: float, step: float) -> float:
+    """Return the number tightened by ``step`` errors, and never by all the ``room`` that there is."""
+    move = room * -np.expm1(-step * error / room) if room > 0.0 else 0.0
+    return float(limit.number + limit.sign * move)
+
+
+# --- all rows, and every group ----------------------------------------------------------------------------------------
+
+
+class Separate(Across):
+    """A limit that every value must keep, of all rows or of each group."""
+
+    def range(self, low: float, high: float) -> tuple[float, float]:
+        """Return the range of the metric."""
+        return low, high
+
+    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
+        """Refuse nothing: what the metric allows is allowed."""
+
+    def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
+        """Return how many linear functions the limits on the metrics are."""
+        return sum(count_of(metric, n_classes) for metric in members)
+
+    def functions(self, members: Sequence[Metric], limit: Limit, rows: Array, M: int) -> list[AffineFunctions]:
+        """Return the functions of the limit on each metric."""
+        return [functions_of_limit(metric, limit.number, limit.sign, rows, M) for metric in members]
+
+    def scales(self, members: Sequence[Metric], values: Array, S: Confusion) -> list[Array]:
+        """Return those of the limits on the metrics."""
+        return [scales_of(metric, S) for metric in members]
+
+    def leeway(self, limit: Limit) -> float:
+        """Return infinity: nothing is compared."""
+        return np.inf
+
+    def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
+        """Return the smallest value of a floor, the largest of a ceiling."""
+        none = vacuous.all(axis=-1)
+        if limit.is_floor:
+            return np.where(none, 0.0, np.where(vacuous, np.inf, values).min(axis=-1))
+        return np.where(none, 0.0, np.where(vacuous, -np.inf, values).max(axis=-1))
+
+    def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:
+        """Return the smallest slack."""
+        return np.where(kept, 0.0, limit.sign * (values - limit.number)).min(axis=-1)
+
+    def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
+        """Whether the exact tests of all shares pass, which needs no correction."""
+        return all(
+            kept_on_new_rows(share, n, limit.number, is_floor=limit.is_floor, confidence=confidence)
+            for share, n in zip(shares, sizes, strict=True)
+        )
+
+    def rows_needed(self, limit: Limit, shares: Sequence[float], confidence: float) -> int | None:
+        """Return the largest number that a share needs."""
+        needed = [rows_needed(share, limit.number, is_floor=limit.is_floor, confidence=confidence) for share in shares]
+        return None if None in needed else max(n for n in needed if n is not None)
+
+    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
+        """Return the number tightened by errors of the smallest group, which says least."""
+        error = float(np.sqrt(limit.number * (1.0 - limit.number) * (1.0 / min(sizes))))
+        return _moved(limit, limit.room, error, step)
+
+
+@dataclass(frozen=True)
+class AllRows(Separate):
+    """The value on all rows."""
+
+    of_groups: ClassVar[bool] = False
+
+    def text(self, metric: Metric, sense: str) -> str:
+        """Return the metric as constraints write it."""
+        return metric_text(metric)
+
+    def members(self, metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
+        """Return the metric of all rows."""
+        return (seen(metric, layout),)
+
+
+@dataclass(frozen=True)
+class EveryGroup(Separate):
+    """The value in every group: the smallest has the floor, or the largest the ceiling."""
+
+    def text(self, metric: Metric, sense: str) -> str:
+        """Return ``min(NAME | group)`` for a floor, ``max(NAME | group)`` for a ceiling."""
+        return f"{'min' if sense == '>=' else 'max'}({metric_text(metric)} | group)"
+
+    def members(self, metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
+        """Return the metric of every group."""
+        return of_every_group(metric, layout)
+
+
+def of_every_group(metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
+    """Return a metric of every group of a layout; without one, that of all rows."""
+    if layout is None:
+        return (metric,)
+    return tuple(seen(metric, layout, g) for g in range(layout.n_groups))
+
+
+# --- groups that are compared -----------------------------------------------------------------------------------------
+
+
+class Pairs(Across):
+    """A limit on linear functions of the values of two groups, for some ordered pairs of groups."""
+
+    compares: ClassVar[bool] = True
+
+    @abstractmethod
+    def weights(self, limit: Limit) -> tuple[float, float, float]:
+        """Return ``w_a``, ``w_b`` and the constant of ``w_a v_a + w_b v_b + constant >= 0``."""
+
+    @abstractmethod
+    def pairs(self, n_groups: int) -> list[tuple[int, int]]:
+        """Return the pairs ``(a, b)`` of groups that are compared."""
+
+    @abstractmethod
+    def slopes(self, values: Array) -> Array:
+        """Return by how much the function of each pair changes with the limited number, at the ``values`` (G,)."""
+
+    def members(self, metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
+        """Return the metric of every group."""
+        return of_every_group(metric, layout)
+
+    def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
+        """Return the number of pairs."""
+        return len(self.pairs(len(members)))
+
+    def functions(self, members: Sequence[Metric], limit: Limit, rows: Array, M: int) -> list[AffineFunctions]:
+        """Return one function for every pair."""
+        gains = []
+        constants = np.zeros(len(members))
+        for k, metric in enumerate(members):
+            linear = metric.as_functions(rows, M)
+            assert isinstance(linear, AffineFunctions) and linear.constants is not None
+            gains.append(wide(linear.gains, M))
+            constants[k] = linear.constants[0]
+        every = AffineFunctions(Gains.concatenate(gains))
+        w_a, w_b, constant = self.weights(limit)
+        found = []
+        for a, b in self.pairs(len(members)):
+            weights = np.zeros((1, len(members)))
+            weights[0, [a, b]] = w_a, w_b
+            found.append(AffineFunctions(every.combined(weights), weights @ constants + constant))
+        return found
+
+    def scales(self, members: Sequence[Metric], values: Array, S: Confusion) -> list[Array]:
+        """Return `slopes`."""
+        return [self.slopes(values)]
+
+    def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:
+        """Return the distance of the limited number from the limit."""
+        return limit.sign * (self.value(values, kept, limit) - limit.number)
+
+    def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
+        """Whether every pair keeps the limit at the ends of its intervals.
+
+        Of two groups the one-sided limits of both proportions, each at half the error, must keep the limit; so must all
+        pairs, which needs no correction.
+        """
+        # each end of a two-sided interval is a one-sided limit at half of its error
+        ends = [interval(share, n, confidence) if n > 0 else (0.0, 1.0) for share, n in zip(shares, sizes, strict=True)]
+        w_a, w_b, constant = self.weights(limit)
+        # a positive weight is least at the lower end
+        return all(
+            w_a * ends[a][w_a < 0.0] + w_b * ends[b][w_b < 0.0] + constant >= 0.0 for a, b in self.pairs(len(ends))
+        )
+
+    def rows_needed(self, limit: Limit, shares: Sequence[float], confidence: float) -> int | None:
+        """Return None: no number of rows is known beforehand."""
+        return None
+
+    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
+        """Return the number tightened by errors of the two smallest groups, which add up."""
+        error = float(np.sqrt(WIDEST * sum(1.0 / size for size in sorted(sizes)[:2])))
+        # no difference and no ratio is made exactly equal: such rules draw
+        return _moved(limit, limit.room * NOT_EQUAL, error, step)
+
+
+def refuse_ratio(metric: Metric, what: str, text: str) -> None:
+    """Raise a ValueError for the constraint ``text`` that compares groups by a quantity that is not linear."""
+    if not is_linear(metric):
+        name = metric_text(metric)
+        raise ValueError(
+            f"{text}: the denominator of {name} depends on the rule, so the rules that keep a {what} of it are no "
+            f"convex set; limit every group instead, such as min({name} | group) >= 0.7, or the {what} of recall, fpr "
+            f"or rate"
+        )
+
+
+@dataclass(frozen=True)
+class Difference(Pairs):
+    """The largest difference between two groups, which can have a ceiling."""
+
+    equalises: ClassVar[bool] = True
+
+    def text(self, metric: Metric, sense: str) -> str:
+        """Return ``difference(NAME | group)``."""
+        return f"difference({metric_text(metric)} | group)"
+
+    def range(self, low: float, high: float) -> tuple[float, float]:
+        """Return zero and the width of the metric's range."""
+        return 0.0, high - low
+
+    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
+        """Refuse floors, and metrics that are not linear."""
+        if limit.is_floor:
+            instead = f"{self.text(metric, '<=')} <= {number_text(limit.number)}"
+            raise ValueError(f"{text}: a difference of groups has a ceiling; write {instead}")
+        refuse_ratio(metric, "difference", text)
+
+    def weights(self, limit: Limit) -> tuple[float, float, float]:
+        """Return those of ``limit - (v_a - v_b)``."""
+        return -1.0, 1.0, limit.number
+
+    def pairs(self, n_groups: int) -> list[tuple[int, int]]:
+        """Return all ordered pairs."""
+        return ordered_pairs(n_groups)
+
+    def slopes(self, values: Array) -> Array:
+        """Return ones."""
+        return np.ones(len(self.pairs(len(values))))
+
+    def leeway(self, limit: Limit) -> float:
+        """Return the limit."""
+        return limit.number
+
+    def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
+        """Return the largest value minus the smallest."""
+        return np.asarray(np.ptp(values, axis=-1))
+
+
+@dataclass(frozen=True)
+class Ratio(Pairs):
+    """The smallest ratio of two groups, which can have a floor."""
+
+    def text(self, metric: Metric, sense: str) -> str:
+        """Return ``ratio(NAME | group)``."""
+        return f"ratio({metric_text(metric)} | group)"
+
+    def range(self, low: float, high: float) -> tuple[float, float]:
+        """Return zero and one."""
+        return 0.0, 1.0
+
+    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
+        """Refuse ceilings, and metrics that are not linear."""
+        if not limit.is_floor:
+            instead = f"{self.text(metric, '>=')} >= {number_text(limit.number)}"
+            raise ValueError(f"{text}: a ratio of groups has a floor; write {instead}")
+        refuse_ratio(metric, "ratio", text)
+
+    def weights(self, limit: Limit) -> tuple[float, float, float]:
+        """Return those of ``v_a - limit v_b``."""
+        return 1.0, -limit.number, 0.0
+
+    def pairs(self, n_groups: int) -> list[tuple[int, int]]:
+        """Return all ordered pairs."""
+        return ordered_pairs(n_groups)
+
+    def slopes(self, values: Array) -> Array:
+        """Return the values below: a ratio moves its function by what stands there."""
+        return np.array([values[b] for _, b in self.pairs(len(values))])
+
+    def leeway(self, limit: Limit) -> float:
+        """Return the part of the larger value."""
+        return 1.0 - limit.number
+
+    def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
+        """Return the smallest value over the largest."""
+        low = values.min(axis=-1)
+        high = values.max(axis=-1)
+        # groups in which nothing is decided as the class are alike, too
+        alike = high - low <= ROUNDING
+        return np.where(alike, 1.0, low / np.where(alike, 1.0, high))
+
+
+def ordered_pairs(n_groups: int) -> list[tuple[int, int]]:
+    """Return all ordered pairs of groups."""
+    return [(a, b) for a in range(n_groups) for b in range(n_groups) if a != b]
+
+
+ALL_ROWS = AllRows()
+# the words of texts, WORD(NAME | group), and the sign that goes with a word, if only one does
+WORDS: dict[str, tuple[Across, str]] = {
+    "min": (EveryGroup(), ">="),
+    "max": (EveryGroup(), "<="),
+    "difference": (Difference(), ""),
+    "ratio": (Ratio(), ""),
+}
