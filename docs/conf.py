@@ -13,6 +13,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 import warnings
 
 import confmax
+from confmax.constraints import quantities as constraints
 
 project = "confmax"
 author = "the confmax developers"
@@ -83,3 +84,13 @@ sphinx_gallery_conf = {
 }
 # matplotlib's own note that a backend without windows cannot show one
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
+
+
+def _with_quantities(_app, _page, source):
+    """Put the functions of the catalogue's quantities where a page lists them."""
+    source[0] = source[0].replace("   @QUANTITIES@", "\n".join(f"   {name}" for name in constraints.FUNCTIONS))
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("source-read", _with_quantities)

@@ -16,7 +16,7 @@ from benchmarks import one_class as benchmark
 from confmax import constraints as c
 from confmax.calibration import Calibration, VectorScaling, choose
 from confmax.confusion import Confusion
-from confmax.constraints.proportions import chances_of_counts, counts_decisions, rows_for_floor
+from confmax.constraints.proportions import chances_of_counts, rows_for_floor
 from confmax.optimize import Status
 from confmax.optimize.class_cuts import ClassCuts, ClassThreshold, class_gains
 from confmax.optimize.polygon import Polygon, best_drawn_within
@@ -473,7 +473,7 @@ def test_copies_of_rows_are_warned_of():
 def test_what_is_tested_on_all_rows():
     table = make_table(*sample(100))
     precision, recall = (confmax.metrics.get(f"{name}[2]").numbered(3) for name in ("precision", "recall"))
-    assert counts_decisions(precision) and not counts_decisions(recall)
+    assert precision.counts_decided and not recall.counts_decided
 
     def tested(*limits):
         return class_to_test(recall, c.bind(limits, table, explicit=True), 3)

@@ -15,6 +15,8 @@ from confmax import constraints as c
 from confmax import metrics
 from confmax.checks import random_confusion
 from confmax.confusion import Confusion
+from confmax.metrics import shares
+from confmax.metrics.limited import ratio_of
 from confmax.metrics.structure import MinOfLinear
 from confmax.oracle import make_table
 
@@ -583,8 +585,8 @@ def test_quantities_have_values_and_intervals_on_labels():
         assert estimate.low < value < estimate.high
 
 
-@pytest.mark.parametrize("name", ["rate", "fpr"])
-def test_what_is_limited_only_has_gradients_and_ratios(name):
+@pytest.mark.parametrize("name", [metric.name for metric in shares.METRICS])
+def test_shares_have_gradients_and_ratios(name):
     """Against differences, and the ratio against the formula."""
     metric = c.quantity(name, "M").metric
     metric = metric.of_class(2, 4)
@@ -595,6 +597,8 @@ def test_what_is_limited_only_has_gradients_and_ratios(name):
         step -= step.mean(axis=1, keepdims=True)
         moved = operator.sub(*(float(metric.values(Confusion.from_matrix(C + t * step))) for t in (1, -1))) / 2
         assert moved == pytest.approx(float((first * step).sum()), rel=1e-5, abs=1e-14)
-    parts = metric.as_ratios(rows, 4)
+    parts = shares.ShareParts(metric.formula)(rows[list(metric.classes)]).placed(metric.classes, 4, 4)
+    np.testing.assert_allclose([ratio_of(metric, rows, 4).values(one)[0] for one in S], metric.values(S))
     np.testing.assert_allclose([parts.values(one)[0] for one in S], metric.values(S))
-    assert (parts.denominators(S[0]) >= parts.floor - 1e-12).all()
+    np.testing.assert_allclose(metric.among(S), [parts.denominators(one)[0] for one in S])
+    assert all(parts.denominators(one)[0] >= parts.floor - 1e-12 for one in S)

@@ -16,7 +16,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 
 import confmax
 from confmax import constraints as c
-from confmax.cli.texts import LIMITED, LIMITED_OF_ALL
+from confmax.metrics.catalogue import limited_names
 from confmax.oracle import make_table
 from confmax.tables.draws import stratified_folds
 from tests.cli_helpers import run
@@ -284,7 +284,8 @@ def test_what_completion_offers_are_the_quantities_that_can_be_limited():
                 break
     # which is of one class and of all
     found = {of_one: {*names, "coverage"} for of_one, names in found.items()}
-    assert found == {True: set(LIMITED), False: set(LIMITED_OF_ALL)}
+    of_one, of_all = limited_names()
+    assert found == {True: set(of_one), False: set(of_all)}
 
 
 def test_compare_tunes_within_limits_and_judges_every_rule_by_them(table, tmp_path):

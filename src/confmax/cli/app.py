@@ -28,7 +28,7 @@ from click.shell_completion import CompletionItem
 
 from confmax._version import __version__
 from confmax.cli.cells import Source, first_cells, sniffed
-from confmax.cli.texts import EXTENSIONS, LIMITED, LIMITED_OF_ALL, clean, format_of, shortened
+from confmax.cli.texts import EXTENSIONS, clean, format_of, shortened
 
 # rows that are read for completion, and classes that are offered
 FIRST = 1000
@@ -238,12 +238,16 @@ def column_names(context: click.Context, _option: click.Parameter, typed: str) -
 
 def limits(context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the quantities that can be limited and begin so, with the classes of the command's FILE if it has some."""
+    # the metrics take NumPy, which the other commands need not wait for
+    from confmax.metrics.catalogue import limited_names
+
     try:
         classes = context.params.get("classes") or _classes(context)
     except Exception:  # whatever is wrong with the file, the command that reads it will say so
         classes = ()
-    of_one = [f"{name}[{end}" for name in LIMITED for end in ([f"{one}]" for one in classes] or ("",))]
-    return [CompletionItem(name) for name in (*of_one, *LIMITED_OF_ALL) if name.startswith(typed)]
+    of_one, of_all = limited_names()
+    names = [f"{name}[{end}" for name in of_one for end in ([f"{one}]" for one in classes] or ("",))]
+    return [CompletionItem(name) for name in (*names, *of_all) if name.startswith(typed)]
 
 
 def _file(context: click.Context) -> Path | None:

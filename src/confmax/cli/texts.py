@@ -19,23 +19,6 @@ EXPORTS = {
     "onnx": ("dtype", "opset", "labels"),
     "python": ("name", "labels"),
 }
-# what can be limited: of one class, and of all
-LIMITED = ("recall", "precision", "specificity", "fpr", "rate", "f1", "f_beta", "jaccard", "coverage")
-LIMITED_OF_ALL = (
-    "accuracy",
-    "balanced_accuracy",
-    "cohen_kappa",
-    "coverage",
-    "g_mean",
-    "h_mean",
-    "informedness",
-    "linear_kappa",
-    "micro_f1",
-    "micro_f1_once",
-    "min_recall",
-    "q_mean",
-    "quadratic_kappa",
-)
 LONGEST_NAME = 100  # characters of a name in a list of names
 
 

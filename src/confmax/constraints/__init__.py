@@ -1,29 +1,14 @@
-"""Constraints: quantities of the confusion matrix, and limits on them, as texts and as objects."""
+"""Constraints: quantities of the confusion matrix, and limits on them, as texts and as objects.
+
+Every quantity of the catalogue that can be limited is a function here, such as ``recall("VF")``.
+"""
+
+from typing import Any
 
 from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.limits import Limits, bind, least_coverage
 from confmax.constraints.outcomes import ConstraintOutcome, GroupValue
-from confmax.constraints.quantities import (
-    accuracy,
-    at_least,
-    at_most,
-    balanced_accuracy,
-    cohen_kappa,
-    cost,
-    coverage,
-    f1,
-    f_beta,
-    fpr,
-    jaccard,
-    linear_kappa,
-    min_recall,
-    precision,
-    quadratic_kappa,
-    quantity,
-    rate,
-    recall,
-    specificity,
-)
+from confmax.constraints.quantities import FUNCTIONS, at_least, at_most, cost, quantity
 from confmax.constraints.words import Constraint, Quantity
 
 __all__ = [
@@ -32,27 +17,20 @@ __all__ = [
     "GroupValue",
     "Limits",
     "Quantity",
-    "accuracy",
     "at_least",
     "at_most",
-    "balanced_accuracy",
     "bind",
-    "cohen_kappa",
     "cost",
-    "coverage",
-    "f1",
-    "f_beta",
-    "fpr",
-    "jaccard",
     "least_coverage",
-    "linear_kappa",
-    "min_recall",
     "parse",
-    "precision",
-    "quadratic_kappa",
     "quantity",
-    "rate",
-    "recall",
     "resolve",
-    "specificity",
+    *FUNCTIONS,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the function that makes a quantity of the catalogue."""
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,9 +7,9 @@ stand on the left, and may be in percent: ``5 %`` is 0.05.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from confmax.constraints.across import ALL_ROWS, WORDS, Across
 from confmax.constraints.quantities import quantity
@@ -59,10 +59,7 @@ def parse(text: str) -> Constraint:
         raise ValueError(f"a constraint is a text or an object of confmax.constraints; got {type(text).__name__}")
     if len(text) > MOST_CHARACTERS:
         raise ValueError(too_long(text))
-    words, sense, limit = _split(text)
-    if sense not in (">=", "<="):
-        raise ValueError(refused_sense(words, sense, limit))
-    across, words = _across_groups(text, words, sense)
+    words, sense, limit, across = next(stated for form in FORMS if (stated := form(text)) is not None)
     found = _QUANTITY.fullmatch(words)
     if found is None:
         raise ValueError(f"{text!r}: {words!r} is no quantity; {_FORM}")
@@ -74,6 +71,28 @@ def parse(text: str) -> Constraint:
         raise ValueError(f"{text!r}: {name} needs its table; pass {call}")
     metric = quantity(name, label, **_parameters(text, params)).metric
     return Constraint(metric, sense, limit, across)  # type: ignore[arg-type]
+
+
+class Stated(NamedTuple):
+    """What a text states: the words of a quantity, ``>=`` or ``<=``, the limit, and what of the values it is on."""
+
+    words: str
+    sense: str
+    limit: float
+    across: Across
+
+
+def _quantity_and_number(text: str) -> Stated:
+    """Return what a text states that compares one quantity, on all rows or in groups, with a number."""
+    words, sense, limit = _split(text)
+    if sense not in (">=", "<="):
+        raise ValueError(refused_sense(words, sense, limit))
+    across, words = _across_groups(text, words, sense)
+    return Stated(words, sense, limit, across)
+
+
+# how texts are read, in this order: the first that returns what a text states; the last refuses what none reads
+FORMS: tuple[Callable[[str], Stated | None], ...] = (_quantity_and_number,)
 
 
 def _across_groups(text: str, words: str, sense: str) -> tuple[Across, str]:

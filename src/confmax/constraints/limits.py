@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.constraints.grammar import parse, resolve
-from confmax.constraints.proportions import counts_decisions, rows_for_floor
+from confmax.constraints.proportions import rows_for_floor
 from confmax.constraints.texts import metric_text, number_text
 from confmax.constraints.words import Constraint
 from confmax.metrics import Metric
@@ -25,7 +25,7 @@ from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.decided import Coverage, as_written, of_decided
 from confmax.metrics.limited import ManyRatios, count_of, is_fraction, is_vacuous, mean_of, ratio_of, without_errors
 from confmax.metrics.metric import STATISTICS
-from confmax.metrics.scores import false_positive_rate, rate, specificity
+from confmax.metrics.shares import RATE, Share
 from confmax.metrics.structure import AffineFunctions, MeanFloor, Statistics
 from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.groups import Groups
@@ -98,15 +98,12 @@ class Limits:
 
         Ceilings on its recall, precision or F1, and floors on its false positive rate, are.
         """
-        return all(
-            one.metric.formula is rate or one.is_floor == (one.metric.formula is not false_positive_rate)
-            for one in self.constraints
-        )
+        return all(one.metric.rises_with_hits * one.stated.sign >= 0 for one in self.constraints)
 
     @property
     def least_rows(self) -> int:
         """How many rows must be decided as a class before labels count for the floors on its precision."""
-        floors = (one.limit for one in self.constraints if one.is_floor and counts_decisions(one.metric))
+        floors = (one.limit for one in self.constraints if one.is_floor and one.metric.counts_decided)
         return max(map(rows_for_floor, floors), default=1)
 
     def of_class(self, k: int, n_classes: int) -> Limits:
@@ -520,7 +517,7 @@ def _refuse_contradictions(placed: Sequence[Constraint], names: Sequence[str], n
         if low > high + ALIKE:
             raise ValueError(f"the constraints {floor} and {ceiling} contradict each other; loosen one of them")
     of_rates = (
-        {key: limit for key, (limit, _) in limits.items() if key[0] is rate and not key[-1].of_groups}
+        {key: limit for key, (limit, _) in limits.items() if key[0] == RATE and not key[-1].of_groups}
         for limits in (floors, ceilings)
     )
     lows, highs = ({key[2][-1]: limit for key, limit in limits.items()} for limits in of_rates)
@@ -539,13 +536,13 @@ def _refuse_contradictions(placed: Sequence[Constraint], names: Sequence[str], n
 
 
 def _as_limited(one: Constraint) -> tuple[Any, float, bool]:
-    """Return what is limited, at which number, and whether from below; a false positive rate by its complement."""
+    """Return what is limited, at which number, and whether from below; what falls with hits by its complement."""
     metric = one.metric
     limit = one.limit
     is_floor = one.is_floor
     formula = metric.formula
-    if formula is false_positive_rate:
-        formula = specificity
+    if isinstance(formula, Share) and formula.rises_with_hits < 0:
+        formula = formula.complement()
         limit = 1.0 - limit
         is_floor = not is_floor
     return (formula, metric.params, metric.classes, metric.gain, one.across), limit, is_floor
@@ -583,7 +580,7 @@ def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[
                 whole = max(whole, one.limit)
             else:
                 of_classes[place] = max(of_classes[place], one.limit)
-        elif one.metric.formula is rate:
+        elif one.metric.formula == RATE:
             place = (one.metric.classes or (0,))[-1]
             decided[place] = max(decided[place], one.limit)
     # a row that is decided as a class is decided

@@ -10,7 +10,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion
 from confmax.constraints.limits import Limits
-from confmax.constraints.proportions import interval, is_proportion, trials
+from confmax.constraints.proportions import interval, trials
 from confmax.constraints.words import Constraint
 
 BINDING = 1e-9  # a price below it is none
@@ -185,7 +185,7 @@ def on_labels(
         ends = None
         among = None
         value = float(values[k])
-        if n_labelled is not None and is_proportion(one.metric) and not one.of_groups:
+        if n_labelled is not None and one.metric.is_share and not one.of_groups:
             among = trials(limits.members(one)[0], S, n_labelled)
             ends = interval(value, among)
         filled.append(
@@ -230,7 +230,7 @@ def _on_labels_in_groups(
         value = float(metric.values(S))
         ends = None
         among = None
-        if n_labelled is not None and is_proportion(one.metric):
+        if n_labelled is not None and one.metric.is_share:
             n = trials(metric, S, n_labelled)
             ends = interval(value, n)
             among = round(n)

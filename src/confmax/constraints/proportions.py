@@ -7,51 +7,18 @@ Pearson, "The use of confidence or fiducial limits illustrated in the case of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion
-from confmax.metrics import Metric, get
-from confmax.metrics.decided import Coverage, OfDecided, as_written
-from confmax.metrics.recalls import accuracy
-from confmax.metrics.scores import false_positive_rate, rate, specificity
-from confmax.metrics.seen import Seen
+from confmax.metrics import Metric
 from confmax.tables import Table
 
 LEVEL = 0.95  # of the intervals of label values
 CHANCE = 0.1  # of keeping a floor on all rows, for a class whose true share is the floor
 WHOLE = 1e-9  # a count that is this close to a whole number is one
 MOST_ROWS = 10**9  # that are worth naming: a share that needs more just meets its limit
-
-Share = Callable[[Confusion, int], Array]
-# the rows that each quantity is a share of, as fractions of all rows
-SHARES: dict[Any, Share] = {
-    accuracy: lambda S, _: S.columns.sum(axis=-1),
-    rate: lambda S, _: S.columns.sum(axis=-1),
-    get("recall").formula: lambda S, k: S.rows[..., k],
-    get("precision").formula: lambda S, k: S.columns[..., k],
-    specificity: lambda S, k: S.rows.sum(axis=-1) - S.rows[..., k],
-    false_positive_rate: lambda S, k: S.rows.sum(axis=-1) - S.rows[..., k],
-}
-
-
-def is_proportion(metric: Metric) -> bool:
-    """Whether a metric is a share of rows, so that binomial intervals and tests hold for it."""
-    return isinstance(metric.formula, Coverage) or as_written(metric).formula in SHARES
-
-
-def counts_decisions(metric: Metric) -> bool:
-    """Whether a metric is a share of the rows that are decided as one class: its precision.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> counts_decisions(c.precision("yes").metric), counts_decisions(c.recall("yes").metric)
-    (True, False)
-    """
-    return as_written(metric).formula == get("precision").formula
 
 
 def rows_for_floor(limit: float) -> int:
@@ -79,21 +46,7 @@ def trials(metric: Metric, S: Confusion, n_rows: float) -> float:
     >>> trials(c.recall(1).metric.numbered(2), S, 10)
     4.0
     """
-    if isinstance(metric.formula, Seen):
-        layout = metric.formula.layout
-        group = metric.formula.group
-        share = 1.0 if group is None else float(S.rows[..., layout.classes(group)].sum())
-        return trials(metric.formula.inner, metric.formula.seen(S), n_rows * share)
-    if isinstance(metric.formula, Coverage):
-        place = metric.formula.place
-        return float(np.round((S.rows.sum() if place is None else S.rows[place]) * n_rows, 6))
-    if isinstance(metric.formula, OfDecided):
-        # of the rows that are decided
-        n_rows = n_rows * float(S.columns[..., : len(S.rows)].sum())
-        S = metric.formula.seen(S)[0]
-    metric = as_written(metric)
-    k = metric.classes[-1] if metric.classes else -1
-    return float(np.round(SHARES[metric.formula](S, k) * n_rows, 6))
+    return float(np.round(metric.among(S) * n_rows, 6))
 
 
 def counted_rows(table: Table) -> int | None:

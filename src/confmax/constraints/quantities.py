@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import Parameter, Signature
 from typing import Any
 
+from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint, Quantity
 from confmax.metrics import Metric, catalogue, get
 from confmax.metrics.structure import Linear
@@ -101,239 +104,49 @@ def at_most(metric: str | Metric | Quantity, limit: float, **params: Any) -> Con
     return Constraint(quantity(metric, **params).metric, "<=", limit)
 
 
-# --- of one class -----------------------------------------------------------------------------------------------------
+# --- every quantity by a function of its name -------------------------------------------------------------------------
 
 
-def recall(label: Any = None) -> Quantity:
-    """Return the share of the rows of one class that are decided as it.
+def _function(name: str) -> Callable[..., Quantity]:
+    """Return the function that makes a quantity of the catalogue: of one class it takes the name of the class."""
+    metric = catalogue.quantity(name)
+    taken: dict[str, Any] = {}
+    if name in catalogue.limited_names()[0]:
+        taken = {"label": None, **{key: value for key, value in metric.params if key not in metric.fixed}}
+    parameters = [Parameter(key, Parameter.POSITIONAL_OR_KEYWORD, default=value) for key, value in taken.items()]
+    signature = Signature(parameters)
 
-    Parameters
-    ----------
-    label : str, int, float or None
-        Name of the class, else a ValueError; None for the positive one of two classes.
+    def made(*given: Any, **named: Any) -> Quantity:
+        return quantity(name, **signature.bind(*given, **named).arguments)
 
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.recall("VF") >= 0.8
-    Constraint('recall[VF] >= 0.8')
-    """
-    return quantity("recall", label)
-
-
-def precision(label: Any = None) -> Quantity:
-    """Return the share of the rows decided as one class that are of it.
-
-    A class that is never decided has no precision, and keeps every limit on it. Limit its `rate` from below too.
-
-    Parameters
-    ----------
-    label : str, int, float or None
-        Name of the class, else a ValueError; None for the positive one of two classes.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.precision("VF") >= 0.9
-    Constraint('precision[VF] >= 0.9')
-    """
-    return quantity("precision", label)
+    made.__signature__ = signature  # type: ignore[attr-defined]
+    made.__name__ = name
+    made.__qualname__ = name
+    made.__doc__ = _docstring(metric, taken)
+    return made
 
 
-def specificity(label: Any = None) -> Quantity:
-    """Return the share of the rows of other classes that are not decided as one class.
-
-    Parameters
-    ----------
-    label : str, int, float or None
-        Name of the class, else a ValueError; None for the positive one of two classes.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.specificity("VF") >= 0.95
-    Constraint('specificity[VF] >= 0.95')
-    """
-    return quantity("specificity", label)
-
-
-def fpr(label: Any = None) -> Quantity:
-    """Return the share of the rows of other classes that are decided as one class: the false positive rate.
-
-    Parameters
-    ----------
-    label : str, int, float or None
-        Name of the class, else a ValueError; None for the positive one of two classes.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.fpr("VF") <= 0.05
-    Constraint('fpr[VF] <= 0.05')
-    """
-    return quantity("fpr", label)
+def _docstring(metric: Metric, taken: Mapping[str, Any]) -> str:
+    """Return the docstring of the function of a metric that takes these parameters."""
+    lines = [f"Return the {metric.description}, as a quantity to limit."]
+    shown = metric
+    call = f"c.{metric.name}()"
+    if taken:
+        nobody = "the positive one of two classes" if metric.one_class else "all rows"
+        lines += ["", "Parameters", "----------", "label : str, int, float or None"]
+        lines += [f"    Name of a class, else a ValueError; None for {nobody}."]
+        for key in taken.keys() - {"label"}:
+            lines += [f"{key} : float", f"    Parameter of the metric ``{metric.name}``."]
+        shown = catalogue.quantity(metric.name, label="VF")
+        call = f'c.{metric.name}("VF")'
+    lines += ["", "Raises", "------", "ValueError", "    If the name or a parameter is none."]
+    limit = ">= 0.8" if metric.rises_with_hits > 0 else "<= 0.1"
+    lines += ["", "Examples", "--------", ">>> from confmax import constraints as c", f">>> {call} {limit}"]
+    return "\n".join([*lines, f"Constraint('{metric_text(shown)} {limit}')"])
 
 
-def rate(label: Any = None) -> Quantity:
-    """Return the share of all rows that are decided as one class.
-
-    Parameters
-    ----------
-    label : str, int, float or None
-        Name of the class, else a ValueError; None for the positive one of two classes.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.rate("VF") <= 0.1
-    Constraint('rate[VF] <= 0.1')
-    """
-    return quantity("rate", label)
-
-
-def coverage(label: Any = None) -> Quantity:
-    """Return the share of rows that are decided, by a rule that may abstain.
-
-    Parameters
-    ----------
-    label : str, int, float or None
-        Name of a class, else a ValueError, for the share of its rows; None for all rows.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.coverage() >= 0.8, c.coverage("VF") >= 0.5
-    (Constraint('coverage >= 0.8'), Constraint('coverage[VF] >= 0.5'))
-    """
-    return quantity("coverage", label)
-
-
-def f1(label: Any = None) -> Quantity:
-    """Return the F1 of one class.
-
-    Parameters
-    ----------
-    label : str, int, float or None
-        Name of the class, else a ValueError; None for the positive one of two classes.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.f1("VF") >= 0.7
-    Constraint('f1[VF] >= 0.7')
-    """
-    return quantity("f1", label)
-
-
-def f_beta(label: Any = None, beta: float = 1.0) -> Quantity:
-    """Return the F-beta of one class.
-
-    Parameters
-    ----------
-    label : str, int, float or None
-        Name of the class, else a ValueError; None for the positive one of two classes.
-    beta : float
-        How much more recall counts than precision.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.f_beta("VF", 2) >= 0.6
-    Constraint('f_beta[VF](beta=2) >= 0.6')
-    """
-    return quantity("f_beta", label, beta=beta)
-
-
-def jaccard(label: Any = None) -> Quantity:
-    """Return the Jaccard score of one class.
-
-    Parameters
-    ----------
-    label : str, int, float or None
-        Name of the class, else a ValueError; None for the positive one of two classes.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.jaccard("VF") >= 0.5
-    Constraint('jaccard[VF] >= 0.5')
-    """
-    return quantity("jaccard", label)
-
-
-# --- of all classes ---------------------------------------------------------------------------------------------------
-
-
-def accuracy() -> Quantity:
-    """Return the share of correct decisions.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.accuracy() >= 0.9
-    Constraint('accuracy >= 0.9')
-    """
-    return Quantity(get("accuracy"))
-
-
-def balanced_accuracy() -> Quantity:
-    """Return the mean recall.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.balanced_accuracy() >= 0.8
-    Constraint('balanced_accuracy >= 0.8')
-    """
-    return Quantity(get("balanced_accuracy"))
-
-
-def cohen_kappa() -> Quantity:
-    """Return the agreement beyond chance.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.cohen_kappa() >= 0.6
-    Constraint('cohen_kappa >= 0.6')
-    """
-    return Quantity(get("cohen_kappa"))
-
-
-def linear_kappa() -> Quantity:
-    """Return the kappa with weights ``|i - j|``.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.linear_kappa() >= 0.6
-    Constraint('linear_kappa >= 0.6')
-    """
-    return Quantity(get("linear_kappa"))
-
-
-def quadratic_kappa() -> Quantity:
-    """Return the kappa with weights ``(i - j)^2``.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.quadratic_kappa() >= 0.6
-    Constraint('quadratic_kappa >= 0.6')
-    """
-    return Quantity(get("quadratic_kappa"))
-
-
-def min_recall() -> Quantity:
-    """Return the smallest recall, which can have a floor.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> c.min_recall() >= 0.5
-    Constraint('min_recall >= 0.5')
-    """
-    return Quantity(get("min_recall"))
+FUNCTIONS = {name: _function(name) for names in catalogue.limited_names() for name in names}
+globals().update(FUNCTIONS)
 
 
 def cost(table: Any) -> Quantity:

@@ -15,7 +15,6 @@ import numpy as np
 from confmax.constraints.across import ALL_ROWS, Across, Difference, EveryGroup, Limit, Ratio
 from confmax.constraints.texts import MOST_CHARACTERS, as_float, metric_text, number_text, too_long
 from confmax.metrics import Metric
-from confmax.metrics.catalogue import range_of
 from confmax.metrics.limited import refusal
 from confmax.tables.labels import plain
 
@@ -214,7 +213,7 @@ class Constraint:
     @property
     def range(self) -> tuple[float, float]:
         """Between which numbers the limit may lie."""
-        return self.across.range(*range_of(self.metric))
+        return self.across.range(*self.metric.range)
 
     @property
     def of_groups(self) -> bool:

@@ -12,7 +12,7 @@ from confmax import metrics
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order
-from confmax.metrics.catalogue import quantity
+from confmax.metrics.catalogue import plain_names, quantity
 from confmax.metrics.decided import COVERAGE
 from confmax.metrics.first_order import FirstOrder, Formula, safe_ratio
 from confmax.metrics.structure import General
@@ -42,6 +42,8 @@ ORDER = (
     "micro_f1_once",
     "informedness",
 )
+# then those of all classes that have no parameters
+SHOWN = (*ORDER, *(name for name in plain_names() if name not in ORDER))
 OF_TWO = ("linear_kappa", "quadratic_kappa", "micro_f1")  # of two classes these are Cohen's kappa and F1
 PARTS = ("precision", "recall", "f1")
 
@@ -52,7 +54,7 @@ def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known
     present = np.flatnonzero(table.label_weight() > 0).tolist()
     metrics_shown = {repr(tuned): tuned, repr(second): second}
     positive = K == 2 and tuned.label is not None
-    for name in ORDER:
+    for name in SHOWN:
         metric = metrics.get(name)
         fits = not (metric.binary and K != 2) and (order_known or positive or not metric.ordered)
         # of two classes the page would show the same number under two names

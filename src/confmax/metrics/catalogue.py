@@ -1,7 +1,7 @@
 """The catalogue of metrics, and the ways to get a metric.
 
-The rows stand beside the formulas, in `confmax.metrics.recalls` and `confmax.metrics.scores`; they can be held against
-Table 1 of the paper.
+The rows stand beside the formulas, in `confmax.metrics.recalls`, `confmax.metrics.shares` and
+`confmax.metrics.scores`; they can be held against Table 1 of the paper.
 """
 
 from __future__ import annotations
@@ -14,40 +14,19 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.metrics import recalls, scores
+from confmax.metrics import recalls, scores, shares
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS
+from confmax.metrics.limited import refusal
 from confmax.metrics.metric import STATISTICS, Metric
 from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
 
-_CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in (*recalls.METRICS, *scores.METRICS)}
-# and what is limited only
-_QUANTITIES = {**_CATALOGUE, **{metric.name: metric for metric in (*scores.LIMITED, COVERAGE)}}
-# what is maximised within limits only: without them a rule without use makes it largest
-WITHIN_LIMITS = (COVERAGE.name, "rate")
-# beside the catalogue, where nothing else is between 0 and 1
-_RANGES = {
-    "linear": (-np.inf, np.inf),
-    **dict.fromkeys(("cohen_kappa", "linear_kappa", "quadratic_kappa", "informedness"), (-1.0, 1.0)),
-}
-
-# scikit-learn's scorer names; over all classes of a single-label problem each micro average is the accuracy
-_ALIASES = {
-    "f1_macro": "macro_f1",
-    "f1_micro": "accuracy",
-    "f1_weighted": "weighted_f1",
-    "jaccard_macro": "macro_jaccard",
-    "matthews_corrcoef": "mcc",
-    "precision_macro": "macro_precision",
-    "precision_micro": "accuracy",
-    "recall_macro": "balanced_accuracy",
-    "recall_micro": "accuracy",
-    "recall_weighted": "accuracy",
-}
-
-
-# other words for metrics of one class, which similar spellings would lead astray
-_SYNONYMS = {"sensitivity": "recall", "tpr": "recall", "ppv": "precision", "tnr": "specificity"}
+# what may be maximised or limited, and what may be maximised
+_QUANTITIES = {metric.name: metric for metric in (*recalls.METRICS, *shares.METRICS, *scores.METRICS, COVERAGE)}
+_CATALOGUE = {name: metric for name, metric in _QUANTITIES.items() if metric.use == "maximised"}
+_ALIASES = {alias: name for name, metric in _CATALOGUE.items() for alias in metric.aliases}
+# similar spellings would lead these astray
+_SYNONYMS = {word: name for name, metric in _QUANTITIES.items() for word in metric.synonyms}
 
 # words in the names of scores of probabilities: areas under curves, and losses
 RANKING = ("auc", "roc", "average_precision", "log_loss", "logloss", "brier", "cross_entropy", "top_k")
@@ -63,6 +42,23 @@ def names() -> list[str]:
     True
     """
     return sorted(_CATALOGUE)
+
+
+def plain_names() -> list[str]:
+    """Return the names of the catalogue whose metrics are of all classes and have no parameters, sorted.
+
+    Examples
+    --------
+    >>> "macro_f1" in plain_names(), "recall" in plain_names(), "macro_f_beta" in plain_names()
+    (True, False, False)
+    """
+    return [
+        name
+        for name in names()
+        if _CATALOGUE[name].one_class is None
+        and name != "linear"
+        and all(key in _CATALOGUE[name].fixed for key, _ in _CATALOGUE[name].params)
+    ]
 
 
 def title_of(name: str) -> str | None:
@@ -127,20 +123,30 @@ def quantity(name: str, **params: Any) -> Metric:
     return _named(name, params, _QUANTITIES)
 
 
-def range_of(metric: Metric) -> tuple[float, float]:
-    """Return between which numbers the values of a metric lie; infinite where that is not known.
+def limited_names() -> tuple[list[str], list[str]]:
+    """Return the names of what can be limited: of one class, and of all.
 
     Examples
     --------
-    >>> range_of(get("cohen_kappa")), range_of(get("linear", cost=[[0, 1], [5, 0]]))
-    ((-1.0, 1.0), (-inf, inf))
+    >>> "rate" in limited_names()[0], "g_mean" in limited_names()[1]
+    (True, True)
     """
-    known = _QUANTITIES.get(metric.name)
-    formula = getattr(metric.formula, "inner", metric).formula
-    # a user's function may have any name
-    if known is None or (known.formula != formula and metric.name != COVERAGE.name):
-        return -np.inf, np.inf
-    return _RANGES.get(metric.name, (0.0, 1.0))
+    found = [
+        metric for metric in _QUANTITIES.values() if refusal(metric, True, "0") is None and metric.name != "linear"
+    ]
+    of_one = [metric.name for metric in found if metric.one_class is not None or metric is COVERAGE]
+    return sorted(of_one), sorted(metric.name for metric in found if metric.one_class is None)
+
+
+def shares_of_rows() -> list[str]:
+    """Return the names of what is a share of rows, so that exact tests hold for it.
+
+    Examples
+    --------
+    >>> "precision" in shares_of_rows(), "f1" in shares_of_rows()
+    (True, False)
+    """
+    return sorted(name for name, metric in _QUANTITIES.items() if metric.is_share)
 
 
 def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Metric:
@@ -229,7 +235,8 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
             f"metric is a name such as 'macro_f1', a Metric or a function of the confusion matrix; got "
             f"{type(metric).__name__}: the metric comes first, then proba, then y"
         )
-    within_limits = metric.partition("[")[0].strip() in WITHIN_LIMITS
+    known = _QUANTITIES.get(metric.partition("[")[0].strip())
+    within_limits = known is not None and known.use == "within limits"
     return _named(metric, {}, _QUANTITIES) if within_limits else get(metric)
 
 
@@ -242,7 +249,7 @@ def refuse_without_limits(metric: Metric) -> None:
     Traceback (most recent call last):
     ValueError: rate[yes] is largest if every row is decided as yes; limit it, such as by precision[yes] >= 0.8
     """
-    if metric.formula is scores.rate:
+    if metric.formula == shares.RATE:
         name = "NAME" if metric.label is None else metric.label
         raise ValueError(
             f"rate[{name}] is largest if every row is decided as {name}; limit it, such as by precision[{name}] >= 0.8"

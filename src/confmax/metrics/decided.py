@@ -16,15 +16,15 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.curved import Climb, OfShares
 from confmax.metrics.first_order import FirstOrder, Formula, reciprocal
-from confmax.metrics.metric import Metric
+from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.recalls import accuracy, balanced_accuracy
-from confmax.metrics.scores import ClassParts, ClassScores, specificity
+from confmax.metrics.scores import ClassParts, ClassScores
+from confmax.metrics.shares import Share, ShareParts
 from confmax.metrics.structure import AffineFunctions, General, Linear, MinOfLinear, Ratio, Structure
 
 SAME = 1e-12  # relative difference of coefficients that rounding explains
 SOFT = 0.005  # smoothing of the smallest recall, where it is climbed
-OF_ALL_ROWS = ("coverage", "rate", "linear", "cost")  # what speaks of all rows, whether they are decided or not
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,15 @@ class Coverage(Formula):
     def values(self, S: Confusion, **_: Any) -> Array:
         """Return the values alone."""
         return self(S).value
+
+    @property
+    def is_share(self) -> bool:
+        """It is one."""
+        return True
+
+    def among(self, S: Confusion) -> Array:
+        """Return all rows, or those of the class."""
+        return S.rows.sum(-1) if self.place is None else S.rows[..., self.place]
 
 
 def coverage_parts(rows: Array, **_: Any) -> Ratios:
@@ -112,6 +121,20 @@ class OfDecided(Formula):
         seen, unit = self.seen(S, matrix=self.inner.statistics == "matrix")
         return np.where(unit == 0.0, 0.0, self.inner.values(seen))
 
+    @property
+    def is_share(self) -> bool:
+        """Whether the metric is one."""
+        return self.inner.is_share
+
+    @property
+    def counts_decided(self) -> bool:
+        """Whether the metric does."""
+        return self.inner.counts_decided
+
+    def among(self, S: Confusion) -> Array:
+        """Return those of the rows that are decided."""
+        return self.inner.among(self.seen(S)[0]) * S.columns[..., : S.rows.shape[-1]].sum(-1)
+
     def seen(self, S: Confusion, *, matrix: bool = True) -> tuple[Confusion, Array]:
         """Return the confusion of the rows that are decided, and one over their share (...), 0 for none.
 
@@ -153,7 +176,7 @@ def of_decided(metric: Metric, n_classes: int, least: float = 0.0, of_classes: t
     if isinstance(metric.formula, Coverage) and metric.label is not None and metric.formula.place is None:
         place = (metric.classes or (0,))[-1]
         return replace(metric, formula=Coverage(place), classes=tuple(range(n_classes)), one_class=None)
-    if metric.name in OF_ALL_ROWS or isinstance(metric.formula, OfDecided):
+    if metric.of_all_rows or isinstance(metric.formula, OfDecided):
         return metric
     parts = _lifted(metric, np.full(n_classes, 1.0 / n_classes))
     structure: Structure = General()
@@ -180,12 +203,7 @@ def as_written(metric: Metric) -> Metric:
 
 def reads_rows(metric: Metric) -> bool:
     """Whether a metric reads the row sums, which are those of what is decided."""
-    if metric.statistics == "matrix":
-        return True
-    formula = metric.formula
-    if isinstance(formula, ClassScores):
-        return formula.rows != 0.0 or formula.over == "sizes"
-    return formula != accuracy
+    return metric.statistics == "matrix" or not isinstance(metric.formula, Formula) or metric.formula.reads_rows
 
 
 # --- ratios -----------------------------------------------------------------------------------------------------------
@@ -274,14 +292,10 @@ def _parts(metric: Metric, rows: Array) -> Ratios | None:
             none,
             one,
         )
-    elif isinstance(formula, ClassScores):
-        found = ClassParts(formula)(index)
+    elif isinstance(formula, Share):
+        found = ShareParts(formula)(index)
     elif formula is balanced_accuracy and not metric.params:
         found = ClassParts(ClassScores(1.0, columns=0))(index)
-    elif formula is specificity:
-        unit = np.eye(len(index))[-1]
-        others = np.array([index[:-1].sum()])
-        found = Ratios(Gains.reduced(unit, -unit), Gains.reduced(np.zeros(len(index))), others, others, none, one)
     else:
         return None
     return found if metric.classes is None else found.placed(metric.classes, K, K)
@@ -315,6 +329,9 @@ COVERAGE = Metric(
     Linear(fractions=coverage_parts),
     "columns",
     description="share of all rows that are decided",
+    range=ZERO_TO_ONE,
+    use="within limits",
+    of_all_rows=True,
 )
 COVERAGE_OF_CLASS = Metric(
     "coverage",
@@ -325,4 +342,7 @@ COVERAGE_OF_CLASS = Metric(
     divides_by_prior=True,
     ordered=True,
     description="share of the rows of one class that are decided",
+    range=ZERO_TO_ONE,
+    use="within limits",
+    of_all_rows=True,
 )

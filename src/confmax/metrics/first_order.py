@@ -65,6 +65,30 @@ class Formula(ABC):
     def admit(self, n_classes: int, n_decisions: int) -> None:  # noqa: B027
         """Refuse, by a ValueError, tables of ``n_classes`` and ``n_decisions`` for which the function does not work."""
 
+    @property
+    def is_share(self) -> bool:
+        """Whether a metric is a share of rows."""
+        return False
+
+    @property
+    def counts_decided(self) -> bool:
+        """Whether it is a share of the rows that are decided as one class."""
+        return False
+
+    def among(self, S: Confusion) -> Array:
+        """Return of which rows it is a share (...), as a share of all rows."""
+        raise TypeError(f"{type(self).__name__} is no share of rows")
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the value depends on the sizes of the classes."""
+        return True
+
+    @property
+    def rises_with_hits(self) -> int:
+        """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as its class is right."""
+        return 1
+
     def reads_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of that many classes."""
         return False

@@ -37,6 +37,7 @@ from confmax.metrics.structure import (
 GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 
 STATISTICS = ("diagonal", "columns", "matrix")
+ZERO_TO_ONE = (0.0, 1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +86,14 @@ class Metric:
         Name of the metric to use for more than two classes; empty where there is none.
     trivial_rule : str or None
         In words, what a rule without use decides that makes the metric of one class largest; None for others.
+    range : tuple of float
+        Between which numbers the values lie.
+    use : {"maximised", "within limits", "limited"}
+        Whether it is maximised, within limits only, or not at all: what a rule without use makes largest is limited.
+    of_all_rows : bool
+        Whether it speaks of all rows, those too that a rule leaves undecided.
+    aliases, synonyms : tuple of str
+        Scikit-learn's scorer names for it, and other words that people write, for which an error names the metric.
     """
 
     name: str
@@ -105,6 +114,11 @@ class Metric:
     title: str = field(default="", compare=False)
     of_many: str = field(default="mcc", compare=False)
     trivial_rule: str | None = field(default=None, compare=False)
+    range: tuple[float, float] = field(default=(-np.inf, np.inf), compare=False)
+    use: Literal["maximised", "within limits", "limited"] = field(default="maximised", compare=False)
+    of_all_rows: bool = field(default=False, compare=False)
+    aliases: tuple[str, ...] = field(default=(), compare=False)
+    synonyms: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Take the word for a structure that knows no more than its shape, and the words of a name for a title."""
@@ -453,6 +467,27 @@ class Metric:
     def depends_on_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
         return self.ordered or (isinstance(self.formula, Formula) and self.formula.reads_order(n_classes))
+
+    def among(self, S: Confusion) -> Array:
+        """Return of which rows it is a share (...) at confusions ``S`` (...), as a share of all rows."""
+        assert isinstance(self.formula, Formula)
+        index = self._selected(S.rows.shape[-1], S.columns.shape[-1])
+        return self.formula.among(S if index is None else S.select(index))
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of rows, so that binomial intervals and tests hold for it."""
+        return isinstance(self.formula, Formula) and self.formula.is_share
+
+    @property
+    def counts_decided(self) -> bool:
+        """Whether it is a share of the rows that are decided as one class: its precision."""
+        return isinstance(self.formula, Formula) and self.formula.counts_decided
+
+    @property
+    def rises_with_hits(self) -> int:
+        """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as its class is right."""
+        return self.formula.rises_with_hits if isinstance(self.formula, Formula) else 1
 
     def check_table(self, n_classes: int, n_decisions: int) -> None:
         """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion
 from confmax.metrics.first_order import FirstOrder, Formula, reciprocal, safe_ratio
-from confmax.metrics.metric import Metric
+from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.structure import Concave, DiagonalFunctions, Linear, MinOfLinear, PowerMean
 
 Smoothing = Literal["relative", "additive"]
@@ -67,6 +67,20 @@ class _Accuracy(Formula):
     def values(self, S: Confusion, **_: Any) -> Array:
         """Return the values alone."""
         return np.asarray(S.diagonal.sum(-1))
+
+    @property
+    def is_share(self) -> bool:
+        """It is one."""
+        return True
+
+    def among(self, S: Confusion) -> Array:
+        """Return one: it is a share of all rows."""
+        return np.asarray(S.columns.sum(-1))
+
+    @property
+    def reads_rows(self) -> bool:
+        """It reads the diagonal alone."""
+        return False
 
 
 accuracy = _Accuracy()
@@ -137,6 +151,7 @@ def mean_of_recalls(
         divides_by_prior=True,
         description=description,
         title=title,
+        range=ZERO_TO_ONE,
     )
 
 
@@ -226,9 +241,25 @@ def recalls_of(rows: Array) -> DiagonalFunctions:
 # --- the catalogue ----------------------------------------------------------------------------------------------------
 
 METRICS = (
-    Metric("accuracy", accuracy, Linear(), "diagonal", description="share of correct decisions"),
     Metric(
-        "balanced_accuracy", balanced_accuracy, Linear(), "diagonal", divides_by_prior=True, description="mean recall"
+        "accuracy",
+        accuracy,
+        Linear(),
+        "diagonal",
+        description="share of correct decisions",
+        range=ZERO_TO_ONE,
+        # over all classes of a single-label problem each micro average is the accuracy
+        aliases=("f1_micro", "precision_micro", "recall_micro", "recall_weighted"),
+    ),
+    Metric(
+        "balanced_accuracy",
+        balanced_accuracy,
+        Linear(),
+        "diagonal",
+        divides_by_prior=True,
+        description="mean recall",
+        range=ZERO_TO_ONE,
+        aliases=("recall_macro",),
     ),
     Metric(
         "informedness",
@@ -238,6 +269,7 @@ METRICS = (
         (("adjusted", True),),
         divides_by_prior=True,
         fixed=("adjusted",),
+        range=(-1.0, 1.0),
         description="mean recall, rescaled so that chance is 0 (Youden)",
     ),
     mean_of_recalls("h_mean", PowerMean(-1.0), "harmonic mean of the recalls", title="H-mean", scheduled=True),
@@ -257,6 +289,7 @@ METRICS = (
         (("rho", 0.0),),
         divides_by_prior=True,
         title="smallest recall",
+        range=ZERO_TO_ONE,
         description="smallest recall",
     ),
 )

@@ -14,7 +14,7 @@ import numpy as np
 
 from confmax.confusion import UNIT, Array, Confusion, Gains, sum_of_others
 from confmax.metrics.first_order import TINY, FirstOrder, Formula, reciprocal, safe_ratio
-from confmax.metrics.metric import Metric
+from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import General, Linear, Quasiconvex, Ratio
 
@@ -61,6 +61,11 @@ class ClassScores(Formula):
     def values(self, S: Confusion, *, beta: float = 1.0, **_: Any) -> Array:
         """Return the values alone."""
         return self._number(self._scores(S, beta)[0], S)
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it depends on the sizes of the classes."""
+        return self.rows != 0.0 or self.over == "sizes"
 
     def hits(self, beta: float) -> float:
         """Return the coefficient of the numerator."""
@@ -226,50 +231,7 @@ def weighted_kappa_parts(rows: Array, *, power: int) -> Ratios:
     return _one(top, Gains.reduced(np.zeros(len(rows)), chance, power=power), 0.0, float(chance.min()))
 
 
-# --- recalls and tables of gains --------------------------------------------------------------------------------------
-
-
-def specificity(S: Confusion) -> FirstOrder:
-    """Share of the rows of all classes but the last that are not decided as the last; 0 where there are none."""
-    K = S.rows.shape[-1]
-    one = last(K)
-    others = S.rows[..., :-1].sum(-1)
-    false = S.columns[..., K - 1] - S.diagonal[..., -1]
-    unit = reciprocal(others)
-    value = np.where(others > TINY, 1.0 - false * unit, 0.0)
-    by_rows = (false * unit * unit)[..., None] * (1.0 - one)
-    by_columns = np.zeros_like(S.columns)
-    by_columns[..., K - 1] = -unit
-    return FirstOrder(value, unit[..., None] * one, by_columns, by_rows)
-
-
-def false_positive_rate(S: Confusion) -> FirstOrder:
-    """Share of the rows of all classes but the last that are decided as the last: one minus the specificity."""
-    first = specificity(S)
-    # a difference from one would lose the digits of a small rate
-    false = S.columns[..., S.rows.shape[-1] - 1] - S.diagonal[..., -1]
-    return FirstOrder(safe_ratio(false, S.rows[..., :-1].sum(-1)), *(0.0 - part for part in first[1:4]))
-
-
-def false_positive_parts(rows: Array) -> Ratios:
-    """``(c_k - D_k) / (1 - pi_k)``."""
-    one = last(len(rows))
-    others = float(rows[:-1].sum())
-    return _one(Gains.reduced(0.0 - one, one), Gains.reduced(np.zeros(len(rows))), others, others)
-
-
-def rate(S: Confusion) -> FirstOrder:
-    """Share of all rows that are decided as the last class."""
-    by_columns = np.zeros_like(S.columns)
-    by_columns[..., S.rows.shape[-1] - 1] = 1.0
-    zero = np.zeros_like(S.diagonal)
-    return FirstOrder(S.columns[..., S.rows.shape[-1] - 1], zero, by_columns, zero)
-
-
-def rate_parts(rows: Array) -> Ratios:
-    """``c_k / 1``."""
-    none = np.zeros(len(rows))
-    return _one(Gains.reduced(none, last(len(rows))), Gains.reduced(none), 1.0, 1.0)
+# --- tables of gains --------------------------------------------------------------------------------------------------
 
 
 def linear(S: Confusion, *, gain: tuple[tuple[float, ...], ...]) -> FirstOrder:
@@ -367,7 +329,7 @@ def _of_classes(name: str, scores: ClassScores, description: str, **more: Any) -
     """Return the metric of scores of classes: a ratio for one class, a sum of ratios for several."""
     shape, kind = (Ratio, ONE_CLASS) if scores.over == "last" else (General, {})
     structure = shape(fractions=ClassParts(scores))
-    return Metric(name, scores, structure, "columns", description=description, **kind, **more)
+    return Metric(name, scores, structure, "columns", description=description, range=ZERO_TO_ONE, **kind, **more)
 
 
 METRICS = (
@@ -384,13 +346,6 @@ METRICS = (
         title="Jaccard",
         of_many="macro_jaccard",
     ),
-    _of_classes(
-        "precision",
-        ClassScores(0.0, over="last"),
-        "share of the rows decided as one class that are of this class",
-        of_many="macro_precision",
-        trivial_rule="only its surest row is decided as it",
-    ),
     Metric(
         "micro_f1",
         micro_f1,
@@ -398,6 +353,7 @@ METRICS = (
         "columns",
         ordered=True,
         title="micro F1",
+        range=ZERO_TO_ONE,
         description="micro F1, background class 0 left out",
     ),
     Metric(
@@ -409,19 +365,34 @@ METRICS = (
         ordered=True,
         fixed=("once",),
         title="micro F1 (once)",
+        range=ZERO_TO_ONE,
         description="micro F1 counting each error once",
     ),
     _of_classes(
-        "macro_f1", ClassScores(1.0), "mean of the per-class F1 scores", **_BETA, fixed=("beta",), title="macro F1"
+        "macro_f1",
+        ClassScores(1.0),
+        "mean of the per-class F1 scores",
+        **_BETA,
+        fixed=("beta",),
+        title="macro F1",
+        aliases=("f1_macro",),
     ),
     _of_classes("macro_f_beta", ClassScores(1.0), "mean of the per-class F-beta scores", **_BETA, title="macro F-beta"),
     _of_classes(
-        "weighted_f1", ClassScores(1.0, over="sizes"), "per-class F1 scores averaged by class size", title="weighted F1"
+        "weighted_f1",
+        ClassScores(1.0, over="sizes"),
+        "per-class F1 scores averaged by class size",
+        title="weighted F1",
+        aliases=("f1_weighted",),
     ),
     _of_classes(
-        "macro_jaccard", ClassScores(1.0, diagonal=1), "mean of the per-class Jaccard scores", title="macro Jaccard"
+        "macro_jaccard",
+        ClassScores(1.0, diagonal=1),
+        "mean of the per-class Jaccard scores",
+        title="macro Jaccard",
+        aliases=("jaccard_macro",),
     ),
-    _of_classes("macro_precision", ClassScores(0.0), "mean of the per-class precisions"),
+    _of_classes("macro_precision", ClassScores(0.0), "mean of the per-class precisions", aliases=("precision_macro",)),
     Metric(
         "cohen_kappa",
         cohen_kappa,
@@ -429,6 +400,7 @@ METRICS = (
         "columns",
         equal_weights=True,
         title="Cohen's kappa",
+        range=(-1.0, 1.0),
         description="agreement beyond chance",
     ),
     Metric(
@@ -439,6 +411,7 @@ METRICS = (
         (("power", 1),),
         ordered=True,
         fixed=("power",),
+        range=(-1.0, 1.0),
         description="kappa with weights |i - j|",
     ),
     Metric(
@@ -449,6 +422,7 @@ METRICS = (
         (("power", 2),),
         ordered=True,
         fixed=("power",),
+        range=(-1.0, 1.0),
         description="kappa with weights (i - j)^2",
     ),
     Metric(
@@ -458,30 +432,8 @@ METRICS = (
         "matrix",
         ordered=True,
         title="mean gain",
+        of_all_rows=True,
         description="any table of gains or costs per (true class, decision)",
-    ),
-    Metric(
-        "recall",
-        ClassScores(1.0, columns=0, over="last"),
-        Linear(),
-        "diagonal",
-        divides_by_prior=True,
-        **ONE_CLASS,
-        description="share of the rows of one class that are decided as this class",
-        of_many="balanced_accuracy",
-        trivial_rule="every row is decided as it",
-    ),
-    Metric(
-        "specificity",
-        specificity,
-        Linear(),
-        "columns",
-        binary=True,
-        ordered=True,
-        one_class="with others",
-        description="share of the rows of other classes that are not decided as one class",
-        of_many="balanced_accuracy",
-        trivial_rule="no row is decided as it",
     ),
     Metric(
         "ams",
@@ -492,6 +444,7 @@ METRICS = (
         binary=True,
         ordered=True,
         title="AMS",
+        range=ZERO_TO_ONE,
         description="approximate median significance of class 1",
     ),
     Metric(
@@ -502,6 +455,7 @@ METRICS = (
         binary=True,
         ordered=True,
         title="Fowlkes-Mallows",
+        range=ZERO_TO_ONE,
         description="geometric mean of precision and recall of class 1",
     ),
     Metric(
@@ -511,31 +465,8 @@ METRICS = (
         "columns",
         equal_weights=True,
         title="MCC",
+        range=ZERO_TO_ONE,
+        aliases=("matthews_corrcoef",),
         description="Matthews correlation coefficient",
-    ),
-)
-
-# what is limited and not maximised: a rule without use makes each of them largest
-LIMITED = (
-    Metric(
-        "fpr",
-        false_positive_rate,
-        Linear(fractions=false_positive_parts),
-        "columns",
-        binary=True,
-        ordered=True,
-        one_class="with others",
-        title="false positive rate",
-        of_many="",
-        description="share of the rows of other classes that are decided as one class",
-    ),
-    Metric(
-        "rate",
-        rate,
-        Linear(fractions=rate_parts),
-        "columns",
-        **ONE_CLASS,
-        of_many="",
-        description="share of all rows that are decided as one class",
     ),
 )

@@ -69,6 +69,21 @@ class Seen(Formula):
         """Return the values alone."""
         return self.inner.values(self.seen(S))
 
+    @property
+    def is_share(self) -> bool:
+        """Whether the metric is one."""
+        return self.inner.is_share
+
+    @property
+    def counts_decided(self) -> bool:
+        """Whether the metric does."""
+        return self.inner.counts_decided
+
+    def among(self, S: Confusion) -> Array:
+        """Return those of all rows, or of the rows of the group."""
+        found = self.inner.among(self.seen(S))
+        return found if self.group is None else found * S.rows[..., self.layout.classes(self.group)].sum(-1)
+
     def seen(self, S: Confusion) -> Confusion:
         """Return the confusion (K, K + D) that the metric is one of."""
         return self.layout.total(S) if self.group is None else self.layout.of_group(S, self.group)

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from confmax.calibration import choose
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits
-from confmax.constraints.proportions import chances_of_counts, counts_decisions, rows_needed, trials
+from confmax.constraints.proportions import chances_of_counts, rows_needed, trials
 from confmax.metrics import Metric
+from confmax.metrics.limited import is_linear
 from confmax.optimize.class_cuts import ClassCuts, class_of, probability_of_class
 from confmax.optimize.given import GivenRule
 from confmax.solution.one_class import for_raw_order
@@ -47,12 +48,20 @@ LEAST_PAIRS = 5.0  # pairs of equal rows whose labels should differ, below which
 def class_to_test(metric: Metric, limits: Limits, n_classes: int) -> int | None:
     """Return the class whose thresholds are tested on all rows; None where rows that tune are kept apart from others.
 
-    These are questions about one class, unless a precision has a ceiling.
+    These are questions about one class, if the thresholds that pass the test of every limit are known.
     """
     k = class_of(metric, limits, n_classes)
-    if k is None or any(counts_decisions(one.metric) and not one.is_floor for one in limits.constraints):
+    if k is None or not all(map(_counts_follow_thresholds, limits.constraints)):
         return None
     return k
+
+
+def _counts_follow_thresholds(one: Constraint) -> bool:
+    """Whether the thresholds that pass the test of a limit are known.
+
+    They are if its rows do not depend on the rule, and for a floor on a precision.
+    """
+    return is_linear(one.metric) or (one.metric.counts_decided and one.is_floor)
 
 
 def assured_threshold(
@@ -153,7 +162,7 @@ class _Tests:
     def passed(self, one: Constraint) -> NDArray[np.bool_]:
         """Return which thresholds (T,) pass the test of a limit."""
         chances = self.chances(one)
-        if not counts_decisions(one.metric):
+        if not one.metric.counts_decided:
             return np.asarray(chances <= self.error)
         good = np.zeros(len(chances), dtype=np.bool_)
         sequences = self.sequences(one.limit)
@@ -168,7 +177,7 @@ class _Tests:
         n = int(self.cuts.decided[-1])
         # by batch, as `trials` counts them for one confusion
         among = np.round(np.array([trials(one.metric, S[t], n) for t in (0, len(S) - 1)]))
-        rows = np.round(S.columns[:, 1] * n) if counts_decisions(one.metric) else np.full(len(S), among[0])
+        rows = np.round(S.columns[:, 1] * n) if one.metric.counts_decided else np.full(len(S), among[0])
         counts = np.round(one.metric.values(S) * rows)
         return chances_of_counts(counts, rows.astype(np.int64), one.limit, is_floor=one.is_floor)
 
@@ -196,7 +205,7 @@ class _Tests:
 
     def error_of(self, one: Constraint) -> float:
         """Return the error of one test of a limit."""
-        return self.error / (len(STARTS) + 1 if counts_decisions(one.metric) else 1)
+        return self.error / (len(STARTS) + 1 if one.metric.counts_decided else 1)
 
     def nearest(self) -> int:
         """Return the threshold that is nearest to passing: the worst p-value of a limit is the least there.

@@ -30,11 +30,11 @@ from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels
 from confmax.constraints.proportions import (
     counted_rows,
-    is_proportion,
     trials,
 )
 from confmax.constraints.texts import metric_text
 from confmax.metrics import Metric
+from confmax.metrics.catalogue import shares_of_rows
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.loop import MISSED
 from confmax.rule import DecisionRule
@@ -62,11 +62,12 @@ def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
         raise ValueError(f"confidence is a number from 0.5 to below 1, such as 0.9; got {confidence!r}")
     if not wanted:
         raise ValueError("confidence says how surely constraints hold on new rows; pass constraints=, or leave it out")
-    others = [one for one in wanted if not is_proportion(one.metric)]
+    others = [one for one in wanted if not one.metric.is_share]
     if others:
+        *first, last = shares_of_rows()
         raise ValueError(
-            f"confidence tests shares of rows, and {metric_text(others[0].metric)} is none; limit recall, precision, "
-            f"specificity, fpr, rate or accuracy, or leave confidence out"
+            f"confidence tests shares of rows, and {metric_text(others[0].metric)} is none; limit "
+            f"{', '.join(first)} or {last}, or leave confidence out"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confmax.constraints import coverage, resolve
+from confmax.constraints import quantity, resolve
 from confmax.evaluate.coverage_curves import checked_coverages
 from confmax.evaluate.uncertainty import AnyMetric
 from confmax.metrics import resolve as resolve_metric
@@ -81,7 +81,7 @@ def coverage_path(
     levels = checked_coverages(coverages)[::-1].tolist()
     found = []
     for level in levels:
-        limits = [*given, coverage() >= level]
+        limits = [*given, quantity("coverage") >= level]
         kept = {"abstain": abstain, "calibration": calibration, **settings}
         of_coverage = [one for one in given if isinstance(one.metric.formula, Coverage)]
         if level == 1.0 and all(one.is_floor for one in of_coverage):

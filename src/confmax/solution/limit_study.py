@@ -26,7 +26,6 @@ from confmax.evaluate.limits import MISSED, GroupLimit, LimitCurve, LimitFigures
 from confmax.evaluate.scores import Estimate, Score
 from confmax.evaluate.uncertainty import Decided, plain_rules
 from confmax.metrics import Metric
-from confmax.metrics.catalogue import range_of
 from confmax.metrics.decided import Coverage, OfDecided, of_decided
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import CountingOracle, make_oracle
@@ -229,7 +228,7 @@ class LimitStudy:
         one = self.limits.constraints[k]
         free = self.free.mixture.confusion
         loose = float(self.limits.values(free)[k])
-        low, high = range_of(one.metric)
+        low, high = one.metric.range
         end = high if one.is_floor else low
         if not np.isfinite(end):
             end = one.limit + 2.0 * (one.limit - loose)

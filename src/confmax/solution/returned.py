@@ -12,7 +12,7 @@ from confmax.calibration.thresholds import abstaining_class_cuts
 from confmax.confusion import MAX_MATRIX_CLASSES, Confusion
 from confmax.constraints import ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels, outcomes
-from confmax.constraints.proportions import counted_rows, interval, is_proportion, trials
+from confmax.constraints.proportions import counted_rows, interval, trials
 from confmax.metrics.alignment import extra_names
 from confmax.metrics.decided import OfDecided, as_written
 from confmax.metrics.seen import seen, unseen
@@ -189,7 +189,7 @@ def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
     n = counted_rows(problem.oracle.table) if is_blend else None
     if not isinstance(limits, Limits) or limits.only_class is None or n is None:
         return False
-    if not all(map(is_proportion, (problem.metric, *(one.metric for one in limits.constraints)))):
+    if not all(metric.is_share for metric in (problem.metric, *(one.metric for one in limits.constraints))):
         return False
     S = outcome.single.confusion
     excess = limits.slacks(S) - np.maximum(limits.slacks(outcome.mixture.confusion), 0.0)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import Constraint, Limits
 from confmax.metrics import Metric, get
-from confmax.metrics.catalogue import range_of
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.limited import ratio_of
 from confmax.metrics.ratios import Ratios
@@ -128,7 +127,7 @@ def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: floa
     metric = unseen(problem.metric)
     layout = problem.oracle.table.layout
     try:
-        more = [Constraint(metric, ">=", max(floor, range_of(metric)[0]))]
+        more = [Constraint(metric, ">=", max(floor, metric.range[0]))]
     except ValueError:
         return None
     inside = (problem.oracle.rows, problem.n_decisions)
@@ -138,7 +137,7 @@ def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: floa
     if ratio is not None and ratio.floor[0] <= TINY:
         below = _denominator(metric, ratio)
         share = float(seen(below, layout).values(chosen.confusion))
-        if share <= TINY and value > range_of(metric)[0]:
+        if share <= TINY and value > metric.range[0]:
             return None
         # a rule that never decides the class has no precision, and would keep the floor
         more.append(Constraint(below, ">=", LESS * share))

@@ -13,7 +13,7 @@ import numpy as np
 from confmax.calibration.words import with_names
 from confmax.confusion import Confusion, Gains
 from confmax.constraints import Limits
-from confmax.constraints.proportions import counts_decisions, rows_for_floor
+from confmax.constraints.proportions import rows_for_floor
 from confmax.evaluate.uncertainty import counts_of, decided_by
 from confmax.metrics.decided import as_written
 from confmax.metrics.recalls import accuracy
@@ -87,7 +87,7 @@ def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
         rows = outcome.label_rows
         share = outcome.label_value
         span = outcome.label_interval
-        if not (one.is_floor and counts_decisions(one.metric)) or not rows or share is None or span is None:
+        if not (one.is_floor and one.metric.counts_decided) or not rows or share is None or span is None:
             continue
         least = rows_for_floor(one.limit)
         expected = outcome.value

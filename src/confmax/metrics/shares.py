@@ -1,0 +1,306 @@
+"""Shares of rows: of some rows of one class, or decided as it, those that count.
+
+A share is declared by two sums of the statistics of one class, the rows that it speaks of and those of them that count,
+such as ``Share(of=DECIDED, hits=RIGHT)``: the precision. Its value, gradient, ratio and bound follow, and so does how
+many rows it is a share of, which is what exact binomial tests and intervals need. A share is added by a row of
+`METRICS`: the catalogue, limits, confidence, abstaining, the command line and the documentation read it there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.metrics.first_order import TINY, FirstOrder, Formula, reciprocal
+from confmax.metrics.metric import Metric
+from confmax.metrics.ratios import Ratios
+from confmax.metrics.structure import Linear, Ratio, Structure
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A sum of shares of all rows, by their coefficients; the class is the last one.
+
+    Attributes
+    ----------
+    right : float
+        Of the rows of the class that are decided as it.
+    decided, true : float
+        Of the rows that are decided as the class, and of those of the class.
+    others_decided, others_true : float
+        Of the rows that are decided as other classes, and of those of other classes.
+    all_rows : float
+        Of all rows.
+    """
+
+    right: float = 0.0
+    decided: float = 0.0
+    true: float = 0.0
+    others_decided: float = 0.0
+    others_true: float = 0.0
+    all_rows: float = 0.0
+
+    def __add__(self, other: Rows) -> Rows:
+        return Rows(*(getattr(self, name) + getattr(other, name) for name in _NAMES))
+
+    def __sub__(self, other: Rows) -> Rows:
+        return Rows(*(getattr(self, name) - getattr(other, name) for name in _NAMES))
+
+    def at(self, S: Confusion) -> Array:
+        """Return the sum (...) at confusions (...)."""
+        read = (
+            (self.decided, lambda: S.columns[..., S.rows.shape[-1] - 1]),
+            (self.true, lambda: S.rows[..., -1]),
+            (self.others_decided, lambda: S.columns[..., : S.rows.shape[-1] - 1].sum(-1)),
+            (self.others_true, lambda: S.rows[..., :-1].sum(-1)),
+            (self.all_rows, lambda: np.ones(())),
+            (self.right, lambda: S.diagonal[..., -1]),
+        )
+        total: Any = None
+        for weight, value in read:
+            # searches call this thousands of times: no products with one, no sums with zero
+            if weight:
+                term = value() if weight == 1.0 else weight * value()
+                total = term if total is None else total + term
+        return np.broadcast_to(total, S.diagonal.shape[:-1])
+
+    @property
+    def depends_on_rule(self) -> bool:
+        """Whether the sum depends on what is decided."""
+        return bool(self.right or self.decided or self.others_decided)
+
+    @property
+    def reads_sizes(self) -> bool:
+        """Whether the sum depends on the sizes of the classes."""
+        return bool(self.true or self.others_true)
+
+    @property
+    def reads_others(self) -> bool:
+        """Whether the sum depends on other classes."""
+        return bool(self.others_decided or self.others_true)
+
+    def gains(self, K: int) -> Gains:
+        """Return what depends on the decisions, for K classes."""
+        unit = np.eye(1, K, K - 1)[0]
+        if not (self.decided or self.others_decided):
+            return Gains.reduced(self.right * unit)
+        return Gains.reduced(self.right * unit, self.decided * unit + self.others_decided * (1.0 - unit))
+
+    def constant(self, rows: Array) -> float:
+        """Return what depends on the row sums ``rows`` (K,) alone."""
+        return float(self.true * rows[-1] + self.others_true * rows[:-1].sum() + self.all_rows)
+
+    def least(self, rows: Array) -> float:
+        """Return the smallest value over all rules, at row sums ``rows`` (K,)."""
+        true = float(rows[-1])
+        others = float(rows[:-1].sum())
+        # rows of the class and of the others that are decided as it: a linear function is least at a corner
+        corners = [(right, right + wrong) for right in (0.0, true) for wrong in (0.0, others)]
+        decisions = [
+            self.right * right + self.decided * decided + self.others_decided * (true + others - decided)
+            for right, decided in corners
+        ]
+        return max(0.0, self.constant(rows) + min(decisions))
+
+
+_NAMES = [field.name for field in fields(Rows)]
+
+RIGHT = Rows(right=1.0)
+DECIDED = Rows(decided=1.0)
+TRUE = Rows(true=1.0)
+OTHERS_DECIDED = Rows(others_decided=1.0)
+OTHERS_TRUE = Rows(others_true=1.0)
+ALL_ROWS = Rows(all_rows=1.0)
+
+
+@dataclass(frozen=True)
+class Share(Formula):
+    """The share ``hits / of`` of rows of one class, or ``1 - misses / of``; 0 at 0/0.
+
+    Attributes
+    ----------
+    of : Rows
+        The rows that it speaks of.
+    hits, misses : Rows or None
+        Those of them that count, or those that do not: the one whose sum has fewer terms.
+    """
+
+    of: Rows
+    hits: Rows | None = None
+    misses: Rows | None = None
+
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+        """Return value and derivatives."""
+        unit = reciprocal(self.of.at(S))
+        counted = self._counted
+        slope = counted.at(S) * unit
+        sign = 1.0 if self.hits is not None else -1.0
+
+        def rate(name: str) -> Array | float:
+            # what a statistic adds to the rows that count, less what it takes by the rows that the share speaks of
+            change = getattr(counted, name) - slope * getattr(self.of, name)
+            # zero has one sign: rule files hold offsets
+            return np.asarray(sign * change * unit + 0.0)
+
+        own = S.rows.shape[-1] - 1
+        by_diagonal = np.zeros_like(S.diagonal)
+        by_columns = np.zeros_like(S.columns)
+        by_rows = np.zeros_like(S.diagonal)
+        by_diagonal[..., own] = rate("right")
+        by_columns[..., own] = rate("decided")
+        by_columns[..., :own] = np.asarray(rate("others_decided"))[..., None]
+        by_rows[..., own] = rate("true")
+        by_rows[..., :own] = np.asarray(rate("others_true"))[..., None]
+        return FirstOrder(self.values(S), by_diagonal, by_columns, by_rows)
+
+    def values(self, S: Confusion, **_: Any) -> Array:
+        """Return the values alone."""
+        of = self.of.at(S)
+        share = self._counted.at(S) * reciprocal(of)
+        # a difference from one would lose the digits of a small share
+        return share if self.hits is not None else np.where(of > TINY, 1.0 - share, 0.0)
+
+    @property
+    def _counted(self) -> Rows:
+        counted = self.hits or self.misses
+        assert counted is not None
+        return counted
+
+    @property
+    def is_share(self) -> bool:
+        """It is one."""
+        return True
+
+    @property
+    def counts_decided(self) -> bool:
+        """Whether it speaks of the rows that are decided as the class."""
+        return self.of == DECIDED
+
+    def among(self, S: Confusion) -> Array:
+        """Return the rows that it is a share of (...), as a share of all rows."""
+        return self.of.at(S)
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it depends on the sizes of the classes."""
+        return any(part.reads_sizes for part in (self.of, self.hits, self.misses) if part is not None)
+
+    @property
+    def rises_with_hits(self) -> int:
+        """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as the class is right."""
+        if self.hits is not None:
+            return int(np.sign(self.hits.right))
+        assert self.misses is not None
+        return -int(np.sign(self.misses.right))
+
+    def complement(self) -> Share:
+        """Return one minus the share."""
+        return Share(self.of, hits=self.misses, misses=self.hits)
+
+
+@dataclass(frozen=True)
+class ShareParts:
+    """Numerator and denominator of a share."""
+
+    share: Share
+
+    def __call__(self, rows: Array) -> Ratios:
+        """Return the ratio at row sums ``rows`` (K,)."""
+        of = self.share.of
+        hits = self.share.hits
+        if hits is None:
+            assert self.share.misses is not None
+            hits = of - self.share.misses
+        K = len(rows)
+        top = np.array([hits.constant(rows)])
+        bottom = np.array([of.constant(rows)])
+        return Ratios(hits.gains(K), of.gains(K), top, bottom, np.array([of.least(rows)]), np.ones(1))
+
+
+def share(name: str, formula: Share, description: str, **more: Any) -> Metric:
+    """Return the metric of a share.
+
+    Parameters
+    ----------
+    name : str
+        Name of the metric.
+    formula : Share
+        The share.
+    description : str
+        The metric in words, with "one class" for the class.
+    **more
+        Further attributes of the `Metric`.
+
+    Examples
+    --------
+    >>> from confmax.metrics.shares import OTHERS_DECIDED, RIGHT, TRUE, Share, share
+    >>> npv = share("npv", Share(of=OTHERS_DECIDED, misses=TRUE - RIGHT), "share of the rows ...")
+    >>> npv.value([[40, 10], [20, 30]])
+    0.6666666666666667
+    """
+    used = [part for part in (formula.of, formula.hits, formula.misses) if part is not None]
+    structure: Structure = Ratio(fractions=ShareParts(formula)) if formula.of.depends_on_rule else Linear()
+    of_decisions = any(part.decided or part.others_decided for part in used)
+    others = any(part.reads_others for part in used)
+    settings: dict[str, Any] = {
+        "binary": True,
+        "ordered": True,
+        "one_class": "with others" if others else "alone",
+        "divides_by_prior": formula.of == TRUE,
+        "range": (0.0, 1.0),
+        "description": description,
+    }
+    return Metric(name, formula, structure, "columns" if of_decisions else "diagonal", **(settings | more))
+
+
+# --- the catalogue ----------------------------------------------------------------------------------------------------
+
+RECALL = Share(of=TRUE, hits=RIGHT)
+PRECISION = Share(of=DECIDED, hits=RIGHT)
+RATE = Share(of=ALL_ROWS, hits=DECIDED)
+
+METRICS = (
+    share(
+        "precision",
+        PRECISION,
+        "share of the rows decided as one class that are of this class",
+        of_many="macro_precision",
+        trivial_rule="only its surest row is decided as it",
+        synonyms=("ppv",),
+    ),
+    share(
+        "recall",
+        RECALL,
+        "share of the rows of one class that are decided as this class",
+        of_many="balanced_accuracy",
+        trivial_rule="every row is decided as it",
+        synonyms=("sensitivity", "tpr"),
+    ),
+    share(
+        "specificity",
+        Share(of=OTHERS_TRUE, misses=DECIDED - RIGHT),
+        "share of the rows of other classes that are not decided as one class",
+        of_many="balanced_accuracy",
+        trivial_rule="no row is decided as it",
+        synonyms=("tnr",),
+    ),
+    share(
+        "fpr",
+        Share(of=OTHERS_TRUE, hits=DECIDED - RIGHT),
+        "share of the rows of other classes that are decided as one class",
+        title="false positive rate",
+        of_many="",
+        use="limited",
+    ),
+    share(
+        "rate",
+        RATE,
+        "share of all rows that are decided as one class",
+        of_many="",
+        use="within limits",
+        of_all_rows=True,
+    ),
+)
