@@ -8,11 +8,11 @@ from confmax import kernels, metrics
 from confmax.confusion import Confusion, Gains
 from confmax.metrics.structure import AffineFunctions, PowerMean
 from confmax.optimize import ColumnGeneration, Problem, Status, baselines
-from confmax.optimize.columns import master_of
 from confmax.optimize.masters.generic import Smooth
-from confmax.optimize.masters.interior import Program, central_path
+from confmax.optimize.masters.interior import central_path
 from confmax.optimize.masters.least_norm import least_norm_within
 from confmax.optimize.masters.linear_program import largest_minimum
+from confmax.optimize.masters.program import Program
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests.helpers import all_deterministic_confusions, by_numpy, population
 
@@ -133,11 +133,11 @@ def limits_that_bind(P, rules, recall=0.5, rate=0.9):
 def test_within_limits_no_rule_is_better(name, seed):
     """At the optimum x* no mixture of all rules within the limits is worth more at the prices f'(x*)."""
     metric, master = MASTERS[name]
-    assert type(master_of(metric, limited=True)) is master
     P = population(seed, 5, K)[0]
     rules = all_rules(P)
     limits, slack = limits_that_bind(P, rules)
     state, step, bound, _ = run(metric, P, limits)
+    assert type(state.columns.master) is master
     confusion = step.iterate.confusion
     value = float(metric.values(confusion))
     assert limits.values(confusion).min() >= -1e-9

@@ -350,7 +350,7 @@ class Metric:
 
     def as_climb(self, rows: Array, n_decisions: int) -> Climb | None:
         """Return the metric as a smooth function of linear ones at ``rows`` (K,), ``n_decisions`` M; None if none."""
-        if not isinstance(self.structure, General):
+        if self.structure.is_concave or self.structure.is_ratio:
             return None
         parts = self.as_ratios(rows, n_decisions)
         if parts is not None:

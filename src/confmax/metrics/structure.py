@@ -284,6 +284,13 @@ class Structure:
 
     Attributes
     ----------
+    is_linear, is_ratio, is_concave : bool
+        Whether it is a linear function, a ratio of affine functions (of a linear one the denominator is one), or a
+        concave function, as linear ones and the smallest of linear ones are.
+    is_minimum : bool
+        Whether it is the smallest of linear functions.
+    may_draw : bool
+        Whether a rule that draws can be better than every single rule.
     smoother : str or None
         The parameter of the metric that makes it differentiable everywhere.
     hardens : bool
@@ -293,15 +300,26 @@ class Structure:
     fractions : callable or None
         Maps row sums (K,) and the metric's parameters to the ratios that it sums: the one of a ratio bounds it, and
         the separate maxima of several bound their sum. None where they are not known, as for a user's function.
+    recall_mean : PowerMean or None
+        The mean of the recalls that the metric is. An answer to any gain then bounds it.
+    climb : callable or None
+        Maps row sums (K,) to the linear functions of which a metric that is not concave is a smooth one
+        (`confmax.metrics.curved`), other than a sum of ratios.
     """
 
     name: ClassVar[str]
-    may_draw: ClassVar[bool] = False  # whether a rule that draws can be better than every single rule
+    is_linear: ClassVar[bool] = False
+    is_ratio: ClassVar[bool] = False
+    is_concave: ClassVar[bool] = False
+    is_minimum: ClassVar[bool] = False
+    may_draw: ClassVar[bool] = False
 
     smoother: str | None = field(default=None, kw_only=True)
     hardens: bool = field(default=False, kw_only=True)
     scheduled: bool = field(default=False, kw_only=True)
     fractions: Callable[..., Ratios] | None = field(default=None, kw_only=True)
+    recall_mean: PowerMean | None = field(default=None, kw_only=True)
+    climb: Callable[..., Any] | None = field(default=None, kw_only=True)
 
     def smoothed(self) -> Structure:
         """Return the structure of the metric with a positive smoothing parameter."""
@@ -331,6 +349,9 @@ class Linear(Structure):
     """
 
     name: ClassVar[str] = "linear"
+    is_linear: ClassVar[bool] = True
+    is_ratio: ClassVar[bool] = True
+    is_concave: ClassVar[bool] = True
 
     gain: tuple[tuple[float, ...], ...] | None = None
 
@@ -340,23 +361,16 @@ class Ratio(Structure):
     """A ratio of affine functions at fixed row sums: Dinkelbach's method maximises it."""
 
     name: ClassVar[str] = "ratio"
+    is_ratio: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)
 class Concave(Structure):
-    """A concave function: the gradient at any point bounds it, and the best rule may draw.
-
-    Attributes
-    ----------
-    recall_mean : PowerMean or None
-        The mean of the recalls that the metric is. An answer to any gain then bounds it, and its master problem is
-        compiled.
-    """
+    """A concave function: the gradient at any point bounds it, and the best rule may draw."""
 
     name: ClassVar[str] = "concave"
+    is_concave: ClassVar[bool] = True
     may_draw: ClassVar[bool] = True
-
-    recall_mean: PowerMean | None = None
 
     def smoothed(self) -> Structure:
         """Return what holds of a smoothed mean: the bounds and the master problem of the mean itself do not."""
@@ -386,6 +400,8 @@ class MinOfLinear(Structure):
     """
 
     name: ClassVar[str] = "concave"
+    is_concave: ClassVar[bool] = True
+    is_minimum: ClassVar[bool] = True
     may_draw: ClassVar[bool] = True
 
     functions: Callable[[Array], Gains | LinearFunctions]
@@ -419,18 +435,10 @@ class Quasiconvex(Structure):
 
 @dataclass(frozen=True, eq=False)
 class General(Structure):
-    """Nothing is known, except for sums of ratios the ratios.
-
-    Attributes
-    ----------
-    climb : callable or None
-        Maps row sums (K,) to the linear functions of which the metric is a smooth one (`confmax.metrics.curved`).
-    """
+    """Nothing is known, except for sums of ratios the ratios, and for other functions what they are made of."""
 
     name: ClassVar[str] = "general"
     may_draw: ClassVar[bool] = True
-
-    climb: Callable[..., Any] | None = field(default=None, kw_only=True)
 
 
 # the structures that a word declares, which know nothing but their shape

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
-from confmax.metrics.structure import Linear, Ratio
 from confmax.optimize.loop import MISSED, Problem, Solver, Status, Step
 from confmax.optimize.mixture import Limits, Mixture
 from confmax.optimize.polygon import Drawn, best_drawn_within
@@ -47,7 +46,7 @@ def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | Non
     n_classes : int
         K.
     """
-    if metric.one_class is None or metric.is_whole or not isinstance(metric.structure, (Linear, Ratio)):
+    if metric.one_class is None or metric.is_whole or not metric.structure.is_ratio:
         return None
     if limits is None:
         # of two classes the search of thresholds answers this

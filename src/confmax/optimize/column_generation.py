@@ -32,14 +32,12 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Ratio
 from confmax.optimize.beam import improved
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
 from confmax.optimize.descent import descended, slope_of_answers
 from confmax.optimize.group_thresholds import GroupThresholds
 from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, best_answer
-from confmax.optimize.masters.interior import Program
 from confmax.optimize.masters.linear_program import FEASIBLE
 from confmax.optimize.mixture import Mixture, constant_rules
 from confmax.optimize.path_query import breadth, lifted
@@ -147,13 +145,13 @@ class ColumnGeneration(Solver):
             if why:
                 raise ValueError(why)
             return
-        minimum = isinstance(metric.structure, MinOfLinear)
+        minimum = metric.structure.is_minimum
         if self.takes == "minima" and not minimum:
             raise ValueError(
                 f"{self.name} maximises only the unsmoothed min_recall and got {metric!r}, which is not declared the "
                 f"smallest of linear functions; use solver='auto'"
             )
-        if not isinstance(metric.structure, (Concave, Linear, MinOfLinear)) or (minimum and self.takes == "gradients"):
+        if not metric.structure.is_concave or (minimum and self.takes == "gradients"):
             way_out = "solver='max_min'" if minimum else "solver='auto'"
             raise ValueError(
                 f"{self.name} needs a concave metric with a gradient and got {metric!r}, declared "
@@ -163,19 +161,19 @@ class ColumnGeneration(Solver):
     def init(self, problem: Problem) -> ColumnState:
         """Mix the constant rules and the starting rules."""
         oracle = problem.oracle
-        master = master_of(problem.metric, limited=problem.limits is not None)
         space = _space(problem, oracle.rows)
+        master = master_of(space)
         points = Points.start(problem, space)
         columns = Columns.of(points, master, breadth(oracle.table.n_rows, oracle.table.n_classes))
-        if oracle.exact and isinstance(master, Program) and not master.local:
+        if oracle.exact and master.follows_path and not master.climbs:
             return ColumnState(_near_optimum_of_sample(problem, columns))
-        if oracle.exact and master.smooth:
+        if oracle.exact and not master.follows_path:
             return _from_sample(problem.sample, columns)
         if not oracle.exact and problem.limits is not None:
             thresholds = GroupThresholds.of(problem)
             if thresholds is not None:
                 return ColumnState(columns, thresholds=thresholds)
-        if oracle.exact or master.smooth:
+        if oracle.exact or not master.follows_path:
             # on labels no gain that follows from a gradient is sure to be better
             few = 1 if problem.limits is None else LIMITED_PATIENCE
             return ColumnState(columns, patience=PATIENCE if oracle.exact else few)
@@ -196,7 +194,8 @@ class ColumnGeneration(Solver):
             return replace(state, round=0), Step(state.columns.mixture(), (), state.columns.best_bound)
         exact = problem.oracle.exact
         limited = problem.limits is not None
-        if exact or state.thresholds or state.columns.master.smooth or (limited and state.model is None):
+        by_prices = exact or state.thresholds is not None or not state.columns.master.follows_path
+        if by_prices or (limited and state.model is None):
             following, gains, answers = _price_round(problem, state)
         elif state.model is not None and _passes_left(problem) >= 2:
             following, gains, answers = _model_round(problem, state)
@@ -215,14 +214,14 @@ class ColumnGeneration(Solver):
             return following, Step(columns.mixture(), rules, status=ending)
         status = Status.STALLED if following.idle >= following.patience else None
         closed = columns.best_bound - columns.optimum.value <= problem.tol
-        if state.thresholds is not None and closed and not columns.master.local:
+        if state.thresholds is not None and closed and not columns.master.climbs:
             # of thresholds and what draws between them; other rules are not compared
             status = Status.OPTIMAL
         space = columns.points.space
         optimum = columns.optimum
         multipliers = None
         prices = None
-        if isinstance(problem.metric.structure, MinOfLinear):
+        if problem.metric.structure.is_minimum:
             assert space.minimum_of is not None
             weights = (columns.best_gain if exact else optimum.gain)[: len(space.minimum_of)]
             multipliers = weights / weights.sum()
@@ -231,7 +230,7 @@ class ColumnGeneration(Solver):
         if space.n_limits and unit > 0.0:
             prices = space.without_cuts(optimum.gain)[-space.n_given :] / unit
         bound = columns.best_bound if exact else None
-        if columns.master.local:
+        if columns.master.climbs:
             bound = following.bound
             # nothing to gain to first order
             if closed and following.prices is None:
@@ -277,7 +276,7 @@ def _near(problem: Problem, columns: Columns, incumbent: Incumbent, alike: NDArr
     answers = columns.points.confusions
     exact = problem.oracle.exact
     swarm = None
-    if columns.is_feasible and columns.optimum.path is not None:
+    if columns.is_feasible and columns.master.follows_path:
         swarm = Swarm.of(problem, space, columns.optimum, columns.queries, alike)
     if swarm is not None:
         gains, answers = (yield from search(problem, swarm, incumbent)) or (gains, answers)
@@ -350,13 +349,11 @@ class MaxMin(ColumnGeneration):
 def refused_within_limits(metric: Metric) -> str | None:
     """Return in a sentence why a metric cannot be maximised under constraints, None if it can."""
     structure = metric.structure
-    known = structure.fractions is not None and isinstance(structure, (Ratio, General))
-    known |= isinstance(structure, General) and structure.climb is not None
-    if known or isinstance(structure, (Concave, Linear, MinOfLinear)):
+    if structure.is_concave or structure.fractions is not None or structure.climb is not None:
         return None
     way_out = "maximise macro_f1, f1 of a class, cohen_kappa or a mean of the recalls, or leave the constraints out"
     why = f"it is declared {structure}"
-    if isinstance(structure, Ratio):
+    if structure.is_ratio:
         why = "its numerator and denominator are not known"
     return f"{metric.name} cannot be maximised under constraints, because {why}; {way_out}"
 
@@ -370,21 +367,23 @@ def _space(problem: Problem, rows: Array) -> Space:
     M = problem.n_decisions
     structure = metric.structure
     if problem.limits is None:
-        functions = metric.linear_functions(rows, M) if isinstance(structure, MinOfLinear) else None
-        return Space(metric, rows, M, functions)
-    limits = problem.limits.functions(rows, M)
-    curves = problem.limits.curves(len(rows))
-    leeway = problem.limits.leeway(len(rows))
-    ratio = metric.as_ratios(rows, M) if isinstance(structure, Ratio) else None
-    if isinstance(structure, General):
-        climb = metric.as_climb(rows, M)
-        assert climb is not None
-        parts = metric.as_ratios(rows, M)
-        return Space(
-            metric, rows, M, climb.functions, limits, curved=climb.of, sum_of=parts, curves=curves, leeway=leeway
-        )
-    mean = structure.recall_mean if isinstance(structure, Concave) else None
-    return Space(metric, rows, M, metric.as_functions(rows, M), limits, ratio, mean, curves=curves, leeway=leeway)
+        return Space(metric, rows, M, metric.linear_functions(rows, M) if structure.is_minimum else None)
+    parts = metric.as_ratios(rows, M)
+    climb = metric.as_climb(rows, M)
+    is_one_ratio = structure.is_ratio and not structure.is_linear
+    return Space(
+        metric,
+        rows,
+        M,
+        metric.as_functions(rows, M) if climb is None else climb.functions,
+        problem.limits.functions(rows, M),
+        ratio=parts if is_one_ratio else None,
+        mean=structure.recall_mean,
+        curved=None if climb is None else climb.of,
+        sum_of=None if climb is None else parts,
+        curves=problem.limits.curves(len(rows)),
+        leeway=problem.limits.leeway(len(rows)),
+    )
 
 
 def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:
@@ -484,8 +483,8 @@ def _singles_to_climb_from(problem: Problem, state: ColumnState) -> Gains | None
     A better single rule than all rules met so far may lead to a higher top.
     """
     columns = state.columns
-    climbs = columns.master.local and problem.oracle.exact and columns.is_feasible and state.round < CLIMB_ROUNDS
-    if not climbs or columns.optimum.path is None:
+    climbs = columns.master.climbs and problem.oracle.exact and columns.is_feasible and state.round < CLIMB_ROUNDS
+    if not climbs:
         return None
     space = columns.points.space
     swarm = Swarm.of(problem, space, columns.optimum, columns.queries, told_alike(problem, space))

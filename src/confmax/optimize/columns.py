@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.metrics import Metric
-from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Ratio
 from confmax.optimize.cuts import further_cuts
 from confmax.optimize.masters.generic import Smooth
-from confmax.optimize.masters.interior import Program, solve
-from confmax.optimize.masters.linear_program import FEASIBLE, largest_minimum, per_price
+from confmax.optimize.masters.linear_program import per_price
+from confmax.optimize.masters.program import Program
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.ratio_sum import RatioSum
 from confmax.optimize.masters.recall_means import RecallMeans
+from confmax.optimize.masters.within import CUT_WITHIN, INTERIOR
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.path_query import climbing_gains, near_gains, path_gains
 from confmax.optimize.points import NEGLIGIBLE, Form, Points, Space
@@ -35,29 +34,13 @@ LOWEST = 1e-12  # price, as a part of all prices
 PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
 ALIKE = 12  # digits of statistics that are the same
 LEFT_OVER = 1e-9  # weight of a rule that an interior point has not quite taken off
-INTERIOR = 1e-10  # weight of a rule below which an interior-point master does not use it
-# by how much a mixture keeps a cut at least, and as a part of the gap
-CUT_WITHIN = 1e-9
-ROOM = 0.02
+ROOM = 0.02  # part of the gap by which a mixture keeps a cut
 UNPRICED = 1e-9  # multiplier of a cut that counts as zero, relative to the largest
 MOST_CUTS = 30  # that a mixture is cut before more is asked
 # points of the path at which groups are joined, and how often
 CROSSED = 8
 MOST_CROSSED = 10
 WORTH_CROSSING = 1e-3  # of the gap
-# by how much a mixture keeps its limits, and the least room that this needs
-WITHIN = 1e-11
-THIN = 1e-8
-# within what equal groups are mixed, how often corrected, and how well
-WIDTH = 3e-7
-CORRECTIONS = 10
-ROUNDING = 1e-15
-# without room: a price that is zero, by how much a rule that keeps the limits misses them, and the room that the
-# interior-point master is given
-TRACE = 1e-6
-EDGE = 1e-11
-GIVEN = 1e-7
-DEAREST = 1e6  # price of a limit: of a larger one nothing is left but rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +93,7 @@ class Columns:
         start = np.full(A, 1.0 / A)
         points, queries, optimum = mixed_with_cuts(master, points, queries, start, np.inf)
         # while the limits are missed, dual points hold multipliers only
-        first = optimum.gain if optimum.shortfall or optimum.path is not None else first_gain(points)
+        first = optimum.gain if optimum.shortfall or master.follows_path else first_gain(points)
         return cls(master, points, optimum, first, points.centre, queries, breadth=breadth)
 
     @property
@@ -121,14 +104,14 @@ class Columns:
     def mixture(self) -> Mixture:
         """Return the best mixture as a rule."""
         weights = self.optimum.weights
-        if self.optimum.path is not None and not self.points.space.n_limits:
+        if self.master.follows_path and not self.points.space.n_limits:
             # without limits that have to be kept exactly, what an interior point leaves on other rules can go
             weights = np.where(weights > LEFT_OVER, weights, 0.0)
         return self.points.mixture(weights)
 
     def asked(self, seed: int, tol: float, *, near: bool) -> tuple[Array, Array]:
         """Return the dual points (B, d + m) to ask for, and those (at most B) at which the first are derivatives."""
-        if self.optimum.path is not None:
+        if self.master.follows_path:
             return self._along_path(seed), self.optimum.point[None]
         space = self.points.space
         point = self.optimum.point
@@ -137,22 +120,16 @@ class Columns:
             # a recall of zero under the G-mean: the rule that decides at random has a gradient
             point = self.points.centre
             newest = first_gain(self.points)
-        # both dual points are compared, so they get one length; the weights of linear functions sum to one
-        order = 2 if self.master.smooth else 1
-        size, length = (float(np.linalg.norm(gain, order)) for gain in (newest, self.best_gain))
+        # both dual points are compared, so they get one length
+        size, length = (float(np.linalg.norm(gain)) for gain in (newest, self.best_gain))
         best = self.best_gain * (size / max(length, 1e-300)) if size > 0 else newest
-        # the smallest of linear functions and the slack of limits have no curvature
-        smooth = self.master.smooth and self.is_feasible
-        newton = newton_gain(space, self.queries, best, point, newest) if smooth else None
+        # the slack of limits has no curvature
+        newton = newton_gain(space, self.queries, best, point, newest) if self.is_feasible else None
         d = len(best) - space.n_limits
-        # prices are not negative, and zero has no logarithm: those of limits, and of linear functions
-        prices = np.arange(len(best)) >= (d if smooth or not self.is_feasible else 0)
+        # prices of limits are not negative, and zero has no logarithm
+        prices = np.arange(len(best)) >= d
         best, newest = (np.where(prices, np.maximum(gain, LOWEST * size), gain) for gain in (best, newest))
-        around = query_gains(best, newest, newton, seed, near=near)
-        if self.master.smooth:
-            around = off_kinks(around, ASIDE * tol)
-        elif self.is_feasible:
-            around /= around.sum(axis=1, keepdims=True)
+        around = off_kinks(query_gains(best, newest, newton, seed, near=near), ASIDE * tol)
         around[:, d:] = np.maximum(around[:, d:], 0.0)
         # while the limits are missed, the objective does not count yet
         if not self.master.between or not self.is_feasible:
@@ -183,7 +160,6 @@ class Columns:
             return path_gains(space.form, optimum, self.best_gain, gap, queries, seed, self.breadth)
         # while the limits are missed, their slacks alone are the functions
         m = space.n_limits
-        assert optimum.path is not None
         cut = replace(optimum, gain=optimum.gain[-m:], point=optimum.point[-m:], path=optimum.path[:, -m:])
         # answers to gains that price the objective too say nothing of these functions
         alone = ~queries.gains[:, :-m].any(axis=1)
@@ -196,7 +172,7 @@ class Columns:
     def curved(self, table: Table) -> Columns:
         """Return the columns with the curvature that the rows of a ``table`` show, if they do and a step needs it."""
         gain = self.best_gain
-        if self.optimum.path is None or self.points.space.curved is not None or self.near_rounds == NEAR_ROUNDS:
+        if not self.master.follows_path or self.points.space.curved is not None or self.near_rounds == NEAR_ROUNDS:
             return self
         found = table.density_of_ties(self.points.space.gains(np.eye(len(gain))), gain)
         return self if found is None else replace(self, curvature=found * np.linalg.norm(gain))
@@ -218,7 +194,7 @@ class Columns:
             asked = _padded(asked, z.shape[1])
             at = space.with_values_of_cuts(at)
         # within limits the dual points of the model stand for those of the labels
-        led = self.master.smooth or space.n_limits > 0
+        led = space.n_limits > 0 or not self.master.follows_path
         prices = None if exact or led else space.vectors_of_gains(gains)
         if prices is not None:
             # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
@@ -237,7 +213,7 @@ class Columns:
             smallest = functions.min(axis=1) + 1e-6 * functions.mean(axis=1)
             merits = self.bounds(asked, (asked * z[:B]).sum(axis=1), at) if exact else -smallest
             k = int(np.argmin(merits))
-            if merits[k] < self.best_bound or (self.master.local and self.is_feasible):
+            if merits[k] < self.best_bound or (self.master.climbs and self.is_feasible):
                 point = at[min(k, len(at) - 1)]
                 following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
         priced_out = (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT
@@ -248,7 +224,7 @@ class Columns:
         points, start = self._trimmed()
         points = points.joined(gains, answers)
         start = np.append(start, np.zeros(len(z)))
-        if optimum.path is not None:
+        if self.master.follows_path:
             # an interior point would spread its weight over rules that are the same to it
             points, start = _without_copies(points, start)
         start = start / start.sum()
@@ -292,7 +268,7 @@ class Columns:
         prices = space.split(optimum.gain)[1][space.n_given :]
         used = prices > UNPRICED * prices.max()
         few = space.with_few_cuts(used)
-        path = None if optimum.path is None else space.with_few_prices(optimum.path, used)
+        path = space.with_few_prices(optimum.path, used)
         gain = space.with_few_prices(optimum.gain, used)
         return replace(
             self,
@@ -317,7 +293,7 @@ class Columns:
         weights = self.optimum.weights
         gain = self.optimum.gain
         # an interior point gives every rule some weight
-        used = weights > (NEGLIGIBLE if self.optimum.path is None else INTERIOR)
+        used = weights > (INTERIOR if self.master.follows_path else NEGLIGIBLE)
         merit = np.where(used, np.inf, points.z @ gain if np.isfinite(gain).all() else 0.0)
         order = np.argsort(-merit, kind="stable")
         order = order[order >= points.n_fixed]
@@ -326,105 +302,13 @@ class Columns:
         return points.chosen(kept), weights[kept]
 
 
-def master_of(metric: Metric, *, limited: bool = False) -> Master:
-    """Return the master of a ``metric``, of which some are solved otherwise if they are ``limited``."""
-    if limited and isinstance(metric.structure, General):
+def master_of(space: Space) -> Master:
+    """Return the master of the objective of a ``space``, which its form decides."""
+    if space.curved is not None:
         return RatioSum()
-    mean = isinstance(metric.structure, Concave) and metric.structure.recall_mean is not None
-    if limited and (mean or isinstance(metric.structure, (Linear, MinOfLinear, Ratio))):
+    if space.minimum_of is not None:
         return Program()
-    if isinstance(metric.structure, MinOfLinear):
-        return Program()
-    return RecallMeans() if metric.bounds_any_gain else Smooth()
-
-
-def best_mixture(master: Master, space: Space, z: Array, start: Array, room: float = 0.0) -> Optimum:
-    """Return the best mixture of rules z (A, d + m) from ``start`` (A,), or how far all of them miss the limits.
-
-    It keeps cuts by the ``room``, if there is so much. Equal groups leave an interior-point method no room. It mixes
-    them within `WIDTH`, and a correction of the weights makes them equal.
-    """
-    m = space.n_limits
-    if not m:
-        return master.solve(space, z, start)
-    if not isinstance(master, Program):
-        first = None if _keeps(start, space, z) else _phase_one(master, space, z)
-        if first is not None and first.shortfall > FEASIBLE:
-            return first
-        return master.solve(space, z, start if first is None else first.weights)
-    loose = z.copy()
-    loose[:, -m:] += space.widening(WIDTH)
-    found = _mixed(master, space, loose, start, room)
-    if found.shortfall > FEASIBLE:
-        return replace(found, point=found.weights @ z)
-    return _kept(master, space, z, found)
-
-
-def _keeps(start: Array, space: Space, z: Array) -> bool:
-    """Whether a mixture keeps the limits: that of a master does, by about `WITHIN`, where they leave room."""
-    return bool((start @ z[:, -space.n_limits :]).min() >= 0.5 * WITHIN)
-
-
-def _mixed(master: Program, space: Space, z: Array, start: Array, room: float) -> Optimum:
-    """Return the mixture of `best_mixture` of an interior-point master, which may miss limits by rounding."""
-    if not _keeps(start, space, z):
-        first = _phase_one(master, space, z)
-        if first.shortfall > FEASIBLE:
-            return first
-        start = first.weights
-        if first.shortfall > -THIN:
-            return _on_edge(master, space, z, first)
-    # kept by a little more, so that rounding misses no limit, and cuts so that their mean meets its floor
-    shift = np.full(space.n_limits, -WITHIN)
-    n_cuts = space.n_limits - space.n_given
-    if n_cuts:
-        shift[-n_cuts:] = -max(CUT_WITHIN, min(room, 0.5 * float((start @ z[:, -n_cuts:]).min())))
-    return _shifted(master, space, z, start, shift)
-
-
-def _kept(master: Program, space: Space, z: Array, found: Optimum) -> Optimum:
-    """Return a mixture that keeps the limits, where the master's misses some by little.
-
-    Its weights are corrected. Where that is not enough, a little of the mixture with the largest slack joins it.
-    """
-    slack = z[:, -space.n_limits :]
-    if (found.weights @ slack).min() >= -ROUNDING:
-        return replace(found, point=found.weights @ z)
-    weights = _corrected(found.weights, space, z, found.gain)
-    missed = -float((weights @ slack).min())
-    if missed > ROUNDING:
-        first = _phase_one(master, space, z)
-        room = -first.shortfall
-        if room > WITHIN:
-            share = (missed + WITHIN) / (missed + room)
-            weights = (1.0 - share) * weights + share * first.weights
-    point = weights @ z
-    return replace(found, weights=weights, point=point, value=master.value(space, point))
-
-
-def _corrected(weights: Array, space: Space, z: Array, gain: Array) -> Array:
-    """Return weights (A,) near by that keep the limits of rules z (A, d + m), if there are some.
-
-    Limits with a price, or that are missed, are just kept then, cuts by what they were kept by, and functions with a
-    price whose smallest is the objective are equal. Each weight changes in proportion to itself.
-    """
-    slack = z[:, -space.n_limits :]
-    wanted = np.maximum(weights @ slack, 0.0)
-    wanted[: space.n_given] = 0.0
-    tops = z[:, np.flatnonzero(gain[: 1 if space.form.has_slopes else space.form.n_tops] > TRACE)]
-    equal = tops[:, 1:] - tops[:, :1]
-    binds = gain[-space.n_limits :] > TRACE
-    # a rule does not hold smaller weights
-    weights = np.where(weights > INTERIOR, weights, 0.0)
-    for _ in range(CORRECTIONS):
-        binds |= weights @ slack < 0.0
-        rows = np.hstack([slack[:, binds], equal, np.ones((len(z), 1))])
-        lacks = np.concatenate([wanted[binds], np.zeros(equal.shape[1]), [1.0]]) - weights @ rows
-        change = np.linalg.lstsq((rows * weights[:, None]).T, lacks, rcond=None)[0]
-        weights = np.maximum(weights * (1.0 + change), 0.0)
-        if (weights @ slack).min() >= -ROUNDING:
-            break
-    return weights / weights.sum()
+    return RecallMeans() if space.metric.bounds_any_gain else Smooth()
 
 
 def mixed_with_cuts(
@@ -436,7 +320,7 @@ def mixed_with_cuts(
     """
     for further in reversed(range(MOST_CUTS)):
         space = points.space
-        optimum = best_mixture(master, space, points.z, start, ROOM * gap)
+        optimum = master.mix(space, points.z, start, ROOM * gap)
         cuts = further_cuts(space, optimum.point, optimum.shortfall)
         if cuts is None or not further:
             break
@@ -457,11 +341,9 @@ def _crossed(
     """
     least = max(PRICED_OUT, WORTH_CROSSING * gap) if np.isfinite(gap) else PRICED_OUT
     for _ in range(0 if points.layout is None else MOST_CROSSED):
-        asked = mixed.gain[None]
-        if not np.isfinite(asked).all():
+        if not np.isfinite(mixed.gain).all():
             break
-        if mixed.path is not None:
-            asked = np.concatenate([asked, mixed.path[-CROSSED:]])
+        asked = np.concatenate([mixed.gain[None], mixed.path[-CROSSED:]])
         found = points.crossed(asked)
         if (found.z @ mixed.gain).max() <= float(mixed.gain @ mixed.point) + least:
             break
@@ -493,74 +375,6 @@ def _without_copies(points: Points, weights: Array) -> tuple[Points, Array]:
 def _padded(gains: Array, width: int) -> Array:
     """Return dual points with a multiplier of zero for every further limit."""
     return np.concatenate([gains, np.zeros((*gains.shape[:-1], width - gains.shape[-1]))], axis=-1)
-
-
-def _phase_one(master: Master, space: Space, z: Array) -> Optimum:
-    """Return the mixture with the largest slack that all limits can have at once; its shortfall may be negative."""
-    _, slack = space.split(z)
-    d = z.shape[1] - space.n_limits
-    path = None
-    gaps = None
-    if isinstance(master, Program):
-        first = solve(Form(space.n_limits), slack)
-        assert first.path is not None
-        least = first.value
-        weights = first.weights
-        gaps = first.gaps
-        path = np.pad(first.path, ((0, 0), (d, 0)))
-        gain = path[-1]
-    else:
-        least, weights, prices, _ = largest_minimum(slack)
-        gain = np.concatenate([np.zeros(d), prices])
-    smallest = slack.min(axis=1)
-    k = int(smallest.argmax())
-    if smallest[k] > least:
-        # an interior point may end short of a corner where the limits leave no room
-        least = float(smallest[k])
-        weights = np.eye(1, len(z), k)[0]
-    return Optimum(weights, weights @ z, -np.inf, gain, -least, path, gaps)
-
-
-def _on_edge(master: Program, space: Space, z: Array, first: Optimum) -> Optimum:
-    """Return the best mixture where the limits leave no room: an interior-point method has no way into an edge.
-
-    All rules have a slack of zero at most at the prices of phase one, so a mixture that keeps the limits draws only
-    those of zero. These are mixed, and the prices of phase one are added until the others are worth no more.
-    """
-    m = space.n_limits
-    # the interior-point method leaves a trace of prices that are zero
-    prices = np.where(first.gain > TRACE, first.gain, 0.0)
-    slack = z @ prices
-    kept = slack >= min(-EDGE, 2.0 * float(slack.max()))
-    inner = z[kept]
-    # a limit that all of them just keep leaves nothing to decide
-    alone = np.abs(inner[:, -m:]).max(axis=0) <= EDGE
-    inner[:, -m:][:, alone] = 1.0
-    # those of phase one leave no room together, the others do
-    shift = np.where(prices[-m:] > 0.0, GIVEN, -WITHIN)
-    found = _shifted(master, space, inner, first.weights[kept], shift)
-    weights = np.zeros(len(z))
-    weights[kept] = found.weights
-    # the program had to leave the limits of phase one a little room, to have any
-    weights = _corrected(weights, space, z, found.gain)
-    point = weights @ z
-    worth = z[~kept] @ found.gain - float(found.gain @ point)
-    needed = float((worth / -slack[~kept]).max(initial=0.0))
-    assert found.path is not None
-    more = np.zeros_like(found.gain)
-    more[-m:] = min(max(needed, 0.0), DEAREST) * prices[-m:]
-    value = master.value(space, point)
-    gain = found.gain + more
-    path = found.path + more
-    return replace(found, weights=weights, point=point, value=value, gain=gain, path=path)
-
-
-def _shifted(master: Program, space: Space, z: Array, start: Array, shift: float | Array) -> Optimum:
-    """Return the best mixture with slacks moved by ``shift``."""
-    moved = z.copy()
-    moved[:, -space.n_limits :] += shift
-    found = master.solve(space, moved, start)
-    return replace(found, point=found.weights @ z)
 
 
 def first_gain(points: Points) -> Array:

@@ -23,7 +23,6 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.structure import Linear, Ratio
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_setting, check_word
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.prices import PriceSearch
@@ -319,7 +318,7 @@ class Stationary(Solver):
             return StationaryState(problem.starts, (), None, problem.start)
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
-        one = isinstance(problem.metric.structure, (Ratio, Linear))
+        one = problem.metric.structure.is_ratio
         parts = None if many and not one else problem.ratios()
         levels = None
         prices = None

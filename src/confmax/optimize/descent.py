@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.metrics.structure import power_mean
-from confmax.optimize.masters.interior import Program
+from confmax.optimize.masters.program import Program
 from confmax.optimize.points import Form, Space
 from confmax.oracle import CountingOracle
 

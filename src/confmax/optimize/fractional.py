@@ -18,7 +18,6 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.structure import Linear, Ratio
 from confmax.optimize.conditional_gradient import linear_step
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer
 from confmax.optimize.mixture import Mixture
@@ -81,7 +80,7 @@ class Dinkelbach(Solver):
             _, met, bound, _ = linear_step(problem, problem.metric, state.rule)
             return _advance(problem, state, met, bound)
         # the answers on labels are no maximisers, so that F is not known: only values can be compared
-        if not problem.oracle.exact and isinstance(problem.metric.structure, Ratio):
+        if not (problem.oracle.exact or problem.metric.structure.is_linear):
             return self._over_levels(problem, parts, state)
         level = problem.value(state.rule.confusion)
         tol = problem.tol
@@ -187,7 +186,7 @@ class Bisection(Solver):
         met = Mixture.single(gains, answers[0])
         best = problem.best((state.rule, met))
         # a metric of the catalogue is at most 1; a linear one is bounded by its first answer
-        highest = 1.0 if isinstance(problem.metric.structure, Ratio) else level + float(max(excess[0], 0.0))
+        highest = level + float(max(excess[0], 0.0)) if problem.metric.structure.is_linear else 1.0
         high = min(state.high, max(highest, level))
         bound = None
         if problem.oracle.exact:
@@ -201,7 +200,7 @@ class Bisection(Solver):
 
 
 def _refuse_others(solver: str, metric: Metric) -> None:
-    if not isinstance(metric.structure, (Ratio, Linear)):
+    if not metric.structure.is_ratio:
         raise ValueError(
             f"{solver} maximises ratios of affine functions, but {metric.name} is declared {metric.structure}; use "
             f"solver='auto'"

@@ -10,7 +10,7 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
-from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, MinOfLinear, Statistics
+from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, Statistics
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
@@ -140,7 +140,7 @@ class Mixture:
         if len(used) <= d:
             return found
         least = float(metric.values(found.confusion))
-        if isinstance(metric.structure, MinOfLinear):
+        if metric.structure.is_minimum:
             least -= SAME_MINIMUM
             edges = _both_edges(vectors[used], weights[used])
         else:

@@ -92,7 +92,6 @@ def path_gains(
     """
     gaps = optimum.gaps
     newest = optimum.gain
-    assert gaps is not None
     # before the first pass there is no bound, and the whole path is asked for
     wide = not np.isfinite(gap)
     gap = min(gap, float(gaps.max()))
@@ -115,7 +114,6 @@ def path_gains(
 
 def _on_path(optimum: Optimum, gap: float, around: int) -> Array:
     """Return the points of the path whose gaps are nearest to the parts of a ``gap``."""
-    assert optimum.path is not None and optimum.gaps is not None
     parts = np.array(PARTS if around > LEAST_AROUND else FEW_PARTS) * max(gap, SMALLEST)
     nearest = np.abs(np.log(np.maximum(optimum.gaps, SMALLEST)[:, None] / parts)).argmin(axis=0)
     return optimum.path[np.unique(nearest)]
@@ -165,7 +163,6 @@ def climbing_gains(
     """
     gaps = optimum.gaps
     newest = optimum.gain
-    assert gaps is not None
     best = normalised(form, best, newest)
     newton = slopes_step(form, asked, best, optimum, curved)
     steps = [] if newton is None else [best + t * (newton - best) for t in NEWTON]

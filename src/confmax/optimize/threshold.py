@@ -19,7 +19,6 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE, Ratios
-from confmax.metrics.structure import Concave, MinOfLinear
 from confmax.optimize.conditional_gradient import LEAST_WEIGHT, line_searches
 from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.masters.generic import Smooth
@@ -124,7 +123,7 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
             i, j, share, _ = best_drawn(parts, metric, confusions)
         # a concave metric of the recalls alone is largest on an edge of the hull; one of the columns may be inside
         mixed = cuts.drawn([i, j], np.array([1.0 - share, share]))
-        if isinstance(metric.structure, (Concave, MinOfLinear)) and metric.statistics != "diagonal":
+        if metric.structure.is_concave and metric.statistics != "diagonal":
             mixed = _inside(metric, cuts, [i, j], mixed)
     return cuts.drawn([best], np.ones(1)), mixed, confusions
 
@@ -292,7 +291,7 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     edges = edges[:, np.argsort(-merit, kind="stable")[:SEARCHED]]
     low = confusions[edges[0]]
     high = confusions[edges[1]]
-    least = 0.0 if isinstance(metric.structure, (Concave, MinOfLinear)) else LEAST_WEIGHT
+    least = 0.0 if metric.structure.is_concave else LEAST_WEIGHT
     found = line_searches(metric, low, high, rounds=ROUNDS, least=least)
     found = np.where(found >= least, found, 0.0)
     reached = metric.values(low.along(high, found[:, None]))[:, 0]

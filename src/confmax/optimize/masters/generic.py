@@ -13,8 +13,9 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.optimize.masters.least_norm import least_norm, least_norm_within
-from confmax.optimize.masters.linear_program import largest_minimum
+from confmax.optimize.masters.linear_program import FEASIBLE, largest_minimum
 from confmax.optimize.masters.protocol import Master, Optimum
+from confmax.optimize.masters.within import keeps_limits, largest_slack
 from confmax.optimize.points import Space
 
 NEWTON_STEPS = 60
@@ -30,8 +31,17 @@ class Smooth(Master):
     # a bound comes from a tangent only, so gradients are asked at points between the two known ones, too
     between: ClassVar[tuple[float, ...]] = (0.7, 0.3, 0.1, 0.03)
 
+    def mix(self, space: Space, z: Array, start: Array, room: float = 0.0) -> Optimum:
+        """Take Newton steps from ``start``, or from the mixture that keeps the limits best."""
+        if space.n_limits and not keeps_limits(start, space, z):
+            first = largest_slack(space, z)
+            if first.shortfall > FEASIBLE:
+                return first
+            start = first.weights
+        return self.solve(space, z, start)
+
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
-        """Take Newton steps from ``start``."""
+        """Take Newton steps from ``start`` (A,), which keeps the limits."""
         # gains that lie close together often get one answer: equal points would make the least squares singular
         _, first, group = np.unique(np.round(z, 12), axis=0, return_index=True, return_inverse=True)
         shares = np.bincount(group.reshape(-1), weights=start, minlength=len(first)).astype(np.float64)
@@ -60,7 +70,7 @@ def optimum(space: Space, z: Array, weights: Array) -> Optimum:
     m = space.n_limits
     if m and np.isfinite(gain).all():
         *_, gain[-m:] = largest_minimum((z @ gain)[:, None], z[:, -m:])
-    return Optimum(weights, point, float(space.value(point)), gain)
+    return Optimum.without_path(weights, point, float(space.value(point)), gain)
 
 
 def curvature(space: Space, at: Array, slope: Array) -> Array:

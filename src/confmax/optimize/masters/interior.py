@@ -1,4 +1,4 @@
-"""An interior-point master, within limits or of the smallest recall; the next prices are asked for on its central path.
+"""An interior-point method for the mixture of rules that is best within limits, or has the largest smallest recall.
 
 It mixes A rules by weights w: a linear function, a ratio, the smallest of several functions (the "tops"), or a mean of
 the recalls is maximised with ``w @ slack >= 0``. The top of a ratio is its numerator, and its bottom the denominator:
@@ -12,17 +12,15 @@ of the central path lie between this corner and the centre of all dual points th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 
 from confmax import kernels
 from confmax.confusion import Array
 from confmax.metrics.structure import PowerMean
-from confmax.optimize.masters.linear_program import per_price
-from confmax.optimize.masters.protocol import Master, Optimum
-from confmax.optimize.points import Form, Space
+from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.points import Form
 
 STEPS = 60
 LEAST_CENTRED = 0.15  # part of the mean complementarity that a step aims at, at least
@@ -33,61 +31,8 @@ SMALLEST = 1e-300
 # residuals of a solution, and of a point of the path
 MET = 1e-10
 NEARLY_MET = 1e-7
-DEAD = 1e-9  # a recall that counts as zero
 NO_PRICE = 1e-13  # relative to the largest
 INSIDE = 1e-3  # recalls at which a mean begins lie so far from zero and one
-
-
-class Program(Master):
-    """Maximise a linear function, a ratio of two, the smallest of several, or a mean of the recalls, within limits."""
-
-    most_columns: ClassVar[int] = 150
-    smooth: ClassVar[bool] = False
-
-    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
-        """Follow the central path to the solution."""
-        form = space.form
-        if form.ratio and not z[:, form.n_tops].any():
-            return _without_denominator(z, start)
-        if form.mean is not None and not form.mean.of_misses and (start @ z[:, : form.n_tops]).min() < DEAD:
-            # such a mean is zero where a recall is, and says nothing there: the smallest recall is raised first
-            smallest = solve(replace(form, mean=None), z)
-            if smallest.value < DEAD:
-                return replace(smallest, value=0.0)
-        return solve(form, z)
-
-    def value(self, space: Space, point: Array) -> float:
-        """Return the objective at a mixture as a vector (d + m,)."""
-        return value_at(space.form, point)
-
-    def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
-        """Bound by what an answer proves at its prices, and at mixtures of two dual points."""
-        objective, _ = space.split(gains)
-        if space.mean is not None:
-            return np.nan_to_num(space.mean.bound(objective, heights), nan=np.inf)
-        if space.ratio is None:
-            return per_price(heights, objective.sum(axis=1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            levels = -objective[:, 1] / objective[:, 0]
-            excess = heights / objective[:, 0]
-            steps = np.where(excess > 0.0, excess / space.ratio.floor[0], 0.0)
-            # the excess is convex in level and multipliers: where a chord of it is zero, it is not positive
-            above = excess[:, None]
-            below = excess[None]
-            roots = (levels[None] * above - levels[:, None] * below) / (above - below)
-        chords = np.where((above > 0.0) & (below < 0.0), roots, np.inf)
-        bounds = np.minimum(levels + steps, chords.min(axis=0))
-        return np.where((objective[:, 0] > 0.0) & np.isfinite(bounds), bounds, np.inf)
-
-
-def _without_denominator(z: Array, start: Array) -> Optimum:
-    """Return the mixture ``start`` of rules z (A, d + m) that all have a denominator of zero, where the ratio is zero.
-
-    No weights bring the denominator to one. What the numerator alone asks for may have one.
-    """
-    weights = start / start.sum()
-    gain = np.eye(1, z.shape[1])
-    return Optimum(weights, weights @ z, 0.0, gain[0], path=gain, gaps=np.zeros(1))
 
 
 def solve(form: Form, z: Array) -> Optimum:
@@ -109,7 +54,7 @@ def solve(form: Form, z: Array) -> Optimum:
     path = np.hstack([duals[:, :S], level, duals[:, S:-1]])
     # a price that falls toward zero must not decide rows by its last digits
     path[np.abs(path) < NO_PRICE * np.abs(path).max(axis=1, keepdims=True)] = 0.0
-    return Optimum(weights, point, value_at(form, point), path[-1], path=path, gaps=gaps)
+    return Optimum(weights, point, value_at(form, point), path[-1], path, gaps)
 
 
 def value_at(form: Form, point: Array) -> float:

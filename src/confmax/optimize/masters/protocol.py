@@ -11,8 +11,11 @@ next rules are asked for at these prices, and if the oracle's answer is below ze
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+import numpy as np
 
 from confmax.confusion import Array
 from confmax.optimize.points import Space
@@ -32,21 +35,26 @@ class Optimum:
         The objective there.
     gain : ndarray (d + m,)
         The dual point: derivative of the objective, then the multipliers of the limits.
+    path : ndarray (N, d + m)
+        Dual points on the way to the gain, which is the last; none if the master follows no path.
+    gaps : ndarray (N,)
+        How far they are from it, in the unit of the objective.
     shortfall : float
         By how much every mixture of these rules misses some limit; then the gain holds multipliers only.
-    path : ndarray (N, d + m) or None
-        Dual points on the way to the gain, which is the last; only an interior-point master has them.
-    gaps : ndarray (N,) or None
-        How far they are from it, in the unit of the objective.
     """
 
     weights: Array
     point: Array
     value: float
     gain: Array
+    path: Array
+    gaps: Array
     shortfall: float = 0.0
-    path: Array | None = None
-    gaps: Array | None = None
+
+    @classmethod
+    def without_path(cls, weights: Array, point: Array, value: float, gain: Array, shortfall: float = 0.0) -> Optimum:
+        """Return the optimum of a master that follows no path."""
+        return cls(weights, point, value, gain, gain[None][:0], np.zeros(0), shortfall)
 
 
 class Master(Protocol):
@@ -56,25 +64,28 @@ class Master(Protocol):
     ----------
     most_columns : int
         Number of rules beside the constant ones that are kept if they are not in use.
-    smooth : bool
-        Whether the objective has second derivatives, which Newton's step on the dual needs.
     between : tuple of float
         How far from the point of the best bound to that of the newest mixture derivatives are asked for too.
-    local : bool
+    follows_path : bool
+        Whether it follows a central path to its solution. The next dual points are then asked for on this path, and
+        every rule keeps a trace of weight. The objective of other masters has a gradient, which is asked for.
+    climbs : bool
         Whether its bounds hold only for what the gradient at the newest mixture promises.
     """
 
     most_columns: ClassVar[int] = 60
-    smooth: ClassVar[bool] = True
     between: ClassVar[tuple[float, ...]] = ()
-    local: ClassVar[bool] = False
+    follows_path: ClassVar[bool] = False
+    climbs: ClassVar[bool] = False
 
-    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
-        """Return the best mixture of rules z (A, d + m), some mixture of which meets the limits.
+    @abstractmethod
+    def mix(self, space: Space, z: Array, start: Array, room: float = 0.0) -> Optimum:
+        """Return the best mixture of rules z (A, d + m), or by how much all of them miss the limits.
 
-        The weights ``start`` (A,) are those of such a mixture where the limits are met by it.
+        The search starts from the weights ``start`` (A,). A mixture keeps cuts by the ``room``, if there is so much.
         """
 
+    @abstractmethod
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Return what answers of ``heights`` (B,) to dual points ``gains`` (B, d + m) prove, infinity for nothing.
 

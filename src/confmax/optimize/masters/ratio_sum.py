@@ -17,9 +17,10 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array
 from confmax.metrics.curved import Curved
-from confmax.optimize.masters.interior import Program, solve
+from confmax.optimize.masters.interior import solve
 from confmax.optimize.masters.least_norm import least_norm_within
-from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.masters.protocol import Master, Optimum
+from confmax.optimize.masters.within import mixed_inside
 from confmax.optimize.points import Form, Space
 
 STEPS = 40
@@ -37,10 +38,16 @@ STEEP = 1e6  # a slope that has no end, as of the G-mean at a recall of zero
 LEAST = 1e-6  # a mixture that keeps less of what it comes from lives on rounding: macro precision rewards this
 
 
-class RatioSum(Program):
+class RatioSum(Master):
     """Climb to a mixture at which no rule within the limits improves a sum of ratios, or its kin, to first order."""
 
-    local: ClassVar[bool] = True
+    most_columns: ClassVar[int] = 150
+    follows_path: ClassVar[bool] = True
+    climbs: ClassVar[bool] = True
+
+    def mix(self, space: Space, z: Array, start: Array, room: float = 0.0) -> Optimum:
+        """Climb from several mixtures that keep the limits."""
+        return mixed_inside(self, space, z, start, room)
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Climb from several mixtures, and return the highest top."""
@@ -115,11 +122,10 @@ class _Climb:
             value = reached
             if gained < LITTLE or value + BEHIND * gained < known:
                 break
-        assert linear.path is not None
         # the price of the one function is about one, and is zero where the multipliers are larger by far
         prices = np.where(linear.path[:, :1] > 0.0, linear.path[:, :1], 1.0)
         path = np.hstack([np.repeat(slope[None], len(prices), axis=0), linear.path[:, 1:] / prices])
-        return Optimum(mix, point, value, path[-1], path=path, gaps=linear.gaps)
+        return Optimum(mix, point, value, path[-1], path, linear.gaps)
 
     def _curvature(self, point: Array) -> Array:
         """Return the second derivative at a point, zero where there is none."""

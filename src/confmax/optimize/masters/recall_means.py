@@ -12,10 +12,9 @@ import numpy as np
 
 from confmax import kernels
 from confmax.confusion import Array
-from confmax.metrics.structure import Concave, PowerMean
-from confmax.optimize.masters.generic import Smooth, optimum
+from confmax.metrics.structure import PowerMean
+from confmax.optimize.masters.generic import optimum
 from confmax.optimize.masters.least_norm import least_norm
-from confmax.optimize.masters.linear_program import largest_minimum
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.points import Space
 
@@ -28,18 +27,12 @@ IDLE = 2  # steps whose promise does not fall
 class RecallMeans(Master):
     """Maximise an unsmoothed mean of the recalls; the statistics with which vectors start begin with the diagonal."""
 
-    def solve(self, space: Space, z: Array, start: Array) -> Optimum:
-        """Take Newton steps from ``start``; within limits, those of any concave metric."""
+    def mix(self, space: Space, z: Array, start: Array, room: float = 0.0) -> Optimum:
+        """Take Newton steps from ``start``; within limits a mean is the objective of `masters.Program`."""
         diagonal, rows = _diagonal(space, z)
-        recalls = diagonal / rows
-        if space.n_limits:
-            # the model has no limits, and within them the statistics may be more than the recalls
-            if not (start @ recalls > 0.0).all():
-                # the means have no derivative where a recall is zero
-                start = largest_minimum(recalls, z[:, -space.n_limits :])[1]
-            return Smooth().solve(space, z, start)
         mean = _mean(space)
-        return optimum(space, z, best_mix_of_recalls(recalls, start, float(mean.exponent), of_misses=mean.of_misses))
+        weights = best_mix_of_recalls(diagonal / rows, start, float(mean.exponent), of_misses=mean.of_misses)
+        return optimum(space, z, weights)
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound the mean by the inequality between it and a weighted mean of the recalls (`PowerMean.bound`)."""
@@ -49,9 +42,9 @@ class RecallMeans(Master):
 
 
 def _mean(space: Space) -> PowerMean:
-    structure = space.metric.structure
-    assert isinstance(structure, Concave) and structure.recall_mean is not None
-    return structure.recall_mean
+    mean = space.metric.structure.recall_mean
+    assert mean is not None
+    return mean
 
 
 def _diagonal(space: Space, z: Array) -> tuple[Array, Array]:
