@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from confmax.confusion import Array
+from confmax.kernels.products import Positive
 from confmax.optimize.masters.interior import longest
 
 STEPS = 40
@@ -126,10 +127,11 @@ class PriceProgram:
         middle = (own * self.cuts).sum(axis=1) / total
         centre = rest @ self.rules / rest.sum()
         cuts = self.cuts - middle[:, None]
-        rules = self.rules - centre
-        matrix = (rules.T * rest) @ rules + np.diag(below + above)
-        place = np.arange(2 * B).reshape(2, B)
-        matrix[place[:, None], place[None]] += np.einsum("inb,jnb->ijb", own * cuts, cuts)
+        rules = (self.rules - centre) * np.sqrt(rest)[:, None]
+        try:
+            system = _System(np.einsum("inb,jnb->ijb", own * cuts, cuts), below + above, rules)
+        except ValueError:
+            return None
 
         def direction(aims: Array) -> tuple[tuple[Array, Array, float], Array, Array]:
             """Return the changes of variables, slacks and weights toward products ``aims * slack``."""
@@ -138,19 +140,64 @@ class PriceProgram:
             rest_0 = float(answers.sum()) - 1.0
             right = at_low - at_high - answers @ self.rules + centre * rest_0
             right[: 2 * B] += ((points * self.cuts).sum(axis=1) - middle * rest_s).ravel()
-            z = np.linalg.solve(matrix, right)
+            z = system.solve(right)
             s = rest_s / total - (middle * z[: 2 * B].reshape(2, B)).sum(axis=0)
             moves = z, s, rest_0 / float(rest.sum()) + float(centre @ z)
             change = self._change(*moves)
             return moves, change, aims - weights - ratio * change
 
-        try:
-            _, change, moved = direction(np.zeros_like(slack))
-            left = float((slack + longest(slack, change) * change) @ (weights + longest(weights, moved) * moved))
-            aim = max(LEAST_CENTRED, (left / gap) ** 3) * gap / len(slack)
-            moves, change, moved = direction((aim - change * moved) / slack)
-        except np.linalg.LinAlgError:
-            return None
+        _, change, moved = direction(np.zeros_like(slack))
+        left = float((slack + longest(slack, change) * change) @ (weights + longest(weights, moved) * moved))
+        aim = max(LEAST_CENTRED, (left / gap) ** 3) * gap / len(slack)
+        moves, change, moved = direction((aim - change * moved) / slack)
         if not (np.isfinite(change).all() and np.isfinite(moved).all()):
             return None
         return moves, longest(slack, change), moved, longest(weights, moved)
+
+
+class _System:
+    """The matrix ``D + rules' rules`` of a step, where D has a block of two prices for each class, factored.
+
+    Where there are fewer rules than prices, the system is one of the rules (Sherman, Morrison and Woodbury).
+
+    Raises
+    ------
+    ValueError
+        If rounding leaves the matrix, or a block, not positive definite.
+    """
+
+    def __init__(self, blocks: Array, diagonal: Array, rules: Array) -> None:
+        self.rules = rules
+        B = blocks.shape[2]
+        place = np.arange(2 * B).reshape(2, B)
+        self.is_small = len(rules) < len(diagonal)
+        if not self.is_small:
+            matrix = rules.T @ rules + np.diag(diagonal)
+            matrix[place[:, None], place[None]] += blocks
+            self.factor = Positive(matrix)
+            return
+        first, second = diagonal[place] + blocks[[0, 1], [0, 1]]
+        determinant = first * second - blocks[0, 1] ** 2
+        if not (determinant > 0.0).all():
+            raise ValueError("a block of a step is not positive definite")
+        # entries of the inverse of D: of a price by itself, and by the other price of its class
+        self.alone = 1.0 / diagonal
+        self.alone[place] = np.stack([second, first]) / determinant
+        self.other = -blocks[0, 1] / determinant
+        self.spread = self._divided(rules)
+        self.factor = Positive(np.eye(len(rules)) + self.spread @ rules.T)
+
+    def solve(self, right: Array) -> Array:
+        """Return the solution (d,) for a right side (d,)."""
+        if not self.is_small:
+            return self.factor.solve(right)
+        z = self._divided(right)
+        return np.asarray(z - self.factor.solve(self.rules @ z) @ self.spread)
+
+    def _divided(self, rows: Array) -> Array:
+        """Return the products of ``rows`` (..., d) and the inverse of D."""
+        B = len(self.other)
+        out = rows * self.alone
+        out[..., :B] += self.other * rows[..., B : 2 * B]
+        out[..., B : 2 * B] += self.other * rows[..., :B]
+        return out
