@@ -20,6 +20,7 @@ from confmax.optimize.points import Space
 
 NEWTON_STEPS = 60
 LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
+SINGULAR = 1e-13  # a curvature that counts as none, relative to the largest
 # how far gradients are compared: those of a user's function may come from differences themselves
 COORDINATE_STEP = 1e-6
 MATRIX_STEP = 1e-3
@@ -129,14 +130,30 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
         model = curvature(space, at, slope)
     if not np.isfinite(model).all():
         return None
-    # differences of a concave gradient may have a little convexity
-    sizes, axes = np.linalg.eigh(model)
+    return least_norm_model(basis, slope, model, bend)
+
+
+def least_norm_model(away: Array, slope: Array, curvature: Array, bend: float) -> Array:
+    """Return points (A, r) whose mixture of least norm maximises a quadratic model.
+
+    Parameters
+    ----------
+    away : ndarray (A, d)
+        The points, from where the model is made.
+    slope : ndarray (d,)
+        The derivative there.
+    curvature : ndarray (d, d)
+        Minus the second derivative. Where it is negative, zero takes its place: what is concave may have a little
+        convexity by differences.
+    bend : float
+        The curvature along the slope that joins.
+    """
+    sizes, axes = np.linalg.eigh(curvature)
     model = (axes * np.maximum(sizes, 0.0)) @ axes.T + bend * np.outer(slope, slope)
     sizes, axes = np.linalg.eigh(model)
-    kept = sizes > 1e-13 * sizes[-1]
+    kept = sizes > SINGULAR * sizes[-1]
     root = np.sqrt(sizes[kept])
-    scaled: Array = basis @ (axes[:, kept] * root) - (axes[:, kept].T @ slope) / root
-    return scaled
+    return np.asarray(away @ (axes[:, kept] * root) - (axes[:, kept].T @ slope) / root)
 
 
 def _longest(space: Space, start: Array, end: Array, value: float) -> tuple[float, float]:

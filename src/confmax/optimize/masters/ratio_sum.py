@@ -17,6 +17,7 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array
 from confmax.metrics.curved import Curved
+from confmax.optimize.masters.generic import least_norm_model
 from confmax.optimize.masters.interior import solve
 from confmax.optimize.masters.least_norm import least_norm_within
 from confmax.optimize.masters.protocol import Master, Optimum
@@ -139,12 +140,8 @@ class _Climb:
         point = mix @ self.z[:, : self.d]
         away = self.z[near, : self.d] - point
         largest = max(float((away @ slope).max()), ABSENT)
-        sizes, axes = np.linalg.eigh(-self._curvature(point))
         bend = 1.0 / max(float(self.of.value(point)), largest)
-        sizes, axes = np.linalg.eigh((axes * np.maximum(sizes, 0.0)) @ axes.T + bend * np.outer(slope, slope))
-        kept = sizes > 1e-13 * sizes[-1]
-        root = np.sqrt(sizes[kept])
-        scaled = away @ (axes[:, kept] * root) - (axes[:, kept].T @ slope) / root
+        scaled = least_norm_model(away, slope, -self._curvature(point), bend)
         found = np.zeros(len(mix))
         found[near] = least_norm_within(scaled, self.slack[near])
         return found
