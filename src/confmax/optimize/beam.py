@@ -20,6 +20,7 @@ from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics.structure import LinearFunctions, Statistics
 from confmax.optimize.coordinate import Coordinate, Kind, Merit, breakpoints, moved, working_gain
 from confmax.optimize.loop import MISSED, Problem, Step, best_answer
+from confmax.optimize.rounding import DIGITS
 from confmax.tables import MemoryTable
 
 ROUNDS = 24
@@ -157,7 +158,7 @@ def _better(
     """Return gains that improve the best ``size`` rules by one coefficient; those already ``searched`` are left out."""
     values = merit.values(answers)
     # rules of one merit are mostly one rule
-    _, first = np.unique(-np.round(values, 12), return_index=True)
+    _, first = np.unique(-np.round(values, DIGITS), return_index=True)
     waiting = []
     for k in first[:size].tolist():
         gain = working_gain(gains[k], problem.oracle.table.dtype)

@@ -44,6 +44,7 @@ from confmax.optimize.path_query import breadth, lifted
 from confmax.optimize.points import Points, Space
 from confmax.optimize.prices import PriceSearch
 from confmax.optimize.query import by_differences
+from confmax.optimize.rounding import BINDS
 from confmax.optimize.single import Swarm, search, told_alike
 from confmax.optimize.warm import sample_of
 from confmax.oracle import CountingOracle
@@ -54,7 +55,7 @@ TRUSTED = 2  # rounds for which a sample's curvature counts: what is not closed 
 
 CLIMB_ROUNDS = 2  # in which a master that climbs gets single rules from all around
 
-NEAREST = 1e-6  # how exactly the smallest shortfall is found where no rule keeps all limits
+NEAREST = BINDS  # how exactly the smallest shortfall is found where no rule keeps all limits
 
 SEARCHED = 2  # class weights that a round searches on labels
 LABEL_PATIENCE = 3  # least number of rounds without progress on labels, where no bound ends the run

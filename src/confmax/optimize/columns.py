@@ -23,19 +23,17 @@ from confmax.optimize.masters.recall_means import RecallMeans
 from confmax.optimize.masters.within import CUT_WITHIN, INTERIOR
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.path_query import climbing_gains, near_gains, path_gains
-from confmax.optimize.points import NEGLIGIBLE, Form, Points, Space
+from confmax.optimize.points import Form, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, newton_gain, off_kinks, query_gains
+from confmax.optimize.rounding import DIGITS, LEFT_OVER, NEGLIGIBLE, TINIEST
 from confmax.oracle import Table
 
 ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
 NEAR_ROUNDS = 10  # after a sample; where they do not close the gap, it has misled
 NEAR_EVERY = 3  # one of so many later rounds: the mixture may lack rules on one side of the optimum
-LOWEST = 1e-12  # price, as a part of all prices
-PRICED_OUT = 1e-12  # an answer that is worth no more than this above the mixture changes nothing
-ALIKE = 12  # digits of statistics that are the same
-LEFT_OVER = 1e-9  # weight of a rule that an interior point has not quite taken off
+LOWEST = NEGLIGIBLE  # price, as a part of all prices
+PRICED_OUT = NEGLIGIBLE  # an answer that is worth no more than this above the mixture changes nothing
 ROOM = 0.02  # part of the gap by which a mixture keeps a cut
-UNPRICED = 1e-9  # multiplier of a cut that counts as zero, relative to the largest
 MOST_CUTS = 30  # that a mixture is cut before more is asked
 # points of the path at which groups are joined, and how often
 CROSSED = 8
@@ -122,7 +120,7 @@ class Columns:
             newest = first_gain(self.points)
         # both dual points are compared, so they get one length
         size, length = (float(np.linalg.norm(gain)) for gain in (newest, self.best_gain))
-        best = self.best_gain * (size / max(length, 1e-300)) if size > 0 else newest
+        best = self.best_gain * (size / max(length, TINIEST)) if size > 0 else newest
         # the slack of limits has no curvature
         newton = newton_gain(space, self.queries, best, point, newest) if self.is_feasible else None
         d = len(best) - space.n_limits
@@ -266,7 +264,7 @@ class Columns:
         if space.cuts is None or len(space.cuts) <= 2 * space.n_given:
             return self
         prices = space.split(optimum.gain)[1][space.n_given :]
-        used = prices > UNPRICED * prices.max()
+        used = prices > LEFT_OVER * prices.max()
         few = space.with_few_cuts(used)
         path = space.with_few_prices(optimum.path, used)
         gain = space.with_few_prices(optimum.gain, used)
@@ -361,7 +359,7 @@ def _without_copies(points: Points, weights: Array) -> tuple[Points, Array]:
     """Return points that differ, with the weights of all that are equal; the first of them stays."""
     first: dict[Any, int] = {}
     # minus zero has other bytes
-    rows = np.ascontiguousarray(points.z.round(ALIKE) + 0.0)
+    rows = np.ascontiguousarray(points.z.round(DIGITS) + 0.0)
     keys = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel().tolist()
     place = [first.setdefault(key, a) for a, key in enumerate(keys)]
     kept = np.union1d(np.arange(points.n_fixed), place)

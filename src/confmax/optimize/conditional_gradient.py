@@ -26,15 +26,13 @@ from confmax.metrics.ratios import Ratios
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_setting, check_word
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.prices import PriceSearch
+from confmax.optimize.rounding import LEAST_WEIGHT
 
 GRID = 65
 ROUNDS = 5
 MOST_CELLS = 1 << 20  # of the statistics on the grids of several segments
 SMALL = 0.05  # an improvement below this part of tol ends a start
 MAX_RATIOS = 1000  # one gain per class and pass, K numbers each
-# a rule that keeps less than this weight would live on rounding: macro precision rewards deciding a class with a
-# probability that vanishes
-LEAST_WEIGHT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)

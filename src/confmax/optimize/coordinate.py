@@ -29,6 +29,7 @@ from confmax.metrics.metric import GainForm
 from confmax.metrics.structure import Statistics
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_whole
 from confmax.optimize.mixture import Mixture
+from confmax.optimize.rounding import DIGITS, NEGLIGIBLE
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 from confmax.tables.precision import gain_coefficients, is_wide
@@ -36,7 +37,7 @@ from confmax.tables.precision import gain_coefficients, is_wide
 CANDIDATES = 4  # cuts that the oracle confirms, in one pass
 CELLS = 1 << 17  # numbers per batch of confusions: stays in the cache
 ROWS = 1 << 15  # rows per part of the scan
-ROUNDING = 1e-12  # values this close are one value
+ROUNDING = NEGLIGIBLE  # values this close are one value
 Kind = Literal["weight", "offset"]
 BEYOND = 1e100  # stands for an infinite value, so that differences are numbers
 
@@ -190,7 +191,7 @@ class Breakpoints:
             start, end = (np.log(low), np.log(high)) if self.coordinate.kind == "weight" else (low, high)
         bounded = np.isfinite(start) & np.isfinite(end)
         width = np.subtract(end, start, out=np.full(len(first), -1.0), where=bounded)
-        order = np.lexsort((-width, -np.round(value, 12)))[:most]
+        order = np.lexsort((-width, -np.round(value, DIGITS)))[:most]
         order = order[value[order] > above + ROUNDING]
         return self._between(low[order], high[order])
 

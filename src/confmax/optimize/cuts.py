@@ -12,9 +12,9 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.metrics.structure import MeanFloor
 from confmax.optimize.points import Space
+from confmax.optimize.rounding import HALVINGS, LEFT_OVER
 
-HALVINGS = 60  # of the segment on which the edge of a floor lies
-FALLS_SHORT = 1e-9  # where no mixture keeps the limits: by how much a mean may lie below its cuts
+FALLS_SHORT = LEFT_OVER  # where no mixture keeps the limits: by how much a mean may lie below its cuts
 
 
 def further_cuts(space: Space, point: Array, shortfall: float) -> Array | None:

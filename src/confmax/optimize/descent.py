@@ -21,6 +21,7 @@ from confmax.confusion import Array
 from confmax.metrics.structure import power_mean
 from confmax.optimize.masters.program import Program
 from confmax.optimize.points import Form, Space
+from confmax.optimize.rounding import BINDS, DEAREST, NEGLIGIBLE
 from confmax.oracle import CountingOracle
 
 FIRST = 0.03  # of the objective's gains: those of a limit with its first price
@@ -29,11 +30,9 @@ LONGEST = 3.0  # move of a price, on a log scale
 # steps on a sample, and what the last one gains
 ROUNDS = 30
 CLOSE = 1e-5
-DEAREST = 1e6  # price of a limit that cannot be kept, relative to its size
 FLAT = 1e-8  # least curvature in a direction, relative to the mean
-LEAST = 1e-12  # price of a recall, relative to the largest
+LEAST = NEGLIGIBLE  # price of a recall, relative to the largest
 PERTURBATION = 0.1  # of prices, for differences of answers
-BINDS = 1e-6  # a price that is smaller, relative to the largest, counts as zero
 
 
 def first_prices(space: Space) -> Array:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.optimize.loop import MISSED, Problem
 from confmax.optimize.mixture import Mixture
+from confmax.optimize.rounding import DIGITS
 from confmax.optimize.threshold import Cuts
 
 CELLS = 300_000  # rules that the search of a single one compares for each group
 BATCH = 1 << 14  # of them at once
-ALIKE = 12  # digits of values that are the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ class GroupThresholds:
         missed = -problem.limits.slacks(S).min(axis=-1)
         missed = np.where(missed > MISSED, missed, 0.0).reshape(-1, T)
         # rounding must not choose between rules of one value
-        values = np.nan_to_num(problem.metric.values(S).round(ALIKE), nan=-np.inf, posinf=np.inf).reshape(-1, T)
+        values = np.nan_to_num(problem.metric.values(S).round(DIGITS), nan=-np.inf, posinf=np.inf).reshape(-1, T)
         least = missed.min(axis=1)
         best = np.where(missed == least[:, None], values, -np.inf).argmax(axis=1)
         return best, least, values[np.arange(len(at)), best]

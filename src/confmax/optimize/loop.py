@@ -16,12 +16,13 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.optimize.mixture import Limits, Mixture
+from confmax.optimize.rounding import NEGLIGIBLE
 from confmax.oracle import CountingOracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.tables.columns import warn
 
 # a limit that is missed by no more, which rounding explains, counts as met: of tables in float64, and in float32
-MISSED = 1e-12
+MISSED = NEGLIGIBLE
 ROUNDED = 1e-7
 
 

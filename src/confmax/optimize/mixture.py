@@ -11,17 +11,16 @@ from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, Statistics
+from confmax.optimize.rounding import BINDS, LEFT_OVER, NEGLIGIBLE
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
-# a weight, a slack that binds, and how far a slack may change
-NEGLIGIBLE = 1e-13
-NEAR = 1e-6
+# how far a slack may change
 ROUNDED = 1e-14
 INTERIOR = 1e-8  # a weight that an interior point leaves behind
 # rounding of a statistic, and what a smallest function may lose
 SAME_MEAN = 1e-15
-SAME_MINIMUM = 1e-9
+SAME_MINIMUM = LEFT_OVER
 
 
 class Limits(Protocol):
@@ -169,7 +168,7 @@ class Mixture:
             objective = functions.values(parts)
         shares = self._without_least(slack)
         # what binds is kept exactly, and so are the recalls under a mean; what does not bind is looked at again
-        kept = shares @ slack < NEAR
+        kept = shares @ slack < BINDS
         for curve in limits.curves(len(rows)):
             kept[curve.rows] = True
         for binding in (kept, np.ones(slack.shape[1], dtype=bool)):
@@ -193,7 +192,7 @@ class Mixture:
             rate = np.where(few > 0.0, gain.min(axis=1), -np.inf)
             step = 1.0 / max(float(rate.max()), 1.0)
             few = (1.0 - step) * few + step * (np.arange(len(few)) == np.argmax(rate))
-        kept = (few @ slack >= least - ROUNDED).all() and np.abs(few - shares).max() < NEAR
+        kept = (few @ slack >= least - ROUNDED).all() and np.abs(few - shares).max() < BINDS
         return few if kept else np.where(shares < NEGLIGIBLE, 0.0, shares)
 
     def gathered(self) -> tuple[Gains, Array]:
@@ -204,7 +203,7 @@ class Mixture:
         # a zero may have a sign, which + 0.0 takes off: equal gains have equal bytes
         places = [first.setdefault(row.tobytes(), k) for k, row in enumerate(np.hstack(parts) + 0.0)]
         totals = np.bincount(places, weights=self.weights)
-        kept = np.flatnonzero(totals > 1e-12)
+        kept = np.flatnonzero(totals > NEGLIGIBLE)
         return gains[kept], totals[kept] / totals[kept].sum()
 
 

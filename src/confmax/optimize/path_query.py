@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Gains
-from confmax.optimize.descent import BINDS, LONGEST, free_prices, log_step, roots
+from confmax.optimize.descent import LONGEST, free_prices, log_step, roots
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
 from confmax.optimize.query import LARGEST, DualQueries, directions, second_derivative
+from confmax.optimize.rounding import BINDS, NEGLIGIBLE
 
 Mask = NDArray[np.bool_]
 
@@ -24,7 +25,7 @@ PARTS = (3.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003)  # of the gap, a
 FEW_PARTS = (1.0, 0.3, 0.1, 0.03)  # on tables where a gain costs much
 TOWARD = (0.5, 0.2)  # how far from the best dual point to the newest
 NEWTON = np.array([1.0, 0.5])  # and how far along Newton's step
-SMALLEST = 1e-12  # of a price
+SMALLEST = NEGLIGIBLE  # of a price
 # how far to look around a price, on a log scale
 NARROW = 0.02
 WIDE = 0.7

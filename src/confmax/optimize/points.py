@@ -23,8 +23,7 @@ from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, PowerMean
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture, constant_rules
-
-NEGLIGIBLE = 1e-12  # weights of a mixture that rounding leaves behind
+from confmax.optimize.rounding import NEGLIGIBLE
 
 
 @dataclass(frozen=True)

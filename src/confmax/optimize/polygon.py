@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
 from confmax.metrics.structure import LinearFunctions
+from confmax.optimize.rounding import SINGULAR
 from confmax.optimize.threshold import upper_chain
 
-OUTSIDE = 1e-13  # a corner that is cut off by no more, which rounding explains, stays
+OUTSIDE = SINGULAR  # a corner that is cut off by no more, which rounding explains, stays
 LOOSER = 1e-7  # by which a limit is loosened to find its price
 
 

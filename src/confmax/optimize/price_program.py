@@ -20,11 +20,12 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.kernels.products import Positive
 from confmax.optimize.masters.interior import longest
+from confmax.optimize.rounding import NEGLIGIBLE
 
 STEPS = 40
 LEAST_CENTRED = 1e-3  # part of the mean complementarity that a step aims at, at least
 MARGIN = 0.1  # by how much the first iterate lies inside, as a part of what the constraints span
-CLOSE = 1e-12  # gap, relative to this span, at which rounding is all that is left
+CLOSE = NEGLIGIBLE  # gap, relative to this span, at which rounding is all that is left
 
 
 @dataclass(frozen=True, eq=False)

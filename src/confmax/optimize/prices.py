@@ -60,7 +60,7 @@ SHARP = 1e-8
 CORNERS = 1 << 17  # of the hulls of all classes, at most, that a part of a table sends and a search keeps
 HELD = 32  # parts whose hulls wait at most, before they become one
 FEW = 1 << 11  # rows of a part whose hulls keep all edges
-RARE = 1e-9  # a class of a smaller share keeps prices of zero
+RARE = LEFT_OVER  # a class of a smaller share keeps prices of zero
 
 
 @dataclass(frozen=True, eq=False)

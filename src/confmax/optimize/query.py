@@ -18,6 +18,7 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.optimize.masters.generic import curvature
 from confmax.optimize.points import Space
+from confmax.optimize.rounding import NEGLIGIBLE
 
 TOWARD = (1.0, 0.3)  # how far from the best gain to the newest
 NEARER = (0.1, 0.02)  # where Newton's step is unknown
@@ -180,7 +181,7 @@ def second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | 
         return None
     nearest = asked.answers[order[0]]
     # each coordinate of an answer changes about in proportion to itself
-    base = nearest / unit + 1e-12 * np.abs(nearest).max()
+    base = nearest / unit + NEGLIGIBLE * np.abs(nearest).max()
     steps = away[order] - away[order[0]]
     changes = asked.answers[order] - nearest
     B = _bfgs(base, steps, changes)
@@ -197,7 +198,7 @@ def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:
     """
     # a step along which the gradient does not rise tells nothing of a convex function; the first is none
     rises, lengths = (np.einsum("nd,nd->n", steps, part) for part in (changes, steps))
-    rising = rises > 1e-12 * np.sqrt(lengths * np.einsum("nd,nd->n", changes, changes))
+    rising = rises > NEGLIGIBLE * np.sqrt(lengths * np.einsum("nd,nd->n", changes, changes))
     # where the gradient is zero, nothing says how it curves along a step
     sizes = steps**2 @ base
     rising &= sizes != 0.0

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.optimize.descent import BINDS
 from confmax.optimize.loop import Incumbent, Problem, Step, best_answer
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.path_query import normalised
 from confmax.optimize.points import Space
 from confmax.optimize.query import DualQueries, second_derivative
+from confmax.optimize.rounding import BINDS
 from confmax.oracle.ties import never_told_apart
 
 # of the first generation, and of further ones

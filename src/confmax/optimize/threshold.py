@@ -19,11 +19,12 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE, Ratios
-from confmax.optimize.conditional_gradient import LEAST_WEIGHT, line_searches
+from confmax.optimize.conditional_gradient import line_searches
 from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
+from confmax.optimize.rounding import LEAST_WEIGHT
 from confmax.oracle import CountingOracle, same_estimate
 from confmax.tables import MemoryTable
 

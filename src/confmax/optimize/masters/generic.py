@@ -17,10 +17,9 @@ from confmax.optimize.masters.linear_program import FEASIBLE, largest_minimum
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.within import keeps_limits, largest_slack
 from confmax.optimize.points import Space
+from confmax.optimize.rounding import DIGITS, NEWTON_STEPS, SINGULAR
 
-NEWTON_STEPS = 60
 LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
-SINGULAR = 1e-13  # a curvature that counts as none, relative to the largest
 # how far gradients are compared: those of a user's function may come from differences themselves
 COORDINATE_STEP = 1e-6
 MATRIX_STEP = 1e-3
@@ -44,7 +43,7 @@ class Smooth(Master):
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Take Newton steps from ``start`` (A,), which keeps the limits."""
         # gains that lie close together often get one answer: equal points would make the least squares singular
-        _, first, group = np.unique(np.round(z, 12), axis=0, return_index=True, return_inverse=True)
+        _, first, group = np.unique(np.round(z, DIGITS), axis=0, return_index=True, return_inverse=True)
         shares = np.bincount(group.reshape(-1), weights=start, minlength=len(first)).astype(np.float64)
         weights = np.zeros(len(start))
         weights[first] = _newton(space, z[first], shares)
@@ -101,7 +100,7 @@ def _newton(space: Space, x: Array, mix: Array) -> Array:
         mix = (1.0 - size) * mix + size * found
         gain = reached - value
         value = reached
-        if gain < 1e-13 * (1.0 + abs(value)):
+        if gain < SINGULAR * (1.0 + abs(value)):
             return mix
     return mix
 

@@ -21,17 +21,15 @@ from confmax.confusion import Array
 from confmax.metrics.structure import PowerMean
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
+from confmax.optimize.rounding import NEWTON_STEPS, SINGULAR, TINIEST
 
-STEPS = 60
 LEAST_CENTRED = 0.15  # part of the mean complementarity that a step aims at, at least
 BACK = 0.95  # part of the way to the boundary that a step may take
-# complementarity of a solution; a scale
-CLOSED = 1e-13
-SMALLEST = 1e-300
+# complementarity of a solution
+CLOSED = SINGULAR
 # residuals of a solution, and of a point of the path
 MET = 1e-10
 NEARLY_MET = 1e-7
-NO_PRICE = 1e-13  # relative to the largest
 INSIDE = 1e-3  # recalls at which a mean begins lie so far from zero and one
 
 
@@ -53,7 +51,7 @@ def solve(form: Form, z: Array) -> Optimum:
     level = -duals[:, -1:] if form.ratio else duals[:, :0]
     path = np.hstack([duals[:, :S], level, duals[:, S:-1]])
     # a price that falls toward zero must not decide rows by its last digits
-    path[np.abs(path) < NO_PRICE * np.abs(path).max(axis=1, keepdims=True)] = 0.0
+    path[np.abs(path) < SINGULAR * np.abs(path).max(axis=1, keepdims=True)] = 0.0
     return Optimum(weights, point, value_at(form, point), path[-1], path, gaps)
 
 
@@ -108,7 +106,7 @@ def central_path(tops: Array, bottom: Array, slack: Array, mean: PowerMean | Non
     S = tops.shape[1]
     q = tops.shape[1] + slack.shape[1]
     # the score of a rare class has a small numerator and a small denominator; recalls have one size already
-    top = 1.0 if mean is not None else max(float(np.abs(tops).max()), SMALLEST)
+    top = 1.0 if mean is not None else max(float(np.abs(tops).max()), TINIEST)
     low = float(np.abs(bottom).max())
     rows = np.ascontiguousarray(np.hstack([-tops / top, -slack, bottom[:, None] / low]))
     at = _start(rows, mean, S)
@@ -117,8 +115,8 @@ def central_path(tops: Array, bottom: Array, slack: Array, mean: PowerMean | Non
     if kernels.native is None:
         duals, gaps = _path(at, rows, free, S, mean)
     else:
-        place = np.empty((STEPS, q + 1))
-        sizes = np.empty(STEPS)
+        place = np.empty((NEWTON_STEPS, q + 1))
+        sizes = np.empty(NEWTON_STEPS)
         kind, power = (0, 0.0) if mean is None else (2 if mean.of_misses else 1, mean.inverse(at.y[:S])[1])
         n = kernels.native.central_path(rows, at.y, at.u, at.w, at.s, at.v, S, kind, power, place, sizes)
         duals = list(place[:n])
@@ -138,7 +136,7 @@ def _path(at: _Iterate, rows: Array, free: slice, S: int, mean: PowerMean | None
     duals = []
     gaps = []
     least = np.inf
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         gap = float(at.w @ at.u + at.s @ at.y[free])
         away = rows @ at.y - at.u
         tilt = -rows.T @ at.w - at.theta * summed
@@ -175,7 +173,7 @@ def _start(rows: Array, mean: PowerMean | None, S: int) -> _Iterate:
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = -(rows @ y) / bottom
     y[-1] = float(np.max(levels[np.isfinite(levels)], initial=0.0)) + 1.0
-    w = np.full(A, 1.0 / max(float(np.abs(bottom).sum()), 1e-300))
+    w = np.full(A, 1.0 / max(float(np.abs(bottom).sum()), TINIEST))
     v = np.zeros(0)
     if mean is None:
         s = np.concatenate([np.ones(S), s])

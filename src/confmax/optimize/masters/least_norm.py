@@ -18,12 +18,12 @@ import numpy as np
 from confmax import kernels
 from confmax.confusion import Array
 from confmax.kernels.products import Positive
+from confmax.optimize.rounding import NEGLIGIBLE, NEWTON_STEPS, SINGULAR, TINIEST
 
-STEPS = 60  # of the interior-point method
 CENTRED = 0.1  # part of the mean complementarity that a step aims at
 BACK = 0.99  # part of the way to the boundary that a step may take
 CLOSED = 1e-15
-TOLERANCE = 1e-13
+TOLERANCE = SINGULAR
 DEPENDENT = 1e-11  # a column of length one that is nearer to the span of the others adds nothing
 
 
@@ -141,18 +141,18 @@ def least_norm_within(points: Array, slack: Array) -> Array:
     A, m = slack.shape
     # the norm is scaled to one, so that one tolerance fits all
     Q = points @ points.T
-    Q = Q / max(float(np.abs(np.diag(Q)).max()), 1e-300)
+    Q = Q / max(float(np.abs(np.diag(Q)).max()), TINIEST)
     w = np.full(A, 1.0 / A)
     s = np.ones(m)
     z = np.ones(A)
     multipliers = np.ones(m)
     level = np.zeros(())
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         missed = 1.0 - w.sum()
         short = w @ slack - s
         tilt = Q @ w - level - slack @ multipliers - z
         gap = (w @ z + s @ multipliers) / (A + m)
-        if gap < CLOSED and max(abs(missed), np.abs(short).max(), np.abs(tilt).max()) < 1e-13:
+        if gap < CLOSED and max(abs(missed), np.abs(short).max(), np.abs(tilt).max()) < SINGULAR:
             break
         # Newton's step on the conditions of optimality, with z w = s multipliers = aim in the place of zero; the slacks
         # are eliminated, and the level follows from the sum of the shares
@@ -180,5 +180,5 @@ def least_norm_within(points: Array, slack: Array) -> Array:
         multipliers = multipliers + size * dm
         level = level + size * dlevel
     # an interior point gives every rule some weight
-    w = np.where(w > 1e-12, w, 0.0)
+    w = np.where(w > NEGLIGIBLE, w, 0.0)
     return np.asarray(w / w.sum())

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from confmax.confusion import Array
+from confmax.optimize.rounding import LEFT_OVER
 
-FEASIBLE = 1e-9  # a limit that is missed by no more than this counts as met
+FEASIBLE = LEFT_OVER  # a limit that is missed by no more than this counts as met
 
 
 def per_price(heights: Array, total: Array) -> Array:

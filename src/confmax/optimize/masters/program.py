@@ -16,8 +16,9 @@ from confmax.optimize.masters.linear_program import per_price
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.within import mixed_inside
 from confmax.optimize.points import Space
+from confmax.optimize.rounding import LEFT_OVER
 
-DEAD = 1e-9  # a recall that counts as zero
+DEAD = LEFT_OVER  # a recall that counts as zero
 
 
 class Program(Master):

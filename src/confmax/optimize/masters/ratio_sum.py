@@ -23,20 +23,20 @@ from confmax.optimize.masters.least_norm import least_norm_within
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.within import mixed_inside
 from confmax.optimize.points import Form, Space
+from confmax.optimize.rounding import DEAREST, LEAST_WEIGHT, LEFT_OVER
 
 STEPS = 40
 # a step that gains no more is the last; steps that a climb may lie behind another
 LITTLE = 1e-11
 BEHIND = 10.0
-IN_USE = 1e-9  # a weight; the slack of a limit that binds
-FINE = 1e-9  # what the gradient may still promise at a top
+IN_USE = LEFT_OVER  # a weight; the slack of a limit that binds
+FINE = LEFT_OVER  # what the gradient may still promise at a top
 # of a line search: each round makes the interval 16 times smaller
 GRID = 33
 ROUNDS = 5
 SINGLES = 2  # best single rules to climb from
 NEAREST = 40  # rules of the quadratic model: those that lack least at the prices
-STEEP = 1e6  # a slope that has no end, as of the G-mean at a recall of zero
-LEAST = 1e-6  # a mixture that keeps less of what it comes from lives on rounding: macro precision rewards this
+STEEP = DEAREST  # a slope that has no end, as of the G-mean at a recall of zero
 
 
 class RatioSum(Master):
@@ -182,4 +182,4 @@ def _along(of: Curved, start: Array, end: Array) -> tuple[float, float]:
             reached = float(values[k])
         low = steps[max(k - 1, 0)]
         high = steps[min(k + 1, GRID - 1)]
-    return (best, reached) if best <= 1.0 - LEAST else (1.0, float(of.value(end)))
+    return (best, reached) if best <= 1.0 - LEAST_WEIGHT else (1.0, float(of.value(end)))

@@ -17,8 +17,8 @@ from confmax.optimize.masters.generic import optimum
 from confmax.optimize.masters.least_norm import least_norm
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.points import Space
+from confmax.optimize.rounding import NEWTON_STEPS
 
-NEWTON_STEPS = 60
 HALVINGS = 40
 FLAT = 1e-6  # misses below it would have no curvature, or an infinite one
 IDLE = 2  # steps whose promise does not fall

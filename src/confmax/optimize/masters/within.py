@@ -16,9 +16,10 @@ from confmax.optimize.masters.interior import solve
 from confmax.optimize.masters.linear_program import FEASIBLE, largest_minimum
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form, Space
+from confmax.optimize.rounding import BINDS, DEAREST, LEFT_OVER
 
 INTERIOR = 1e-10  # weight of a rule below which an interior-point master does not use it
-CUT_WITHIN = 1e-9  # by how much a mixture keeps a cut at least
+CUT_WITHIN = LEFT_OVER  # by how much a mixture keeps a cut at least
 # by how much a mixture keeps its limits, and the least room that this needs
 WITHIN = 1e-11
 THIN = 1e-8
@@ -28,10 +29,9 @@ CORRECTIONS = 10
 ROUNDING = 1e-15
 # without room: a price that is zero, by how much a rule that keeps the limits misses them, and the room that the
 # interior-point master is given
-TRACE = 1e-6
+TRACE = BINDS
 EDGE = 1e-11
 GIVEN = 1e-7
-DEAREST = 1e6  # price of a limit: of a larger one nothing is left but rounding
 
 
 class PathMaster(Protocol):
