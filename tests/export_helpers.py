@@ -214,22 +214,39 @@ def sqlite_with_functions():
     return connection
 
 
+def connect(dialect, exported=None):
+    """Return a new database: SQLite for its dialect, DuckDB for others; SQLite has EXP and LN if a rule takes them."""
+    if dialect != "sqlite":
+        return pytest.importorskip("duckdb").connect()
+    return sqlite3.connect(":memory:") if exported is not None and not exported.calibrator else sqlite_with_functions()
+
+
+def cells_of(connection, expression, rows, names, *, table="scores", more=""):
+    """Return what an expression gives on rows of the columns ``names``, in order; ``more`` declares further columns."""
+    quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+    typed = ", ".join(f"{name} DOUBLE PRECISION" for name in quoted)
+    connection.execute(f"CREATE TABLE {table} (number INTEGER, {typed}{more})")
+    insert = f"INSERT INTO {table} (number, {', '.join(quoted)}) VALUES ({', '.join('?' * (1 + len(quoted)))})"
+    connection.executemany(insert, [[k, *row] for k, row in enumerate(rows)])
+    found = connection.execute(f"SELECT number, {expression} FROM {table} ORDER BY number").fetchall()
+    return [cell for _, cell in found]
+
+
+def function_of(source, name="decide"):
+    """Return a function of a Python source."""
+    namespace = {}
+    exec(source, namespace)
+    return namespace[name]
+
+
 def in_sqlite(exported, P, dialect="sqlite"):
     names = [f"c {k}" for k in range(P.shape[1])]
-    connection = sqlite_with_functions() if exported.calibrator else sqlite3.connect(":memory:")
-    quoted = ", ".join(f'"{name}" REAL' for name in names)
-    connection.execute(f"CREATE TABLE scores (number INTEGER PRIMARY KEY, {quoted})")
-    marks = ", ".join("?" * len(names))
-    rows = ((k, *row) for k, row in enumerate(P.tolist()))
-    connection.executemany(f"INSERT INTO scores VALUES (?, {marks})", rows)
-    found = connection.execute(f"SELECT {exported.to_sql(dialect, names)} FROM scores ORDER BY number").fetchall()
-    return np.array(found).ravel()
+    return np.array(cells_of(connect("sqlite", exported), exported.to_sql(dialect, names), P.tolist(), names))
 
 
 def in_python(exported, P):
-    names = {}
-    exec(exported.to_python("chosen"), names)
-    return np.array([names["chosen"](row) for row in P.tolist()])
+    chosen = function_of(exported.to_python("chosen"), "chosen")
+    return np.array([chosen(row) for row in P.tolist()])
 
 
 def run_onnx(model, feed):

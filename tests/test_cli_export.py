@@ -2,7 +2,6 @@
 
 import csv
 import json
-import sqlite3
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import confmax as library
 from confmax.confusion import Gains
 from tests.cli_helpers import document, run, small
+from tests.export_helpers import cells_of, connect, function_of
 
 RULE = library.DecisionRule.from_weights([1.0, 1.5, 2.0], [0.0, 0.1, 0.0], classes=list("abc"))
 
@@ -27,14 +27,15 @@ def rows():
         return [[float(row[name]) for name in "abc"] for row in csv.DictReader(file)]
 
 
+def assert_decides(expression, names):
+    found = cells_of(connect("sqlite", RULE), expression, rows(), names)
+    np.testing.assert_array_equal(found, RULE.predict_index(rows()))
+
+
 def test_sql_is_printed_and_decides():
     expression, stderr = run("export", "rule.json", "--to", "sql", "--dialect", "sqlite", "--columns", 'p 1,"p,2",p3')
     assert stderr == "" and expression.count("\n") == 1
-    connection = sqlite3.connect(":memory:")
-    connection.execute('CREATE TABLE t ("p 1", "p,2", p3)')
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows())
-    found = connection.execute(f"SELECT {expression} FROM t ORDER BY rowid").fetchall()
-    np.testing.assert_array_equal(np.ravel(found), RULE.predict_index(rows()))
+    assert_decides(expression, ["p 1", "p,2", "p3"])
 
 
 def test_sql_needs_no_dialect():
@@ -43,19 +44,14 @@ def test_sql_needs_no_dialect():
     assert stderr == "note: the expression reads the columns a, b, c; --columns names others\n"
     assert run("export", "rule.json", "--to", "python")[1] == ""
     assert expression == run("export", "rule.json", "--to", "sql", "--dialect", "standard")[0] == RULE.to_sql() + "\n"
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE t (a, b, c)")
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows())
-    found = connection.execute(f"SELECT {expression} FROM t ORDER BY rowid").fetchall()
-    np.testing.assert_array_equal(np.ravel(found), RULE.predict_index(rows()))
+    assert_decides(expression, "abc")
 
 
 def test_python_is_written_and_decides(tmp_path):
     stdout, _ = run("export", "rule.json", "--to", "python", "--name", "chosen", "-o", "chosen.py")
     assert stdout == "index      0 a, 1 b, 2 c\nwritten    chosen.py\n"
-    found = {}
-    exec((tmp_path / "chosen.py").read_text(), found)
-    assert [found["chosen"](row) for row in rows()] == RULE.predict_index(rows()).tolist()
+    chosen = function_of((tmp_path / "chosen.py").read_text(), "chosen")
+    assert [chosen(row) for row in rows()] == RULE.predict_index(rows()).tolist()
     assert run("export", "rule.json", "--to", "python")[0] == RULE.to_python()
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sqlite3
 
 import numpy as np
 import pytest
@@ -14,9 +13,12 @@ from tests.export_helpers import (
     ROWS,
     RULES,
     assert_same_decisions,
+    cells_of,
+    connect,
     drawn,
     each_rule,
     edge_rows,
+    function_of,
     in_duckdb,
     in_sqlite,
     matrix_scaling,
@@ -37,24 +39,16 @@ each_of_three = pytest.mark.parametrize("exported", OF_THREE.values(), ids=OF_TH
 
 @each_of_three
 @pytest.mark.parametrize("most", [None, 0], ids=["plain", "nested"])
-def test_sql_gives_null_where_predict_refuses(exported, most, monkeypatch):
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_sql_gives_null_where_predict_refuses(exported, dialect, most, monkeypatch):
     if most is not None:
         monkeypatch.setattr("confmax.export.sql.MOST", most)
-    expression = exported.to_sql("sqlite", ["a", "b", "c"])
-    assert ("SELECT" in expression) == (most == 0)
+    expression = exported.to_sql(dialect, ["a", "b", "c"])
+    assert dialect == "duckdb" or ("SELECT" in expression) == (most == 0)
     rows = [[0.2, 0.3, 0.5], *BAD, *NOT_FINITE]
-    connection = sqlite_with_functions()
-    connection.execute("CREATE TABLE t (a REAL, b REAL, c REAL)")
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
-    found = [cell for (cell,) in connection.execute(f"SELECT {expression} FROM t ORDER BY rowid")]
+    with connect(dialect) as connection:
+        found = cells_of(connection, expression, rows, "abc")
     assert found == [exported.predict_index([rows[0]])[0], *[None] * (len(rows) - 1)]
-    duckdb = pytest.importorskip("duckdb")
-    with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE t (row INTEGER, a DOUBLE, b DOUBLE, c DOUBLE)")
-        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", [[k, *row] for k, row in enumerate(rows)])
-        expression = exported.to_sql("duckdb", ["a", "b", "c"])
-        cells = connection.execute(f"SELECT {expression}, row FROM t ORDER BY row").fetchall()
-    assert [cell for cell, _ in cells] == found
 
 
 @each_rule
@@ -104,42 +98,21 @@ def test_columns_are_quoted_and_named_like_the_classes():
     names = ['say "no"', "select", "x; DROP TABLE t --", "Ünï", "{0} %s"]
     exported = rule(drawn(5, offsets=True), names=names)
     P = table(5, 200)
-    connection = sqlite3.connect(":memory:")
-    quoted = ", ".join('"' + name.replace('"', '""') + '" REAL' for name in names)
-    connection.execute(f"CREATE TABLE t ({quoted})")
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", P.tolist())
-    found = connection.execute(f"SELECT {exported.to_sql('sqlite')} FROM t ORDER BY rowid").fetchall()
-    np.testing.assert_array_equal(np.ravel(found), exported.predict_index(P))
+    found = cells_of(connect("sqlite", exported), exported.to_sql("sqlite"), P.tolist(), names)
+    np.testing.assert_array_equal(found, exported.predict_index(P))
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "standard"])
-def test_columns_may_be_named_like_the_parts_of_a_long_expression(dialect):
-    exported = rule(drawn(20, offsets=True), scaling(20))
-    names = [f"R_p{k + 1}" if k % 2 else f"rr_score{k}" for k in range(20)]
-    P = table(20, 50)
-    connection = sqlite_with_functions() if dialect == "sqlite" else pytest.importorskip("duckdb").connect()
-    typed = ", ".join(f'"{name}" {"REAL" if dialect == "sqlite" else "DOUBLE"}' for name in names)
-    connection.execute(f"CREATE TABLE t (row INTEGER, {typed})")
-    rows = [[k, *row] for k, row in enumerate(P.tolist())]
-    connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * 21)})", rows)
-    cells = connection.execute(f"SELECT row, {exported.to_sql(dialect, names)} FROM t ORDER BY row").fetchall()
-    connection.close()
-    np.testing.assert_array_equal([cell for _, cell in cells], exported.predict_index(P))
-
-
-@pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "standard"])
-def test_the_table_may_be_named_like_a_step(dialect):
+def test_columns_and_the_table_may_be_named_like_the_parts_of_a_long_expression(dialect):
     """So may a column that the expression does not read."""
     exported, P = rule(drawn(20, offsets=True), scaling(20)), table(20, 50)
-    connection = sqlite_with_functions() if dialect == "sqlite" else pytest.importorskip("duckdb").connect()
+    names = [f"R_p{k + 1}" if k % 2 else f"rr_score{k}" for k in range(20)]
     kind = "REAL" if dialect == "sqlite" else "STRUCT(r_p0 DOUBLE, r_by0 DOUBLE)"
-    typed = ", ".join(f'"c {k}" {"REAL" if dialect == "sqlite" else "DOUBLE"}' for k in range(20))
-    connection.execute(f"CREATE TABLE r_step (row INTEGER, {typed}, r_step {kind}, r_p0 INTEGER DEFAULT 1)")
-    rows = [[k, *row] for k, row in enumerate(P.tolist())]
-    connection.executemany(f"INSERT INTO r_step VALUES ({', '.join('?' * 21)}, NULL, 1)", rows)
-    cells = connection.execute(f"SELECT row, {exported.to_sql(dialect)} FROM r_step ORDER BY row").fetchall()
-    connection.close()
-    np.testing.assert_array_equal([cell for _, cell in cells], exported.predict_index(P))
+    settings = {"table": "r_step", "more": f", r_step {kind}, r_p0 INTEGER DEFAULT 1"}
+    for columns, more in ((names, {}), ([f"c {k}" for k in range(20)], settings)):
+        with connect(dialect) as connection:
+            found = cells_of(connection, exported.to_sql(dialect, columns), P.tolist(), columns, **more)
+        np.testing.assert_array_equal(found, exported.predict_index(P))
 
 
 @pytest.mark.parametrize("engine", [in_duckdb, in_sqlite])
@@ -186,10 +159,8 @@ def test_standard_sql_takes_no_exponential_that_postgresql_refuses(calibrator):
     exported, P = rule(drawn(3, offsets=True), calibrator), edge_rows(3, 1000)
     connection = sqlite_with_functions()
     connection.create_function("EXP", 1, refusing)
-    connection.execute('CREATE TABLE t ("c 0" REAL, "c 1" REAL, "c 2" REAL)')
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", P.tolist())
-    found = connection.execute(f"SELECT {exported.to_sql()} FROM t ORDER BY rowid").fetchall()
-    np.testing.assert_array_equal(np.ravel(found), exported.predict_index(P))
+    found = cells_of(connection, exported.to_sql(), P.tolist(), ["c 0", "c 1", "c 2"])
+    np.testing.assert_array_equal(found, exported.predict_index(P))
     assert len(results) >= 1000
 
 
@@ -198,11 +169,8 @@ def test_standard_sql_is_linear_and_null_where_rows_are_no_probabilities():
     assert length[200] < 2.2 * length[100]
     rows = [(0.5, 0.5, 0.0), (0.5, 0.6, 0.0), (1.2, -0.1, -0.1), (None, 0.5, 0.5)]
     for name in ("weights of 3", "temperature, floor, offsets", "a very low temperature"):
-        connection = sqlite_with_functions()
-        connection.execute('CREATE TABLE t ("c 0", "c 1", "c 2")')
-        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
-        found = connection.execute(f"SELECT {RULES[name].to_sql()} IS NULL FROM t ORDER BY rowid").fetchall()
-        assert np.ravel(found).tolist() == [0, 1, 1, 1]
+        found = cells_of(connect("sqlite"), RULES[name].to_sql(), rows, ["c 0", "c 1", "c 2"])
+        assert [cell is None for cell in found] == [False, True, True, True]
 
 
 def test_other_dialects_are_translated():
@@ -220,12 +188,9 @@ def test_other_dialects_are_translated():
     # back in DuckDB, the translation decides alike
     text = sqlglot.transpile(RULES["offsets of 3"].to_sql("postgres"), read="postgres", write="duckdb")[0]
     P = table(3, 500)
-    duckdb = pytest.importorskip("duckdb")
-    with duckdb.connect() as connection:
-        connection.execute('CREATE TABLE t (row INTEGER, "c 0" DOUBLE, "c 1" DOUBLE, "c 2" DOUBLE)')
-        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", [[k, *row] for k, row in enumerate(P.tolist())])
-        cells = connection.execute(f"SELECT {text} FROM t ORDER BY row").fetchall()
-    np.testing.assert_array_equal(np.ravel(cells), RULES["offsets of 3"].predict_index(P))
+    with connect("duckdb") as connection:
+        found = cells_of(connection, text, P.tolist(), ["c 0", "c 1", "c 2"])
+    np.testing.assert_array_equal(found, RULES["offsets of 3"].predict_index(P))
 
 
 @pytest.mark.parametrize(
@@ -347,17 +312,16 @@ def test_without_onnx(monkeypatch):
 
 @each_of_three
 def test_python_refuses_what_predict_refuses(exported):
-    names = {}
-    exec(exported.to_python(), names)
-    assert names["decide"]((0.2, 0.3, 0.5)) == exported.predict_index([[0.2, 0.3, 0.5]])[0]
-    assert names["decide"](np.array([0.2, 0.3, 0.5])) == exported.predict_index([[0.2, 0.3, 0.5]])[0]
+    decide = function_of(exported.to_python())
+    row = [0.2, 0.3, 0.5]
+    assert decide(tuple(row)) == decide(np.array(row)) == exported.predict_index([row])[0]
     for row in (*BAD[2:], *NOT_FINITE):
         with pytest.raises(
             ValueError, match=r"^pass finite probabilities that sum to one, none negative; these sum to"
         ):
-            names["decide"](row)
+            decide(row)
     with pytest.raises(ValueError, match=r"^this rule decides on 3 probabilities; got 2$"):
-        names["decide"]([0.5, 0.5])
+        decide([0.5, 0.5])
 
 
 @each_rule
@@ -371,9 +335,7 @@ def test_python_has_no_dependencies(exported):
 def test_names_of_a_strange_rule_stay_in_their_comment():
     names = ['"""\nraise SystemExit', "\u2028raise SystemExit", "\r\\\nraise SystemExit"]
     strange = DecisionRule(drawn(3), np.ones(1), tuple(names), 'f1"""\nraise SystemExit')
-    found = {}
-    exec(strange.to_python(), found)
-    assert found["decide"]([0.2, 0.3, 0.5]) == strange.predict_index([[0.2, 0.3, 0.5]])[0]
+    assert function_of(strange.to_python())([0.2, 0.3, 0.5]) == strange.predict_index([[0.2, 0.3, 0.5]])[0]
 
 
 @pytest.mark.parametrize("name", ["not a name", "class", "", "max", "math", 3])
@@ -400,13 +362,9 @@ EXPORTS = {
 @pytest.mark.parametrize("name", EXPORTS)
 def test_randomised_rules_and_foreign_calibrators_are_refused_by_name(name):
     two = DecisionRule(Gains.reduced([[1, 1], [1, 4]]), np.array([0.25, 0.75]), ("a", "b"))
-    drawn_between = (
-        f"^{name} writes deterministic rules, and this randomised rule draws between 2; tune with randomized"
-    )
-    with pytest.raises(ValueError, match=drawn_between):
-        EXPORTS[name](two)
-    foreign = rule(drawn(2), Foreign())
-    with pytest.raises(
-        ValueError, match=f"^{name} cannot write the calibration Foreign, an object that is not confmax"
+    for refused, sentence in (
+        (two, "writes deterministic rules, and this randomised rule draws between 2; tune with randomized"),
+        (rule(drawn(2), Foreign()), "cannot write the calibration Foreign, an object that is not confmax"),
     ):
-        EXPORTS[name](foreign)
+        with pytest.raises(ValueError, match=f"^{name} {sentence}"):
+            EXPORTS[name](refused)

@@ -2,7 +2,6 @@
 
 import enum
 import json
-import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,8 @@ import pytest
 from confmax import DecisionRule
 from confmax.confusion import Gains
 from tests.cli_helpers import document, run
-from tests.export_helpers import ABSTAIN, abstaining, drawn, in_python, table
+from tests.export_helpers import ABSTAIN, abstaining, cells_of, connect, drawn, function_of, table
+from tests.export_helpers import in_python as index_in_python
 
 HOSTILE = ("'; DROP TABLE scores; --", 'a"b`c]d\\', "line\nbreak ''' \"\"\" \u2028 \U0001f600")
 NAMES = {
@@ -39,15 +39,15 @@ def expected(exported, P, *, one_type=True):
     return [str(label) for label in labels] if mixed else labels
 
 
-def in_sql(exported, P, connection, dialect):
+def in_sql(exported, P, dialect):
     columns = [f"p{k}" for k in range(P.shape[1])]
-    connection.execute(f"CREATE TABLE scores (number INTEGER, {', '.join(f'{c} DOUBLE' for c in columns)})")
-    marks = ", ".join("?" * (len(columns) + 1))
-    rows = [[k, *row] for k, row in enumerate(P.tolist())]
-    connection.executemany(f"INSERT INTO scores VALUES ({marks})", rows)
-    expression = exported.to_sql(dialect, columns, labels=True)
-    cells = connection.execute(f"SELECT number, {expression} FROM scores ORDER BY number").fetchall()
-    return [cell for _, cell in cells]
+    with connect(dialect) as connection:
+        return cells_of(connection, exported.to_sql(dialect, columns, labels=True), P.tolist(), columns)
+
+
+def in_python(exported, P):
+    decide = function_of(exported.to_python(labels=True))
+    return [decide(row) for row in P.tolist()]
 
 
 def in_onnx(exported, P):
@@ -68,20 +68,18 @@ def test_labels_in_sql(names, most, dialect, monkeypatch):
     if most is not None:
         monkeypatch.setattr("confmax.export.sql.MOST", most)
     P, exported = table(3, 500), rule(names)
-    with (sqlite3 if dialect == "sqlite" else pytest.importorskip("duckdb")).connect(":memory:") as connection:
-        found = in_sql(exported, P, connection, dialect)
+    found = in_sql(exported, P, dialect)
     assert found == expected(exported, P)
     assert len(set(found)) == 3
 
 
 @each_kind
 def test_labels_in_python(names):
-    P, exported, names_there = table(3, 500), rule(names), {}
-    exec(exported.to_python("chosen", labels=True), names_there)
-    found = [names_there["chosen"](row) for row in P.tolist()]
+    P, exported = table(3, 500), rule(names)
+    found = in_python(exported, P)
     assert found == expected(exported, P, one_type=False)
     assert {type(label) for label in found} == {type(name) for name in names}
-    assert in_python(exported, P).tolist() == exported.predict_index(P).tolist()
+    assert index_in_python(exported, P).tolist() == exported.predict_index(P).tolist()
 
 
 @each_kind
@@ -96,10 +94,8 @@ def test_labels_in_onnx(names):
 def test_truth_values(names):
     P = np.array([[0.7, 0.3], [0.2, 0.8]])
     exported = rule(names, Gains.reduced([1.0, 1.0]))
-    with sqlite3.connect(":memory:") as connection:
-        assert in_sql(exported, P, connection, "sqlite") == list(names)  # SQLite has 0 and 1
-    with pytest.importorskip("duckdb").connect() as connection:
-        found = in_sql(exported, P, connection, "duckdb")
+    assert in_sql(exported, P, "sqlite") == list(names)  # SQLite has 0 and 1
+    found = in_sql(exported, P, "duckdb")
     assert [type(cell) for cell in found] == [bool, bool]
     assert found == list(names)
     assert in_onnx(exported, P)[0].dtype == np.bool_
@@ -113,26 +109,22 @@ def test_truth_values(names):
 def test_further_decisions_have_labels(names, gains):
     P = table(4, 300)
     exported = replace(rule(names, gains), abstain=names[-1])
-    names_there = {}
-    exec(exported.to_python(labels=True), names_there)
-    found = [names_there["decide"](row) for row in P.tolist()]
+    found = in_python(exported, P)
     assert names[-1] in found
     assert found == expected(exported, P, one_type=False)
-    assert expected(exported, P) == in_onnx(exported, P)[0].tolist()
-    with sqlite3.connect(":memory:") as connection:
-        assert in_sql(exported, P, connection, "sqlite") == expected(exported, P)
-    with pytest.importorskip("duckdb").connect() as connection:
-        assert in_sql(exported, P, connection, "duckdb") == expected(exported, P)
+    assert in_sql(exported, P, "sqlite") == expected(exported, P)
+    assert in_sql(exported, P, "duckdb") == expected(exported, P)
+    assert in_onnx(exported, P)[0].tolist() == expected(exported, P)
 
 
 def test_a_refused_row_is_not_an_abstention():
     """Both are -1 beside integers in ONNX, and the index tells them apart."""
     P = np.array([[0.9, 0.1], [0.5, 0.5], [0.9, 0.9]])
     exported = DecisionRule(Gains.reduced([1, 1], [0, 0, 0.7]), np.ones(1), (0, 1, -1), abstain=-1)
+    cells = cells_of(connect("sqlite"), exported.to_sql("standard", ["p", "q"], labels=True), P.tolist(), ["p", "q"])
+    assert cells == [0, -1, None]
     found, index = in_onnx(exported, P)
     assert found.tolist() == [0, -1, -1] and index.tolist() == [0, 2, -1]
-    with sqlite3.connect(":memory:") as connection:
-        assert in_sql(exported, P, connection, "standard") == [0, -1, None]
 
 
 def test_an_enumeration_is_written_as_its_value():
@@ -140,9 +132,7 @@ def test_an_enumeration_is_written_as_its_value():
         LOW = "low"
         HIGH = "high"
 
-    names_there = {}
-    exec(rule(tuple(Level), Gains.reduced([1.0, 1.0])).to_python(labels=True), names_there)
-    assert names_there["decide"]([0.2, 0.8]) == "high"
+    assert in_python(rule(tuple(Level), Gains.reduced([1.0, 1.0])), np.array([[0.2, 0.8]])) == ["high"]
 
 
 # --- rows that are refused -------------------------------------------------------------------------------------------
@@ -156,15 +146,12 @@ def test_rows_that_predict_refuses(names, refused):
     P = np.array([[0.2, 0.3, 0.5], [0.5, 0.5, 0.5], [-0.5, 0.5, 1.0], [np.nan, 0.5, 0.5]])
     exported = rule(names)
     label = expected(exported, P[:1])[0]
+    assert in_sql(exported, P, "sqlite") == [label, None, None, None]
+    with pytest.raises(ValueError, match=r"^pass finite probabilities that sum to one"):
+        in_python(exported, P[1:2])
     found, index = in_onnx(exported, P)
     assert index.tolist() == [exported.predict_index(P[:1])[0], -1, -1, -1]
     np.testing.assert_array_equal(found, np.array([label, refused, refused, refused], found.dtype))
-    with sqlite3.connect(":memory:") as connection:
-        assert in_sql(exported, P, connection, "sqlite") == [label, None, None, None]
-    names_there = {}
-    exec(exported.to_python(labels=True), names_there)
-    with pytest.raises(ValueError, match=r"^pass finite probabilities that sum to one"):
-        names_there["decide"](P[1].tolist())
 
 
 # --- quotes ----------------------------------------------------------------------------------------------------------
@@ -243,9 +230,8 @@ def test_the_command_writes_labels(tmp_path, monkeypatch):
     exported = rule(("no", "maybe", "yes"))
     exported.save("rule.json")
     P = table(3, 50)
-    names_there = {}
-    exec(run("export", "rule.json", "--to", "python", "--labels")[0], names_there)
-    assert [names_there["decide"](row) for row in P.tolist()] == exported.predict(P).tolist()
+    decide = function_of(run("export", "rule.json", "--to", "python", "--labels")[0])
+    assert [decide(row) for row in P.tolist()] == exported.predict(P).tolist()
     sql = run("export", "rule.json", "--to", "sql", "--dialect", "sqlite", "--labels")[0]
     assert sql == exported.to_sql("sqlite", labels=True) + "\n"
     pytest.importorskip("onnx")

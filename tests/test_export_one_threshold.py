@@ -18,6 +18,7 @@ from tests.export_helpers import (
     beside,
     each_engine,
     edge_rows,
+    function_of,
     in_duckdb,
     in_onnx,
     in_python,
@@ -212,16 +213,15 @@ def test_groups():
     exported, P = by_group(), edge_rows(3, 300)
     group = np.array(["g", "h", "i"])[np.arange(len(P)) % 3]
     expected = exported.predict_index(P, group=group)
-    namespace = {}
-    exec(exported.to_python("chosen"), namespace)
-    found = [namespace["chosen"](row, one) for row, one in zip(P.tolist(), group.tolist(), strict=True)]
+    chosen = function_of(exported.to_python("chosen"), "chosen")
+    found = [chosen(row, one) for row, one in zip(P.tolist(), group.tolist(), strict=True)]
     np.testing.assert_array_equal(found, expected)
-    pytest.importorskip("onnx")
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE t (x REAL, y REAL, z REAL, g TEXT)")
     connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", zip(*P.T.tolist(), group.tolist(), strict=True))
     for dialect in ("sqlite", "standard"):
         text = exported.to_sql(dialect, group="g")
         np.testing.assert_array_equal(np.ravel(connection.execute(f"SELECT {text} FROM t").fetchall()), expected)
+    pytest.importorskip("onnx")
     model = exported.to_onnx("float64")
     np.testing.assert_array_equal(run_onnx(model, {"proba": P, "group": np.arange(len(P)) % 3}), expected)

@@ -4,7 +4,6 @@
 """
 
 import json
-import sqlite3
 import sys
 from dataclasses import replace
 
@@ -16,13 +15,14 @@ from confmax.confusion import Gains, Layout
 from confmax.tables.precision import is_wide
 from tests.export_helpers import (
     abstaining,
+    connect,
     drawn,
     edge_rows,
+    function_of,
     independent_scores,
     matrix_scaling,
     rule,
     scaling,
-    sqlite_with_functions,
 )
 
 EXPORTS = ("to_sql", "to_onnx", "to_python")
@@ -93,19 +93,18 @@ def in_sql(exported, P, group, connection, dialect, **settings):
 
 
 def in_duckdb(exported, P, group, **settings):
-    with pytest.importorskip("duckdb").connect() as connection:
+    with connect("duckdb") as connection:
         return in_sql(exported, P, group, connection, "duckdb", **settings)
 
 
 def in_sqlite(exported, P, group, **settings):
-    with sqlite_with_functions() if exported.calibrator else sqlite3.connect(":memory:") as connection:
+    with connect("sqlite", exported) as connection:
         return in_sql(exported, P, group, connection, "sqlite", **settings)
 
 
 def in_python(exported, P, group, **settings):
-    names = {}
-    exec(exported.to_python("chosen", **settings), names)
-    return [names["chosen"](row, name) for row, name in zip(P.tolist(), group, strict=True)]
+    chosen = function_of(exported.to_python("chosen", **settings), "chosen")
+    return [chosen(row, name) for row, name in zip(P.tolist(), group, strict=True)]
 
 
 def in_onnx(exported, P, group):
@@ -160,9 +159,8 @@ def test_a_group_alone_is_decided_like_its_own_rule(engine):
     """The witness is the export of the rule of one group, which knows no groups."""
     exported, P = RULES["offsets of 3"], edge_rows(3, 300)
     for name in NAMES:
-        alone = {}
-        exec(exported.of_group(name).to_python("alone"), alone)
-        assert engine(exported, P, [name] * 300) == [alone["alone"](row) for row in P.tolist()]
+        alone = function_of(exported.of_group(name).to_python())
+        assert engine(exported, P, [name] * 300) == [alone(row) for row in P.tolist()]
 
 
 @pytest.mark.parametrize("name", ["weights of 2", "abstaining of 4", "full", "matrix"])
@@ -177,7 +175,7 @@ def test_standard_sql_of_groups():
     exported, P = RULES["abstaining of 4"], edge_rows(4, 300)
     group = groups_of(exported, 300)
     expected = exported.predict_index(P, group=group).tolist()
-    with pytest.importorskip("duckdb").connect() as connection:
+    with connect("standard") as connection:
         assert in_sql(exported, P, group, connection, "standard") == expected
     assert exported.to_sql() == exported.to_sql(group="group")
 
