@@ -30,14 +30,30 @@ def demonstrated():
     return importlib.import_module("confmax.cli.demo").demonstrate()
 
 
-def run(*args, code=0, env=None):
+def run(*args, code=0, env=None, data=None):
     """Run a command in this process, apart from pytest's own warnings; return its stdout and stderr."""
     apart = {"mix_stderr": False} if "mix_stderr" in inspect.signature(testing.CliRunner).parameters else {}
-    result = testing.CliRunner(**apart).invoke(cli.confmax, [str(arg) for arg in args], env=env)
+    result = testing.CliRunner(**apart).invoke(cli.confmax, [str(arg) for arg in args], env=env, input=data)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.stderr
     return result.stdout, result.stderr
+
+
+def refusal(*args, **settings):
+    """Run a command that is refused: return its one sentence, beside which nothing is printed."""
+    stdout, stderr = run(*args, code=2, **settings)
+    assert stdout == "" and stderr.startswith("error: ") and stderr.count("\n") == 1
+    return stderr
+
+
+def shell(line, code=0):
+    """Run a line of bash in which {} is the command; return what it printed, and what on stderr."""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    command = ["bash", "-c", line.format(f"{sys.executable} -m confmax")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
 
 
 def run_process(*args, code="from confmax.__main__ import main; main()", **extra):

@@ -15,16 +15,12 @@ from confmax.confusion import Gains
 from tests.cli_helpers import HPC, cli, demonstrated, document, small
 
 pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.usefixtures("inside")
 PAGE = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text()
 KINDS = {
     "string": str, "boolean": bool, "integer": int, "number": (int, float), "list": list, "object": dict,
     "rule": dict, "null": type(None),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def documented(name):

@@ -1,25 +1,23 @@
 """`confmax export`: what it writes decides like the rule; errors are one sentence and leave nothing behind."""
 
 import csv
-import json
 
 import numpy as np
 import pytest
 
 import confmax as library
 from confmax.confusion import Gains
-from tests.cli_helpers import document, run, small
+from tests.cli_helpers import document, refusal, run, small
 from tests.export_helpers import cells_of, connect, function_of
 
 RULE = library.DecisionRule.from_weights([1.0, 1.5, 2.0], [0.0, 0.1, 0.0], classes=list("abc"))
 
 
 @pytest.fixture(autouse=True)
-def _inside(tmp_path, monkeypatch):
-    """A folder of its own with a rule and a table."""
-    monkeypatch.chdir(tmp_path)
+def _files(inside):
+    """A rule and a table."""
     RULE.save("rule.json")
-    small(tmp_path)
+    small(inside)
 
 
 def rows():
@@ -67,46 +65,37 @@ def test_onnx_is_written_and_decides(tmp_path):
     np.testing.assert_array_equal(found, RULE.predict_index(rows()))
 
 
-SQL = ("--to", "sql", "--dialect", "duckdb")
+TWO = library.DecisionRule(Gains.reduced([[1, 1], [1, 4]]), np.array([0.25, 0.75]), ("a", "b"))
+SQL = ("rule.json", "--to", "sql", "--dialect", "duckdb")
+PYTHON = ("rule.json", "--to", "python")
 ERRORS = {
-    "no language": ((), "Missing option '--to'"),
+    "no rule": (("none.json", "--to", "python"), "there is no rule file none.json"),
+    "a rule that draws": (("two.json", "--to", "python", "-o", "two.py"), "this randomised rule draws between 2"),
+    "the way out": (("two.json", "--to", "python", "-o", "two.py"), "--randomized no"),
+    "no language": (("rule.json",), "Missing option '--to'"),
     "columns of another number": ((*SQL, "--columns", "a,b"), "columns holds the names of 3 columns"),
-    "a setting of another language": (("--to", "python", "--opset", "18"), "--opset has no meaning with --to python"),
-    "no file for a model": (("--to", "onnx"), "name the file to write with -o"),
+    "a setting of another language": ((*PYTHON, "--opset", "18"), "--opset has no meaning with --to python"),
+    "no file for a model": (("rule.json", "--to", "onnx"), "name the file to write with -o"),
     "no file for JSON": ((*SQL, "--json"), "name the file to write with -o"),
     "the rule itself": ((*SQL, "-o", "rule.json"), "-o rule.json is the input file"),
     "no such folder": ((*SQL, "-o", "no/x.sql"), "the folder no does not exist"),
     "a folder": ((*SQL, "-o", "."), "is a directory; name the file to write in it"),
-    "no name of a function": (("--to", "python", "--name", "a b", "-o", "x"), "'a b' cannot name a Python function"),
+    "no name of a function": ((*PYTHON, "--name", "a b", "-o", "x"), "'a b' cannot name a Python function"),
 }
 
 
 @pytest.mark.parametrize("arguments, sentence", ERRORS.values(), ids=ERRORS)
 def test_errors_are_one_sentence(arguments, sentence, tmp_path):
+    TWO.save("two.json")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    stdout, stderr = run("export", "rule.json", *arguments, code=2)
-    assert stdout == "" and stderr.startswith("error: ") and stderr.count("\n") == 1
-    assert sentence in stderr
+    assert sentence in refusal("export", *arguments)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_unknown_dialects_and_missing_extras(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sqlglot", None)
-    _, stderr = run("export", "rule.json", "--to", "sql", "--dialect", "postgres", code=2)
-    assert "the SQL dialect 'postgres' needs sqlglot; install it with: pip install 'confmax[sql]'" in stderr
+    said = refusal("export", "rule.json", "--to", "sql", "--dialect", "postgres")
+    assert "the SQL dialect 'postgres' needs sqlglot; install it with: pip install 'confmax[sql]'" in said
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
-    _, stderr = run("export", "rule.json", "--to", "onnx", "-o", "x.onnx", code=2)
-    assert stderr == "error: to_onnx needs onnx; install it with: pip install 'confmax[onnx]'\n"
-
-
-def test_randomised_rules_are_refused(tmp_path):
-    two = library.DecisionRule(Gains.reduced([[1, 1], [1, 4]]), np.array([0.25, 0.75]), ("a", "b"))
-    two.save("two.json")
-    _, stderr = run("export", "two.json", "--to", "python", "-o", "two.py", code=2)
-    assert "this randomised rule draws between 2" in stderr and "--randomized no" in stderr
-    assert not (tmp_path / "two.py").exists()
-    assert json.loads((tmp_path / "two.json").read_text())["classes"] == ["a", "b"]
-
-
-def test_there_must_be_a_rule():
-    assert "there is no rule file none.json" in run("export", "none.json", "--to", "python", code=2)[1]
+    said = refusal("export", "rule.json", "--to", "onnx", "-o", "x.onnx")
+    assert said == "error: to_onnx needs onnx; install it with: pip install 'confmax[onnx]'\n"

@@ -16,15 +16,11 @@ import click
 import pytest
 
 import confmax as library
-from tests.cli_helpers import HPC, SOURCE, cli, run, run_process, small
+from tests.cli_helpers import HPC, SOURCE, cli, refusal, run, run_process, shell, small
 
 pytest.importorskip("pyarrow")
 COMMANDS = sorted(cli.confmax.commands)
-
-
-@pytest.fixture(autouse=True)
-def _inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("inside")
 
 
 # --- help ------------------------------------------------------------------------------------------------------------
@@ -67,12 +63,13 @@ def test_an_example_that_is_not_valid_would_be_found():
     "typed, near", [("tuna", "tune"), ("aply", "apply"), ("explian", "explain"), ("compair", "compare")]
 )
 def test_a_misspelt_command_is_told_the_nearest(typed, near):
-    _, stderr = run(typed, code=2)
-    assert stderr == f"error: no such command {typed!r} (did you mean {near}?); 'confmax --help' tells more\n"
+    said = refusal(typed)
+    assert said == f"error: no such command {typed!r} (did you mean {near}?); 'confmax --help' tells more\n"
 
 
 def test_a_command_like_none_is_told_all():
-    assert f"there are {', '.join(COMMANDS)}" in run("zzz", code=2)[1]
+    assert f"there are {', '.join(COMMANDS)}" in refusal("zzz")
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in refusal("completion", "tcsh")
 
 
 # --- completion ------------------------------------------------------------------------------------------------------
@@ -124,19 +121,13 @@ def test_completion_prints_the_script(shell, tmp_path):
         assert subprocess.run([shell, flag, "script"], check=False).returncode == 0
 
 
-def test_completion_of_another_shell():
-    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in run("completion", "tcsh", code=2)[1]
-
-
 # --- exit codes ------------------------------------------------------------------------------------------------------
 
 
 def test_python_m_is_the_same_command():
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "80"}
-    command = [sys.executable, "-m", "confmax", "tune", "--help"]
-    module = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
-    assert module.stdout == run_process("tune", "--help").stdout
-    assert module.stdout.startswith("Usage: confmax tune ")
+    shown, _ = shell("COLUMNS=80 {} tune --help")
+    assert shown == run_process("tune", "--help").stdout
+    assert shown.startswith("Usage: confmax tune ")
 
 
 def test_exit_codes():
@@ -170,14 +161,8 @@ def test_a_reader_that_stops_ends_the_command_quietly(args):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_output_that_cannot_be_written_is_an_error():
-    with open("/dev/full", "w") as full:
-        env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-        done = subprocess.run([sys.executable, "-m", "confmax", "metrics", "--json"], stdout=full, text=True,
-                              stderr=subprocess.PIPE, env=env, check=False)  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr == (
-        "error: standard output cannot be written (No space left on device); redirect it to another place\n"
-    )
+    sentence = "error: standard output cannot be written (No space left on device); redirect it to another place\n"
+    assert shell("{} metrics --json >/dev/full", 2) == ("", sentence)
 
 
 def test_an_interruption_is_130_and_leaves_no_file(tmp_path):

@@ -18,12 +18,8 @@ import pytest
 import confmax
 from confmax.places import check_place, replaces, same_place, write_whole
 
+pytestmark = pytest.mark.usefixtures("inside")
 RULE = confmax.DecisionRule.from_weights([1.0, 2.0], classes=["no", "yes"])
-
-
-@pytest.fixture(autouse=True)
-def _inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def names(folder="."):
