@@ -23,7 +23,7 @@ from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.constraints.proportions import interval, kept_on_new_rows, rows_needed
 from confmax.constraints.texts import metric_text, number_text
 from confmax.metrics import Metric
-from confmax.metrics.limited import count_of, functions_of_limit, is_linear, scales_of, wide
+from confmax.metrics.limited import count_of, functions_of_limit, scales_of, wide
 from confmax.metrics.seen import seen
 from confmax.metrics.structure import AffineFunctions
 
@@ -295,7 +295,7 @@ class Pairs(Across):
 
 def refuse_ratio(metric: Metric, what: str, text: str) -> None:
     """Raise a ValueError for the constraint ``text`` that compares groups by a quantity that is not linear."""
-    if not is_linear(metric):
+    if not metric.structure.is_linear:
         name = metric_text(metric)
         raise ValueError(
             f"{text}: the denominator of {name} depends on the rule, so the rules that keep a {what} of it are no "

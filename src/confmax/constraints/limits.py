@@ -23,7 +23,7 @@ from confmax.constraints.words import Constraint
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.decided import Coverage, as_written, of_decided
-from confmax.metrics.limited import ManyRatios, count_of, is_fraction, is_vacuous, mean_of, ratio_of, without_errors
+from confmax.metrics.limited import ManyRatios, count_of, is_vacuous, ratio_of, without_errors
 from confmax.metrics.metric import STATISTICS
 from confmax.metrics.shares import RATE, Share
 from confmax.metrics.structure import AffineFunctions, MeanFloor, Statistics
@@ -185,7 +185,7 @@ class Limits:
             # what compares groups is linear, and no mean
             for metric in self.members(one):
                 size = count_of(metric, n_classes)
-                mean = mean_of(metric)
+                mean = metric.structure.recall_mean
                 if mean is not None:
                     found.append(MeanFloor(slice(start, start + size), mean, one.limit))
                 start += size
@@ -462,7 +462,7 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
 def _of_decided(metric: Metric, n_classes: int) -> Metric:
     """Return a metric of what is decided, if it can be limited."""
     found = of_decided(metric, n_classes)
-    if is_fraction(found):
+    if found.structure.is_ratio:
         return found
     raise ValueError(
         f"of the rows that are decided, {metric_text(metric)} is neither linear nor a ratio; beside abstain limit "

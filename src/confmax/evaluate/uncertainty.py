@@ -26,7 +26,6 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.catalogue import quantity
 from confmax.metrics.decided import Coverage, as_written, of_decided
-from confmax.metrics.structure import Linear
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
@@ -459,7 +458,7 @@ def doubts(result: Score, metrics: Mapping[str, Metric], *, undefined: bool = Tr
     sentences = []
     rare = lacking(result)
     # a metric such as accuracy counts rows: a class that a replicate lacks changes nothing about the others
-    if rare and any(not isinstance(m.structure, Linear) or m.divides_by_prior for m in metrics.values()):
+    if rare and any(not m.structure.is_linear or m.divides_by_prior for m in metrics.values()):
         name, share = rare[0]
         others = f", the rarest of {len(rare)} such classes" if len(rare) > 1 else ""
         sentences.append(

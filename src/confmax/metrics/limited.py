@@ -16,7 +16,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.first_order import TINY
 from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.structure import AffineFunctions, Concave, Linear, MinOfLinear, PowerMean, Ratio
+from confmax.metrics.structure import AffineFunctions
 
 
 def refusal(metric: Metric, is_floor: bool, number: str) -> str | None:
@@ -26,21 +26,21 @@ def refusal(metric: Metric, is_floor: bool, number: str) -> str | None:
     """
     structure = metric.structure
     sense = ">=" if is_floor else "<="
-    if isinstance(structure, Linear) or (isinstance(structure, Ratio) and structure.fractions is not None):
+    if structure.is_linear or (structure.is_ratio and structure.fractions is not None):
         return None
-    if isinstance(structure, (Concave, MinOfLinear)):
+    if structure.is_concave:
         if not is_floor:
             return (
                 f"no ceiling can be set on a concave metric, because the rules that keep it are no convex set; limit "
                 f"the recall of a class, such as recall[NAME] <= {number}"
             )
-        if mean_of(metric) is not None or isinstance(structure, MinOfLinear):
+        if structure.recall_mean is not None or structure.is_minimum:
             return None
         return (
             "of the concave metrics only means of the recalls without smoothing can be limited; limit g_mean, h_mean, "
             "q_mean or min_recall instead"
         )
-    if isinstance(structure, Ratio):
+    if structure.is_ratio:
         return (
             f"the numerator and the denominator of a function are not known; limit a ratio of the catalogue, such as "
             f"cohen_kappa {sense} {number}"
@@ -51,39 +51,24 @@ def refusal(metric: Metric, is_floor: bool, number: str) -> str | None:
     )
 
 
-def is_linear(metric: Metric) -> bool:
-    """Whether a metric is a linear function of the confusion at fixed class sizes."""
-    return isinstance(metric.structure, Linear)
-
-
-def is_fraction(metric: Metric) -> bool:
-    """Whether a metric is linear, or a ratio of linear functions."""
-    return isinstance(metric.structure, Linear | Ratio)
-
-
-def mean_of(metric: Metric) -> PowerMean | None:
-    """Return the mean of the recalls that a metric is, None for other metrics."""
-    return metric.structure.recall_mean if isinstance(metric.structure, Concave) else None
-
-
 def count_of(metric: Metric, n_classes: int) -> int:
     """Return how many linear functions a limit on a metric is."""
-    if mean_of(metric) is not None:
+    if metric.structure.recall_mean is not None:
         return len(metric.classes or range(n_classes))
-    if not isinstance(metric.structure, MinOfLinear):
+    if not metric.structure.is_minimum:
         return 1
     return len(metric.linear_functions(np.full(n_classes, 1 / n_classes), n_classes))
 
 
 def functions_of_limit(metric: Metric, limit: float, sign: float, rows: Array, n_decisions: int) -> AffineFunctions:
     """Return the functions of a ``limit`` on one metric: a floor, if the ``sign`` is one, or a ceiling."""
-    if isinstance(metric.structure, MinOfLinear):
+    if metric.structure.is_minimum:
         functions = metric.linear_functions(rows, n_decisions)
         gains = functions.combined(np.eye(len(functions)))
         constants = getattr(functions, "constants", None)
         total = np.full(len(functions), -limit) if constants is None else constants - limit
         return AffineFunctions(wide(gains, n_decisions), total)
-    if mean_of(metric) is not None:
+    if metric.structure.recall_mean is not None:
         recalls = metric.as_functions(rows, n_decisions)
         assert recalls is not None
         gains = recalls.combined(np.eye(len(recalls)))
@@ -101,9 +86,9 @@ def scales_of(metric: Metric, S: Confusion) -> Array:
     """Return `Limits.scales` of a limit on one metric."""
     K = len(S.rows)
     M = S.columns.shape[-1]
-    if isinstance(metric.structure, MinOfLinear):
+    if metric.structure.is_minimum:
         return np.ones(count_of(metric, K))
-    mean = mean_of(metric)
+    mean = metric.structure.recall_mean
     if mean is not None:
         functions = metric.as_functions(S.rows, M)
         assert functions is not None
@@ -149,12 +134,12 @@ class ManyRatios:
         """Return those of the ``metrics`` that are ratios or linear in diagonal and decisions; None if none is."""
         found = []
         for place, metric in enumerate(metrics):
-            if not isinstance(metric.structure, Linear | Ratio) or metric.statistics == "matrix":
+            if not metric.structure.is_ratio or metric.statistics == "matrix":
                 continue
             parts = ratio_of(metric, rows, n_decisions)
             reduced = not any(gains.full is not None or gains.power for gains in (parts.top, parts.bottom))
             if reduced and parts.weights.tolist() == [1.0]:
-                found.append((place, parts, isinstance(metric.structure, Linear)))
+                found.append((place, parts, metric.structure.is_linear))
         if not found:
             return None
         places, every, linear = zip(*found, strict=True)
@@ -190,7 +175,7 @@ def is_vacuous(metric: Metric, S: Confusion) -> NDArray[np.bool_]:
         shape = S.diagonal.shape[:-1]
         return np.array([is_vacuous(metric, S[index]) for index in np.ndindex(*shape)], dtype=bool).reshape(shape)
     shape = S.diagonal.shape[:-1]
-    if not isinstance(metric.structure, Ratio):
+    if not metric.structure.is_ratio or metric.structure.is_linear:
         return np.zeros(shape, dtype=bool)
     D = ratio_of(metric, S.rows, S.columns.shape[-1]).denominators(S)
     return np.asarray(D <= TINY).reshape(shape)

@@ -13,7 +13,6 @@ from confmax.constraints import Limits, least_coverage
 from confmax.metrics import Metric
 from confmax.metrics.decided import Coverage, OfDecided, of_decided
 from confmax.metrics.seen import Seen
-from confmax.metrics.structure import General
 from confmax.tables import Table
 from confmax.tables.labels import plain
 
@@ -119,7 +118,7 @@ def first_rules(metric: Metric, priors: Array) -> Gains | None:
         layout = metric.formula.layout
         found = first_rules(metric.formula.inner, layout.priors(priors))
         return None if found is None else layout.beside([found] * layout.n_groups)
-    if not (isinstance(metric.formula, OfDecided) and isinstance(metric.structure, General)):
+    if not isinstance(metric.formula, OfDecided) or metric.structure.is_concave or metric.structure.is_ratio:
         return None
     present = priors > ABSENT
     K = len(priors)

@@ -28,7 +28,6 @@ from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits
 from confmax.constraints.proportions import chances_of_counts, rows_needed, trials
 from confmax.metrics import Metric
-from confmax.metrics.limited import is_linear
 from confmax.optimize.class_cuts import ClassCuts, class_of, probability_of_class
 from confmax.optimize.given import GivenRule
 from confmax.solution.one_class import for_raw_order
@@ -61,7 +60,7 @@ def _counts_follow_thresholds(one: Constraint) -> bool:
 
     They are if its rows do not depend on the rule, and for a floor on a precision.
     """
-    return is_linear(one.metric) or (one.metric.counts_decided and one.is_floor)
+    return one.metric.structure.is_linear or (one.metric.counts_decided and one.is_floor)
 
 
 def assured_threshold(

@@ -11,7 +11,6 @@ import numpy as np
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.metrics.decided import OfDecided
 from confmax.metrics.seen import unseen
-from confmax.metrics.structure import MinOfLinear
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
 from confmax.optimize.class_cuts import ClassCuts, class_of
 
@@ -148,7 +147,7 @@ def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]
         others = tuple(other for place, other in enumerate(limits.constraints) if place != k)
         rest = replace(limits, constraints=others) if others else None
         (metric,) = limits.members(one)
-        if rest is None and not isinstance(metric.structure, MinOfLinear):
+        if rest is None and not metric.structure.is_minimum:
             solver = choose("auto", metric, len(problem.oracle.rows), problem.n_decisions, exact=True, in_parts=True)
         else:
             solver = ColumnGeneration()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from confmax.confusion import Array
 from confmax.constraints import ConstraintOutcome
 from confmax.evaluate.protocols import Tuned, if_right
 from confmax.metrics import Metric
-from confmax.metrics.structure import General, MinOfLinear, Quasiconvex
 from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
 from confmax.rule.html import solution_table
@@ -156,7 +155,9 @@ class Solution(Tuned):
             return f"{proved}; a rule that decides at random reaches {mixture:.6g}, randomized=True returns it"
         if self.status is Status.MAX_PASSES:
             return f"{proved}; the search used all its passes, a larger max_passes may narrow this"
-        if isinstance(self.metric.structure, General) and gap > EXACT and self.status is Status.STATIONARY:
+        structure = self.metric.structure
+        of_several = structure.fractions is not None and not structure.is_ratio
+        if gap > EXACT and self.status is Status.STATIONARY and of_several:
             return f"{proved}; this bound combines what each class attains alone, which one rule need not reach"
         return proved
 
@@ -170,11 +171,13 @@ class Solution(Tuned):
         """
         if self.confusion is None:
             return None
-        if isinstance(self.metric.structure, MinOfLinear):
+        if self.metric.structure.is_minimum:
             if self.multipliers is None:
                 return None
             # over all classes: those that are left out have the multiplier zero
-            functions = self.metric.structure.at(self.statistics.rows)
+            functions = replace(self.metric, classes=None).linear_functions(
+                self.statistics.rows, len(self.statistics.columns)
+            )
             return np.asarray(functions.combined(self.multipliers[None]).matrices()[0])
         # the gradient is infinite where a recall is zero under a root or a logarithm
         gain = np.asarray(self.metric.gradient(self.confusion))
@@ -288,7 +291,7 @@ class Solution(Tuned):
 def has_bound(metric: Metric) -> bool:
     """Return whether an upper bound is known for a ``metric`` on the model."""
     structure = metric.structure
-    return structure.fractions is not None or not isinstance(structure, (General, Quasiconvex))
+    return structure.fractions is not None or structure.is_concave or structure.is_ratio
 
 
 def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart: bool) -> str:

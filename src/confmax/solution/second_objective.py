@@ -24,7 +24,7 @@ from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.limited import ratio_of
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.seen import seen, unseen
-from confmax.metrics.structure import AffineFunctions, Concave, Linear, MinOfLinear, Ratio
+from confmax.metrics.structure import AffineFunctions, Linear
 from confmax.optimize.column_generation import ColumnGeneration
 from confmax.optimize.loop import Outcome, Problem, Status, run
 from confmax.optimize.mixture import Mixture
@@ -133,7 +133,7 @@ def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: floa
     inside = (problem.oracle.rows, problem.n_decisions)
     if layout is not None:
         inside = (layout.priors(problem.oracle.rows), layout.n_decisions)
-    ratio = ratio_of(metric, *inside) if isinstance(metric.structure, Ratio) else None
+    ratio = ratio_of(metric, *inside) if metric.structure.is_ratio and not metric.structure.is_linear else None
     if ratio is not None and ratio.floor[0] <= TINY:
         below = _denominator(metric, ratio)
         share = float(seen(below, layout).values(chosen.confusion))
@@ -188,10 +188,10 @@ def _final_gain(problem: Problem, outcome: Outcome) -> Gains | None:
     C = outcome.mixture.confusion
     if outcome.prescribed or outcome.status in (Status.STOPPED, Status.INFEASIBLE) or problem.shortfall(C) > 0.0:
         return None
-    if isinstance(metric.structure, Concave) and metric.structure.recall_mean is not None:
+    if metric.structure.recall_mean is not None:
         # the recalls of the best rules are the same, and with them the accuracy
         return None
-    if isinstance(metric.structure, MinOfLinear):
+    if metric.structure.is_minimum:
         if outcome.multipliers is None:
             return None
         gain = metric.linear_functions(C.rows, problem.n_decisions).combined(outcome.multipliers[None])
