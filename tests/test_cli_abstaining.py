@@ -116,7 +116,7 @@ MISTAKES = {
     "a class": (["--abstain", "b", *FLOOR], "a class is called 'b'; give abstaining another name, such as --abstain"),
     "empty": (["--abstain", "", *FLOOR], "--abstain is a name for the decision"),
     "above one": (["--abstain", "ask", "--subject-to", "coverage >= 1.5"], "coverage lies between 0 and 1"),
-    "without": ([*FLOOR], "this rule decides all rows; give --abstain NAME, or leave it out"),
+    "without": ([*FLOOR], "this rule decides all rows; pass --abstain NAME, or leave it out"),
     "of all": (
         ["--abstain", "ask", *FLOOR, "--subject-to", "cohen_kappa >= 0.2"],
         "of the rows that are decided, cohen_kappa is neither linear nor a ratio",
@@ -137,7 +137,7 @@ def test_what_cannot_be_asked_is_a_mistake(command, given, sentence):
 def test_coverage_is_no_metric_of_a_rule_that_decides_every_row():
     for command in ("tune", "compare"):
         told = run(command, "t.csv", "--label", "truth", "--metric", "coverage", code=2)[1]
-        assert "give --abstain NAME, or maximise another metric" in told
+        assert "pass --abstain NAME, or maximise another metric" in told
 
 
 # --- apply and explain ------------------------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ def test_compare_without_abstaining_takes_a_rule_that_does():
     assert rules["rule.json"]["coverage"] < 1.0
     told = run(*arguments, "--rule", "other.json", code=2)[1]
     assert "the rule other.json has decisions beyond the classes that are not called abstaining" in told
-    assert "give --abstain NAME" in run(*arguments, *FLOOR, code=2)[1]
+    assert "pass --abstain NAME" in run(*arguments, *FLOOR, code=2)[1]
 
 
 # --- completion -------------------------------------------------------------------------------------------------------

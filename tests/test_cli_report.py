@@ -117,7 +117,7 @@ def test_costs_and_their_rule(tmp_path):
     assert "mean gain, tuned rule −" in text
     assert "later" in text  # the decision that is no class
     _, stderr = run("report", tmp_path / "rule.json", path, "--label", "y", "-o", tmp_path / "other.html", code=2)
-    assert "tuned for costs, which a rule does not store; give --metric, what to evaluate it by" in stderr
+    assert "tuned for costs, which a rule does not store; pass --metric NAME, what to evaluate it by" in stderr
     _, stderr = run("report", tmp_path / "rule.json", path, "--label", "y", "--metric", "linear", code=2)
     assert "a report has no table of costs for --metric linear" in stderr
 
@@ -141,5 +141,5 @@ def test_when_the_page_fails_the_rule_is_said_to_be_there(tmp_path):
     _, stderr = run("tune", path, "--label", "y", "--metric", "g_mean", "-o", tmp_path / "rule.json",
                     "--report", tmp_path / "page.html", "--second", "linear_kappa", code=2)  # fmt: skip
     assert "the rule is written to" in stderr and "the report is not: linear_kappa depends on the order" in stderr
-    assert "give the order with --classes" in stderr
+    assert "if the columns are in order, say so with --classes A,B,C" in stderr
     assert (tmp_path / "rule.json").exists() and not (tmp_path / "page.html").exists()

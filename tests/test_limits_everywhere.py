@@ -235,7 +235,7 @@ def test_a_confidence_says_for_every_limit_whether_it_is_assured(table, tmp_path
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("--confidence", "0.9", "--label", "truth"), "give --subject-to, or leave it out"),
+        (("--confidence", "0.9", "--label", "truth"), "pass --subject-to LIMIT, or leave it out"),
         (("--confidence", "0.9", "--subject-to", "recall[a] >= 0.8"), "give --label"),
         (
             ("--confidence", "1.5", "--label", "truth", "--subject-to", "rate[a] <= 0.8"),
@@ -256,7 +256,7 @@ def test_rows_that_are_read_in_parts_have_no_confidence(tmp_path):
     np.save(tmp_path / "y.npy", rng.integers(0, 2, 50))
     arguments = ("--label", tmp_path / "y.npy", "--metric", "accuracy", "--subject-to", "recall[1] >= 0.2")
     ended = run("tune", tmp_path / "p.npy", *arguments, "--confidence", "0.9", code=2)
-    assert "read in parts; give --in-parts no" in ended[1]
+    assert "read in parts; pass --in-parts no" in ended[1]
 
 
 def test_score_says_which_limit_a_file_cannot_judge_and_judges_the_others(table, tmp_path):

@@ -282,7 +282,7 @@ class BruteForceAfter:
         ({"tol": -1}, "tol must be finite and not negative; got -1"),
         ({"tol": np.nan}, "tol must be finite"),
         ({"callback": 3}, "callback must be a function of the progress, or None; got 3"),
-        ({"max_passes": 0}, "max_passes is a positive integer or None; got 0"),
+        ({"max_passes": 0}, "max_passes is a positive integer, if it is given; got 0"),
         ({"max_passes": 1.5}, "max_passes is a positive integer"),
         ({"random_state": 1.5}, "random_state must be an integer from 0 to .*, a Generator or None; got 1.5"),
         ({"random_state": -1}, "random_state must be an integer from 0"),

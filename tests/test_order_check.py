@@ -133,7 +133,7 @@ def test_the_command_line_doubts(tmp_path, monkeypatch):
     told = "the columns are probably in another order than the classes (in the order 1, 2, 0 the log loss is"
     _, stderr = run("tune", "t.npz", "--label", "y", "--metric", "macro_f1", "-o", "rule.json")
     assert stderr.count(told) == 1
-    assert "give --classes with the names in column order" in stderr
+    assert "pass --classes A,B,C with the names in column order" in stderr
     _, stderr = run("score", "t.npz", "--label", "y", "--replicates", "0")
     assert stderr.count(told) == 1
     _, stderr = run("compare", "t.npz", "--label", "y", "--metric", "macro_f1", "--replicates", "0")

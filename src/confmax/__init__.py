@@ -11,6 +11,7 @@ from confmax._version import __version__
 
 if TYPE_CHECKING:
     from confmax import calibration, checks, constraints, metrics, optimize, plotting, populations, report, theory
+    from confmax.errors import InputError
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
     from confmax.evaluate import RiskCoverage, Score, risk_coverage, score
     from confmax.rule import DecisionRule
@@ -21,6 +22,7 @@ __all__ = [
     "DecisionRule",
     "FixedRuleClassifier",
     "Infeasible",
+    "InputError",
     "MetricClassifierCV",
     "RiskCoverage",
     "Score",
@@ -47,6 +49,7 @@ _NAMES = {
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
     "Infeasible": "solution",
+    "InputError": "errors",
     "MetricClassifierCV": "estimators",
     "RiskCoverage": "evaluate",
     "Score": "evaluate",

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration.scaling import losses_of
 from confmax.confusion import Array
+from confmax.errors import Sentence
 from confmax.kernels.blocks import over_rows
 from confmax.tables import MemoryTable, Table
 
@@ -29,7 +30,7 @@ SHOWN = 8
 # labels shuffled reached 3
 CHANCE = 3.0
 FEW = 30  # rows of other classes than the largest: fewer do not show that a model knows nothing
-WAY_OUT = "name the columns like the classes, or pass classes= with the names in column order"
+WAY_OUT = "name the columns like the classes, or pass `classes=` with the names in column order"
 
 
 def doubt_of_order(
@@ -87,25 +88,25 @@ def doubt_of_order(
     order = _best_order(rows.dense("the search of an order").proba, labels, weight)
     there = loss if order is None else losses_of(rows.probability_of(np.asarray(order)[labels]))
     if _exceeds(loss, there, weight, 2 + math.sqrt(2 * math.lgamma(rows.n_classes + 1))):
-        return told + (
-            f"the columns are probably in another order than the classes (in the order "
+        return Sentence(
+            f"{told}the columns are probably in another order than the classes (in the order "
             f"{_named(rows.classes, order or ())} the log loss is {_mean(there, weight):.2f}); {WAY_OUT}"
         )
     if calibrated is not None and not fitted and not _knows(rows, weight):
-        return told.removesuffix(": ") + (
-            ", and after calibration the probabilities tell nothing about y: are the rows of y and proba in the same "
-            "order?"
+        return Sentence(
+            f"{told.removesuffix(': ')}, and after calibration the probabilities tell nothing about `y`: are the rows "
+            f"of `y` and `proba` in the same order?"
         )
     if calibrated is not None and calibrated <= _mean(shares, weight):
         return ""
     if order == list(range(rows.n_classes)):
-        return told + (
-            "no other order of the columns fits better, so the model is badly overconfident, which calibration mends, "
-            "or the rows of y are in another order than those of proba"
+        return Sentence(
+            f"{told}no other order of the columns fits better, so the model is badly overconfident, which calibration "
+            f"mends, or the rows of `y` are in another order than those of `proba`"
         )
-    return told + (
-        f"the columns may be in another order than the classes, the rows of y in another order than those of proba, "
-        f"or the model is badly overconfident; {WAY_OUT}"
+    return Sentence(
+        f"{told}the columns may be in another order than the classes, the rows of `y` in another order than those of "
+        f"`proba`, or the model is badly overconfident; {WAY_OUT}"
     )
 
 

@@ -28,7 +28,8 @@ from click.shell_completion import CompletionItem
 
 from confmax._version import __version__
 from confmax.cli.cells import Source, first_cells, sniffed
-from confmax.cli.texts import EXTENSIONS, clean, format_of, shortened
+from confmax.cli.texts import EXPORTS, EXTENSIONS, clean, format_of, shortened
+from confmax.errors import InputError, Sentence
 
 # rows that are read for completion, and classes that are offered
 FIRST = 1000
@@ -38,45 +39,17 @@ VARIABLE = "_CONFMAX_COMPLETE"  # click's name for it; the script sets it when i
 
 # --- errors ----------------------------------------------------------------------------------------------------------
 
-# the library speaks of its arguments; here they have other names
-_WORDS = (
-    (r"\bpass classes= with\b", "give --classes with"),
-    (r"^confidence is a number", "--confidence is a number"),
-    (r"\bpass constraints=, or leave it out", "give --subject-to, or leave it out"),
-    (r"\band these are not in one place; pass an array of them", "and these are read in parts; give --in-parts no"),
-    (r"\bleave confidence out", "leave --confidence out"),
-    (r"\bpass group=, the group of every row", "give --group, the column of groups"),
-    (r"^group= changes", "--group changes"),
-    (r"\bor leave group out", "or leave --group out"),
-    (r"\bpass a group= of several", "name a column of several"),
-    (r"\bpass abstain=True \(--abstain\)", "give --abstain NAME"),
-    (r"\bpass abstain=True", "give --abstain NAME"),
-    (r"\bsuch as abstain='(\w+)'", r"such as --abstain \1"),
-    (r"\band abstain is '", "and --abstain is '"),
-    (r"^abstain is True or a name", "--abstain is a name"),
-    (r"\bsuch as constraints=('[^']*')", r"such as --subject-to \1"),
-    (r"\bpass on_infeasible='closest'", "give --on-infeasible closest"),
-    (r"\bpass keys=, an identifier per row,", "name a column of identifiers with --key"),
-    (r"\bpass y, or use confusion='model'", "give --label, or --confusion model"),
-    (r"\bconfusion='(\w+)'", r"--confusion \1"),
-    (r"\bconfmax\.metrics\.names\(\) lists them", "'confmax metrics' lists them"),
-    (r"\btune with randomized=False", "tune with --randomized no"),
-    (r"^to_(sql|onnx|python) (?=writes|cannot)", r"--to \1 "),
-    (r"\bsample_weight\b", "the weight column"),
-    (r"\bof y\b", "of the label column"),
-    (r"\by has\b", "the label column has"),
-    (r"\bproba has\b", "the table of probabilities has"),
-    (r"\bsolver is 'auto', a solver, or one of", "--solver is auto, or one of"),
-    (r"\bmax_passes is a positive integer or None", "--max-passes is a positive whole number"),
-    (r"\bmax_passes\b", "--max-passes"),
-    (r"\brandomized=True returns", "--randomized yes returns"),
-    (r"\bor tol$", "or --tol"),
-    (r"^tol must", "--tol must"),
-    (r"^level is", "--level is"),
-    (r"\bpass stratified=True", "give --stratified"),
-    (r"\bpass metric=, what", "give --metric, what"),
-    (r"\bpass order_known=True if the columns are in order", "give the order with --classes"),
-)
+# what the library says of its arguments, where the option has another name or there is none
+_OPTIONS = {"y": "label", "sample_weight": "weight", "keys": "key", "order_known": "classes"}
+_WORDS = {
+    "proba": "the table of probabilities",
+    "proba=array": "--in-parts no",
+    "y": "the label column",
+    "sample_weight": "the weight column",
+    "confmax.metrics.names()": "'confmax metrics'",
+    **{f"to_{language}": f"--to {language}" for language in EXPORTS},
+}
+_VALUES = {"True": "yes", "False": "no", "None": "none"}  # in the words of options that offer a choice
 # options by other names that people try first
 _TRIED = {
     **dict.fromkeys(("--constraint", "--constraints", "--limit", "--limits"), "--subject-to"),
@@ -94,14 +67,28 @@ LONGEST_LINE = 2000
 _WRITING = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
+def option_for(argument: str, words: str) -> str:
+    """Return what the command line calls an ``argument``, for which the library says ``words``."""
+    if words in _WORDS:
+        return _WORDS[words]
+    options = {option.name: option for command in confmax.commands.values() for option in command.params}
+    option = options.get(_OPTIONS.get(argument, argument))
+    if not isinstance(option, click.Option):
+        return words
+    name = option.opts[-1]
+    _, sign, value = words.replace("'", "").partition("=")
+    if not sign or option.is_flag:
+        return name
+    if isinstance(option.type, click.Choice):
+        return f"{name} {_VALUES.get(value, value)}"
+    return f"{name} {option.metavar if value in ('', 'True') else shlex.quote(value)}"
+
+
 def in_words_of_options(message: str) -> str:
     """Return a library's sentence on one line of readable length, its arguments called as the options are."""
-    # first, because patterns are slow on a megabyte
+    message = message.said(option_for) if isinstance(message, Sentence) else message
     message = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: shortened(word[0], LONGEST_WORD), message)
-    message = shortened(" ".join(message.split()), LONGEST_LINE)
-    for pattern, words in _WORDS:
-        message = re.sub(pattern, words, message)
-    return clean(message)
+    return clean(shortened(" ".join(message.split()), LONGEST_LINE))
 
 
 def warn(*messages: str) -> None:
@@ -145,7 +132,7 @@ class OneSentence(click.Group):
             with warnings.catch_warnings():
                 # Python's default shows a warning once per place, and would hide the one of a second rule
                 warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda message, *_rest, **_more: warn(str(message))
+                warnings.showwarning = lambda message, *_rest, **_more: warn(message.args[0])
                 code = super().main(*args, **extra)
                 sys.stdout.flush()
         except click.UsageError as error:
@@ -173,7 +160,7 @@ class OneSentence(click.Group):
             # the library's sentence about an extra names no module; an import that fails by itself is a bug
             if isinstance(error, ImportError) and error.name is not None:
                 raise
-            fail(str(error))
+            fail(error.sentence if isinstance(error, InputError) else str(error))
         sys.exit(code if isinstance(code, int) else 0)
 
 

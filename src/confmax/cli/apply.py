@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from confmax.cli import app
@@ -25,8 +24,6 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
     check_output(out, as_json, file, rule)
     loaded = load_rule(rule, of_groups=True)
     check_group(loaded, str(rule), more["group"])
-    if more["group"] is not None and not loaded.groups:
-        raise click.UsageError(f"{rule} decides all groups alike; leave --group out")
     rows = rows_for(loaded, file, TableOptions(**more))
     print_document(decide_rows(rows, loaded, out), as_json, _show, out)
 

@@ -24,8 +24,6 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
     loaded = load_rule(rule, of_groups=True)
-    if "group" in settings and not loaded.groups:
-        raise click.UsageError(f"{rule} decides all groups alike; leave --group out")
     made = getattr(loaded, f"to_{language}")(**settings)
     classes = [str(name) for name in loaded.class_names]
     # the database would only say that it knows no such column

@@ -58,6 +58,7 @@ from confmax.cli.texts import joined
 from confmax.constraints import Limits, bind
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.limits import judged
+from confmax.errors import extended
 from confmax.evaluate import Score, uncertainty
 from confmax.evaluate.by_group import side_by_side
 from confmax.evaluate.evidence import Evidence, of_folds, seen_by_tuning
@@ -497,9 +498,8 @@ def _cross_fitted(
         try:
             found = [solution for _, solution in cross_fit(quietly(fit), masks(folds))]
         except ValueError as error:
-            raise ValueError(
-                f"no rule for {name} can be tuned without one of the folds ({error}); add rows of rare classes"
-            ) from None
+            fails = f"no rule for {name} can be tuned without one of the folds ("
+            raise extended(error, fails, "); add rows of rare classes") from None
         if missing := sum(not solution.feasible for solution in found):
             app.warn(
                 f"for {name}: in {missing} of {len(found)} folds no rule was met that keeps all limits on the other "

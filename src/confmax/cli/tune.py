@@ -28,6 +28,7 @@ from confmax.cli.tables import Frame, read_cells, read_frame
 from confmax.cli.texts import SHARE, joined
 from confmax.constraints import Constraint, ConstraintOutcome
 from confmax.constraints import resolve as resolve_constraints
+from confmax.errors import extended
 from confmax.metrics import Metric
 from confmax.places import is_stream
 from confmax.rule import DecisionRule
@@ -71,7 +72,7 @@ def tune(
         try:
             solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
         except Infeasible as error:
-            app.fail(str(error), 3)
+            app.fail(error.sentence, 3)
     document = {**source_document(rows), **_solution_document(solution, costs)}
     document["rule_file"] = save_rule(solution.rule, out, force)
     if report is not None:
@@ -80,7 +81,7 @@ def tune(
         except ValueError as error:
             # tuning may have taken hours, and its rule is not lost
             written = "" if out is None else f"the rule is written to {out}, the report is not: "
-            raise ValueError(f"{written}{error}") from None
+            raise extended(error, written) from None
         document["report_file"] = str(report)
     document["guarantee"] = app.in_words_of_options(document["guarantee"])
     print_document(document, as_json, partial(_show, rule=solution.rule), out, report)

@@ -20,6 +20,7 @@ from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.proportions import rows_for_floor
 from confmax.constraints.texts import metric_text, number_text
 from confmax.constraints.words import Constraint
+from confmax.errors import InputError, extended
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.decided import Coverage, as_written, of_decided
@@ -363,13 +364,14 @@ def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further
     """
     about = next(one for one in limits.constraints if one.of_groups)
     if groups is None:
-        raise ValueError(
-            f"the constraint {about.text!r} speaks of groups, and there are none; pass group=, the group of every row"
+        raise InputError(
+            f"the constraint {about.text!r} speaks of groups, and there are none",
+            "pass `group=`, the group of every row",
         )
     if len(groups) < 2 and about.across.compares:
-        raise ValueError(
-            f"the constraint {about.text!r} compares groups, and there is one; pass a group= of several, "
-            f"or leave the constraint out"
+        raise InputError(
+            f"the constraint {about.text!r} compares groups, and there is one",
+            "pass `group=` with several, or leave the constraint out",
         )
     for group, size in zip(groups.names, _sizes(table, groups).sum(axis=1), strict=True):
         if size <= 0.0:
@@ -417,7 +419,7 @@ class _naming:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, ValueError):
-            raise ValueError(f"the constraint {self.one.text!r} cannot be used: {error}") from error
+            raise extended(error, f"the constraint {self.one.text!r} cannot be used: ") from error
 
 
 def _several(label: str) -> str:
@@ -438,23 +440,23 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
     metric = metric if metric.label is None else replace(metric, classes=None)
     if isinstance(metric.formula, Coverage) and not abstains:
         with _naming(one):
-            raise ValueError(
-                "coverage is the share of rows that are decided, and this rule decides all rows; pass "
-                "abstain=True (--abstain), or leave it out"
+            raise InputError(
+                "coverage is the share of rows that are decided, and this rule decides all rows",
+                "pass `abstain=True`, or leave it out",
             )
     several = _several(str(metric.label))
     with _naming(one):
         try:
             metric = fit_metric(with_positive(metric, table.classes, pos_label), table, explicit=explicit)
         except ValueError as error:
-            raise ValueError(f"{error}{several}") from error
+            raise extended(error, after=several) from error
         metric = _labelled(metric, table.classes)
         # fit_metric has refused the coverage of an absent class
         if metric.one_class is not None and not isinstance(metric.formula, Coverage) and not _scale(metric, table):
-            source = "y" if table.has_labels else "proba"
-            raise ValueError(
-                f"{source} has no weight in class {metric.label}, so {metric_text(metric)} is 0 for every rule; take "
-                f"rows that include this class, or leave this limit out"
+            source = "`y`" if table.has_labels else "`proba`"
+            raise InputError(
+                f"{source} has no weight in class {metric.label}, so {metric_text(metric)} is 0 for every rule",
+                "take rows that include this class, or leave this limit out",
             )
         return replace(one, metric=_of_decided(metric, table.n_classes) if abstains else metric)
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.errors import extended
 from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, rules_of_groups, with_gain
 from confmax.evaluate.uncertainty import Decided, check_weights_of_groups, counts_of, decided_by
 from confmax.metrics import Metric
@@ -183,10 +184,8 @@ def cross_fitted(
         for _, one in cross_fit(quietly(lambda part: tune(~part, kind)), masks(fold)):
             solutions.append(one)
     except ValueError as error:
-        raise ValueError(
-            f"no rule can be tuned without fold {len(solutions) + 1} of {fold.max() + 1} ({error}); evaluate the rule "
-            f"on other rows instead, or pass more rows"
-        ) from None
+        fails = f"no rule can be tuned without fold {len(solutions) + 1} of {fold.max() + 1} ("
+        raise extended(error, fails, "); evaluate the rule on other rows instead, or pass more rows") from None
     found = of_folds([one.rule for one in solutions], table, solution.metric, fold, groups)
     return replace(found, rule=solution.rule, kept=kept, solution=solution, solutions=tuple(solutions))
 

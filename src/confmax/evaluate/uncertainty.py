@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array, Confusion, Gains
+from confmax.errors import InputError, Sentence
 from confmax.evaluate.applicable import named
 from confmax.evaluate.bootstrap import Counter, replicates, tally
 from confmax.evaluate.protocols import Decides, Tuned
@@ -444,7 +445,7 @@ def check_bootstrap(n_replicates: Any, level: Any) -> None:
     if not is_whole(n_replicates, 0, MOST_REPLICATES):
         raise ValueError(f"n_replicates is a whole number from 0 to {MOST_REPLICATES:,}; got {n_replicates!r}")
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
-        raise ValueError(f"level is the coverage of the intervals, between 0 and 1; got {level!r}")
+        raise InputError(f"`level` is the coverage of the intervals, between 0 and 1; got {level!r}")
     # the ends of an interval have the rank (B + 1) (1 - level) / 2 from either side, which is one at the least
     needed = math.ceil(2 / (1 - level) - 1e-9) - 1
     if 0 < n_replicates < needed:
@@ -455,16 +456,14 @@ def check_bootstrap(n_replicates: Any, level: Any) -> None:
 
 def doubts(result: Score, metrics: Mapping[str, Metric], *, undefined: bool = True) -> list[str]:
     """Return warnings about ``result`` for ``metrics``; with ``undefined`` also about values that do not exist."""
-    sentences = []
+    sentences: list[str] = []
     rare = lacking(result)
     # a metric such as accuracy counts rows: a class that a replicate lacks changes nothing about the others
     if rare and any(not m.structure.is_linear or m.divides_by_prior for m in metrics.values()):
         name, share = rare[0]
         others = f", the rarest of {len(rare)} such classes" if len(rare) > 1 else ""
-        sentences.append(
-            f"{share:.0%} of replicates have no row of class {name}{others}, which distorts the intervals; collect "
-            f"more rows, or pass stratified=True"
-        )
+        what = f"{share:.0%} of replicates have no row of class {name}{others}, which distorts the intervals"
+        sentences.append(Sentence(f"{what}; collect more rows, or pass `stratified=True`"))
     for metric, values, drawn in zip(result.metrics, result.values, result.replicates, strict=True):
         without = [rule for rule, value in zip(result.rules, values, strict=True) if not math.isfinite(value)]
         if undefined and without:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from confmax.calibration import Scaling
 from confmax.calibration.thresholds import abstaining_class_cuts, class_first, decided_from
 from confmax.confusion import Array, Gains
+from confmax.errors import InputError
 from confmax.tables.kinds import Rule
 from confmax.tables.precision import gain_coefficients, is_wide
 
@@ -148,9 +149,10 @@ def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) ->
     gains = rule.gains
     calibrator = rule.calibrator
     if len(gains) > 1:
-        raise ValueError(
-            f"{what} writes deterministic rules, and this randomised rule draws between {len(gains)}; tune with "
-            f"randomized=False"
+        raise InputError(
+            f"`{what}` writes deterministic rules, and this randomised rule draws between {len(gains)}",
+            "tune with `randomized=False`",
+            "randomized",
         )
     if calibrator is not None and not isinstance(calibrator, Scaling):
         raise ValueError(

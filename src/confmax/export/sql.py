@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
+from confmax.errors import InputError
 from confmax.export.plan import Exportable, FirstSteps, Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
@@ -154,7 +155,7 @@ def to_sql(
     plans = plans_of(rule, "to_sql", labels=labels)
     groups = group_literals(rule, "to_sql")
     if group is not None and not groups:
-        raise ValueError("this rule decides all groups alike; leave group out")
+        raise InputError("this rule decides all groups alike", "leave `group` out")
     return _expression(plans, dialect, columns, groups, "group" if group is None else group)
 
 
@@ -164,9 +165,11 @@ def _expression(
     """Return the expression of one plan, or of a plan for each of the ``groups`` in the column ``group``."""
     plan = plans[0]
     if plan.scaling is not None and plan.scaling[0].ndim > 1 and plan.n_classes > WIDEST:
-        raise ValueError(
-            f"to_sql writes a calibration by a matrix for at most {WIDEST} classes, because its text grows with their "
-            f"square, and this rule has {plan.n_classes}; tune with calibration='vector', or use to_onnx or to_python"
+        raise InputError(
+            f"`to_sql` writes a calibration by a matrix for at most {WIDEST} classes, because its text grows with "
+            f"their square, and this rule has {plan.n_classes}",
+            "tune with `calibration='vector'`, or use `to_onnx` or `to_python`",
+            "calibration",
         )
     names = _checked_columns(plan, columns, [group] if groups else [])
     words = _NATIVE.get(dialect)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
+from confmax.errors import InputError
 from confmax.metrics.metric import Metric
 from confmax.metrics.structure import Linear
 from confmax.tables import Table, refuse_too_few_classes
@@ -153,10 +154,10 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     named = not explicit and any(isinstance(name, str) for name in table.classes)
     if named and metric.depends_on_order(table.n_classes):
         shown = ", ".join(map(repr, table.classes[:6]))
-        raise ValueError(
-            f"{metric.name} depends on the order of the classes and y holds names ({shown}); pass classes= with the "
-            f"names in column order (for two classes: the negative, then the positive, or pos_label= with the latter)"
-            f"{or_its_name(metric, table.classes)}"
+        raise InputError(
+            f"{metric.name} depends on the order of the classes and y holds names ({shown})",
+            f"pass `classes=` with the names in column order (for two classes: the negative, then the positive, or "
+            f"pos_label= with the latter){or_its_name(metric, table.classes)}",
         )
     used = metric.divided_by(table.n_classes)
     kept = [k for k in used if present[k]]
@@ -165,17 +166,17 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     missing = [str(table.classes[k]) for k in used if not present[k]]
     more = f" and {len(missing) - MOST_ABSENT} more" if len(missing) > MOST_ABSENT else ""
     absent = ", ".join(missing[:MOST_ABSENT]) + more
-    source = "y" if table.has_labels else "proba"
+    source = "`y`" if table.has_labels else "`proba`"
     # other metrics go on with the classes that are present; a metric of one class has no other
     if metric.one_class:
-        raise ValueError(
-            f"{metric!r} divides by the size of class {absent}, of which {source} has no weight; take rows that "
-            f"include this class, or another metric"
+        raise InputError(
+            f"{metric!r} divides by the size of class {absent}, of which {source} has no weight",
+            "take rows that include this class, or another metric",
         )
     if len(kept) < 2:
-        raise ValueError(
-            f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}; at least two "
-            f"classes must be present"
+        raise InputError(
+            f"{metric.name} is computed over {len(used)} classes, but {source} has no weight in {absent}",
+            "at least two classes must be present",
         )
     warn(
         f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "

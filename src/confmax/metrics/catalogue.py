@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array
+from confmax.errors import InputError
 from confmax.metrics import recalls, scores, shares
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS
 from confmax.metrics.limited import refusal
@@ -176,9 +177,9 @@ def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Me
         near = [_SYNONYMS[name.lower()]] if name.lower() in _SYNONYMS else near
         *firsts, final = sorted(_QUANTITIES.keys() - _CATALOGUE.keys())
         beside = f"{', '.join(firsts)} and {final}" if len(among) > len(_CATALOGUE) else ""
-        listed = "confmax.metrics.names() lists them" + (f", and {beside} can be limited" if beside else "")
+        listed = "`confmax.metrics.names()` lists them" + (f", and {beside} can be limited" if beside else "")
         hint = f"did you mean {' or '.join(near)}?" if near else listed
-        raise ValueError(f"there is no metric {name!r}; {hint}")
+        raise InputError(f"there is no metric {name!r}", hint, "metric")
     if metric.name == "linear":
         return _linear(metric, params)
     free = [key for key, _ in metric.params if key not in metric.fixed] + ["label"] * (metric.one_class is not None)

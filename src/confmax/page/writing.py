@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from confmax._version import __version__
 from confmax.calibration.words import printable
 from confmax.confusion import MAX_MATRIX_CLASSES
+from confmax.errors import InputError
 from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import Evidence, evidence_of, seen_by_tuning
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
@@ -126,7 +127,7 @@ def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | Non
     if metric is None:
         unknown = f"{rule.metric or 'a metric that it does not name'!r}, which is not in the catalogue"
         what = "costs, which a rule does not store" if rule.metric == "linear" else unknown
-        raise ValueError(f"the rule was tuned for {what}; pass metric=, what to evaluate it by")
+        raise InputError(f"the rule was tuned for {what}", "pass `metric=`, what to evaluate it by")
     return metric
 
 
@@ -138,9 +139,9 @@ def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
     ordered = [metric for metric in metrics if metric.depends_on_order(table.n_classes)]
     if ordered and any(isinstance(name, str) for name in table.classes):
         shown = ", ".join(map(str, table.classes[:6]))
-        raise ValueError(
-            f"{ordered[0].name} depends on the order of the classes and these have names ({shown}); pass "
-            f"order_known=True if the columns are in order"
+        raise InputError(
+            f"{ordered[0].name} depends on the order of the classes and these have names ({shown})",
+            "if the columns are in order, say so with `order_known=True`",
         )
 
 

@@ -19,6 +19,7 @@ from confmax.calibration import Scaling
 from confmax.calibration.thresholds import cuts
 from confmax.calibration.words import describe
 from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.errors import InputError
 from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
@@ -445,7 +446,7 @@ class DecisionRule:
                 "predict(proba, group_proba=...) returns in its place"
             )
         if groups is None:
-            raise ValueError("this rule decides by groups; pass group=, the group of every row")
+            raise InputError("this rule decides by groups", "pass `group=`, the group of every row")
         unknown = [name for name in groups.names if name not in self.groups]
         if unknown:
             raise ValueError(f"the rule does not know the group {unknown[0]!r}; its groups are {_listed(self.groups)}")

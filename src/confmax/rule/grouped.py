@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.errors import InputError
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.groups import Groups, GroupShares, decide_mixed
 from confmax.tables.kinds import (
@@ -74,10 +75,10 @@ def groups_of_rows(rule: Any, group: Any, n: int, proba: Any = None) -> Groups:
 def groups_given(rule: Any, group: Any) -> None:
     """Refuse, by a ValueError, groups for a rule that decides all alike, and none for one that decides by groups."""
     if not rule.groups:
-        raise ValueError("this rule decides all groups alike; leave group out")
+        raise InputError("this rule decides all groups alike", "leave `group` out")
     if group is None:
         shown = ", ".join(map(repr, rule.groups[:8]))
-        raise ValueError(f"this rule decides by groups ({shown}); pass group=, the group of every row")
+        raise InputError(f"this rule decides by groups ({shown})", "pass `group=`, the group of every row")
 
 
 def _answer(rule: Any, what: str, proba: Any, keys: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array, Gains
 from confmax.constraints import Limits, least_coverage
+from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.decided import Coverage, OfDecided, of_decided
 from confmax.metrics.seen import Seen
@@ -55,9 +56,11 @@ def abstain_name(abstain: Any, classes: Sequence[Any], decisions: Sequence[Any] 
     else:
         name = plain(abstain)
     if isinstance(name, bool) or not isinstance(name, (str, int, float)) or name == "":
-        raise ValueError(f"abstain is True or a name for the decision, such as 'abstain'; got {abstain!r:.60}")
+        kind = "a name" if isinstance(abstain, str) else "True or a name"
+        raise InputError(f"`abstain` is {kind} for the decision, such as 'abstain'; got {abstain!r:.60}")
     if str(name) in map(str, names):
-        raise ValueError(f"a class is called {name!r}; give abstaining another name, such as abstain='undecided'")
+        way_out = "give abstaining another name, such as `abstain='undecided'`"
+        raise InputError(f"a class is called {name!r}", way_out)
     return name
 
 
@@ -75,8 +78,8 @@ def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: A
     classes = tuple(table.classes)
     if name is None:
         if isinstance(metric.formula, Coverage):
-            raise ValueError(
-                "coverage is the share of rows that are decided; pass abstain=True, or maximise another metric"
+            raise InputError(
+                "coverage is the share of rows that are decided", "pass `abstain=True`, or maximise another metric"
             )
         return metric
     if metric.gain is not None:
@@ -87,22 +90,22 @@ def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: A
             )
         given = metric.names and metric.names[1]
         if given and str(given[-1]) != str(name):
-            raise ValueError(
-                f"the table of {metric.name} names its further decision {given[-1]!r}, and abstain is "
-                f"{name!r}; use one name"
+            raise InputError(
+                f"the table of {metric.name} names its further decision {given[-1]!r}, and `abstain` is {name!r}",
+                "use one name",
             )
         return replace(metric, names=(classes, (*classes, name)))
     least, of_classes = least_coverage(limits, K)
     if isinstance(metric.formula, Coverage):
         if limits is None:
-            raise ValueError(
-                "coverage is largest if every row is decided; limit what is decided, such as "
-                "constraints='accuracy >= 0.95'"
+            raise InputError(
+                "coverage is largest if every row is decided",
+                "limit what is decided, such as `constraints='accuracy >= 0.95'`",
             )
     elif not (least > 0.0 or any(of_classes)):
-        raise ValueError(
-            f"the {metric.title} of what is decided is largest if next to nothing is decided; set a floor, such as "
-            f"constraints='coverage >= 0.8', or maximise coverage with a floor on {metric.name}"
+        raise InputError(
+            f"the {metric.title} of what is decided is largest if next to nothing is decided",
+            f"set a floor, such as `constraints='coverage >= 0.8'`, or maximise coverage with a floor on {metric.name}",
         )
     found = of_decided(metric, K, least, of_classes)
     return replace(found, names=(None, (*classes, name)), binary=False)

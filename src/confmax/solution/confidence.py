@@ -33,6 +33,7 @@ from confmax.constraints.proportions import (
     trials,
 )
 from confmax.constraints.texts import metric_text
+from confmax.errors import InputError, Sentence
 from confmax.metrics import Metric
 from confmax.metrics.catalogue import shares_of_rows
 from confmax.optimize.class_cuts import ClassThreshold
@@ -53,21 +54,24 @@ UNSHOWN = 4.0  # those of the rule that is returned where no rule passes
 TESTED = 0.5
 MOST_TESTED = 0.75
 SPARE = 1.2  # times the rows that show a limit if all of them keep it
-UNEQUAL = "confidence counts rows, and their weights are not equal; leave sample_weight out, or leave confidence out"
+UNEQUAL = Sentence(
+    "`confidence` counts rows, and their weights are not equal; leave `sample_weight` out, or leave `confidence` out"
+)
 
 
 def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
     """Raise a ValueError for a ``confidence``, or constraints, that no rows can assure."""
     if not (isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1.0):
-        raise ValueError(f"confidence is a number from 0.5 to below 1, such as 0.9; got {confidence!r}")
+        raise InputError(f"`confidence` is a number from 0.5 to below 1, such as 0.9; got {confidence!r}")
     if not wanted:
-        raise ValueError("confidence says how surely constraints hold on new rows; pass constraints=, or leave it out")
+        what = "`confidence` says how surely constraints hold on new rows"
+        raise InputError(what, "pass `constraints=`, or leave it out")
     others = [one for one in wanted if not one.metric.is_share]
     if others:
         *first, last = shares_of_rows()
-        raise ValueError(
-            f"confidence tests shares of rows, and {metric_text(others[0].metric)} is none; limit "
-            f"{', '.join(first)} or {last}, or leave confidence out"
+        raise InputError(
+            f"`confidence` tests shares of rows, and {metric_text(others[0].metric)} is none",
+            f"limit {', '.join(first)} or {last}, or leave `confidence` out",
         )
 
 
@@ -76,9 +80,10 @@ def _check_rows(raw: Table, out_of_fold: Table | None) -> None:
     if not raw.has_labels:
         raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
     if not raw.is_whole:
-        raise ValueError("confidence splits the rows by chance, and these are not in one place; pass an array of them")
+        what = "`confidence` splits the rows by chance, and these are read in parts"
+        raise InputError(what, "pass `proba=array`")
     if counted_rows(raw) is None:
-        raise ValueError(UNEQUAL)
+        raise InputError(UNEQUAL)
     if out_of_fold is not None:
         raise ValueError(
             "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "
@@ -117,10 +122,8 @@ def assured(
     table = raw.in_memory()
     groups = settings.pop("groups", None)
     if isinstance(groups, GroupShares):
-        raise ValueError(
-            "confidence counts rows of each group, and group_proba= does not tell them; pass group=, or "
-            "leave confidence out"
-        )
+        what = "`confidence` counts rows of each group, and group_proba= does not tell them"
+        raise InputError(what, "pass `group=`, or leave `confidence` out")
     if table.weight is not None:
         weighted = table.weight > 0.0
         table = table.take(weighted)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from confmax.constraints import Constraint, Limits
+from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.metrics.seen import seen
@@ -47,9 +48,9 @@ def check_groups(group: Any, group_proba: Any, wanted: Sequence[Constraint]) -> 
     if group is not None and group_proba is not None:
         raise ValueError("pass group=, if the group of a row is known when it is decided, or group_proba=; not both")
     if not any(one.of_groups for one in wanted):
-        raise ValueError(
-            f"{name}= changes the rule only through constraints that speak of groups, and there are none; add one, "
-            f"such as 'min(recall[yes] | group) >= 0.7', or leave {name} out"
+        raise InputError(
+            f"`{name}` changes the rule only through constraints that speak of groups, and there are none",
+            f"add one, such as 'min(recall[yes] | group) >= 0.7', or leave `{name}` out",
         )
 
 

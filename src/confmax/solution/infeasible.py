@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
+from confmax.errors import InputError, Sentence
 from confmax.metrics.decided import OfDecided
 from confmax.metrics.seen import unseen
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
@@ -17,13 +18,13 @@ from confmax.optimize.class_cuts import ClassCuts, class_of
 if TYPE_CHECKING:
     from confmax.solution.result import Solution
 
-WAY_OUT = "loosen {}, or pass on_infeasible='closest' for the rule that misses {} least"
+WAY_OUT = "loosen {}, or pass `on_infeasible='closest'` for the rule that misses {} least"
 TOLERANCE = 1e-4  # of the largest value that one limit's quantity reaches under the others
 SHOWN = 4  # constraints in a sentence
 SPARE = 1e-9  # by which a limit is looser than what the closest rule reaches
 
 
-class Infeasible(ValueError):
+class Infeasible(InputError):
     """No rule keeps all constraints.
 
     Parameters
@@ -32,6 +33,8 @@ class Infeasible(ValueError):
         Why, in a sentence.
     closest : Solution
         The rule that misses them least.
+    remedy : str
+        The way out, which may be empty.
 
     Attributes
     ----------
@@ -49,12 +52,12 @@ class Infeasible(ValueError):
     (0.789, False)
     """
 
-    def __init__(self, message: str, closest: Solution) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, closest: Solution, remedy: str = "") -> None:
+        super().__init__(message, remedy, "constraints")
         self.closest = closest
 
-    def __reduce__(self) -> tuple[type, tuple[str, Solution]]:
-        return type(self), (str(self), self.closest)
+    def __reduce__(self) -> tuple[type, tuple[str, Solution, str]]:
+        return type(self), (self.problem, self.closest, self.remedy)
 
 
 def check_infeasible(on_infeasible: object) -> None:
@@ -68,7 +71,7 @@ def or_raise(solution: Solution, on_infeasible: str) -> Solution:
     if solution.infeasibility is not None and on_infeasible == "raise":
         several = len(solution.constraints) > 1
         way_out = WAY_OUT.format(*("one of them", "them") if several else ("it", "it"))
-        raise Infeasible(f"{solution.infeasibility}; {way_out}", solution)
+        raise Infeasible(solution.infeasibility, solution, way_out)
     return solution
 
 
@@ -118,7 +121,8 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
     assert isinstance(limits, Limits)
     if drawn:
         listed = ", ".join(limits.texts[:SHOWN])
-        return f"no single rule that keeps {listed} was met; randomized=True returns one that draws and keeps them"
+        way_out = "`randomized=True` returns one that draws and keeps them"
+        return Sentence(f"no single rule that keeps {listed} was met; {way_out}")
     by_thresholds = None if status in (Status.STOPPED, Status.MAX_PASSES) else _by_thresholds(problem)
     if by_thresholds is not None:
         return by_thresholds

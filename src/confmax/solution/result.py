@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration.words import MISSES, with_names
 from confmax.confusion import Array
 from confmax.constraints import ConstraintOutcome
+from confmax.errors import Sentence
 from confmax.evaluate.protocols import Tuned, if_right
 from confmax.metrics import Metric
 from confmax.optimize import Progress, Status
@@ -23,7 +24,7 @@ FOLDS_ONLY = "; this is about rows that the models of the folds decide, not abou
 WORTH_SAYING = 1e-4  # what a mixture adds
 ENDINGS = {
     Status.STOPPED: "the callback stopped the search",
-    Status.TRUNCATED: "max_passes cut the search short",
+    Status.TRUNCATED: "the search was cut short",
     Status.OPTIMAL: "the search compared all rules of its kind",
 }
 
@@ -142,8 +143,8 @@ class Solution(Tuned):
             return f"{ending}; no optimality guarantee, because no upper bound is known for {name}"
         if gap is None:
             estimate = " on labels" if self.mode == "labels" else ""
-            way_out = ", confusion='model' gives one"
-            return f"{ending}; no optimality guarantee{estimate}{way_out if bounded else ''}"
+            way_out = ", `confusion='model'` gives one"
+            return Sentence(f"{ending}; no optimality guarantee{estimate}{way_out if bounded else ''}")
         within = "" if gap <= EXACT else f" by more than {gap:.2g}"
         of = "of the confusion matrix expected from these probabilities"
         rule = "rule that keeps the constraints" if self.constraints else "rule"
@@ -151,10 +152,10 @@ class Solution(Tuned):
         loss = self.randomization_loss or 0.0
         # most of the gap is then the price of one rule in the place of a mixture, which the caller can have
         if loss > 0.5 * gap and loss >= WORTH_SAYING:
-            mixture = self.value + loss
-            return f"{proved}; a rule that decides at random reaches {mixture:.6g}, randomized=True returns it"
+            mixture = f"a rule that decides at random reaches {self.value + loss:.6g}"
+            return Sentence(f"{proved}; {mixture}, `randomized=True` returns it")
         if self.status is Status.MAX_PASSES:
-            return f"{proved}; the search used all its passes, a larger max_passes may narrow this"
+            return Sentence(f"{proved}; the search used all its passes, a larger `max_passes` may narrow this")
         structure = self.metric.structure
         of_several = structure.fractions is not None and not structure.is_ratio
         if gap > EXACT and self.status is Status.STATIONARY and of_several:

@@ -28,6 +28,7 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import Limits, bind
 from confmax.constraints import resolve as resolve_constraints
+from confmax.errors import InputError
 from confmax.evaluate.uncertainty import counts_of, decided_by
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import fit_metric, with_positive
@@ -481,9 +482,9 @@ def check_settings(
     if not (isinstance(randomized, (bool, np.bool_)) or (isinstance(randomized, str) and randomized == "auto")):
         raise ValueError(f"randomized must be True, False or 'auto'; got {randomized!r}")
     if not (isinstance(tol, (int, float, np.number)) and tol >= 0 and np.isfinite(tol)):
-        raise ValueError(f"tol must be finite and not negative; got {tol!r}")
+        raise InputError(f"`tol` must be finite and not negative; got {tol!r}")
     if max_passes is not None and not is_whole(max_passes, 1):
-        raise ValueError(f"max_passes is a positive integer or None; got {max_passes!r}")
+        raise InputError(f"`max_passes` is a positive integer, if it is given; got {max_passes!r}")
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
 

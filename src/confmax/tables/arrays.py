@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax import kernels
 from confmax.confusion import Array
+from confmax.errors import InputError
 from confmax.kernels.blocks import LANES, MANY, block_rows, chunk_rows, over_rows
 from confmax.tables.fingerprints import column_factors, row_hashes
 from confmax.tables.kinds import refuse_name
@@ -90,14 +91,14 @@ def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> A
     bad = ~(np.isfinite(weight) & (weight >= 0))
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueError(f"row {row} of sample_weight is {weight[row]}; weights must be finite and not negative")
+        raise InputError(f"row {row} of `sample_weight` is {weight[row]}", "weights must be finite and not negative")
     # finite weights can add up to infinity, and every share of them would be zero
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
-        raise ValueError("sample_weight is too large to sum; divide the weights by their largest")
+        raise InputError("`sample_weight` is too large to sum", "divide the weights by their largest")
     if whole and total <= 0:
-        raise ValueError("sample_weight sums to zero: at least one row needs a positive weight")
+        raise InputError("`sample_weight` sums to zero: at least one row needs a positive weight")
     return weight
 
 

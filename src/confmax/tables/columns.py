@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.errors import Sentence
 from confmax.tables.kinds import here
 from confmax.tables.labels import Coded, distinct, plain, vector
 
@@ -306,7 +307,7 @@ def warn(note: str) -> None:
         while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "confmax":
             level = level + 1
             frame = frame.f_back
-        warnings.warn(note, UserWarning, stacklevel=level)
+        warnings.warn(Sentence(note), UserWarning, stacklevel=level)
 
 
 def width(proba: Any) -> int | None:
@@ -511,7 +512,7 @@ def _two_columns(
 def _assumed(names: Sequence[str], classes: Sequence[Any]) -> str:
     return (
         f"no column is named like a class: the columns were taken in their order ({assignment(names, classes)}); pass "
-        f"classes= with the names in column order, or name the columns like the classes"
+        f"`classes=` with the names in column order, or name the columns like the classes"
     )
 
 

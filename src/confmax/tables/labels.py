@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confmax.errors import InputError
 from confmax.tables.kinds import host_array
 
 
@@ -51,9 +52,10 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         shown = ", ".join(map(repr, map(plain, classes[:8]))) + (", ..." if len(classes) > 8 else "")
-        raise ValueError(
-            f"row {row} of y holds the label {plain(labels[row])!r}, which is none of the {len(classes)} classes "
-            f"({shown}); pass classes= with the names in column order"
+        raise InputError(
+            f"row {row} of `y` holds the label {plain(labels[row])!r}, which is none of the {len(classes)} classes "
+            f"({shown})",
+            "pass `classes=` with the names in column order",
         )
     return codes
 
@@ -125,9 +127,9 @@ def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, 
     # column numbers keep their meaning where a class has no rows; with names, nobody can tell which column that is
     numbers = [value for value in found if isinstance(value, int) and not isinstance(value, bool)]
     if len(numbers) != len(found):
-        raise ValueError(
-            f"y has {len(found)} distinct labels and proba has {K} columns, so the columns cannot be matched; pass "
-            f"classes= with the {K} names in column order"
+        raise InputError(
+            f"`y` has {len(found)} distinct labels and `proba` has {K} columns, so the columns cannot be matched",
+            f"pass `classes=` with the {K} names in column order",
         )
     return tuple(range(K))
 
@@ -140,7 +142,7 @@ def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
     values = [plain(value) for value in coded.values[used]]
     if any(map(is_missing, values)):
         row = [is_missing(value) for value in coded.values[coded.index].tolist()].index(True)
-        raise ValueError(f"row {row} of y has no label; drop such rows, or leave y out")
+        raise InputError(f"row {row} of `y` has no label", "drop such rows, or leave `y` out")
     # 1 and "1" would become two classes, and the order of such classes is undefined
     if len({isinstance(value, str) for value in values}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.errors import InputError
 from confmax.kernels.softmax import scaled_rows
 from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import arranged, column_names, order_of, warn
@@ -190,7 +191,7 @@ def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -
     if shared > DUPLICATE_SHARE:
         warn(
             f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
-            f"pass keys=, an identifier per row, to draw for each row"
+            f"pass `keys=`, an identifier per row, to draw for each row"
         )
 
 
@@ -259,8 +260,8 @@ def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
     present = share > ABSENT
     if present.sum() < 2:
         only = table.classes[int(np.argmax(present))]
-        source = "y" if table.has_labels else "proba"
-        raise ValueError(
+        source = "`y`" if table.has_labels else "`proba`"
+        raise InputError(
             f"{source} has weight in one class only ({plain(only)!r}); at least two classes are needed to tune a rule"
         )
     return present

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax import kernels
+from confmax.errors import InputError
 from confmax.tables.labels import Coded
 from confmax.tables.partitioned.parts import Part, RowsRead, naming
 
@@ -245,13 +246,13 @@ def array_of_lists(column: Any) -> NDArray[Any]:
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if whole.null_count:
         row = int(np.argmax(whole.is_null().to_numpy(zero_copy_only=False)))
-        raise ValueError(f"row {row} of proba has no probabilities; drop such rows")
+        raise InputError(f"row {row} of `proba` has no probabilities", "drop such rows")
     lengths = whole.value_lengths().to_numpy(zero_copy_only=False)
     if len(lengths) and (lengths != lengths[0]).any():
         row = int(np.argmax(lengths != lengths[0]))
-        raise ValueError(
-            f"row {row} of proba has {lengths[row]} probabilities and row 0 has {lengths[0]}; give every row one per "
-            f"class"
+        raise InputError(
+            f"row {row} of `proba` has {lengths[row]} probabilities and row 0 has {lengths[0]}",
+            "give every row one per class",
         )
     # the width is stated, because NumPy cannot derive it from an array without rows
     width = int(lengths[0]) if len(lengths) else 0

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.errors import extended
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import as_array, checked_weight, gathered
 from confmax.tables.fingerprints import column_factors
@@ -193,7 +194,7 @@ def naming(part: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{part}: {error}") from None
+        raise extended(error, f"{part}: ") from None
 
 
 # --- what is run on a part -------------------------------------------------------------------------------------------
