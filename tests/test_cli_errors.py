@@ -104,7 +104,7 @@ def decided(folder):
 BAD = {
     # what is in the table
     "one column of probabilities": (lambda f: tune_small(f, "--columns", "a"), "one column of probabilities (a)"),
-    "rows do not sum to one": (lambda f: tune_small(f, a={7: "0.9999"}), "row 7 of the probabilities sums to"),
+    "rows do not sum to one": (lambda f: tune_small(f, a={7: "0.9999"}), "row 7 of the table of probabilities sums to"),
     "class without rows not named": (lambda f: tune_small(f, y=["a", "b"] * 30), "--classes choose others"),
     "nan": (lambda f: tune_small(f, b={3: "nan"}), "row 3, column 'b'"),
     "infinite": (lambda f: tune_small(f, b={3: "inf"}), "row 3, column 'b'"),
@@ -180,7 +180,7 @@ BAD = {
     "binary metric": (lambda f: tune_small(f, "--classes", "a,b,c", metric="f1"), "use macro_f1"),
     "unknown order": (lambda f: tune_small(f, metric="quadratic_kappa"), "--classes"),
     "solver that cannot": (lambda f: tune_small(f, "--solver", "threshold_search"), "two classes"),
-    "unknown solver": (lambda f: tune_small(f, "--solver", "magic"), "--solver is 'auto', or one of frank"),
+    "unknown solver": (lambda f: tune_small(f, "--solver", "magic"), "there is no solver 'magic'; take 'auto', or one of frank"),
     "removed solver": (lambda f: tune_small(f, "--solver", "polished"), "solver 'polished' was removed; use 'auto'"),
     "unknown parameter": (lambda f: tune_small(f, "--param", "beta=2"), "no parameter 'beta'"),
     "parameter without value": (lambda f: tune_small(f, "--param", "beta"), "not key=value"),

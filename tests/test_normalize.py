@@ -31,7 +31,7 @@ def test_rounded_rows_are_tuned_and_decided_as_if_they_were_divided():
 
 
 def test_the_refusal_offers_the_division():
-    sentence = r"row \d+ of proba sums to .* divide each row by its sum, as maximize and predict do with normalize=True"
+    sentence = r"row \d+ of proba sums to .* divide each row by its sum, as normalize=True does"
     with pytest.raises(ValueError, match=sentence):
         confmax.maximize("macro_f1", ROUNDED, Y)
     with pytest.raises(ValueError, match=sentence):
@@ -60,7 +60,7 @@ def test_frames_keep_their_names_and_index(frame):
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ([[0.5, 0.5], [0.0, 0.0]], "row 1 of proba sums to zero, so it cannot be divided; drop such rows"),
+        ([[0.5, 0.5], [0.0, 0.0]], "row 1 of proba sums to zero, so it cannot be divided; drop it"),
         ([[0.5, 0.5], [1.5, -0.5]], "row 1, column 1 of proba is negative"),
         ([[0.5, np.nan]], "row 0, column 1 of proba is not a finite number"),
     ],

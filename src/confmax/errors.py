@@ -30,8 +30,8 @@ class Sentence(str):
     >>> sentence = Sentence("`tol` must be positive, such as `tol=0.1`")
     >>> print(sentence)
     tol must be positive, such as tol=0.1
-    >>> print(sentence.said(lambda argument, words: f"<{words}>"), sentence.arguments)
-    <tol> must be positive, such as <tol=0.1> ['tol', 'tol']
+    >>> print(sentence.said(lambda argument, words: f"--{argument}"))
+    --tol must be positive, such as --tol
     """
 
     marked: str
@@ -44,11 +44,6 @@ class Sentence(str):
 
     def __getnewargs__(self) -> tuple[str]:
         return (self.marked,)
-
-    @property
-    def arguments(self) -> list[str]:
-        """The names of the arguments that the sentence speaks of, in its order."""
-        return [name for _, name in _MARK.findall(self.marked)]
 
     def said(self, words: Callable[[str, str], str]) -> str:
         """Return the sentence with ``words(argument, library_words)`` wherever it speaks of an argument."""
@@ -88,7 +83,8 @@ class InputError(ValueError):
         self.problem = Sentence(problem)
         self.remedy = Sentence(remedy)
         self.sentence = Sentence(f"{self.problem.marked}; {self.remedy.marked}" if remedy else self.problem)
-        self.argument = argument or next(iter(self.sentence.arguments), None)
+        first = _MARK.search(self.sentence.marked)
+        self.argument = argument or (first and first[2])
         super().__init__(self.sentence)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from confmax.cli.csvs import as_names
 from confmax.cli.tables import Frame, no_column
 from confmax.cli.texts import joined
+from confmax.errors import InputError, extended
 from confmax.tables import checked_probabilities
 from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
 from confmax.tables.normalize import normalized
@@ -458,13 +459,12 @@ def _checked(
             proba, note = normalized(proba)
         checked = checked_probabilities(proba)
     except ValueError as error:
-        message = re.sub(r"column (\d+) of proba", lambda found: f"column {names[int(found[1])]!r}", str(error))
-        message = message.replace(", as maximize and predict do with normalize=True", ", as --normalize does")
-        message = message.replace("of proba ", "of the probabilities ").replace("proba ", "the table of probabilities ")
+        marked = extended(error).sentence.marked
+        marked = re.sub(r"column (\d+) of `proba`", lambda found: f"column {names[int(found[1])]!r}", marked)
         if place.how != "named":
             one = ", --score a single column" if len(names) == 2 else ""
-            message += f" (columns taken: {joined(names)}, {place.how}; --columns and --classes choose others{one})"
-        raise ValueError(f"{frame.path}: {message}") from None
+            marked += f" (columns taken: {joined(names)}, {place.how}; --columns and --classes choose others{one})"
+        raise InputError(f"{frame.path}: {marked}") from None
     # folds are made of what was read: a division of rows by their sums is left to the library, as in Python
     note = note.replace("of proba ", f"of {frame.path} ")
     return (proba if proba.dtype in (np.float32, np.float64) else checked), note

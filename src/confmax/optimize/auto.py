@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Quasiconvex, Ratio, Structure
 from confmax.optimize.class_cuts import ClassThreshold
@@ -143,7 +142,7 @@ def _unlimited(
         if solver in _REMOVED:
             raise ValueError(f"solver {solver!r} was removed; {_REMOVED[solver]}")
         if solver not in SOLVERS:
-            raise InputError(f"`solver` is 'auto', or one of {', '.join(SOLVERS)}; got {solver!r}")
+            raise ValueError(f"there is no solver {solver!r}; take 'auto', or one of {', '.join(SOLVERS)}")
         return SOLVERS[solver]()
     # a class has the methods of its instances, too: FrankWolfe where FrankWolfe() is meant
     missing = [name for name in ("init", "step", "check") if not callable(getattr(solver, name, None))]

@@ -59,8 +59,7 @@ def abstain_name(abstain: Any, classes: Sequence[Any], decisions: Sequence[Any] 
         kind = "a name" if isinstance(abstain, str) else "True or a name"
         raise InputError(f"`abstain` is {kind} for the decision, such as 'abstain'; got {abstain!r:.60}")
     if str(name) in map(str, names):
-        way_out = "give abstaining another name, such as `abstain='undecided'`"
-        raise InputError(f"a class is called {name!r}", way_out)
+        raise InputError(f"a class is called {name!r}", "give abstaining another name, such as `abstain='undecided'`")
     return name
 
 

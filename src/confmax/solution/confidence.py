@@ -64,8 +64,9 @@ def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
     if not (isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1.0):
         raise InputError(f"`confidence` is a number from 0.5 to below 1, such as 0.9; got {confidence!r}")
     if not wanted:
-        what = "`confidence` says how surely constraints hold on new rows"
-        raise InputError(what, "pass `constraints=`, or leave it out")
+        raise InputError(
+            "`confidence` is how surely constraints hold on new rows", "pass `constraints=`, or leave it out"
+        )
     others = [one for one in wanted if not one.metric.is_share]
     if others:
         *first, last = shares_of_rows()
@@ -80,8 +81,7 @@ def _check_rows(raw: Table, out_of_fold: Table | None) -> None:
     if not raw.has_labels:
         raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
     if not raw.is_whole:
-        what = "`confidence` splits the rows by chance, and these are read in parts"
-        raise InputError(what, "pass `proba=array`")
+        raise InputError("`confidence` splits the rows by chance, and these are read in parts", "pass `proba=array`")
     if counted_rows(raw) is None:
         raise InputError(UNEQUAL)
     if out_of_fold is not None:

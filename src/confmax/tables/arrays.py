@@ -40,9 +40,9 @@ def as_array(proba: ArrayLike, *, order: Sequence[int] | None = None) -> NDArray
     # the name of a file becomes an array without dimensions, whose shape would not tell the user what is wrong
     refuse_name(proba)
     if P.ndim != 2 or P.shape[1] < 2:
-        raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
+        raise InputError(f"`proba` must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
     if P.shape[0] == 0:
-        raise ValueError("proba is empty: at least one row of probabilities is needed")
+        raise InputError("`proba` is empty: at least one row of probabilities is needed")
     # compiled scans read row after row: a transposed table is copied here once, and not in every pass
     return np.ascontiguousarray(as_float(P))
 
@@ -116,7 +116,7 @@ def as_float(P: NDArray[Any]) -> NDArray[Any]:
     if P.dtype == np.float16:
         return P.astype(np.float32)
     if np.iscomplexobj(P):
-        raise ValueError("proba holds complex numbers; pass real probabilities")
+        raise InputError("`proba` holds complex numbers; pass real probabilities")
     try:
         return P.astype(np.float64)
     except (TypeError, ValueError):
@@ -126,11 +126,11 @@ def as_float(P: NDArray[Any]) -> NDArray[Any]:
             try:
                 float(cell)
             except (TypeError, ValueError):
-                raise ValueError(
-                    f"row {row}, column {column} of proba is not a number ({cell!r:.40}); drop columns that hold no "
+                raise InputError(
+                    f"row {row}, column {column} of `proba` is not a number ({cell!r:.40}); drop columns that hold no "
                     f"probabilities, and rows with missing values"
                 ) from None
-        raise ValueError(f"proba must hold numbers; got dtype {P.dtype}") from None
+        raise InputError(f"`proba` must hold numbers; got dtype {P.dtype}") from None
 
 
 def refuse_rows(P: NDArray[Any]) -> None:
@@ -142,9 +142,9 @@ def refuse_rows(P: NDArray[Any]) -> None:
     row = int(np.argmax(np.abs(sums - 1.0)))
     if abs(sums[row] - 1.0) > ROW_SUM_TOLERANCE:
         row = int(np.argmax(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE))
-    raise ValueError(
-        f"row {row} of proba sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g}); pass "
-        f"predict_proba's output, or divide each row by its sum, as maximize and predict do with normalize=True"
+    raise InputError(
+        f"row {row} of `proba` sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g})",
+        "pass predict_proba's output, or divide each row by its sum, as `normalize=True` does",
     )
 
 
@@ -159,7 +159,7 @@ def refuse_entries(values: NDArray[Any], place: Callable[[int], tuple[int, int]]
         if bad.any():
             k = int(np.argmax(bad))
             row, column = place(k)
-            raise ValueError(f"row {row}, column {column} of proba {what} ({values[k]}); {way_out}")
+            raise InputError(f"row {row}, column {column} of `proba` {what} ({values[k]}); {way_out}")
 
 
 # --- one pass that checks every row, adds up every column, and hashes every row ---------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array, normalised, refuse_entries, row_limits, row_sums
 from confmax.tables.columns import column_names, warn
@@ -49,7 +50,7 @@ def normalized(proba: Any) -> tuple[Any, str]:
     sums = row_sums(P)
     empty = sums <= 0.0
     if empty.any():
-        raise ValueError(f"row {int(np.argmax(empty))} of proba sums to zero, so it cannot be divided; drop such rows")
+        raise InputError(f"row {int(np.argmax(empty))} of `proba` sums to zero, so it cannot be divided; drop it")
     off = np.abs(sums - 1.0)
     note = ""
     row = int(np.argmax(off))

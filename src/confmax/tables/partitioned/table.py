@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.errors import InputError
 from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
 from confmax.tables.kinds import Kind, Rule
@@ -172,7 +171,7 @@ def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: 
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     known = reduce(add, summaries, first)
     if known.weight <= 0 or not np.isfinite(known.weight):
-        raise InputError("`sample_weight` sums to zero, or to more than a float can hold", "give usable weights")
+        raise ValueError("the weights sum to zero, or to more than a float can hold; give usable weights")
     if not source.holds and not known.renormalised:
         # the source itself sees to it that rows do not change
         tables = source.kept(partial(checked, fraction=0.0))
