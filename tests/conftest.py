@@ -1,8 +1,11 @@
-"""What all tests share: Java compiles little, and a folder to be in."""
+"""What all tests share: Java compiles little; a folder to be in; a number of threads."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+from confmax.kernels import blocks
 
 # Spark's programs are short here: Java's optimising compiler takes about half of their processor time
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -13,3 +16,14 @@ def inside(tmp_path, monkeypatch):
     """A folder of the test's own, where relative paths lie."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Return a function that lets compiled scans take so many threads."""
+
+    def take(number):
+        monkeypatch.setattr(blocks, "most_threads", lambda: number)
+        monkeypatch.setattr(blocks, "_pool", ThreadPoolExecutor(number))
+
+    return take

@@ -46,15 +46,6 @@ def frame_of(P, y, weight, lengths=LENGTHS, names="abcd"):
     return frame, dd.from_delayed([dask.delayed(piece) for piece in pieces], meta=frame.iloc[:0])
 
 
-def same(found, expected):
-    """Assert that two confusions have the same statistics, to rounding."""
-    for name in ("rows", "diagonal", "columns", "matrix"):
-        one, other = getattr(found, name), getattr(expected, name)
-        assert (one is None) == (other is None)
-        if one is not None:
-            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15, err_msg=name)
-
-
 def all_gains(K, seed=1):
     """Return gains of every kind: weights, offsets, matrices with a further decision, distances."""
     rng = np.random.default_rng(seed)

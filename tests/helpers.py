@@ -15,6 +15,8 @@ AT_A_RULE = set(
     "accuracy balanced_accuracy cohen_kappa f1 f_beta fowlkes_mallows informedness jaccard linear linear_kappa "
     "micro_f1 micro_f1_once precision quadratic_kappa recall specificity".split()
 )
+STATISTICS = ("rows", "diagonal", "columns", "matrix")
+compiled = pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
 CONCAVE = {"g_mean", "h_mean", "q_mean"}  # and min_recall, whose corners stop an ascent
 
 
@@ -24,6 +26,26 @@ def by_numpy():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "native", None)
         yield
+
+
+def assert_same_statistics(found, expected, rtol=1e-12, atol=1e-15):
+    """Assert that two confusions hold the same statistics, to rounding."""
+    for name in STATISTICS:
+        one, other = getattr(found, name), getattr(expected, name)
+        assert (one is None) == (other is None), name
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=rtol, atol=atol, err_msg=name)
+
+
+def labels_drawn(P, rng):
+    """Return labels (n,) drawn from the rows of P (n, K)."""
+    return (rng.random(len(P))[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, P.shape[1] - 1)
+
+
+def simplex_grid(K, steps):
+    """Return all rows (n, K) of whole numbers whose sum is ``steps``."""
+    counts = [row for row in itertools.product(range(steps + 1), repeat=K - 1) if sum(row) <= steps]
+    return np.array([[*row, steps - sum(row)] for row in counts])
 
 
 def labels_from_counts(counts):

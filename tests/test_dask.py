@@ -1,9 +1,8 @@
 """Dask collections give what arrays in memory give, whatever the workers and however the rows are divided."""
 
 import gc
-import subprocess
-import sys
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -25,8 +24,9 @@ from confmax.kernels.blocks import n_threads
 from confmax.oracle import make_oracle, make_table
 from confmax.rule import DecisionRule, file
 from confmax.tables.partitioned import dask as _dask
+from tests.helpers import assert_same_statistics
 
-from .dask_helpers import LENGTHS, Deadly, all_gains, frame_of, labelled, rows, same, workers
+from .dask_helpers import LENGTHS, Deadly, all_gains, frame_of, labelled, rows, workers
 
 TOL = 1e-6
 APART, SOME, ALL = -100, 5200, 1 << 21  # cells that blocks of LENGTHS and four columns have together: 6, 3, 1 parts
@@ -85,8 +85,10 @@ def test_statistics_are_those_of_the_array(weighted):
     for confusion, share in (("model", None), ("labels", None), ("blend", 0.3)):
         parts, whole = (make_oracle(each, confusion, model_share=share) for each in (held, table))
         for gains in all_gains(4).values():
-            same(parts.maximize(gains, matrix=True), whole.maximize(gains, matrix=True))
-    same(parts.maximize(gains), make_oracle(table, "blend", backend="numpy", model_share=share).maximize(gains))
+            assert_same_statistics(parts.maximize(gains, matrix=True), whole.maximize(gains, matrix=True))
+    assert_same_statistics(
+        parts.maximize(gains), make_oracle(table, "blend", backend="numpy", model_share=share).maximize(gains)
+    )
 
 
 @on(3)
@@ -94,7 +96,7 @@ def test_float32():
     P, y, _ = labelled(dtype=np.float32)
     parts, whole = make_oracle(make_table(rows(P), rows(y))), make_oracle(make_table(P, y))
     assert parts.table.dtype == np.float32
-    same(parts.maximize(all_gains(4)["offsets"]), whole.maximize(all_gains(4)["offsets"]))
+    assert_same_statistics(parts.maximize(all_gains(4)["offsets"]), whole.maximize(all_gains(4)["offsets"]))
 
 
 @everywhere
@@ -175,7 +177,7 @@ def test_frames_labels_and_weights_in_every_form():
     gains = all_gains(4)["offsets"]
     for name, table in forms.items():
         assert table.classes == tuple("abcd"), name
-        same(make_oracle(table, "labels").maximize(gains), whole.maximize(gains))
+        assert_same_statistics(make_oracle(table, "labels").maximize(gains), whole.maximize(gains))
 
 
 @on(3)
@@ -421,7 +423,7 @@ def test_labels_that_the_estimator_does_not_know():
         tuner.fit(rows(X), y * 2)
 
 
-# --- what it costs, and faults ---------------------------------------------------------------------------------------
+# --- what it costs ---------------------------------------------------------------------------------------------------
 
 
 def sent_and_returned(n, partitions, gains):
@@ -463,7 +465,7 @@ def test_large_work_is_sent_to_a_worker_once(monkeypatch):
     expected = oracle.maximize(gains)
     monkeypatch.setattr(_dask, "LARGE_WORK", 10)
     graphs = [len(task.dask) for task in oracle.table.source._tasks(str)]
-    same(oracle.maximize(gains), expected)
+    assert_same_statistics(oracle.maximize(gains), expected)
     monkeypatch.setattr(_dask, "LARGE_WORK", 1 << 16)
     assert graphs == [len(task.dask) + 1 for task in oracle.table.source._tasks(str)]
 
@@ -480,7 +482,9 @@ def test_labels_in_memory_are_sent_in_small_messages(monkeypatch, kind):
         divided = _dask._divided(y, list(LENGTHS))
     for part, piece in zip(divided, np.split(y, np.cumsum(LENGTHS)[:-1]), strict=True):
         np.testing.assert_array_equal(part.compute(), piece)
-    same(make_oracle(make_table(rows(P), y, weight), "labels").maximize(all_gains(4)["offsets"], matrix=True), expected)
+    assert_same_statistics(
+        make_oracle(make_table(rows(P), y, weight), "labels").maximize(all_gains(4)["offsets"], matrix=True), expected
+    )
 
 
 @on(3)
@@ -519,6 +523,48 @@ def test_a_task_takes_its_share_of_the_threads(monkeypatch, worker, threads, exp
     assert n_threads() == 16
 
 
+# --- small blocks ----------------------------------------------------------------------------------------------------
+
+
+def tasks_of(source):
+    """Return how many tasks every `dask.compute` has in a check and a scan, the oracle, and what the scan finds."""
+    asked, compute = [], dask.compute
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dask, "compute", lambda *tasks: (asked.append(len(tasks)), compute(*tasks))[1])
+        oracle = make_oracle(make_table(*source), "labels")
+        return asked, oracle, oracle.maximize(all_gains(4)["offsets"], matrix=True)
+
+
+@divided(ALL)
+@pytest.mark.parametrize("engine", [nullcontext, lambda: workers(3)], ids=["threads", "workers"])
+def test_many_small_blocks_are_one_task(engine):
+    """In the pass over the labels, the check and the scan, however labels and weights are given."""
+    P, y, weight = labelled()
+    lengths, names = (30,) * 100, np.array(list("abcd"))[y]
+    whole = make_oracle(make_table(P, y, weight), "labels").maximize(all_gains(4)["offsets"], matrix=True)
+    with engine():
+        for source, before in (
+            ((rows(P, lengths), rows(y, lengths), rows(weight, lengths)), []),
+            ((rows(P, lengths), names, weight), []),
+            # the sizes of partitions that a frame does not know are asked one by one
+            ((frame_of(P, y, weight, lengths)[1], "truth", "w"), [100]),
+        ):
+            asked, oracle, found = tasks_of(source)
+            assert asked == [*before, 1, 1, 1]
+            assert len(oracle.table.source.held) == 1
+            assert_same_statistics(found, whole)
+
+
+@divided(4 * 1000)
+def test_large_blocks_stay_parts_of_their_own():
+    P, y, weight = labelled()
+    asked, _, _ = tasks_of((rows(P, (10, 20, 1500, 470, 500, 500)), y, weight))
+    assert asked == [4, 4, 4]
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------
+
+
 def test_a_worker_that_dies_in_a_pass_changes_nothing(tmp_path):
     """Real processes; the rows that the dead one held are made anew from their graph."""
     P, y, weight = labelled()
@@ -536,12 +582,3 @@ def test_a_worker_that_dies_in_a_pass_changes_nothing(tmp_path):
         assert tuned(Deadly(str(flag))) == expected
         assert flag.exists()
         assert not before <= set(client.scheduler_info()["workers"])
-
-
-def test_arrays_need_no_dask():
-    code = (
-        "import sys, confmax; s = confmax.maximize('f1', [[.9, .1], [.3, .7]], [0, 1]); s.rule.predict([[.9, .1]]); "
-        "print([name for name in ('dask', 'distributed') if name in sys.modules])"
-    )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert output.strip() == "[]"

@@ -12,7 +12,7 @@ import confmax
 HEAVY = (
     "click", "rich", "numpy", "scipy", "scipy.optimize", "scipy.stats", "sklearn", "pandas",
     "polars", "pyarrow", "pyarrow.csv", "pyarrow.parquet", "autograd", "matplotlib", "jinja2", "vl_convert", "torch",
-    "dask", "pyspark", "onnx", "numba",
+    "dask", "distributed", "pyspark", "onnx", "numba",
 )  # fmt: skip
 MAIN = "from confmax.__main__ import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
 PROBA, LABELS = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 10, [0, 0, 1, 1] * 10
@@ -44,8 +44,9 @@ def test_importing_the_library_waits_for_nothing():
 @pytest.mark.parametrize(
     "code",
     [
-        "confmax.DecisionRule.load(sys.argv[1]).predict([[0.3, 0.7]])",
-        f"confmax.maximize('macro_f1', {PROBA}, {LABELS})",
+        "rule = confmax.DecisionRule.load(sys.argv[1])\nrule.predict([[0.3, 0.7]])\n"
+        "rule.predict(numpy.array([[0.7, 0.3]]))\nassert 'confmax.optimize' not in sys.modules",
+        f"confmax.maximize('macro_f1', {PROBA}, {LABELS}).rule.predict({PROBA})",
         f"confmax.maximize('g_mean', numpy.array({PROBA}), numpy.array({LABELS}), tol=1e-4)",
         f"confmax.maximize('mcc', {PROBA}, confusion='model')",
     ],

@@ -7,8 +7,9 @@ from scipy.sparse import csr_array
 import confmax
 from confmax import kernels
 from confmax.optimize import CoordinateSearch
+from tests.helpers import compiled
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+pytestmark = compiled
 
 
 class Recorder:

@@ -1,6 +1,6 @@
 """The compiled kernels bit for bit against the reference, on every shape where one of their paths ends."""
 
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 from confmax import DecisionRule, kernels
 from confmax.confusion import Gains
-from confmax.kernels import blocks as _blocks
+from confmax.kernels import order
 from confmax.kernels.blocks import MANY, block_rows, chunk_rows
+from confmax.kernels.order import stable_order
+from confmax.kernels.products import Positive, times
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle.numpy import decide as reference
 from confmax.tables import checked_probabilities
+from tests.helpers import assert_same_statistics, by_numpy, compiled
 
 FEW, SOME = 4, 48  # classes where a path of the scan ends (`scan.h`)
 CLASSES = [2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, SOME - 1, SOME, 64, 100, MANY, MANY + 1, 161, 300]
@@ -26,7 +29,7 @@ def tenths(rng, n, K, dtype):
     return (P / P.sum(axis=1, keepdims=True)).astype(dtype)
 
 
-@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+@compiled
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("K", CLASSES)
 def test_a_block_is_the_transpose(K, dtype):
@@ -67,6 +70,14 @@ def test_full_gains_equal_the_reference_bit_for_bit(K, M, dtype):
         np.testing.assert_array_equal(decide(P, gains), reference(P, gains))
 
 
+def assert_backends_agree(table, share, gains):
+    """Assert that the compiled oracle answers as the reference does; return it and its answer."""
+    slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "array"))
+    found = fast.maximize(gains, matrix=True)
+    assert_same_statistics(found, slow.maximize(gains, matrix=True))
+    return fast, found
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("share", [1.0, 0.0, 0.3])
 @pytest.mark.parametrize("K", [2, FEW, FEW + 1, 10, 64, MANY + 2])
@@ -79,10 +90,7 @@ def test_statistics_equal_the_reference(K, share, weighted):
     alone = np.zeros((2, K))
     alone[[0, 1], [0, K - 1]] = 1.0
     gains = Gains.concatenate([gains, Gains.reduced(alone, -0.3 * alone)])
-    slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "array"))
-    expected, found = slow.maximize(gains, matrix=True), fast.maximize(gains, matrix=True)
-    for name in ("rows", "diagonal", "columns", "matrix"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
+    fast, found = assert_backends_agree(table, share, gains)
     assert (found.matrix >= 0).all()
     without = fast.maximize(gains)
     assert without.diagonal.tobytes() == found.diagonal.tobytes()
@@ -100,21 +108,14 @@ def test_rows_that_fill_no_group_of_four(n, share, weighted):
     for k in range(7):
         alone = np.eye(7)[k]
         gains = Gains.reduced(np.stack([alone, 2 * alone]), np.stack([-0.2 * alone, -0.5 * alone]))
-        slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "array"))
-        expected, found = slow.maximize(gains, matrix=True), fast.maximize(gains, matrix=True)
-        for name in ("diagonal", "columns", "matrix"):
-            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
+        assert_backends_agree(table, share, gains)
 
 
-def test_more_decisions_than_classes_add_nothing_to_the_diagonal():
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_more_decisions_than_classes_add_nothing_to_the_diagonal(share):
     rng = np.random.default_rng(5)
     table = make_table(tenths(rng, 900, 3, np.float32), rng.integers(0, 3, 900))
-    gains = Gains.from_matrix(rng.random((5, 3, 7)))
-    for share in (1.0, 0.4):
-        slow, fast = (make_oracle(table, "blend", backend=name, model_share=share) for name in ("numpy", "array"))
-        expected, found = slow.maximize(gains, matrix=True), fast.maximize(gains, matrix=True)
-        for name in ("diagonal", "columns", "matrix"):
-            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-15)
+    assert_backends_agree(table, share, Gains.from_matrix(rng.random((5, 3, 7))))
 
 
 @settings(max_examples=60, deadline=None)
@@ -149,16 +150,15 @@ def test_a_rule_decides_unchecked_rows_as_it_does_checked_ones(K, dtype):
         assert str(said.value) == str(sentence.value)
 
 
-def test_the_same_bytes_for_any_number_of_threads(monkeypatch):
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_same_bytes_for_any_number_of_threads(dtype, threads):
     """Counts, plain sums, weighted sums, the check and its draws."""
     rng = np.random.default_rng(8)
-    P = tenths(rng, 400_000, 6, np.float32)
+    P = tenths(rng, 400_000, 6, dtype)
     y, weight = rng.integers(0, 6, len(P)), rng.random(len(P))
-    gains = Gains.reduced(rng.random((3, 6)))
-    answers = []
-    for threads in (1, 2, 8):
-        monkeypatch.setattr(_blocks, "most_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
+    gains, answers = Gains.reduced(rng.random((3, 6))), []
+    for number in (1, 2, 8):
+        threads(number)
         found = []
         for w in (None, weight):
             table = make_table(P, y, w)
@@ -168,3 +168,56 @@ def test_the_same_bytes_for_any_number_of_threads(monkeypatch):
                 found += [C.diagonal, C.columns, C.matrix]
         answers.append(b"".join(np.ascontiguousarray(part).tobytes() for part in found))
     assert answers[0] == answers[1] == answers[2]
+
+
+# --- the order of many numbers, products and systems of equations -----------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", [0, 1, 2, 300, 5000])
+def test_the_order_is_numpys_stable_one(n, dtype, monkeypatch):
+    monkeypatch.setattr(order, "FEW", 0)
+    rng = np.random.default_rng(n)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 5e-324, -1e-40, 1e-45, 3e38])
+    for numbers in (
+        rng.normal(size=n),
+        np.round(rng.normal(size=n), 1),
+        np.full(n, -0.5),
+        rng.random(n) ** 40,
+        10.0 ** rng.uniform(-37, 37, n) * rng.choice([-1, 1], n),
+        rng.choice(special, n),
+    ):
+        keys = numbers.astype(dtype)
+        np.testing.assert_array_equal(stable_order(keys), np.argsort(keys, kind="stable"))
+        np.testing.assert_array_equal(stable_order(keys[::-1]), np.argsort(keys[::-1], kind="stable"))
+        with by_numpy():
+            np.testing.assert_array_equal(stable_order(keys), np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize(("n", "d", "m"), [(1, 1, 1), (3, 2, 5), (4, 7, 8), (130, 9, 21), (257, 66, 33)])
+def test_products(n, d, m):
+    rng = np.random.default_rng([n, d])
+    X, M = rng.normal(size=(n, d)), rng.normal(size=(d, m))
+    found = times(X, M)
+    np.testing.assert_allclose(found, X @ M, rtol=1e-12, atol=1e-12)
+    with by_numpy():
+        assert times(X, M).tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize("d", [1, 2, 9, 40])
+def test_positive_definite_systems(d):
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(2 * d, d))
+    matrix, sides = X.T @ X + np.eye(d), rng.normal(size=(d, 3))
+    found = Positive(matrix).solve(sides)
+    np.testing.assert_allclose(found, np.linalg.solve(matrix, sides), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(Positive(matrix).solve(sides[:, 0]), found[:, 0])
+    with by_numpy():
+        assert Positive(matrix).solve(sides).tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize("form", [nullcontext, by_numpy])
+@pytest.mark.parametrize("matrix", [np.diag([1.0, -1.0]), np.ones((2, 2)), np.full((2, 2), np.nan)])
+def test_a_system_that_is_not_positive_definite_is_refused(matrix, form):
+    with form(), pytest.raises(ValueError, match="must be positive definite"):
+        Positive(matrix)

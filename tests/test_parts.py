@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import confmax
 from confmax.confusion import Gains
@@ -9,6 +11,8 @@ from confmax.optimize import CoordinateSearch, ThresholdSearch
 from confmax.oracle import make_oracle, make_table
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.partitioned import table as _parts
+from confmax.tables.partitioned.parts import together
+from tests.helpers import assert_same_statistics
 from tests.parts_helpers import cut, labelled
 
 CUTS = {
@@ -35,8 +39,7 @@ def test_statistics_are_those_of_one_table(kind, at, mode, share, weighted):
     gains = GAINS[kind](5, np.random.default_rng(1))
     whole = make_oracle(make_table(P, y, w), mode, model_share=share).maximize(gains, matrix=True)
     found = make_oracle(make_table(cut(P, y, w, at=at)), mode, model_share=share).maximize(gains, matrix=True)
-    for name in ("rows", "diagonal", "columns", "matrix"):
-        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-12, atol=1e-15)
+    assert_same_statistics(found, whole)
 
 
 @pytest.mark.parametrize("metric", ["g_mean", "macro_f1", "cohen_kappa", "min_recall", "quadratic_kappa"])
@@ -58,6 +61,15 @@ def test_small_tables_are_solved_as_in_memory(metric, settings):
     assert str(found.calibration) == str(whole.calibration)
     np.testing.assert_allclose(found.confusion, whole.confusion, atol=1e-9)
     np.testing.assert_array_equal(found.rule.predict(P), whole.rule.predict(P))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(-1, 20))
+def test_neighbours_are_together_up_to_a_size(sizes, most):
+    places = together(sizes, most)
+    assert [each for place in places for each in sizes[place]] == sizes
+    sums = [sum(sizes[place]) for place in places]
+    assert all(rows <= most or place.stop - place.start == 1 for place, rows in zip(places, sums, strict=True))
+    assert all(rows + sizes[place.stop] > most for place, rows in zip(places[:-1], sums[:-1], strict=True))
 
 
 @pytest.fixture
@@ -131,9 +143,9 @@ def test_decisions_on_other_probabilities_of_the_same_rows(scale):
     P, y, w = labelled(3000, 4, sharp=0.5)
     gains = Gains.reduced(np.random.default_rng(0).random((2, 4)))
     answers = []
-    for given in (make_table(P, y, w), make_table(cut(P, y, w, at=(10, 2000)))):
-        truth = make_oracle(given.calibrated(scale), "blend", model_share=0.4)
-        answers.append(TransferredDecisions(given, truth).maximize(gains, matrix=True))
+    for table in (make_table(P, y, w), make_table(cut(P, y, w, at=(10, 2000)))):
+        truth = make_oracle(table.calibrated(scale), "blend", model_share=0.4)
+        answers.append(TransferredDecisions(table, truth).maximize(gains, matrix=True))
     np.testing.assert_allclose(answers[0].matrix, answers[1].matrix, rtol=1e-12, atol=1e-15)
 
 
@@ -199,28 +211,26 @@ def test_a_bad_row_is_named_with_its_part(what, message):
 
 def test_what_needs_all_rows_in_memory_says_so():
     P, y, _ = labelled(500, 3)
-    parts = cut(P, y, at=(100,))
-    with pytest.raises(ValueError, match="needs all rows in memory, and this table is read in parts"):
-        confmax.maximize("macro_f1", parts, confusion="labels", solver=CoordinateSearch())
-    with pytest.raises(ValueError, match="needs all rows in memory, and this table is read in parts"):
-        confmax.maximize(
-            "f1", cut(P[:, :2] / P[:, :2].sum(1, keepdims=True), y == 1, at=(9,)), solver=ThresholdSearch()
-        )
+    parts, two = cut(P, y, at=(100,)), cut(P[:, :2] / P[:, :2].sum(1, keepdims=True), y == 1, at=(9,))
     rule = confmax.DecisionRule.from_weights([1.0, 2.0, 3.0])
-    with pytest.raises(
-        ValueError, match=r"^an opened table is not an array of rows; rule\.predict\(table\) decides it"
+    memory = "needs all rows in memory, and this table is read in parts"
+    for call, sentence in (
+        (lambda: confmax.maximize("macro_f1", parts, confusion="labels", solver=CoordinateSearch()), memory),
+        (lambda: confmax.maximize("f1", two, solver=ThresholdSearch()), memory),
+        (
+            lambda: rule.decision_probabilities(parts),
+            r"^an opened table is not an array of rows; rule\.predict\(table\) decides it",
+        ),
+        (
+            lambda: rule.evaluate(parts),
+            "^evaluate takes an oracle; .* an opened table brings its labels, so leave y",
+        ),
+        (lambda: confmax.maximize("macro_f1", parts, y), "brings its labels and weights"),
+        (lambda: confmax.maximize("macro_f1", cut(P[:0], y[:0], at=())), "at least one row"),
+        (lambda: confmax.maximize("macro_f1", cut(P, y, np.zeros(len(y)), at=(9,))), "weights"),
     ):
-        rule.decision_probabilities(parts)
-    with pytest.raises(
-        ValueError, match=r"^evaluate takes an oracle; .* an opened table brings its labels, so leave y"
-    ):
-        rule.evaluate(parts)
+        with pytest.raises(ValueError, match=sentence):
+            call()
     # the way out
     found = rule.evaluate(make_oracle(make_table(parts), "labels"))
     np.testing.assert_allclose(found.diagonal, rule.evaluate(make_oracle(make_table(P, y), "labels")).diagonal)
-    with pytest.raises(ValueError, match="brings its labels and weights"):
-        confmax.maximize("macro_f1", parts, y)
-    with pytest.raises(ValueError, match="at least one row"):
-        confmax.maximize("macro_f1", cut(P[:0], y[:0], at=()))
-    with pytest.raises(ValueError, match="weights"):
-        confmax.maximize("macro_f1", cut(P, y, np.zeros(len(y)), at=(9,)))

@@ -2,7 +2,6 @@
 
 import tracemalloc
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +28,7 @@ from confmax.tables.sparse import rows as sparse_rows
 from confmax.tables.sparse.oracle import SparseOracle
 from confmax.tables.sparse.rows import decide as decide_rows
 from confmax.tables.sparse.rows import largest_first, probability_of
+from tests.helpers import assert_same_statistics, compiled, labels_drawn
 
 MODES = ["model", "labels", "blend"]
 
@@ -42,7 +42,7 @@ def top_k(seed, n, K, k, dtype=np.float64, digits=None):
     least = np.sort(P, axis=1)[:, -k, None]
     P[least > P] = 0.0
     P = checked_probabilities((P / P.sum(axis=1, keepdims=True)).astype(dtype))
-    y = (rng.random(n)[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, K - 1)
+    y = labels_drawn(P, rng)
     y[:K] = np.arange(K)[:n]
     return P, y, rng.random(n) + 0.1
 
@@ -117,10 +117,8 @@ def test_answers_are_those_of_the_reference_on_the_dense_table(
     expected = reference.maximize(gains, matrix=True)
     np.testing.assert_allclose(sparse.rows, expected.rows, rtol=0, atol=1e-12)
     for matrix in (False, True):
-        got = sparse.maximize(gains, matrix=matrix)
-        assert (got.matrix is not None) == matrix
-        for name in ("diagonal", "columns", "matrix")[: 2 + matrix]:
-            np.testing.assert_allclose(getattr(got, name), getattr(expected, name), rtol=0, atol=1e-12)
+        found, wanted = (oracle.maximize(gains, matrix=matrix) for oracle in (sparse, reference))
+        assert_same_statistics(found, wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.usefixtures("form")
@@ -155,7 +153,7 @@ def random_gains(seed, K):
     ]
 
 
-@pytest.mark.skipif(kernels.native is None, reason="there is no compiled module")
+@compiled
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "n, K, most", [(1, 2, 2), (514, 3, 3), (700, 4, 4), (333, 17, 17), (600, 129, 90), (1500, 8, 5)]
@@ -227,15 +225,12 @@ def test_largest_first_is_the_head_of_a_full_sort(seed, K, constant):
         np.testing.assert_array_equal(largest_first(b, most), order[:most])
 
 
-def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
-    from confmax.kernels import blocks as _blocks
-
+def test_statistics_do_not_depend_on_the_number_of_threads(threads):
     P, y, weight = top_k(3, 30_000, 6, 3)
     gains = Gains.concatenate([Gains.reduced(np.random.default_rng(0).random((3, 6))), Gains.reduced(np.eye(6))])
     answers = []
-    for threads in (1, 2, 8):
-        monkeypatch.setattr(_blocks, "most_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
+    for number in (1, 2, 8):
+        threads(number)
         oracle = make_oracle(make_table(sp.csr_array(P), y, weight), "blend", model_share=0.4)
         parts = [oracle.maximize(gains, matrix=matrix) for matrix in (False, True)]
         answers.append([oracle.rows, parts[0].diagonal, parts[0].columns, parts[1].matrix])
@@ -361,8 +356,7 @@ def test_decisions_on_other_probabilities_are_counted(share):
         for kind in (np.asarray, sp.csr_array)
     ]
     dense, sparse = (each.maximize(gains, matrix=True) for each in found)
-    for name in ("rows", "diagonal", "columns", "matrix"):
-        np.testing.assert_allclose(getattr(sparse, name), getattr(dense, name), atol=1e-12)
+    assert_same_statistics(sparse, dense, rtol=1e-7, atol=1e-12)
 
 
 def test_a_saved_rule_decides_sparse_rows(tmp_path):
@@ -451,11 +445,11 @@ def broken(row, column, value):
         (GOOD + 0j, "complex"),
     ],
 )
+@pytest.mark.parametrize("make", [sp.csr_array, sp.coo_matrix])
 @pytest.mark.usefixtures("form")
-def test_bad_tables(P, sentence):
-    for make in (sp.csr_array, sp.coo_matrix):
-        with pytest.raises(ValueError, match=sentence):
-            confmax.maximize("accuracy", make(P))
+def test_bad_tables(P, sentence, make):
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("accuracy", make(P))
 
 
 @pytest.mark.usefixtures("form")
@@ -485,13 +479,12 @@ CALIBRATORS = [
 ]
 
 
-def test_calibration_is_refused():
+@pytest.mark.parametrize("kind", ["temperature", "vector", *CALIBRATORS], ids=str)
+def test_calibration_is_refused(kind):
     P, y, _ = top_k(24, 60, 4, 2)
-    for kind in ("temperature", "vector", *CALIBRATORS):
-        with pytest.raises(
-            ValueError, match=r"a sparse table cannot be calibrated, .* calibrate before you drop the small"
-        ):
-            confmax.maximize("macro_f1", sp.csr_array(P), y, calibration=kind)
+    sentence = r"a sparse table cannot be calibrated, .* calibrate before you drop the small"
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("macro_f1", sp.csr_array(P), y, calibration=kind)
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS, ids=str)
@@ -533,25 +526,31 @@ def test_very_many_classes_take_memory_for_their_entries(name, mode):
 def test_what_is_dense_is_refused_where_it_would_be_large():
     K = 20_000
     csr, y = wide(2000, K)
-    for name in ("quadratic_kappa", "linear_kappa"):
-        with pytest.raises(ValueError, match=r"the whole confusion matrix of 20000 classes has 400,000,000 entries"):
-            confmax.maximize(name, csr, y, classes=range(K))
+    rule = confmax.DecisionRule.from_weights(np.ones(K))
+    calibrated = confmax.DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=Temperature(2.0))
+    large = r"the whole confusion matrix of 20000 classes has 400,000,000 entries"
+    for call, sentence in (
+        (lambda: confmax.maximize("quadratic_kappa", csr, y, classes=range(K)), large),
+        (lambda: confmax.maximize("linear_kappa", csr, y, classes=range(K)), large),
+        (
+            lambda: confmax.maximize("macro_f1", csr, y, solver="coordinate_search", confusion="labels"),
+            "the search of one coefficient needs a dense table, and this sparse one",
+        ),
+        (
+            lambda: rule.decision_probabilities(sp.vstack([csr] * 3)),
+            "20000 decisions on 6000 rows are a dense table of more than 100,000,000",
+        ),
+        (lambda: calibrated.predict(csr), "the calibration of this rule needs a dense table"),
+        (lambda: make_oracle(make_table(csr), backend="array"), "backend='array' needs a dense table"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call()
     with (
         pytest.raises(ValueError, match="needs the 20000 rules that decide the same class for all rows"),
         pytest.warns(UserWarning, match="no weight in class .* more: the metric is computed over") as told,
     ):
         confmax.maximize("min_recall", csr, y, solver="max_min")
     assert len(str(told[0].message)) < 500
-    with pytest.raises(ValueError, match="the search of one coefficient needs a dense table, and this sparse one"):
-        confmax.maximize("macro_f1", csr, y, solver="coordinate_search", confusion="labels")
-    rule = confmax.DecisionRule.from_weights(np.ones(K))
-    with pytest.raises(ValueError, match="20000 decisions on 6000 rows are a dense table of more than 100,000,000"):
-        rule.decision_probabilities(sp.vstack([csr] * 3))
-    calibrated = confmax.DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=Temperature(2.0))
-    with pytest.raises(ValueError, match="the calibration of this rule needs a dense table"):
-        calibrated.predict(csr)
-    with pytest.raises(ValueError, match="backend='array' needs a dense table"):
-        make_oracle(make_table(csr), backend="array")
 
 
 def test_two_classes_are_searched_by_threshold_however_many_rows():
@@ -563,9 +562,8 @@ def test_two_classes_are_searched_by_threshold_however_many_rows():
     assert make_table(csr).dense("a test").proba.shape == (n, 2)
 
 
-def test_many_classes_take_the_conditional_gradient():
-    for name, most in (("h_mean", 2000), ("min_recall", 500)):
-        metric = confmax.metrics.get(name)
-        few, many = (choose("auto", metric, K, K, exact=True) for K in (most, most + 1))
-        assert not isinstance(few, FrankWolfe)
-        assert isinstance(many, FrankWolfe)
+@pytest.mark.parametrize(("name", "most"), [("h_mean", 2000), ("min_recall", 500)])
+def test_many_classes_take_the_conditional_gradient(name, most):
+    few, many = (choose("auto", confmax.metrics.get(name), K, K, exact=True) for K in (most, most + 1))
+    assert not isinstance(few, FrankWolfe)
+    assert isinstance(many, FrankWolfe)

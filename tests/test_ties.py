@@ -17,6 +17,7 @@ from confmax.oracle import CountingOracle, make_oracle, make_table
 from confmax.tables import MemoryTable
 from confmax.tables.groups import Groups
 from confmax.tables.ties import MOST_ROWS
+from tests.helpers import compiled
 
 
 def rows(n, K, seed=0, dtype=np.float64, concentration=0.5):
@@ -29,7 +30,7 @@ def functions(K, M, d, seed=1):
     return Gains.reduced(rng.random((d, K)), 0.2 * rng.random((d, M))), rng.random(d)
 
 
-@pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
+@compiled
 @pytest.mark.parametrize(
     ("n", "K", "M", "dtype"),
     [(5000, 3, 3, np.float64), (700, 20, 22, np.float32), (400, 150, 150, np.float32), (900, 2, 3, float)],
