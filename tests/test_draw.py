@@ -19,6 +19,7 @@ from confmax.tables.arrays import check_rows
 from confmax.tables.draws import coefficients, multiply_shift, uniform
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
 from confmax.tables.table import MemoryTable
+from tests.helpers import simplex_grid
 
 RNG = np.random.default_rng(0)
 COIN = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))
@@ -99,10 +100,9 @@ def test_draws_of_one_seed_cover_the_interval_evenly(keys):
 
 def test_fingerprints_of_different_rows_differ():
     """Neighbouring rows, permuted rows, rows on coarse grids, one-hot rows: as many hashes as rows in float32."""
-    grid = np.array([c for c in itertools.product(range(21), repeat=4) if sum(c) == 20]) / 20
-    eighths = np.array([c for c in itertools.product(range(65), repeat=4) if sum(c) == 64]) / 64
+    coarse, fine = (simplex_grid(4, steps) / steps for steps in (20, 64))
     near = np.array([0.5, 0.5, 0.0, 0.0]) + np.arange(5000)[:, None] * np.array([1, -1, 0, 0]) * 2.0**-24
-    rows = np.concatenate([grid, eighths, near, RNG.dirichlet(np.ones(4), 5000)]).astype(np.float32)
+    rows = np.concatenate([coarse, fine, near, RNG.dirichlet(np.ones(4), 5000)]).astype(np.float32)
     rows = np.unique(rows, axis=0)
     assert len(np.unique(row_hashes(rows))) == len(rows)
     assert len(np.unique(row_hashes(np.eye(1000)))) == 1000
@@ -233,6 +233,8 @@ def test_batches_order_and_dtype_do_not_matter():
     np.testing.assert_array_equal(rule.predict(np.asfortranarray(P)), whole)
     keys = [f"row-{k}" for k in range(len(P))]
     np.testing.assert_array_equal(rule.predict(P[order], keys=np.array(keys)[order]), rule.predict(P, keys=keys)[order])
+    # another seed draws otherwise
+    assert (a_rule(5, 3, seed=1).predict(P) != whole).any()
 
 
 def test_shares_follow_the_weights():
@@ -259,8 +261,9 @@ def tied(n, distinct, seed=0):
 def test_duplicates_are_told(n, distinct):
     """Few large groups and many small ones, on tables that are looked at whole and on larger ones."""
     with pytest.warns(UserWarning, match="of the rows are duplicates of each other .* pass keys=") as caught:
-        COIN.predict(tied(n, distinct))
+        drawn = COIN.predict(tied(n, distinct))
     assert caught[0].filename == __file__
+    assert distinct > 1 or len(set(drawn.tolist())) == 1  # equal rows share a draw
     # 20 000 rows in turn: half of them appear twice in 50 000 rows and the others three times
     assert str(caught[0].message).startswith("100%")
 
@@ -282,3 +285,34 @@ def test_the_share_of_duplicates_is_estimated_well():
     with pytest.warns(UserWarning, match="duplicates") as caught:
         COIN.predict(P[np.random.default_rng(1).permutation(n)])
     assert int(str(caught[0].message).split("%")[0]) == pytest.approx(25, abs=4)
+
+
+# --- samples by content -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "K"), [(50_003, 3), (50_000, 10), (700, 200)])
+def test_a_sample_has_the_rows_of_the_smallest_hashes(n, K, dtype):
+    rng = np.random.default_rng(K)
+    P = rng.dirichlet(np.ones(K), n).astype(dtype)
+    P[::7, 0] = 0.0
+    P /= P.sum(axis=1, keepdims=True)
+    table = make_table(P, rng.integers(0, K, n), rng.random(n))
+    part = table.sampled(0.1)
+    chosen = np.isin(table.weight, part.weight)
+    np.testing.assert_array_equal(chosen, row_hashes(P) < np.uint64(int(0.1 * 2.0**64)))
+    assert abs(part.n_rows - 0.1 * n) < 5 * np.sqrt(0.1 * n)
+    np.testing.assert_array_equal(part.proba, table.proba[chosen])
+    np.testing.assert_array_equal(part.labels, table.labels[chosen])
+
+
+def test_neither_order_nor_signs_of_zeros_matter_to_a_sample_nor_that_a_table_is_sparse():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(4), 50_000).astype(np.float32)
+    P[: 50_000 // 2, 1] = 0.0
+    P /= P.sum(axis=1, keepdims=True)
+    negative = np.where(P == 0, np.float32(-0.0), P)
+    order = rng.permutation(len(P))
+    first, other = make_table(P).sampled(0.05), make_table(negative[order]).sampled(0.05)
+    np.testing.assert_array_equal(np.unique(first.proba, axis=0), np.unique(other.proba, axis=0))
+    np.testing.assert_array_equal(make_table(csr_array(P)).sampled(0.05).proba.toarray(), first.proba)

@@ -1,6 +1,5 @@
 """What cannot be decided, read or kept, each refused in one sentence; and reordering a rule of very many classes."""
 
-import json
 import time
 
 import numpy as np
@@ -27,27 +26,6 @@ def test_columns_are_counted_before_rows_are_summed(make):
     drawn = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), ("a", "b"))
     with pytest.raises(ValueError, match=r"proba has 4 columns and the rule has 2 classes; .* in the order a, b$"):
         drawn.predict(make(P))
-
-
-def changed(**fields):
-    document = json.loads(RULE.to_json())
-    return json.dumps({**document, **fields})
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (changed().replace('"a", "b"', '1e999, "b"'), "class names that are finite numbers; got inf"),
-        (changed().replace('"seed": 0', '"seed": 0, "seed": 1'), "it names the field 'seed' twice in one object"),
-        (changed().replace('"weight": 1.0', '"weight": 1.0, "weight": 1.0'), "it names the field 'weight' twice"),
-        (changed(version="v" * 20_000), r"its version is 'v{39}\.\.\. and this confmax reads versions 1 to 7"),
-        (changed(version=int("9" * 4000)), r"its version is 9{40}\.\.\. and this confmax reads"),
-        (changed(**{"k\n" * 9000: 1}), r"\(missing: none; unknown: '(k\\n){13}\.\.\.\)"),
-    ],
-)
-def test_rule_files(text, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        DecisionRule.from_json(text)
 
 
 def test_a_rule_that_no_file_could_give_back():
