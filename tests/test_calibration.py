@@ -1,5 +1,7 @@
 """Fitting and choosing calibrations: independent optimisers, differences, known truths, invariants, odd tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -12,11 +14,12 @@ from confmax.calibration import Temperature, VectorScaling, choice, choose, fit,
 from confmax.calibration import scaling as solver
 from confmax.calibration.families import first_fit, labelled
 from confmax.oracle import make_table
+from tests.helpers import labels_drawn
 
 
 def drawn(P, seed=0):
     """Return labels drawn from the rows of P."""
-    return (np.random.default_rng(seed).random(len(P))[:, None] > np.cumsum(P, 1)).sum(1).clip(0, P.shape[1] - 1)
+    return labels_drawn(P, np.random.default_rng(seed))
 
 
 def miscalibrated(n, K, a, b, seed=0):
@@ -204,27 +207,27 @@ def test_identity_parameters_change_no_bit():
         assert same.transform(P).tobytes() == P.tobytes()
 
 
+def assert_alike(one, other):
+    """Assert that two choices are the same to rounding."""
+    assert one.kind == other.kind == "vector"
+    np.testing.assert_allclose(parameters(other.calibrator), parameters(one.calibrator), atol=1e-9)
+    for kind, loss in one.cv_log_loss.items():
+        assert other.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
+
+
 def test_row_order_changes_nothing():
     P, y = miscalibrated(400, 3, [0.5, 1, 1.5], [0.5, 0, -0.5])
     order = np.random.default_rng(1).permutation(400)
-    one, other = choose(make_table(P, y)), choose(make_table(P[order], y[order]))
-    assert one.kind == other.kind == "vector"
-    np.testing.assert_allclose(parameters(one.calibrator), parameters(other.calibrator), atol=1e-9)
-    for kind, loss in one.cv_log_loss.items():
-        assert other.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
+    assert_alike(choose(make_table(P, y)), choose(make_table(P[order], y[order])))
 
 
 def test_column_order_changes_nothing():
     P, y = miscalibrated(400, 4, [0.5, 1, 1.5, 1], [0.5, 0, -0.5, 0], seed=1)
     order = [2, 0, 3, 1]
-    matrix = fit(make_table(P, y), "matrix").reordered(order)
-    again = fit(make_table(P[:, order], np.argsort(order)[y]), "matrix")
-    np.testing.assert_allclose(again.W, matrix.W, atol=1e-6)
-    one, other = choose(make_table(P, y)), choose(make_table(P[:, order], np.argsort(order)[y]))
-    assert one.kind == other.kind == "vector"
-    np.testing.assert_allclose(one.calibrator.a[order], other.calibrator.a, atol=1e-9)
-    for kind, loss in one.cv_log_loss.items():
-        assert other.cv_log_loss[kind] == pytest.approx(loss, rel=1e-9)
+    plain, turned = make_table(P, y), make_table(P[:, order], np.argsort(order)[y])
+    np.testing.assert_allclose(fit(turned, "matrix").W, fit(plain, "matrix").reordered(order).W, atol=1e-6)
+    one, other = choose(plain), choose(turned)
+    assert_alike(replace(one, calibrator=one.calibrator.reordered(order)), other)
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -311,33 +314,35 @@ def finite(found):
     return np.isfinite(values).all() and np.abs(values).max() < 1e3
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", ["temperature", "vector", "matrix"])
-def test_odd_tables_stay_finite(kind, dtype):
+def odd_tables():
     rng = np.random.default_rng(0)
     P, y = miscalibrated(200, 4, 1, 0)
-    certain = np.eye(4)[y]
-    wrong = np.eye(4)[(y + 1) % 4]
-    empty = np.column_stack([P[:, :3] / P[:, :3].sum(1, keepdims=True), np.zeros(200)])
-    tables = [
-        (P, np.where(y == 2, 0, y)),  # a class without rows
-        (P, np.zeros(200, dtype=int)),  # one class only
-        (certain, y),  # right and certain: separable, zeros everywhere
-        (wrong, y),  # certain and wrong
-        (empty, y),  # a class that the model never expects
-        (np.full((200, 4), 0.25), y),
-        (P[:1], y[:1]),
-        (P[:2], y[:2]),
-        (rng.dirichlet(np.full(50, 0.1), 60), rng.integers(0, 50, 60)),
-    ]
-    for proba, labels in tables:
-        table = make_table(proba.astype(dtype), labels, None, range(proba.shape[1]))
+    return {
+        "a class without rows": (P, np.where(y == 2, 0, y)),
+        "one class only": (P, np.zeros(200, dtype=int)),
+        "right and certain, zeros everywhere": (np.eye(4)[y], y),
+        "certain and wrong": (np.eye(4)[(y + 1) % 4], y),
+        "a class never expected": (
+            np.column_stack([P[:, :3] / P[:, :3].sum(1, keepdims=True), np.zeros(200)]), y,
+        ),
+        "flat": (np.full((200, 4), 0.25), y),
+        "one row": (P[:1], y[:1]),
+        "two rows": (P[:2], y[:2]),
+        "fifty classes of sixty rows": (rng.dirichlet(np.full(50, 0.1), 60), rng.integers(0, 50, 60)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("proba", "labels"), odd_tables().values(), ids=odd_tables())
+def test_odd_tables_stay_finite(proba, labels, dtype):
+    table = make_table(proba.astype(dtype), labels, None, range(proba.shape[1]))
+    for kind in ("temperature", "vector", "matrix"):
         found = fit(table, kind)
         assert finite(found)
         Q = found.transform(table.proba)
         assert np.isfinite(Q).all() and np.abs(Q.sum(1) - 1).max() < 1e-5
         assert found.is_monotone
-        assert choose(table).kind in ("none", "temperature", "vector", "matrix")
+    assert choose(table).kind in ("none", "temperature", "vector", "matrix")
 
 
 def test_one_row_is_left_alone():
@@ -436,17 +441,21 @@ def test_refusals(kind, sentence):
         choose(make_table(P, y, None, range(3)), kind)
 
 
-def test_labels_are_needed():
+@pytest.mark.parametrize(
+    ("call", "kind", "sentence"),
+    [
+        (choose, "vector", "calibration='vector' is fitted on labels, but there are none; pass y"),
+        (choose, "matrix", "calibration='matrix' is fitted on labels, but there are none; pass y"),
+        (choose, Shrink(), "calibration=Shrink is fitted on labels, but there are none; pass y"),
+        (fit, "vector", "fitted on labels"),
+        (fit, "none", "kind must be one of temperature, vector, matrix; got 'none'"),
+    ],
+)
+def test_labels_are_needed(call, kind, sentence):
     table = make_table([[0.2, 0.8]])
-    assert choose(table) is None
-    assert choose(table, None) is None
-    for kind, shown in (("vector", "'vector'"), ("matrix", "'matrix'"), (Shrink(), "Shrink")):
-        with pytest.raises(ValueError, match=f"calibration={shown} is fitted on labels, but there are none; pass y"):
-            choose(table, kind)
-    with pytest.raises(ValueError, match="fitted on labels"):
-        fit(table, "vector")
-    with pytest.raises(ValueError, match="kind must be one of temperature, vector, matrix; got 'none'"):
-        fit(table, "none")
+    assert choose(table) is choose(table, None) is None
+    with pytest.raises(ValueError, match=sentence):
+        call(table, kind)
 
 
 def test_parameters_are_bounded():

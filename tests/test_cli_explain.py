@@ -37,13 +37,26 @@ RULES = {
 }  # fmt: skip
 
 
+def explained(rule, *arguments):
+    """Return the document about a rule."""
+    rule.save("r.json")
+    return document("explain", "r.json", *arguments)
+
+
+def printed(rule, *arguments):
+    """Return what is printed about a rule; nothing is said beside it."""
+    rule.save("r.json")
+    stdout, stderr = run("explain", "r.json", *arguments)
+    assert stderr == ""
+    return stdout
+
+
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("row", [(0.2, 0.5, 0.3), (1.0, 0.0, 0.0), (0.1, 0.1, 0.8)])
 def test_the_example_decides_like_predict(name, row):
     """The shown scores have the rule's decision as their largest; shares are the rule's own."""
     rule = RULES[name]
-    rule.save("r.json")
-    found = document("explain", "r.json", "--proba", ",".join(map(str, row)))
+    found = explained(rule, "--proba", ",".join(map(str, row)))
     example = found["example"]
     names = [str(each) for each in rule.class_names]
     assert example["decision"] == names[rule.predict_index([row])[0]]
@@ -61,8 +74,7 @@ def test_the_example_decides_like_predict(name, row):
 def test_scores_follow_from_the_numbers_shown():
     """Done again by hand: power, factor, sum, weight, offset."""
     for name in ("vector", "matrix"):
-        RULES[name].save("r.json")
-        found = document("explain", "r.json", "--proba", "0.2,0.5,0.3")
+        found = explained(RULES[name], "--proba", "0.2,0.5,0.3")
         calibration, part = found["calibration"], found["parts"][0]
         assert calibration["kind"] == name
         powers = calibration["matrix"] if name == "matrix" else np.diag(calibration["powers"])
@@ -70,25 +82,21 @@ def test_scores_follow_from_the_numbers_shown():
         p *= np.exp(calibration["offsets"])
         expected = p / p.sum() * part["weights"] + part["offsets"]
         assert found["example"]["parts"][0]["scores"] == pytest.approx(expected.tolist(), rel=1e-12)
-    RULES["kappa"].save("k.json")
-    found = document("explain", "k.json", "--proba", "0.2,0.5,0.3")
+    found = explained(RULES["kappa"], "--proba", "0.2,0.5,0.3")
     distances = [sum(p * (i - j) ** 2 for i, p in enumerate((0.2, 0.5, 0.3))) for j in range(3)]
     assert found["example"]["scored"] == pytest.approx(distances)
     assert (found["score_of"], found["decided_from"]) == ("mean squared distance", None)
 
 
 def test_the_floor_of_a_calibration_is_said():
-    with_calibrator(FLAT, Temperature(2.0, 0.1)).save("r.json")
-    shown = " ".join(run("explain", "r.json")[0].split())
+    shown = " ".join(printed(with_calibrator(FLAT, Temperature(2.0, 0.1))).split())
     assert "each probability plus 0.1 to the power 1/2, then divided by their sum" in shown
 
 
 def test_a_class_that_keeps_its_probability_is_named():
-    RULES["beside"].save("r.json")
-    found = document("explain", "r.json", "--proba", "0.3,0.2,0.5")
+    found = explained(RULES["beside"], "--proba", "0.3,0.2,0.5")
     assert found["calibration"]["kept"] == "c" and found["one_class"] == {"class": "c", "threshold": 0.4}
-    stdout, _ = run("explain", "r.json", "--proba", "0.3,0.2,0.5")
-    shown = " ".join(stdout.split())
+    shown = " ".join(printed(RULES["beside"], "--proba", "0.3,0.2,0.5").split())
     assert "all classes but c, which keeps its probability" in shown
     assert "by the probability of c alone" in shown and "its probability reaches the threshold" in shown
     assert "decides c if p(c) >= 0.4, else the most probable other class by calibrated p" in shown
@@ -98,8 +106,7 @@ def test_a_class_that_keeps_its_probability_is_named():
 def test_thresholds_are_where_decisions_change(name):
     """A search over a grid of rows with two possible classes finds the same."""
     rule = RULES[name]
-    rule.save("r.json")
-    found = document("explain", "r.json")["decided_from"]
+    found = explained(rule)["decided_from"]
     grid = np.linspace(0, 1, 20001)
     for k, mine in enumerate("abc"):
         for j, other in enumerate("abc"):
@@ -111,9 +118,8 @@ def test_thresholds_are_where_decisions_change(name):
 
 
 def test_what_is_printed():
-    RULES["weights"].save("r.json")
-    stdout, stderr = run("explain", "r.json", "--proba", "0.2,0.5,0.3")
-    assert stderr == "" and stdout.isascii()
+    stdout = printed(RULES["weights"], "--proba", "0.2,0.5,0.3")
+    assert stdout.isascii()
     for words in (
         "tuned for   an unnamed metric",
         "classes     a, b, c",
@@ -127,23 +133,21 @@ def test_what_is_printed():
     assert [line.split() for line in stdout.splitlines()][-5:-2] == [
         ["a", "0.2000", "0.2000"], ["b", "0.5000", "0.7500"], ["c", "0.3000", "1.2000*"],
     ]  # fmt: skip
-    RULES["draws"].save("d.json")
-    stdout, _ = run("explain", "d.json", "--proba", "0.5,0.3,0.2")
+    stdout = printed(RULES["draws"], "--proba", "0.5,0.3,0.2")
     for words in ("between 2 parts, by seed 5 and row", "Drawn with probability 75.0%", "Decided: a 25.0%, c 75.0%"):
         assert words in stdout
-    RULES["table"].save("t.json")
-    stdout, _ = run("explain", "t.json", "--proba", "0.5,0.3,0.2")
+    stdout = printed(RULES["table"], "--proba", "0.5,0.3,0.2")
     assert "decides ask" in stdout and "Decided: ask" in stdout and "-0 " not in stdout
-    RULES["kappa"].save("k.json")
-    assert "mean squared distance of the true class" in run("explain", "k.json")[0]
+    assert "mean squared distance of the true class" in printed(RULES["kappa"])
 
 
 def test_parts_of_one_class_have_thresholds_and_no_tiny_scores():
     tiny = 2.0**-70
     gains = Gains.reduced([[tiny, tiny, 1.0], [tiny, tiny, 2.0]], [[0.0, 0.0, -0.25], [0.0, 0.0, -0.8]])
     drawn = library.DecisionRule(gains, np.array([0.25, 0.75]), tuple("abc"), "precision[c]", 5)
-    with_calibrator(drawn, VectorScaling([1.0, 0.5, 0.8], [0.3, 0.0, -0.2], 0.01)).save("r.json")
-    stdout, _ = run("explain", "r.json", "--proba", "0.5,0.2,0.3")
+    stdout = printed(
+        with_calibrator(drawn, VectorScaling([1.0, 0.5, 0.8], [0.3, 0.0, -0.2], 0.01)), "--proba", "0.5,0.2,0.3"
+    )
     assert "e-2" not in stdout and " 0.0000" not in stdout
     # what both parts share is shown once
     assert stdout.count("power  factor") == 1
@@ -157,8 +161,7 @@ def test_parts_of_one_class_have_thresholds_and_no_tiny_scores():
 
 
 def test_a_matrix_is_explained():
-    RULES["matrix"].save("m.json")
-    stdout, _ = run("explain", "m.json")
+    stdout = printed(RULES["matrix"])
     told = " ".join(stdout.split())
     assert "for each class the product of all probabilities, each plus 0.0001 to its power for this class" in told
     # a against c: .3 + .1
@@ -182,13 +185,11 @@ def test_a_matrix_is_explained():
 )
 def test_two_classes_have_one_threshold(weights, offsets, sentence):
     """Weights 1 and 3: the second is decided from 1 / (1 + 3)."""
-    library.DecisionRule.from_weights(weights, offsets, classes=["no", "yes"]).save("r.json")
-    assert sentence in run("explain", "r.json")[0]
+    assert sentence in printed(library.DecisionRule.from_weights(weights, offsets, classes=["no", "yes"]))
 
 
 def test_many_classes_are_cut_but_not_in_json():
-    library.DecisionRule.from_weights(np.ones(40), np.linspace(0, 0.1, 40)).save("r.json")
-    stdout, _ = run("explain", "r.json")
+    stdout = printed(library.DecisionRule.from_weights(np.ones(40), np.linspace(0, 0.1, 40)))
     # and no heading stands without words
     assert "... 20 more classes; --json shows all." in stdout and "In words" not in stdout
     assert len(document("explain", "r.json")["parts"][0]["weights"]) == 40
@@ -211,13 +212,11 @@ def test_errors_are_one_sentence(arguments, sentence):
 
 
 def test_json_is_one_document_of_plain_values():
-    RULES["draws"].save("r.json")
-    stdout, _ = run("explain", "r.json", "--json")
+    stdout = printed(RULES["draws"], "--json")
     assert json.loads(stdout)["randomized"] is True
 
 
 def test_in_a_pipe_no_name_is_too_long_and_no_number_is_cut():
     names = ["short", "L" * 300]
-    library.DecisionRule.from_weights([1.0, 1.2345], classes=names).save("r.json")
-    out, _ = run("explain", "r.json")
+    out = printed(library.DecisionRule.from_weights([1.0, 1.2345], classes=names))
     assert out.splitlines()[-1].split() == ["L" * 300, "1.234"] and "…" not in out

@@ -112,11 +112,6 @@ def test_oracles(name):
     check_oracle(name, seed=1)
 
 
-def test_an_unknown_backend():
-    with pytest.raises(ValueError, match="backend is one of numpy, array, sparse, torch, parts, numba; got 'cuda'"):
-        check_oracle("cuda")
-
-
 def test_an_oracle_with_the_other_tie_rule_is_caught():
     """numpy's argmax takes the smallest index of a tie."""
 

@@ -42,68 +42,51 @@ def table_text(names=("a", "b", "c"), extra=None):
     return "\n".join(lines) + "\n"
 
 
+def read(folder, names=("a", "b", "c"), extra=None, known=(), **options):
+    """Return the rows that are read from P under the given names, beside further columns."""
+    return read_rows(read_frame(write(folder, table_text(names, extra))), TableOptions(**options), known)
+
+
 # --- which column is what --------------------------------------------------------------------------------------------
 
 
-def test_columns_are_found_by_the_names_of_the_labels(tmp_path):
-    frame = read_frame(write(tmp_path, table_text(("c", "a", "b"), {"id": list("1234"), "y": list("abca")})))
-    rows = read_rows(frame, TableOptions(label="y"))
-    assert rows.classes == ("c", "a", "b")
-    np.testing.assert_array_equal(rows.proba, P)
-    assert rows.labels.tolist() == ["a", "b", "c", "a"]
-    assert not rows.order_known
+# names of the columns of P, labels, options; the classes, their columns of P, if their order is known, what is said
+MEANT = {
+    "by the names of the labels": ("c,a,b", "a,b,c,a", {}, ("c", "a", "b"), [0, 1, 2], False, ""),
+    # a class may be absent from the labels; --columns in another order than --classes changes nothing
+    "by the names of --classes": ("c,a,b", "a,a,b,a", {"classes": tuple("abc")}, tuple("abc"), [1, 2, 0], True, ""),
+    "of --columns too": (
+        "c,a,b", "a,a,b,a", {"columns": tuple("bca"), "classes": tuple("abc")}, tuple("abc"), [1, 2, 0], True, "",
+    ),
+    "in file order": ("u,v,w", "0,1,2,0", {}, (0, 1, 2), [0, 1, 2], None, "in order (u = 0, v = 1, w = 2)"),
+    "sorted names in column order": ("p2,p0,p1", "c,a,b,c", {}, tuple("abc"), [0, 1, 2], None, "p2 = a"),
+    "numbered behind a prefix": ("p2,p0,p1", "0,1,2,0", {}, (0, 1, 2), [1, 2, 0], None, ""),
+    # kappa's distances need 1, 2, 10, wherever the columns stand
+    "in the order of numbers": ("10,2,1", "1,2,10,1", {}, (1, 2, 10), [2, 1, 0], True, ""),
+    "without labels": ("a,b,c", None, {}, ("a", "b", "c"), [0, 1, 2], None, ""),
+}  # fmt: skip
 
 
-def test_classes_give_the_order_and_columns_follow_by_name(tmp_path):
-    """A class may be absent from the labels; --columns in another order than --classes changes nothing."""
-    frame = read_frame(write(tmp_path, table_text(("c", "a", "b"), {"y": list("aaba")})))
-    for options in (
-        TableOptions(label="y", classes=("a", "b", "c")),
-        TableOptions("y", None, ("b", "c", "a"), ("a", "b", "c")),
-    ):
-        rows = read_rows(frame, options)
-        assert rows.classes == ("a", "b", "c")
-        assert rows.order_known
-        np.testing.assert_array_equal(rows.proba, P[:, [1, 2, 0]])
+@pytest.mark.parametrize(
+    ("names", "labels", "options", "classes", "order", "order_known", "said"), MEANT.values(), ids=MEANT
+)
+def test_which_column_is_which_class(tmp_path, names, labels, options, classes, order, order_known, said):
+    # another column of numbers is no hindrance where names tell which are meant
+    extra = {} if labels is None else {"y": labels.split(","), **({} if said else {"id": list("1234")})}
+    rows = read(tmp_path, names.split(","), extra, label=None if labels is None else "y", **options)
+    assert rows.classes == classes
+    np.testing.assert_array_equal(rows.proba, P[:, order])
+    assert rows.order_known == order_known or order_known is None
+    assert said in "".join(rows.notes) and bool(rows.notes) == bool(said)
+    assert (rows.labels is None) == (labels is None)
 
 
-def test_other_columns_are_taken_in_file_order(tmp_path):
-    text = table_text(("u", "v", "w2"), {"y": list("0120"), "w": ["1", "2", "0.5", "1"]})
-    rows = read_rows(read_frame(write(tmp_path, text)), TableOptions(label="y", weight="w"))
-    assert rows.classes == (0, 1, 2)
+def test_labels_and_weights_are_no_probabilities(tmp_path):
+    extra = {"y": list("0120"), "w": ["1", "2", "0.5", "1"]}
+    rows = read(tmp_path, ("u", "v", "w2"), extra, label="y", weight="w")
     assert rows.columns == ("u", "v", "w2")
-    assert "assigned to the columns in order (u = 0, v = 1, w2 = 2)" in rows.notes[0]
+    assert rows.labels.tolist() == [0, 1, 2, 0]
     np.testing.assert_array_equal(rows.weight, [1, 2, 0.5, 1])
-
-
-def test_sorted_names_in_column_order_are_told(tmp_path):
-    frame = read_frame(write(tmp_path, table_text(("p2", "p0", "p1"), {"y": list("cabc")})))
-    rows = read_rows(frame, TableOptions(label="y"))
-    assert rows.classes == ("a", "b", "c")
-    assert "p2 = a" in rows.notes[0]
-
-
-def test_columns_numbered_behind_a_prefix_are_matched(tmp_path):
-    rows = read_rows(
-        read_frame(write(tmp_path, table_text(("p2", "p0", "p1"), {"y": list("0120")}))), TableOptions("y")
-    )
-    assert (rows.classes, rows.columns, rows.notes) == ((0, 1, 2), ("p0", "p1", "p2"), ())
-
-
-def test_numbered_classes_are_in_the_order_of_numbers(tmp_path):
-    """Columns 10, 2, 1: kappa's distances need 1, 2, 10, wherever the columns stand."""
-    rows = read_rows(
-        read_frame(write(tmp_path, table_text(("10", "2", "1"), {"y": ["1", "2", "10", "1"]}))), TableOptions("y")
-    )
-    assert rows.classes == (1, 2, 10)
-    assert rows.order_known
-    np.testing.assert_array_equal(rows.proba, P[:, ::-1])
-
-
-def test_without_labels_the_columns_name_the_classes(tmp_path):
-    rows = read_rows(read_frame(write(tmp_path, table_text())), TableOptions())
-    assert rows.classes == ("a", "b", "c")
-    assert rows.labels is None
 
 
 @pytest.mark.parametrize(("positive", "classes"), [("no", ("yes", "no")), ("yes", ("no", "yes"))])
@@ -129,15 +112,14 @@ def test_npz_takes_the_block_that_fits_the_labels(tmp_path):
 
 def test_a_rule_needs_its_classes(tmp_path):
     """Names are never matched by position unless --columns says so; numbered classes are, leaving whole numbers out."""
-    frame = read_frame(write(tmp_path, table_text(("p", "q", "r"), {"id": list("5678")})))
+    other = (tmp_path, ("p", "q", "r"), {"id": list("5678")})
     with pytest.raises(ValueError, match="has no columns of the rule's classes a, b, c"):
-        read_rows(frame, TableOptions(), ("a", "b", "c"))
-    rows = read_rows(frame, TableOptions(columns=("r", "q", "p")), ("a", "b", "c"))
+        read(*other, known=("a", "b", "c"))
+    rows = read(*other, known=("a", "b", "c"), columns=("r", "q", "p"))
     np.testing.assert_array_equal(rows.proba, P[:, ::-1])
-    assert read_rows(frame, TableOptions(), (0, 1, 2)).columns == ("p", "q", "r")
-    partly = read_frame(write(tmp_path, table_text(("a", "b", "see"))))
+    assert read(*other, known=(0, 1, 2)).columns == ("p", "q", "r")
     with pytest.raises(ValueError, match="has no column 'c'"):
-        read_rows(partly, TableOptions(), ("a", "b", "c"))
+        read(tmp_path, ("a", "b", "see"), known=("a", "b", "c"))
 
 
 def test_labels_match_as_they_are_written(tmp_path):

@@ -48,15 +48,15 @@ RULES = {
 }
 
 
-def test_rule_files_hold_every_group(tmp_path):
-    for name, rule in RULES.items():
-        rule.save(tmp_path / "rule.json")
-        again = confmax.DecisionRule.load(tmp_path / "rule.json")
-        assert again == rule and again.groups == GROUPS and again.groups_known, name
-        P, group = rows(100, rule.n_classes)
-        names = [GROUPS[g] for g in group]
-        np.testing.assert_array_equal(again.predict(P, group=names), rule.predict(P, group=names))
-        assert json.loads(rule.to_json())["version"] == 6
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_rule_files_hold_every_group(rule, tmp_path):
+    rule.save(tmp_path / "rule.json")
+    again = confmax.DecisionRule.load(tmp_path / "rule.json")
+    assert again == rule and again.groups == GROUPS and again.groups_known
+    P, group = rows(100, rule.n_classes)
+    names = [GROUPS[g] for g in group]
+    np.testing.assert_array_equal(again.predict(P, group=names), rule.predict(P, group=names))
+    assert json.loads(rule.to_json())["version"] == 6
 
 
 @pytest.mark.parametrize(

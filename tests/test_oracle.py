@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from confmax.confusion import Gains
 from confmax.oracle import BACKENDS, CountingOracle, decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
-from tests.helpers import all_deterministic_confusions, confusion_of
+from tests.helpers import STATISTICS, all_deterministic_confusions, confusion_of
 
 
 @pytest.fixture(params=BACKENDS)
@@ -124,24 +124,6 @@ def test_float32_statistics_are_summed_in_double(backend):
     np.testing.assert_allclose(C.diagonal[0], np.array(exact, float), rtol=1e-12)
 
 
-def test_statistics_do_not_depend_on_the_number_of_threads(monkeypatch):
-    from concurrent.futures import ThreadPoolExecutor
-
-    from confmax.kernels import blocks as _blocks
-
-    rng = np.random.default_rng(3)
-    table = make_table(simplex(rng, 600_000, 5), rng.integers(0, 5, 600_000), rng.random(600_000))
-    gains = Gains.reduced(rng.random((4, 5)))
-    answers = []
-    for threads in (1, 2, 8):
-        monkeypatch.setattr(_blocks, "most_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(_blocks, "_pool", ThreadPoolExecutor(threads))
-        answers.append(make_oracle(table, "labels").maximize(gains, matrix=True))
-    for other in answers[1:]:
-        for name in ("diagonal", "columns", "matrix"):
-            assert getattr(other, name).tobytes() == getattr(answers[0], name).tobytes()
-
-
 def test_one_call_is_one_pass():
     oracle = CountingOracle(make_oracle(make_table([[0.5, 0.5]])))
     oracle.maximize(Gains.reduced(np.random.default_rng(0).random((7, 2))))
@@ -165,7 +147,7 @@ def test_a_blend_lies_between_model_and_labels(backend):
     blend = make_oracle(table, "blend", backend=backend, model_share=0.3)
     assert not blend.exact
     mixed = blend.maximize(gains, matrix=True)
-    for name in ("rows", "diagonal", "columns", "matrix"):
+    for name in STATISTICS:
         expected = 0.3 * getattr(model, name) + 0.7 * getattr(labels, name)
         np.testing.assert_allclose(getattr(mixed, name), expected, atol=1e-15)
     np.testing.assert_array_equal(blend.rows, mixed.rows)
@@ -174,16 +156,19 @@ def test_a_blend_lies_between_model_and_labels(backend):
 MODES = ("model", "labels")
 
 
-def test_refusals():
-    table = make_table([[0.5, 0.5]])
-    with pytest.raises(ValueError, match="confusion is 'model', 'labels' or 'blend'; got 'truth'"):
-        make_oracle(table, "truth")
-    with pytest.raises(ValueError, match="backend is one of numpy, array, sparse, torch, parts, numba; got 'cuda'"):
-        make_oracle(table, backend="cuda")
-    with pytest.raises(ValueError, match="confusion='labels' needs y"):
-        make_oracle(table, "labels")
-    with pytest.raises(ValueError, match=r"a blend needs model_share, a number from 0 to 1; got 1.5"):
-        make_oracle(make_table([[0.5, 0.5]], [0]), "blend", model_share=1.5)
+@pytest.mark.parametrize(
+    ("arguments", "settings", "sentence"),
+    [
+        (("truth",), {}, "confusion is 'model', 'labels' or 'blend'; got 'truth'"),
+        ((), {"backend": "cuda"}, "backend is one of numpy, array, sparse, torch, parts, numba; got 'cuda'"),
+        (("labels",), {}, "confusion='labels' needs y"),
+        (("blend",), {"model_share": 1.5}, r"a blend needs model_share, a number from 0 to 1; got 1.5"),
+    ],
+)
+def test_refusals(arguments, settings, sentence):
+    table = make_table([[0.5, 0.5]], [0] if "blend" in arguments else None)
+    with pytest.raises(ValueError, match=sentence):
+        make_oracle(table, *arguments, **settings)
 
 
 def test_enumeration_is_complete():
