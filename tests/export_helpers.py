@@ -267,7 +267,7 @@ each_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 
 def enough_rows(K, engine):
     """Return how many rows an engine decides: fewer where Python goes through them, or where rows are wide."""
-    return ROWS // 10 if engine in (in_python, in_sqlite) else ROWS // 5 if K > 40 else ROWS
+    return ROWS // 20 if engine in (in_python, in_sqlite) else ROWS // 5 if K > 40 else ROWS
 
 
 def independent_scores(exported, P):

@@ -11,11 +11,7 @@ from confmax.calibration.blend import _recall_differences, model_share
 from confmax.calibration.choice import held_out
 from confmax.checks import random_table
 from confmax.oracle import make_table
-from tests.helpers import confusion_of
-
-
-def drawn(P, rng):
-    return (rng.random(len(P))[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, P.shape[1] - 1)
+from tests.helpers import confusion_of, labels_drawn
 
 
 def tables(n, K, bend, seeds):
@@ -23,7 +19,7 @@ def tables(n, K, bend, seeds):
     for seed in seeds:
         rng = np.random.default_rng(seed)
         P = rng.dirichlet(np.ones(K), n)
-        yield make_table(softmax(np.log(P) * bend, axis=1), drawn(P, rng), None, range(K))
+        yield make_table(softmax(np.log(P) * bend, axis=1), labels_drawn(P, rng), None, range(K))
 
 
 def test_a_calibrated_model_is_trusted_and_a_bad_one_is_not():
@@ -46,7 +42,7 @@ def test_the_variance_is_that_of_the_difference():
     weight = rng.random(600) + 0.5
     squares, variances = [], []
     for _ in range(400):
-        D, V = _recall_differences(make_table(P, drawn(P, rng), weight, range(3)))
+        D, V = _recall_differences(make_table(P, labels_drawn(P, rng), weight, range(3)))
         squares.append(D**2)
         variances.append(V)
     np.testing.assert_allclose(np.mean(squares, axis=0), np.mean(variances, axis=0), rtol=0.25)
@@ -82,7 +78,7 @@ def test_neither_order_nor_unit_of_weights_matters():
 def test_held_out_rows_are_calibrated_without_themselves():
     rng = np.random.default_rng(4)
     P = rng.dirichlet(np.ones(3), 300)
-    y = drawn(softmax(2 * np.log(P), axis=1), rng)
+    y = labels_drawn(softmax(2 * np.log(P), axis=1), rng)
     table = make_table(P, y)
     for kind in ("temperature", "vector"):
         found = choose(table, kind)
@@ -105,7 +101,7 @@ def test_held_out_rows_are_calibrated_without_themselves():
 def test_the_value_is_that_of_the_average_confusion(name, kind):
     rng = np.random.default_rng(5)
     P = rng.dirichlet(np.ones(3), 250)
-    y = drawn(softmax(1.6 * np.log(P), axis=1), rng)
+    y = labels_drawn(softmax(1.6 * np.log(P), axis=1), rng)
     solution = confmax.maximize(name, P, y, confusion="blend", calibration=kind, randomized=False)
     share = solution.model_share
     assert solution.mode == "blend"

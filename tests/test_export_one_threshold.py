@@ -1,6 +1,5 @@
 """Exports of rules that compare the probability of one class first: short, with the threshold in clear, and exact."""
 
-import itertools
 import re
 import sqlite3
 
@@ -28,6 +27,7 @@ from tests.export_helpers import (
     scaling,
     table,
 )
+from tests.helpers import simplex_grid
 
 each_of_these = pytest.mark.parametrize("exported", ONE_THRESHOLD.values(), ids=ONE_THRESHOLD)
 NAMES = ["VF", "F", "M", "L"]
@@ -94,18 +94,12 @@ def test_no_weight_is_tiny(exported):
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def grid(K, steps):
-    """All rows of multiples of 1 / steps: scores and thresholds tie exactly."""
-    counts = [row for row in itertools.product(range(steps + 1), repeat=K - 1) if sum(row) <= steps]
-    return np.array([[*row, steps - sum(row)] for row in counts]) / steps
-
-
 @each_engine
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("k", range(4))
 def test_exact_ties(k, dtype, engine):
     """A probability that equals the threshold decides the class; of equal others the last one is decided."""
-    P = grid(4, 16).astype(dtype)
+    P = (simplex_grid(4, 16) / 16).astype(dtype)
     for cut in (0.25, 0.5, 0.0625):
         exported = rule(beside(4, k, cut))
         expected = exported.predict_index(P)
@@ -119,7 +113,7 @@ def test_exact_ties(k, dtype, engine):
 @pytest.mark.parametrize("gains", [beside(2, 0, 0.375), beside(2, 1, 0.375), Gains.reduced([0.0, 1.0], [0.0, -0.375]),
                                    Gains.reduced([1.0, 0.0], [-0.375, 0.0])])  # fmt: skip
 def test_exact_ties_of_two_classes(gains, engine):
-    P = grid(2, 64)
+    P = simplex_grid(2, 64) / 64
     np.testing.assert_array_equal(engine(rule(gains), P), rule(gains).predict_index(P))
 
 

@@ -3,7 +3,7 @@
 ``python -m tests.test_exports 100000`` counts the edge rows on which they differ.
 """
 
-import itertools
+import functools
 import sys
 from fractions import Fraction
 
@@ -32,6 +32,7 @@ from tests.export_helpers import (
     scaling,
     table,
 )
+from tests.helpers import simplex_grid
 
 # --- equality ---------------------------------------------------------------------------------------------------------
 
@@ -115,11 +116,6 @@ def test_standard_sql_of_the_widest_matrix(engine, powers):
     np.testing.assert_array_equal(engine(exported, P, dialect="standard"), exported.predict_index(P))
 
 
-def simplex_grid(K, steps):
-    """Return all rows (n, K) of multiples of 1 / steps that sum to one."""
-    return np.array([c for c in itertools.product(range(steps + 1), repeat=K) if sum(c) == steps])
-
-
 @each_engine
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
@@ -184,17 +180,24 @@ def test_sql_reads_single_precision_columns_in_double(exported):
     assert_same_decisions(exported, P.astype(np.float64), in_duckdb(exported, P, "FLOAT"))
 
 
-@each_engine
-def test_tuned_rules(engine):
-    """Rules as they are found, calibration included."""
+@functools.cache
+def tuned_rules():
     draw = np.random.default_rng(5)
     P = table(4, 2000, 1)
     y = np.array([draw.choice(4, p=row) for row in P**1.3 / (P**1.3).sum(axis=1, keepdims=True)])
+    return [
+        confmax.maximize(metric, P, y, calibration=calibration, randomized=False).rule
+        for metric in ("macro_f1", "g_mean", "quadratic_kappa", "linear_kappa", "mcc")
+        for calibration in ("temperature", "vector", None)
+    ]
+
+
+@each_engine
+def test_tuned_rules(engine):
+    """Rules as they are found, calibration included."""
     new = table(4, enough_rows(4, engine) // 2, 2)
-    for metric in ("macro_f1", "g_mean", "quadratic_kappa", "linear_kappa", "mcc"):
-        for calibration in ("temperature", "vector", None):
-            found = confmax.maximize(metric, P, y, calibration=calibration, randomized=False).rule
-            assert_same_decisions(found, new, engine(found, new))
+    for exported in tuned_rules():
+        assert_same_decisions(exported, new, engine(exported, new))
 
 
 @each_engine

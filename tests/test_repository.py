@@ -1,6 +1,7 @@
-"""The files that describe the project to others agree with each other: citation, hooks, workflow, pyproject.toml."""
+"""The files that describe the project agree with each other, and patterns in the settings of tools match files."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -8,14 +9,13 @@ import pytest
 
 import confmax
 
-yaml = pytest.importorskip("yaml")
-
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, TOOLS = SETTINGS["project"], SETTINGS["tool"]
 
 
 def read(path):
-    return yaml.safe_load((ROOT / path).read_text())
+    return pytest.importorskip("yaml").safe_load((ROOT / path).read_text())
 
 
 def test_the_citation_says_what_the_package_says():
@@ -55,3 +55,53 @@ def test_ci_builds_the_wheel_and_tries_it():
     for step in ("pip wheel", "[cli]", "confmax demo", "confmax.maximize", 'comm -23 "$work/expected"'):
         assert step in script, step
     assert not re.search(r"https?://", script)
+
+
+# --- patterns: one that matches nothing has no effect -----------------------------------------------------------------
+
+
+def unmatched(patterns, folder=ROOT):
+    """Return the patterns that match no file."""
+    return [pattern for pattern in patterns if not any(path.is_file() for path in folder.glob(pattern))]
+
+
+def test_patterns_of_pyproject_match_files():
+    (data,) = TOOLS["setuptools"]["package-data"].values()
+    assert unmatched(data, ROOT / "src" / "confmax") == []
+    assert unmatched(TOOLS["ruff"]["lint"]["per-file-ignores"]) == []
+    assert unmatched(f"{folder}/**/*.py" for folder in TOOLS["pytest"]["ini_options"]["testpaths"]) == []
+    assert unmatched(f"{folder}/**/*.py" for folder in TOOLS["mypy"]["files"]) == []
+
+
+def test_everything_that_is_no_python_is_in_a_pattern_of_the_package_data():
+    """The wheel holds the files that the patterns match."""
+    package = ROOT / "src" / "confmax"
+    (data,) = TOOLS["setuptools"]["package-data"].values()
+    others = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    # what is built at installation is no file of the project
+    others -= set(package.rglob("*.so"))
+    others -= set(package.rglob("*.py"))
+    assert sorted(others - {path for pattern in data for path in package.glob(pattern)}) == []
+
+
+def test_modules_left_out_of_the_doctests_exist():
+    assert unmatched(runpy.run_path(str(ROOT / "conftest.py"))["NEEDED"]) == []
+
+
+def test_files_that_ci_names_exist():
+    script = (ROOT / ".ci" / "run").read_text()
+    named = re.findall(r"\b[\w-]+\.(?:md|txt|toml|py)\b", script)
+    assert {"README.md", "constraints-oldest.txt"} <= set(named)
+    assert unmatched(set(named)) == []
+
+
+def test_a_pattern_without_a_file_would_be_found():
+    assert unmatched(["src/confmax/*.py", "src/confmax/none/*.py", "src"]) == ["src/confmax/none/*.py", "src"]
+
+
+def test_tests_are_skipped_for_want_of_other_packages_only():
+    """A module of confmax that cannot be imported is a failure, not a reason to skip."""
+    texts = {path.name: path.read_text() for path in ROOT.glob("tests/**/*.py")}
+    needed = {name: re.findall(r"importorskip\(\s*\"(\w+)", text) for name, text in texts.items()}
+    assert "torch" in needed["test_torch.py"]
+    assert [name for name, packages in needed.items() if "confmax" in packages] == []
