@@ -9,6 +9,7 @@ from confmax.oracle import make_oracle, make_table
 from confmax.tables.groups import Groups
 from confmax.tables.partitioned import table as _parts
 from tests.cli_helpers import document, run
+from tests.helpers import assert_same_statistics
 from tests.parts_helpers import cut, labelled
 
 NAMES = ("a", "b", "c", "d")
@@ -48,10 +49,8 @@ def test_the_statistics_are_those_of_memory(share, matrix):
         make_oracle(one, share, model_share=0.3 if share == "blend" else None).maximize(gains, matrix=matrix)
         for one in tables
     ]
-    for name in ("rows", "diagonal", "columns", *(["matrix"] if matrix else [])):
-        np.testing.assert_allclose(
-            getattr(found[1], name), getattr(found[0], name), rtol=1e-11, atol=1e-15, err_msg=name
-        )
+    assert_same_statistics(found[1], found[0], rtol=1e-11)
+    assert (found[1].matrix is not None) == matrix
 
 
 @pytest.mark.parametrize("limits", LIMITS)
@@ -252,7 +251,7 @@ def test_dask():
 @pytest.mark.parametrize("confusion", ["model", "labels"])
 @pytest.mark.parametrize("kind", ["pandas", "sparse", "torch"])
 def test_other_kinds_in_memory(kind, confusion):
-    P, y, _, group = grouped(800)
+    P, y, _, group = grouped(400)
     P[P < 0.02] = 0.0
     P /= P.sum(axis=1, keepdims=True)
     module = pytest.importorskip({"pandas": "pandas", "sparse": "scipy.sparse", "torch": "torch"}[kind])

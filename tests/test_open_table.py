@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import confmax
+from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
+from tests.helpers import assert_same_statistics
 from tests.parts_helpers import labelled
 
 pa = pytest.importorskip("pyarrow")
@@ -41,16 +43,14 @@ def parts_of(monkeypatch, rows):
 def test_row_groups_of_any_size_give_the_same_statistics(tmp_path, monkeypatch, size, files, dtype, together):
     parts_of(monkeypatch, together)
     P, y, w = labelled(500, 3, dtype=dtype)
-    gains = confmax.confusion.Gains.reduced(np.random.default_rng(0).random((2, 3)) + 0.5)
+    gains = Gains.reduced(np.random.default_rng(0).random((2, 3)) + 0.5)
     opened = confmax.open_table(write(tmp_path, P, y, w, size=size, files=files), label="truth", weight="w")
     table = make_table(opened, classes=NAMES)
     assert table.n_rows == 500
     assert table.dtype == dtype
     for share in (1.0, 0.0, 0.4):
-        found = make_oracle(table, "blend", model_share=share).maximize(gains, matrix=True)
-        whole = make_oracle(make_table(P, y, w), "blend", model_share=share).maximize(gains, matrix=True)
-        np.testing.assert_allclose(found.matrix, whole.matrix, rtol=1e-12, atol=1e-15)
-        np.testing.assert_allclose(found.diagonal, whole.diagonal, rtol=1e-12, atol=1e-15)
+        oracles = (make_oracle(one, "blend", model_share=share) for one in (table, make_table(P, y, w)))
+        assert_same_statistics(*(oracle.maximize(gains, matrix=True) for oracle in oracles))
 
 
 def test_a_run_on_files_is_that_in_memory(tmp_path):
@@ -90,12 +90,17 @@ def test_kinds_of_columns(tmp_path, compression):
     assert found.value == pytest.approx(whole.value, abs=5e-3)
 
 
+def saved(folder, P, y, w):
+    """Save the three arrays of a table and open them."""
+    for name, array in (("p", P), ("y", y), ("w", w)):
+        np.save(folder / f"{name}.npy", array)
+    return confmax.open_table(folder / "p.npy", label=folder / "y.npy", weight=folder / "w.npy")
+
+
 def test_mapped_arrays(tmp_path, monkeypatch):
     monkeypatch.setattr("confmax.tables.partitioned.opening.MAPPED_BYTES", 5000)
     P, y, w = labelled(1000, 3)
-    for name, array in (("p", P), ("y", y), ("w", w)):
-        np.save(tmp_path / f"{name}.npy", array)
-    opened = confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy", weight=tmp_path / "w.npy")
+    opened = saved(tmp_path, P, y, w)
     assert len(opened.pieces) > 3
     found, whole = confmax.maximize("g_mean", opened), confmax.maximize("g_mean", P, y, sample_weight=w)
     assert found.value == pytest.approx(whole.value, abs=1e-9)
@@ -127,7 +132,7 @@ def test_small_row_groups_are_read_together(tmp_path, monkeypatch):
     read = pq.ParquetFile.read_row_groups
     monkeypatch.setattr(pq.ParquetFile, "read_row_groups", lambda self, groups, **more: (
         reads.append(len(groups)), read(self, groups, **more))[1])  # fmt: skip
-    gains = confmax.confusion.Gains.reduced(np.random.default_rng(0).random((2, 3)))
+    gains = Gains.reduced(np.random.default_rng(0).random((2, 3)))
     expected = oracle.maximize(gains, matrix=True)
     assert reads == [500, 500]
     for rows, counts in ((601, [201, 200, 99] * 2), (2, [1] * 1000)):
@@ -150,9 +155,8 @@ def test_row_groups_of_other_dictionaries_are_read_together(tmp_path):
         for low in range(0, 600, 50):
             writer.write_table(table_of(P[low : low + 50], names[low : low + 50]))
     opened = confmax.open_table(tmp_path / "t.parquet", label="truth")
-    found = make_oracle(make_table(opened), "labels").maximize(confmax.confusion.Gains.reduced([1.0, 2.0, 0.5]))
-    whole = make_oracle(make_table(P, y), "labels").maximize(confmax.confusion.Gains.reduced([1.0, 2.0, 0.5]))
-    np.testing.assert_allclose(found.diagonal, whole.diagonal, rtol=1e-12)
+    oracles = (make_oracle(table, "labels") for table in (make_table(opened), make_table(P, y)))
+    assert_same_statistics(*(oracle.maximize(Gains.reduced([1.0, 2.0, 0.5])) for oracle in oracles))
 
 
 def test_no_thread_is_left_when_a_run_ends_early(tmp_path):
@@ -211,11 +215,9 @@ def test_damage_inside_a_file_is_refused_by_row_group(tmp_path, bad):
     pattern = write(tmp_path, P, y, size=1000, compression="ZSTD")
     path = tmp_path / "t0.parquet"
     data = bytearray(path.read_bytes())
-    group = pq.ParquetFile(path).metadata.row_group(1)
-    start = group.column(0).data_page_offset
-    data[start : start + group.column(0).total_compressed_size // 2] = b"\xff" * (
-        group.column(0).total_compressed_size // 2
-    )
+    column = pq.ParquetFile(path).metadata.row_group(1).column(0)
+    half = column.total_compressed_size // 2
+    data[column.data_page_offset : column.data_page_offset + half] = b"\xff" * half
     path.write_bytes(bytes(data))
     sentence = r"row group 0 of .*t0\.parquet: row 500" if bad == 500 else r"row group 1 of .*t0\.parquet is damaged"
     with pytest.raises(ValueError, match=sentence):
@@ -229,7 +231,7 @@ def test_a_file_that_changes_between_passes_is_refused(tmp_path):
     table = make_table(opened)
     os.utime(tmp_path / "t0.parquet", ns=(1, 1))
     with pytest.raises(ValueError, match=r"t0\.parquet has changed since it was opened"):
-        make_oracle(table, "labels").maximize(confmax.confusion.Gains.reduced(np.ones(3)))
+        make_oracle(table, "labels").maximize(Gains.reduced(np.ones(3)))
     (tmp_path / "t0.parquet").unlink()
     with pytest.raises(ValueError, match=r"t0\.parquet has changed since it was opened"):
         confmax.maximize("g_mean", opened)
@@ -239,9 +241,7 @@ def test_a_file_that_changes_between_passes_is_refused(tmp_path):
 def test_any_array_that_changes_after_opening_is_refused(tmp_path, which):
     """Probabilities, labels and weights: each is a file of its own."""
     P, y, w = labelled(500, 3)
-    for name, array in (("p", P), ("y", y), ("w", w)):
-        np.save(tmp_path / f"{name}.npy", array)
-    opened = confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy", weight=tmp_path / "w.npy")
+    opened = saved(tmp_path, P, y, w)
     table = make_table(opened)
     np.save(tmp_path / f"{which}.npy", {"p": P[::-1], "y": (y + 1) % 3, "w": w + 1}[which])
     os.utime(tmp_path / f"{which}.npy", ns=(1, 1))  # the clock of files may be coarser than this test is fast
@@ -249,7 +249,7 @@ def test_any_array_that_changes_after_opening_is_refused(tmp_path, which):
     with pytest.raises(ValueError, match=sentence):
         confmax.maximize("g_mean", opened, **SETTINGS)
     with pytest.raises(ValueError, match=sentence):
-        make_oracle(table, "labels").maximize(confmax.confusion.Gains.reduced(np.ones(3)))
+        make_oracle(table, "labels").maximize(Gains.reduced(np.ones(3)))
 
 
 def test_a_footer_is_read_once_in_a_pass(tmp_path, monkeypatch):
@@ -259,7 +259,7 @@ def test_a_footer_is_read_once_in_a_pass(tmp_path, monkeypatch):
     table, given = make_table(opened), []
     real = pq.ParquetFile
     monkeypatch.setattr(pq, "ParquetFile", lambda *a, **more: (given.append(more["metadata"]), real(*a, **more))[1])
-    make_oracle(table).maximize(confmax.confusion.Gains.reduced(np.ones(3)))
+    make_oracle(table).maximize(Gains.reduced(np.ones(3)))
     assert [each is None for each in given] == [True, False, False, True, False, False]
 
 
@@ -323,66 +323,74 @@ def test_frames_in_memory_are_refused_by_name(library):
         confmax.open_table(make[library]())
 
 
-def test_the_name_of_a_file_is_no_table():
+@pytest.mark.parametrize("name", ["t.parquet", Path("t.parquet")], ids=repr)
+def test_the_name_of_a_file_is_no_table(name):
     sentence = r"proba is a name \('t.parquet'\), not a table of probabilities; pass confmax.open_table\(name\)"
     rule = confmax.DecisionRule.from_weights([1, 2])
-    for name in ("t.parquet", Path("t.parquet")):
-        for call in (
-            lambda name: confmax.maximize("g_mean", name),
-            lambda name: confmax.maximize("g_mean", name, "truth"),
-            rule.predict,
-            rule.decision_probabilities,
-        ):
-            with pytest.raises(ValueError, match=sentence):
-                call(name)
+    for call in (
+        lambda: confmax.maximize("g_mean", name),
+        lambda: confmax.maximize("g_mean", name, "truth"),
+        lambda: rule.predict(name),
+        lambda: rule.decision_probabilities(name),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call()
 
 
-def test_what_cannot_be_opened_says_why(tmp_path):
+@pytest.fixture(scope="module")
+def unreadable(tmp_path_factory):
+    """A folder of files that cannot be opened as they are, or not with every argument."""
+    folder = tmp_path_factory.mktemp("unreadable")
     P, y, _ = labelled(50, 3)
-    write(tmp_path, P, y)
+    write(folder, P, y)
     other = pa.table({"a": P[:, 0], "b": P[:, 1]})
-    pq.write_table(other, tmp_path / "u0.parquet")
-    pq.write_table(pa.table({"x": ["a"], "y": [1]}), tmp_path / "words.parquet")
-    pq.write_table(pa.table({"p": pa.array([[0.5, 0.5], [1.0]])}), tmp_path / "ragged.parquet")
-    pq.write_table(other.slice(0, 0), tmp_path / "empty.parquet")
-    np.save(tmp_path / "p.npy", P)
-    np.save(tmp_path / "flat.npy", y)
-    np.save(tmp_path / "bytes.npy", y.astype("S1"))
-    np.save(tmp_path / "text.npy", y.astype("U1"))
-    (tmp_path / "text.csv").write_text("a,b\n")
-    (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY")
-    cases = [
-        ({"path": tmp_path / "none.parquet"}, "there is no file"),
-        ({"path": str(tmp_path / "none*.parquet")}, "no file matches"),
-        ({"path": tmp_path / "text.csv"}, "neither .parquet nor .npy"),
-        ({"path": [tmp_path / "t0.parquet", tmp_path / "p.npy"]}, "give Parquet files, or one .npy file"),
-        ({"path": tmp_path / "t0.parquet", "label": "lable"}, "t0.parquet has no column 'lable'"),
-        ({"path": [tmp_path / "t0.parquet", tmp_path / "u0.parquet"]}, "u0.parquet has no column 'bad'"),
-        ({"path": tmp_path / "words.parquet"}, "0 columns of floating-point numbers"),
-        (
-            {"path": tmp_path / "ragged.parquet", "columns": ["p"]},
-            "column 'p': row 1 of proba has 1 probabilities and row 0 has 2",
-        ),
-        ({"path": tmp_path / "t0.parquet", "columns": []}, "columns is empty"),
-        ({"path": tmp_path / "p.npy", "columns": ["a"]}, "columns= names columns of Parquet files"),
-        ({"path": tmp_path / "p.npy", "label": tmp_path / "p.npy"}, "must hold one entry per row: 50"),
-        ({"path": tmp_path / "p.npy", "label": "y"}, "y is not a .npy file"),
-        (
-            {"path": tmp_path / "p.npy", "label": tmp_path / "bytes.npy"},
-            r"bytes.npy holds \|S1; it must hold strings or",
-        ),
-        ({"path": tmp_path / "p.npy", "weight": tmp_path / "text.npy"}, "text.npy holds <U1; it must hold numbers"),
-        ({"path": tmp_path / "flat.npy"}, r"must hold an array \(n, K\)"),
-        ({"path": tmp_path / "broken.npy"}, "cannot be read as an array"),
-    ]
-    for arguments, message in cases:
-        with pytest.raises(ValueError, match=message):
-            confmax.open_table(**arguments)
-    with pytest.raises(ValueError, match="at least one row"):
-        confmax.maximize("g_mean", confmax.open_table(tmp_path / "empty.parquet"))
-    with pytest.raises(ValueError, match="holds string, not numbers"):
-        confmax.maximize("g_mean", confmax.open_table(tmp_path / "t0.parquet", columns=["bad", "truth"]))
-    with pytest.raises(ValueError, match="keys are not split"):
-        confmax.DecisionRule.from_weights([1, 1, 1]).predict(confmax.open_table(tmp_path / "p.npy"), keys=[1])
-    with pytest.raises(ValueError, match=r"rows 0 to 49 of .*: proba has 3 columns and the rule has 2 classes"):
-        confmax.DecisionRule.from_weights([1, 1]).predict(confmax.open_table(tmp_path / "p.npy"))
+    pq.write_table(other, folder / "u0.parquet")
+    pq.write_table(pa.table({"x": ["a"], "y": [1]}), folder / "words.parquet")
+    pq.write_table(pa.table({"p": pa.array([[0.5, 0.5], [1.0]])}), folder / "ragged.parquet")
+    pq.write_table(other.slice(0, 0), folder / "empty.parquet")
+    for name, array in (("p", P), ("flat", y), ("bytes", y.astype("S1")), ("text", y.astype("U1"))):
+        np.save(folder / f"{name}.npy", array)
+    (folder / "text.csv").write_text("a,b\n")
+    (folder / "broken.npy").write_bytes(b"\x93NUMPY")
+    return folder
+
+
+def tune(opened):
+    return confmax.maximize("g_mean", opened)
+
+
+def decide(opened, n_classes=2, **more):
+    return confmax.DecisionRule.from_weights(np.ones(n_classes)).predict(opened, **more)
+
+
+@pytest.mark.parametrize(
+    ("path", "settings", "use", "sentence"),
+    [
+        ("none.parquet", {}, None, "there is no file"),
+        ("none*.parquet", {}, None, "no file matches"),
+        ("text.csv", {}, None, "neither .parquet nor .npy"),
+        (["t0.parquet", "p.npy"], {}, None, "give Parquet files, or one .npy file"),
+        ("t0.parquet", {"label": "lable"}, None, "t0.parquet has no column 'lable'"),
+        (["t0.parquet", "u0.parquet"], {}, None, "u0.parquet has no column 'bad'"),
+        ("words.parquet", {}, None, "0 columns of floating-point numbers"),
+        ("ragged.parquet", {"columns": ["p"]}, None, "column 'p': row 1 of proba has 1 probabilities and row 0 has 2"),
+        ("t0.parquet", {"columns": []}, None, "columns is empty"),
+        ("p.npy", {"columns": ["a"]}, None, "columns= names columns of Parquet files"),
+        ("p.npy", {"label": "p.npy"}, None, "must hold one entry per row: 50"),
+        ("p.npy", {"label": "y"}, None, "y is not a .npy file"),
+        ("p.npy", {"label": "bytes.npy"}, None, r"bytes.npy holds \|S1; it must hold strings or"),
+        ("p.npy", {"weight": "text.npy"}, None, "text.npy holds <U1; it must hold numbers"),
+        ("flat.npy", {}, None, r"must hold an array \(n, K\)"),
+        ("broken.npy", {}, None, "cannot be read as an array"),
+        ("empty.parquet", {}, tune, "at least one row"),
+        ("t0.parquet", {"columns": ["bad", "truth"]}, tune, "holds string, not numbers"),
+        ("p.npy", {}, lambda opened: decide(opened, 3, keys=[1]), "keys are not split"),
+        ("p.npy", {}, decide, r"rows 0 to 49 of .*: proba has 3 columns and the rule has 2 classes"),
+    ],
+)
+def test_what_cannot_be_opened_or_used_says_why(unreadable, monkeypatch, path, settings, use, sentence):
+    monkeypatch.chdir(unreadable)
+    if use is not None:
+        opened = confmax.open_table(path, **settings)
+    with pytest.raises(ValueError, match=sentence):
+        confmax.open_table(path, **settings) if use is None else use(opened)
