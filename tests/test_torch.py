@@ -15,19 +15,9 @@ from confmax.oracle import make_oracle, make_table
 from confmax.tables import MemoryTable
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import row_hashes
-from tests.torch_helpers import drawn_labels, simplex
+from tests.torch_helpers import NARROW, WIDE, drawn_labels, simplex, small_chunks
 
 torch = pytest.importorskip("torch")
-
-from confmax.tables.tensor import rows as _torch_rows  # noqa: E402
-
-WIDE = {np.float32: torch.float32, np.float64: torch.float64}
-NARROW = [torch.float16, torch.bfloat16]
-
-
-def small_chunks(monkeypatch, cells=64):
-    monkeypatch.setattr(_torch_rows, "CELLS", {"cpu": cells})
-
 
 # --- the boundary -----------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,20 @@
 """Random tables, labels and gains for the tests of tensors."""
 
 import numpy as np
+import pytest
 
 from confmax.confusion import Gains
 from confmax.oracle import make_table
+from tests.helpers import labels_drawn
 
+torch = pytest.importorskip("torch")
+WIDE = {np.float32: torch.float32, np.float64: torch.float64}
+NARROW = [torch.float16, torch.bfloat16]
 FORMS = ["probabilities", "offsets", "distances", "squared distances", "full", "abstaining"]
+
+
+def small_chunks(monkeypatch, cells=64):
+    monkeypatch.setattr("confmax.tables.tensor.rows.CELLS", {"cpu": cells})
 
 
 def simplex(rng, n, K, dtype=np.float64, digits=None):
@@ -16,7 +25,7 @@ def simplex(rng, n, K, dtype=np.float64, digits=None):
 
 
 def drawn_labels(rng, P):
-    y = (rng.random(len(P))[:, None] > np.cumsum(P, axis=1)).sum(axis=1).clip(0, P.shape[1] - 1)
+    y = labels_drawn(P, rng)
     y[: P.shape[1]] = np.arange(P.shape[1])
     return y
 
