@@ -1,10 +1,11 @@
-"""What all tests share: Java compiles little; a folder to be in; a number of threads."""
+"""What all tests share: Java compiles little; a folder to be in; a number of threads; both forms of the kernels."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from confmax import kernels
 from confmax.kernels import blocks
 
 # Spark's programs are short here: Java's optimising compiler takes about half of their processor time
@@ -27,3 +28,12 @@ def threads(monkeypatch):
         monkeypatch.setattr(blocks, "_pool", ThreadPoolExecutor(number))
 
     return take
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def form(request, monkeypatch):
+    """Run a test with the compiled kernels and without."""
+    if request.param == "numpy":
+        monkeypatch.setattr(kernels, "native", None)
+    elif kernels.native is None:
+        pytest.skip("there is no compiled module")

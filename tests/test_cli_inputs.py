@@ -1,6 +1,7 @@
 """Everyday inputs: one score column, prefixes, separators, decimal commas, standard input and output."""
 
 import csv
+import functools
 import importlib
 import json
 import os
@@ -107,14 +108,20 @@ COMMANDS = {
 }
 
 
+@functools.cache
+def plain_document(command):
+    """Return what a command says of the table with commas."""
+    written("plain.csv", **two())
+    return document(*(word.format("plain.csv") for word in COMMANDS[command]))
+
+
 @pytest.mark.parametrize("form", ["comma", "decimal comma", "another mark", "prefixes", "score", "named score"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_reads_every_form(command, form):
     if command == "report" and find_spec("vl_convert") is None:
         pytest.skip("vl-convert-python is not installed")
     save_rule()
-    written("plain.csv", **two())
-    reference = document(*(word.format("plain.csv") for word in COMMANDS[command]))
+    reference = dict(plain_document(command))
     file, *more = FORMS[form]()
     more += ["--positive", "yes"] * (command == "apply" and form in ("score", "named score"))
     found = document(*(word.format(file) for word in COMMANDS[command]), *more)

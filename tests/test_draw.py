@@ -134,6 +134,10 @@ def test_hashes_are_the_definition(n, K, dtype):
         np.testing.assert_array_equal(found, expected)
     table = MemoryTable(ARRAYS, P.astype(np.float32), labels=None, weight=None, classes=())
     np.testing.assert_array_equal(table.row_hashes(), expected)
+    P /= P.sum(axis=1, keepdims=True)
+    dense, sparse = make_table(P), make_table(csr_array(P))
+    np.testing.assert_array_equal(sparse.row_hashes(), dense.row_hashes())
+    np.testing.assert_array_equal(sparse.unordered_hashes(), dense.unordered_hashes())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

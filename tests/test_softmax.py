@@ -24,12 +24,6 @@ from confmax.kernels.softmax import CELLS, exponentials, in_turn, scaled_rows, s
 BLOCK = 32  # rows that a kernel takes at a time
 
 
-@pytest.fixture(params=["as installed", "numpy"])
-def form(request, monkeypatch):
-    if request.param == "numpy":
-        monkeypatch.setattr(kernels, "native", None)
-
-
 @pytest.fixture
 def both(monkeypatch):
     """Return what a function answers by the kernels and by NumPy."""
