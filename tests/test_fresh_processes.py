@@ -1,7 +1,7 @@
 """README, first-steps, scale and the gallery run where nothing else was imported, with and without optional packages.
 
 One process runs a page in one environment, warnings as errors. With all packages the gallery is run by
-`test_gallery`, in processes of its own.
+`test_examples`, in processes of its own.
 """
 
 import re
@@ -16,8 +16,8 @@ from confmax import DecisionRule
 from tests.cli_helpers import run_process, small
 from tests.fresh_process import OPTIONAL, run_fresh
 from tests.test_docs import BLOCK
+from tests.test_examples import GALLERY, NEEDS
 from tests.test_first_steps import PAGE, REPORTED, SCRIPT, normalised, printed_on, step_of, without_report
-from tests.test_gallery import GALLERY, NEEDS
 
 ROOT = Path(__file__).parents[1]
 CLI = ("click", "rich", "pyarrow")
