@@ -7,6 +7,7 @@ from confmax.evaluate.evidence import cross_fitted, evidence_of
 from confmax.evaluate.figures import figures
 from confmax.metrics import get, resolve
 from confmax.oracle import make_table
+from confmax.tables.groups import Groups
 
 
 def sample(n=600, K=3, seed=0, sharp=1.0, sizes=None):
@@ -19,13 +20,16 @@ def sample(n=600, K=3, seed=0, sharp=1.0, sizes=None):
     return stated / stated.sum(1, keepdims=True), y
 
 
-def judge(rule, P, y, metric="macro_f1", *, second="accuracy", weight=None, classes=None, replicates=199, **more):
-    """Return figures of a rule or solution on rows."""
+def judge(
+    rule, P, y, metric="macro_f1", *, second="accuracy", weight=None, group=None, classes=None, replicates=199, **more
+):
+    """Return figures of a rule or solution on rows, by default by macro F1; by the metric of a solution for None."""
     solution = rule if isinstance(rule, confmax.Solution) else None
     own = rule if solution is None else solution.rule
+    chosen = solution.metric if metric is None else resolve(metric)
     table = make_table(P, y, weight, classes or own.class_names[: own.n_classes])
-    evidence = evidence_of(table, resolve(metric), own, solution)
-    return shown(evidence, second, replicates, **more)
+    groups = None if group is None else Groups.of(group, len(P))
+    return shown(evidence_of(table, chosen, own, solution, groups), second, replicates, **more)
 
 
 def cross_fit(metric, P, y, *, folds=5, second="accuracy", weight=None, replicates=199, **settings):
@@ -44,6 +48,4 @@ def cross_fit(metric, P, y, *, folds=5, second="accuracy", weight=None, replicat
 
 
 def shown(evidence, second="accuracy", replicates=199, order_known=True):
-    return figures(
-        evidence, get(second), order_known=order_known, n_replicates=replicates, level=0.95, seed=0
-    )  # fmt: skip
+    return figures(evidence, get(second), order_known=order_known, n_replicates=replicates, level=0.95, seed=0)

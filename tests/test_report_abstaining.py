@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,12 +12,11 @@ import confmax
 from confmax.confusion import Gains
 from confmax.evaluate.evidence import evidence_of
 from confmax.evaluate.figures import figures
-from confmax.metrics import get, resolve
+from confmax.metrics import get
 from confmax.oracle import make_table
 from confmax.page import coverage_words, words
 from confmax.page.writing import page
-from confmax.solution.coverage_study import studies
-from tests.report_helpers import sample
+from tests.report_helpers import judge, sample
 
 pytest.importorskip("vl_convert")
 FLOOR = ("coverage >= 0.7",)
@@ -28,14 +28,7 @@ def tuned(metric="macro_f1", constraints=FLOOR, **more):
     return confmax.maximize(metric, P, y, **settings)
 
 
-def judged(solution, P, y, *, metric=None, replicates=199, weight=None):
-    rule = solution.rule if isinstance(solution, confmax.Solution) else solution
-    own = solution.metric if metric is None else resolve(metric)
-    evidence = evidence_of(make_table(P, y, weight, rule.class_names[:3]), own, rule,
-                           solution if rule is not solution else None)  # fmt: skip
-    limits, undecided = studies(evidence)
-    return figures(evidence, get("accuracy"), order_known=True, n_replicates=replicates, level=0.95, seed=0,
-                   study=limits, undecided=undecided)  # fmt: skip
+judged = partial(judge, metric=None)
 
 
 def macro_f1(y, decided, weight=None):

@@ -1,21 +1,20 @@
 """Reports of rows in groups: values by group, limits of groups, the rules of groups, and what is refused."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score, recall_score
 
 import confmax
-from confmax.evaluate.evidence import cross_fitted, evidence_of, pooled, tuned_on
-from confmax.evaluate.figures import figures
+from confmax.evaluate.evidence import cross_fitted, pooled, tuned_on
 from confmax.evaluate.trade_off import trade_off
 from confmax.metrics import get
 from confmax.oracle import make_table
-from confmax.solution.coverage_study import studies
 from confmax.tables.draws import folds_to_judge
 from confmax.tables.groups import Groups
-from tests.report_helpers import sample
+from tests.report_helpers import judge, sample
 
 pytest.importorskip("jinja2")
 pytest.importorskip("vl_convert")
@@ -35,14 +34,7 @@ def tuned(*limits, **more):
     return confmax.maximize("accuracy", P, y, group=group, constraints=limits or LIMITS, **more)
 
 
-def judged(solution, P, y, group, *, replicates=99, weight=None):
-    rule = solution.rule if isinstance(solution, confmax.Solution) else solution
-    table = make_table(P, y, weight, rule.class_names[: rule.n_classes])
-    groups = Groups.of(group, len(P))
-    evidence = evidence_of(table, get("accuracy"), rule, solution if rule is not solution else None, groups)
-    limits, undecided = studies(evidence)
-    return figures(evidence, get("macro_f1"), order_known=True, n_replicates=replicates, level=0.95, seed=0,
-                   study=limits, undecided=undecided)  # fmt: skip
+judged = partial(judge, metric="accuracy", second="macro_f1", replicates=99)
 
 
 def page(tmp_path, rule, P, y, **more):
@@ -56,7 +48,7 @@ def page(tmp_path, rule, P, y, **more):
 def test_values_by_group_are_those_of_scikit_learn(weighted):
     solution, (P, y, group) = tuned(), grouped(400, seed=1)
     weight = np.random.default_rng(2).integers(1, 4, len(y)) * 1.0 if weighted else np.ones(len(y))
-    found = judged(solution, P, y, group, weight=weight if weighted else None)
+    found = judged(solution, P, y, group=group, weight=weight if weighted else None)
     decided = solution.rule.predict(P, group=group)
     assert found.main.tuned.value == pytest.approx(accuracy_score(y, decided, sample_weight=weight))
     assert [one.name for one in found.groups] == ["men", "women"]
@@ -75,7 +67,7 @@ def test_values_by_group_are_those_of_scikit_learn(weighted):
 
 def test_limits_of_groups_have_the_values_of_the_groups():
     solution, (P, y, group) = tuned(confusion="model", calibration=None), grouped(400, seed=1)
-    recall, rate, all_rows = judged(solution, P, y, group).limits.rows
+    recall, rate, all_rows = judged(solution, P, y, group=group).limits.rows
     for one, what in (("labels", solution.rule.predict(P, group=group)), ("argmax", P.argmax(1))):
         recalls = [recall_score(y[group == g], what[group == g], labels=[1], average=None)[0]
                    for g in ("men", "women")]  # fmt: skip
@@ -100,7 +92,7 @@ def test_one_rule_in_all_groups_is_a_rule_of_all_rows():
     plain = confmax.DecisionRule.from_weights([1.0, 1.7, 2.9])
     alike = confmax.DecisionRule(confmax.confusion.Gains.reduced([1.0, 1.7, 2.9] * 2), np.ones(1), plain.class_names,
                                  groups=("men", "women"))  # fmt: skip
-    one, other = (judged(rule, P, y, group) for rule in (plain, alike))
+    one, other = (judged(rule, P, y, group=group) for rule in (plain, alike))
     assert [row.tuned for row in one.metrics] == [row.tuned for row in other.metrics]
     np.testing.assert_array_equal(one.change.after, other.change.after)
     np.testing.assert_allclose(one.trade.tuned, other.trade.tuned)
@@ -116,7 +108,7 @@ def test_one_rule_in_all_groups_is_a_rule_of_all_rows():
 
 def test_the_trade_off_ends_at_the_rule_of_every_group():
     solution, (P, y, group) = tuned(calibration=None), grouped(400, seed=1)
-    found = judged(solution, P, y, group)
+    found = judged(solution, P, y, group=group)
     way = trade_off(found.evidence.parts, (get("accuracy"), get("macro_f1")))
     at = {round(t, 6): value for t, value in zip(way.steps, way.tuned, strict=True)}
     assert at[0.0] == pytest.approx((P.argmax(1) == y).mean())
@@ -171,7 +163,7 @@ def test_pages_show_groups_for_rules_with_and_without_them(tmp_path):
 def test_pages_of_rules_that_abstain_in_groups(tmp_path):
     P, y, group = grouped(400, seed=1)
     solution = tuned("min(recall[1] | group) >= 0.6", "coverage >= 0.8", abstain=True)
-    found = judged(solution, P, y, group)
+    found = judged(solution, P, y, group=group)
     decided = solution.rule.predict_index(P, group=group)
     for one in found.groups:
         mine = (group == one.name) & (decided < 3)

@@ -2,18 +2,14 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 import confmax
-from confmax.evaluate.evidence import evidence_of
-from confmax.evaluate.figures import figures
-from confmax.metrics import get, resolve
-from confmax.oracle import make_table
 from confmax.page import limit_words, words
-from confmax.solution.limit_study import limit_study
-from tests.report_helpers import sample
+from tests.report_helpers import judge, sample
 
 pytest.importorskip("vl_convert")
 LIMITS = ("recall[2] >= 0.8", "rate[0] <= 0.5")
@@ -24,12 +20,7 @@ def tuned(constraints=LIMITS, metric="accuracy", **more):
     return confmax.maximize(metric, P, y, constraints=constraints, **more)
 
 
-def judged(solution, P, y, *, metric="accuracy", replicates=199, weight=None):
-    rule = solution.rule if isinstance(solution, confmax.Solution) else solution
-    evidence = evidence_of(make_table(P, y, weight, rule.class_names), resolve(metric), rule,
-                           solution if rule is not solution else None)  # fmt: skip
-    return figures(evidence, get("macro_f1"), order_known=True, n_replicates=replicates, level=0.95, seed=0,
-                   study=limit_study(evidence))  # fmt: skip
+judged = partial(judge, metric="accuracy", second="macro_f1")
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -92,11 +83,11 @@ def test_limits_that_are_missed_and_those_that_cannot_be_judged_are_named():
     kind, text = words.verdict(found)
     assert kind == "worse" and "Do not use" not in text and "argmax misses recall[2] >= 0.999" in text
     assert "misses recall[2] >= 0.999" in words.against_prior(found)
-    assert [limit_words.kept(row) for row in found.limits.rows] == ["missed", "kept"]
+    assert [limit_words.outcome(row) for row in found.limits.rows] == ["missed", "kept"]
     kept = y != 1
     absent = judged(rule, P[kept], y[kept])
     assert absent.limits.absent == ("recall[1] >= 0.01",) and len(absent.limits.rows) == 1
-    assert "cannot judge recall[1] >= 0.01: no row has the class" in limit_words.asked(absent)
+    assert "cannot judge recall[1] >= 0.01: no row has the class" in limit_words.summary(absent)
 
 
 def test_argmax_that_keeps_the_limits_is_compared_as_ever():

@@ -16,13 +16,13 @@ from confmax.cli.matching import name_beside, not_applicable
 from confmax.cli.show import Document, Page, number
 from confmax.constraints import Limits, bind
 from confmax.evaluate.evidence import Evidence
+from confmax.evaluate.studies import CoverageStudy
 from confmax.evaluate.uncertainty import Decided
 from confmax.metrics import Metric
 from confmax.metrics.decided import of_decided
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.solution import fit_metric
 from confmax.solution.abstaining import abstain_name, with_abstaining
-from confmax.solution.coverage_study import CoverageStudy
 from confmax.tables import MemoryTable
 from confmax.tables.groups import Groups
 

@@ -24,33 +24,15 @@ AT_ONCE = 1 << 18  # numbers of a chunk of replicates: 2 MB
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Rows by label, decisions and weight.
+    """Rows by label, decisions and weight: D cells, and L lots, the rows of one cell that have the same weight."""
 
-    Attributes
-    ----------
-    label : ndarray (D,)
-        True class of each cell.
-    decisions : ndarray (A, D)
-        What each of A deterministic rules decides there.
-    cell : ndarray (L,)
-        The cell of each lot, sorted. A lot holds the rows of one cell that have the same weight.
-    count : ndarray (L,)
-        Rows of each lot.
-    weight : ndarray (L,) or None
-        Weight of each of its rows; None: one.
-    n_classes : int
-        K.
-    n_decisions : tuple of int
-        Decisions M of each of the A rules.
-    """
-
-    label: Index
-    decisions: Index
-    cell: Index
-    count: Index
-    weight: Array | None
+    label: Index  # (D,), true class of each cell
+    decisions: Index  # (A, D), what each of A deterministic rules decides there
+    cell: Index  # (L,), the cell of each lot, sorted
+    count: Index  # (L,), rows of each lot
+    weight: Array | None  # (L,), of each of its rows; None: one
     n_classes: int
-    n_decisions: tuple[int, ...]
+    n_decisions: tuple[int, ...]  # of each of the A rules
 
     @property
     def sums(self) -> Array:

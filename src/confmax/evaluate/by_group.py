@@ -40,9 +40,9 @@ def side_by_side(
         mine = decided._replace(decisions=decided.decisions[:, rows])
         C = counts_of(mine, table.take(rows), None if proba is None else proba[rows])
         weights.append(C.sum())
-        one = Confusion.from_matrix(C / C.sum())
+        S = Confusion.from_matrix(C / C.sum())
         # row sums stand once for a batch
-        parts.append(Confusion(one.rows, one.diagonal[None], one.columns[None], (C / C.sum())[None]))
+        parts.append(Confusion(S.rows, S.diagonal[None], S.columns[None], (C / C.sum())[None]))
     S = layout.joined(parts, np.array(weights) / np.sum(weights))
     return replace(limits, layout=layout), S[0]
 

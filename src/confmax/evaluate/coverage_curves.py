@@ -32,6 +32,9 @@ from confmax.metrics.decided import OfDecided, of_decided
 from confmax.tables import Calibrator, MemoryTable, apply_calibrator, make_table
 from confmax.tables.columns import stated_order
 
+# the names of the two curves of a report
+CHOW = "Chow's rule"
+BEST = "best rule at each coverage"
 EVEN = 50  # points of Chow's curve
 SAME = 1e-12  # coverages that rounding explains are equal
 NEAR = 1e-6  # a rule that is tuned to a coverage may decide so much more
@@ -154,10 +157,10 @@ def risk_coverage(
     >>> round(curve.area(0.75, 1.0), 3)
     0.125
     """
-    given: list[Any] = [getattr(one, "rule", one) for one in rules or ()]
-    for one in given:
-        if not isinstance(one, Decides):
-            raise ValueError(f"rules are rules or solutions of maximize; got {type(one).__name__}")
+    given: list[Any] = [getattr(rule, "rule", rule) for rule in rules or ()]
+    for rule in given:
+        if not isinstance(rule, Decides):
+            raise ValueError(f"rules are rules or solutions of maximize; got {type(rule).__name__}")
     order = (column_order(given) or stated_order(y, proba)) if classes is None else classes
     table = make_table(proba, y, sample_weight, order, stated=classes is not None).dense("a risk-coverage curve")
     chosen = of_what_is_decided(fit_metric(resolve(metric), table, explicit=order is not None), table.n_classes)
@@ -181,21 +184,21 @@ def risk_coverage(
 
 def of_what_is_decided(metric: Metric, n_classes: int) -> Metric:
     """Return a metric of the rows that are decided; a ValueError for one that speaks of all rows."""
-    found = of_decided(metric, n_classes)
-    if not isinstance(found.formula, OfDecided):
+    placed = of_decided(metric, n_classes)
+    if not isinstance(placed.formula, OfDecided):
         raise ValueError(
             f"{metric!r} speaks of all rows, so it has no risk-coverage curve; take a metric of what is "
             f"decided, such as accuracy"
         )
-    return found
+    return placed
 
 
 def checked_coverages(coverages: ArrayLike | None) -> Array:
     """Return coverages in increasing order, even ones for None; a ValueError if they are no shares of rows."""
-    found = np.unique(np.asarray(np.arange(1, EVEN + 1) / EVEN if coverages is None else coverages, dtype=np.float64))
-    if not len(found) or not (found[0] > 0.0 and found[-1] <= 1.0):
+    levels = np.unique(np.asarray(np.arange(1, EVEN + 1) / EVEN if coverages is None else coverages, dtype=np.float64))
+    if not len(levels) or not (levels[0] > 0.0 and levels[-1] <= 1.0):
         raise ValueError(f"coverages are shares of the rows, above 0 and at most 1; got {coverages!r:.80}")
-    return found
+    return levels
 
 
 # --- Chow's rule ------------------------------------------------------------------------------------------------------
@@ -236,7 +239,7 @@ def curve_of(metric: Metric, confusions: Sequence[Array]) -> RiskCoverage:
     ``metric`` is one of what is decided. Rules of one coverage are one point, their mean loss.
     """
     K = len(confusions[0])
-    C = np.stack([np.pad(one / one.sum(), ((0, 0), (0, K + 1 - one.shape[1]))) for one in confusions])
+    C = np.stack([np.pad(counts / counts.sum(), ((0, 0), (0, K + 1 - counts.shape[1]))) for counts in confusions])
     coverages = C[:, :, :K].sum(axis=(1, 2))
     losses = 1.0 - values_at(metric, Confusion.from_matrix(C))
     points, which = np.unique(coverages.round(12), return_inverse=True)
@@ -258,7 +261,7 @@ class Undecided:
 
 @dataclass(frozen=True, eq=False)
 class CoverageFigures:
-    """The numbers of a report about what a rule leaves undecided; `confmax.solution.coverage` computes them.
+    """The numbers of a report about what a rule leaves undecided; `confmax.evaluate.studies` computes them.
 
     ``label`` is the name of the metric. ``everywhere`` is argmax on all rows, ``chow`` Chow's rule at the coverage of
     the rule, ``rule`` the rule itself, and ``minus`` the rule minus Chow's. ``path`` is the curve of the best rules at
@@ -281,3 +284,13 @@ class CoverageFigures:
     def point(self) -> tuple[float, float]:
         """Coverage and loss of the rule."""
         return 1.0 - self.shares[0].rule.value, 1.0 - self.rule.value
+
+    @property
+    def curves(self) -> dict[str, RiskCoverage]:
+        """The curves by their names."""
+        return named_curves(self.curve, self.path)
+
+
+def named_curves(chow: RiskCoverage, best: RiskCoverage | None) -> dict[str, RiskCoverage]:
+    """Return Chow's curve and that of the best rules, which may not be known, by their names."""
+    return {CHOW: chow} | ({} if best is None else {BEST: best})

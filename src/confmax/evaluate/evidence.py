@@ -29,49 +29,20 @@ EQUAL = 1e-9  # statistics of the same rows agree better than this
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Rows and decisions.
+    """Rows and decisions."""
 
-    Attributes
-    ----------
-    table : MemoryTable
-        Raw probabilities (n, K) with labels.
-    metric : Metric
-        What the rule was tuned for, or what it is evaluated by. If the rule abstains, it is read on the rows that are
-        decided.
-    rule : DecisionRule
-        The rule that is reported on.
-    decided : Decided
-        What is decided for the rows.
-    kept : Decided
-        What ``rule`` decides for the rows, which differs from ``decided`` where the figures are cross-fitted.
-    single : Decided or None
-        What is decided if the most frequent of a randomised rule's rules is always taken.
-    proba : ndarray (n, K)
-        Probabilities after the calibration that belongs to the rule that decides the row.
-    solution : Solution or None
-        How the rule was found.
-    fold : ndarray (n,) or None
-        The fold of every row, where the figures are cross-fitted.
-    solutions : tuple of Solution
-        Of the folds: each tuned on all rows but those of its fold.
-    seen : bool
-        Whether the rows are those that the rule was tuned on.
-    groups : Groups or None
-        The groups of the rows, if they are known.
-    """
-
-    table: MemoryTable
-    metric: Metric
-    rule: Rule
-    decided: Decided
-    kept: Decided
-    single: Decided | None
-    proba: NDArray[Any]
-    solution: Tuned | None = None
-    fold: NDArray[np.int64] | None = None
-    solutions: tuple[Tuned, ...] = ()
-    seen: bool = False
-    groups: Groups | None = None
+    table: MemoryTable  # raw probabilities (n, K) with labels
+    metric: Metric  # what the rule was tuned for, or is evaluated by; of a rule that abstains, on the decided rows
+    rule: Rule  # the one that is reported on
+    decided: Decided  # what is decided for the rows
+    kept: Decided  # what `rule` decides, which differs from `decided` where the figures are cross-fitted
+    single: Decided | None  # what the most frequent of a randomised rule's rules decides
+    proba: NDArray[Any]  # (n, K), after the calibration that belongs to the rule that decides the row
+    solution: Tuned | None = None  # how the rule was tuned
+    fold: NDArray[np.int64] | None = None  # (n,), where the figures are cross-fitted
+    solutions: tuple[Tuned, ...] = ()  # of the folds: tuned on all rows but those of the fold
+    seen: bool = False  # whether the rule was tuned on these rows
+    groups: Groups | None = None  # of the rows, if they are known
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -90,10 +61,10 @@ class Evidence:
         if self.fold is None:
             return rules_of_groups(self.rule, self.table, self.groups)
         parts = []
-        for k, one in enumerate(self.solutions):
+        for k, solution in enumerate(self.solutions):
             held = self.fold == k
             groups = None if self.groups is None else self.groups.take(held)
-            parts += rules_of_groups(one.rule, self.table.take(held), groups)
+            parts += rules_of_groups(solution.rule, self.table.take(held), groups)
         return parts
 
     def counts(self, decided: Decided) -> Array:
@@ -160,9 +131,9 @@ def cross_fitted(
     table : MemoryTable
         All rows, labelled.
     solution : Solution
-        What was found on all of them.
+        The solution on all of them.
     tune : callable
-        Maps which rows to use (n,), and settings of `maximize`, to the `Solution` found on these rows with these.
+        Maps which rows to use (n,), and settings of `maximize`, to the `Solution` on these rows with these.
     n_folds : int
         Number of folds.
     seed : int
@@ -194,7 +165,7 @@ def of_folds(
     rules: Sequence[Rule], table: MemoryTable, metric: Metric, fold: NDArray[np.int64], groups: Groups | None = None
 ) -> Evidence:
     """Return the evidence in which rule ``fold[i]``, tuned for a ``metric``, decides row i, which may be in a group."""
-    # the single rules answer what drawing adds: they are pooled over the same folds
+    # the single rules show what drawing adds: they are pooled over the same folds
     singles = [with_gain(rule, frequent_gain(rule)) for rule in rules]
     # every fold has a calibration of its own, which was fitted without its rows
     proba = np.empty_like(table.proba)
@@ -242,7 +213,7 @@ def kind_of(solution: Tuned) -> dict[str, Any]:
 
 
 def tuned_on(solution: Tuned, table: Table, groups: Groups | None = None) -> bool:
-    """Return whether a table holds the rows that a solution was found on: the statistics of its rule are the same.
+    """Return whether a table holds the rows that a solution was tuned on: the statistics of its rule are the same.
 
     ``groups`` are those of the rows, for a rule that decides by groups.
     """

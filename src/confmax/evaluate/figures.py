@@ -23,6 +23,7 @@ from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.scores import Difference, Estimate, verdict_of
+from confmax.evaluate.studies import studies
 from confmax.evaluate.thresholds import (
     ClassRange,
     ThresholdCurve,
@@ -73,7 +74,7 @@ class ClassRow:
 
     ``threshold`` is the probability from which the class is decided: of two classes the raw one, of several the one
     after calibration, and None where the rule is no threshold on it. Where one of two classes is decided only up to
-    some probability, ``between`` tells from and to where, and no class has thresholds of folds: rules by costs may
+    some probability, ``between`` holds its ends, and no class has thresholds of folds: rules by costs may
     decide otherwise than what is certain. ``rows`` are those that the rule decides as the class, and ``favour`` is the
     weight and the offset of its probability (`favours`).
 
@@ -101,40 +102,19 @@ class ClassRow:
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Reliability of the most probable class, and of all.
+    """Reliability of the most probable class, in B bins, and of all."""
 
-    Attributes
-    ----------
-    stated, observed : ndarray (B,)
-        Mean probability of the most probable class in each bin, and how often it was the true one.
-    share : ndarray (B,)
-        Fractions of all weight.
-    error : ndarray (B,)
-        Standard error of ``observed`` if the probabilities were right.
-    log_loss : float
-        Mean log loss in nats, entries below 1e-12 counting as 1e-12.
-    brier : float
-        Mean squared distance to the true class's indicator, from 0 to 2.
-    ece : float
-        Expected calibration error of the most probable class: mean of ``|stated - observed|`` over the bins.
-    ece_by_chance : float
-        What it would be on average, with so few rows, if the probabilities were right.
-    p_value : float
-        Chance of bins as far off as these if the probabilities were right (chi-squared over the bins).
-    mean : ndarray (K,)
-        Mean probability of every class.
-    """
-
+    # mean probability of the most probable class in each bin (B,), and how often it was the true one
     stated: Array
     observed: Array
-    share: Array
-    error: Array
-    log_loss: float
-    brier: float
-    ece: float
-    ece_by_chance: float
-    p_value: float
-    mean: Array
+    share: Array  # (B,), of all weight
+    error: Array  # (B,), standard error of `observed` if the probabilities were right
+    log_loss: float  # in nats, entries below 1e-12 counting as 1e-12
+    brier: float  # mean squared distance to the true class's indicator, from 0 to 2
+    ece: float  # expected calibration error of the most probable class: mean of |stated - observed|
+    ece_by_chance: float  # what it would be on average, with so few rows, if the probabilities were right
+    p_value: float  # chance of bins as far off as these if the probabilities were right (chi-squared over the bins)
+    mean: Array  # (K,), mean probability of every class
 
     @property
     def is_off(self) -> bool:
@@ -182,88 +162,40 @@ def reliability(proba: NDArray[Any], labels: NDArray[np.int64], weight: Array) -
 
 @dataclass(frozen=True, eq=False)
 class GroupFigures:
-    """The numbers of a report about the rows of one group.
-
-    Attributes
-    ----------
-    name : str
-        The group.
-    n_rows : int
-        Number of its rows.
-    share : float
-        Its part of all weight.
-    changed : float
-        Share of its weight for which another class than argmax's is decided.
-    metrics : tuple of MetricRow
-        Every metric on its rows, in the order of `Figures.metrics`.
-    own : Figures or None
-        The figures of the report with the rule of this group in the place of a rule that decides by groups.
-    """
+    """The numbers of a report about the rows of one group."""
 
     name: str
     n_rows: int
-    share: float
-    changed: float
-    metrics: tuple[MetricRow, ...]
-    own: Figures | None = None
+    share: float  # of all weight
+    changed: float  # share of its weight for which another class than argmax's is decided
+    metrics: tuple[MetricRow, ...]  # in the order of `Figures.metrics`
+    own: Figures | None = None  # the report's, with the rule of this group in the place of one that decides by groups
 
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """All numbers of a report.
-
-    Attributes
-    ----------
-    evidence : Evidence
-        The rows, the rule, and what is decided for them.
-    metrics : tuple of MetricRow
-        The tuned metric first, then the second one.
-    second : MetricRow
-        The metric of the trade-off.
-    classes : tuple of ClassRow
-        In column order.
-    change : ConfusionChange
-        Weights of rows by true class and decision, of argmax and of the tuned rule.
-    changed, changed_by_folds : float
-        Share of the weight for which another class than argmax's is decided, by the rule that is kept, and by the rules
-        that decide the rows, which are those of the folds in cross-fitted figures.
-    raw, calibrated : Reliability
-        Of the probabilities as given, and as the rule uses them.
-    trade : TradeOff or None
-        The way from argmax to the rule.
-    curve : ThresholdCurve or None
-        Of two classes: the tuned metric against the threshold, counted on these rows.
-    score : Score
-        All replicates.
-    single : Difference or None
-        Of a randomised rule: what its draws add to its most frequent rule alone, in the tuned metric.
-    names : list of str
-        Names of the classes, then of further decisions, as they are shown.
-    limits : LimitFigures or None
-        Of a rule that was tuned within limits.
-    undecided : CoverageFigures or None
-        Of a rule that leaves rows undecided.
-    groups : tuple of GroupFigures
-        Of rows whose groups are known.
-    """
+    """All numbers of a report."""
 
     evidence: Evidence
-    metrics: tuple[MetricRow, ...]
-    second: MetricRow
-    classes: tuple[ClassRow, ...]
-    change: ConfusionChange
+    metrics: tuple[MetricRow, ...]  # the tuned one first, then the second one
+    second: MetricRow  # the metric of the trade-off
+    classes: tuple[ClassRow, ...]  # in column order
+    change: ConfusionChange  # weights of rows, of argmax and of the tuned rule
+    # share of the weight for which another class than argmax's is decided, by the rule that is kept, and by the rules
+    # that decide the rows: those of the folds in cross-fitted figures
     changed: float
     changed_by_folds: float
+    # the probabilities as given, and as the rule uses them
     raw: Reliability
     calibrated: Reliability
-    trade: TradeOff | None
-    curve: ThresholdCurve | None
+    trade: TradeOff | None  # the way from argmax to the rule
+    curve: ThresholdCurve | None  # of two classes
     score: Score
-    single: Difference | None
-    names: list[str]
-    limits: LimitFigures | None = None
-    undecided: CoverageFigures | None = None
-    groups: tuple[GroupFigures, ...] = ()
+    single: Difference | None  # what the draws of a randomised rule add to its most frequent rule, in the tuned metric
+    names: list[str]  # of the classes, then of further decisions, as they are shown
+    limits: LimitFigures | None = None  # of a rule that was tuned within limits
+    undecided: CoverageFigures | None = None  # of a rule that leaves rows undecided
+    groups: tuple[GroupFigures, ...] = ()  # of rows whose groups are known
 
     @property
     def main(self) -> MetricRow:
@@ -312,14 +244,9 @@ def figures(
     n_replicates: int,
     level: float,
     seed: int,
-    study: Any = None,
-    undecided: Any = None,
 ) -> Figures:
-    """Compute all figures; one bootstrap serves every interval, so that all differences are paired.
-
-    ``study`` is the `LimitStudy` of the rule's limits, None if it has none, and ``undecided`` the `CoverageStudy` of a
-    rule that abstains.
-    """
+    """Compute all figures; one bootstrap serves every interval, so that all differences are paired."""
+    study, undecided = studies(evidence)
     table = evidence.table
     shown = applicable(table, evidence.metric, second, order_known=order_known)
     K = table.n_classes
@@ -332,11 +259,12 @@ def figures(
         # what drawing adds is measured against the rule that is drawn most often, on the same replicates
         rules["single"] = evidence.single
     studied: dict[str, Metric] = {}
-    for one in (study, undecided):
-        studied |= {} if one is None else one.metrics
-        rules |= {} if one is None else one.rules
+    for beside in (study, undecided):
+        if beside is not None:
+            studied |= beside.metrics
+            rules |= beside.rules
     score = compare(table, {**shown, **by_class, **studied}, rules, n_replicates=n_replicates, level=level, seed=seed)
-    # a decision beyond the classes may be called like a class: all labels are told apart together
+    # a decision beyond the classes may have the name of a class: all labels are made different together
     names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
     rows = _metric_rows(score, evidence.metric, shown, names, K)
     if evidence.groups is not None:
@@ -353,7 +281,7 @@ def figures(
         for decided in (evidence.kept, evidence.decided)
     )
     raw = reliability(table.proba, evidence.labels, evidence.weight)
-    # a rule that calibrates nothing has one reliability, and the page then shows it once
+    # without calibration there is one reliability, which the page shows once
     same = evidence.proba is table.proba or np.array_equal(evidence.proba, table.proba)
     calibrated = raw if same else reliability(evidence.proba, evidence.labels, evidence.weight)
     single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
@@ -362,7 +290,7 @@ def figures(
     curve = threshold_curve(evidence.rule, table, evidence.metric)
     classes = _class_rows(evidence, score if by_class else None, change, names)
     other = next(row for row in rows if row.name == repr(second))
-    found = Figures(
+    result = Figures(
         evidence,
         tuple(rows),
         other,
@@ -380,7 +308,7 @@ def figures(
         None if study is None else study.figures(score),
         None if undecided is None else undecided.figures(score, names, metric_name(repr(undecided.metric))),
     )
-    return replace(found, groups=_groups(found, argmax))
+    return replace(result, groups=_groups(result, argmax))
 
 
 def _groups(figures: Figures, argmax: Decided) -> tuple[GroupFigures, ...]:
@@ -389,30 +317,30 @@ def _groups(figures: Figures, argmax: Decided) -> tuple[GroupFigures, ...]:
     if evidence.groups is None:
         return ()
     moved = evidence.decided.shares @ (evidence.decided.decisions != argmax.decisions)
-    own = _rules_of_groups(figures)
-    found = []
+    rules = _rules_of_groups(figures)
+    groups = []
     total = evidence.weight.sum()
     for name, score in figures.score.by_group.items():
         mine = evidence.groups.codes == evidence.groups.names.index(name)
         weight = evidence.weight[mine].sum()
         rows = [_metric_row(score, row.name, row.label, row.description) for row in figures.metrics]
-        found.append(
+        groups.append(
             GroupFigures(
                 printable(str(name)),
                 score.n_rows,
                 float(weight / total),
                 float(evidence.weight[mine] @ moved[mine] / weight) if weight else 0.0,
                 tuple(rows),
-                own.get(name),
+                rules.get(name),
             )
         )
-    return tuple(found)
+    return tuple(groups)
 
 
 def _rules_of_groups(figures: Figures) -> dict[Any, Figures]:
     """Return the figures with the rule of each group in the place of the rule, nothing for a rule of all rows."""
     evidence = figures.evidence
-    found = {}
+    figures_of = {}
     by_group: Any = evidence.rule
     if not by_group.groups or evidence.groups is None:
         return {}
@@ -423,8 +351,8 @@ def _rules_of_groups(figures: Figures) -> dict[Any, Figures]:
         parts = zip(figures.classes, _ways(rule, kept, evidence.table.take(mine)), strict=True)
         classes = [replace(row, **way) for row, way in parts]
         curve = threshold_curve(rule, evidence.table.take(mine), evidence.metric)
-        found[name] = replace(figures, evidence=replace(evidence, rule=rule), classes=tuple(classes), curve=curve)
-    return found
+        figures_of[name] = replace(figures, evidence=replace(evidence, rule=rule), classes=tuple(classes), curve=curve)
+    return figures_of
 
 
 def _metric_rows(
@@ -507,9 +435,9 @@ def _ways(rule: Any, kept: Decided, table: MemoryTable) -> list[dict[str, Any]]:
         }
         for k in range(table.n_classes)
     ]
-    one = one_class(rule)
-    if one is not None:
-        ways[one.k]["threshold"] = np.inf if one.cut > 1.0 else max(one.cut, 0.0)
+    of_class = one_class(rule)
+    if of_class is not None:
+        ways[of_class.k]["threshold"] = np.inf if of_class.cut > 1.0 else max(of_class.cut, 0.0)
     if table.n_classes == 2 and not rule.groups:
         thresholds = class_thresholds([rule, plain_rule(rule)], np.full(2, 0.5))
         for k, (cut, plain) in enumerate(thresholds.T.tolist()):
@@ -522,13 +450,13 @@ def _levels_of_folds(evidence: Evidence) -> Array:
 
     There are none if a rule decides by groups, or one of two classes only up to some probability.
     """
-    rules = [one.rule for one in evidence.solutions]
+    rules = [solution.rule for solution in evidence.solutions]
     K = evidence.table.n_classes
     if getattr(evidence.rule, "groups", ()) or not rules:
         return np.empty((0, K))
     if K > 2:
         decided = [decided_by(rule, evidence.table, evidence.groups) for rule in rules]
-        return np.array([[found.share for found in class_ranges(one, evidence.table)] for one in decided])
+        return np.array([[rows.share for rows in class_ranges(fold, evidence.table)] for fold in decided])
     if any(decided_between(rule, k) for rule in (evidence.rule, *rules) for k in range(2)):
         return np.empty((0, K))
     return class_thresholds(rules, np.full(2, 0.5))

@@ -1,4 +1,4 @@
-"""The numbers of a report about limits; `confmax.solution.limit_study` computes them."""
+"""The numbers of a report about limits; `confmax.evaluate.studies` computes them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LimitRow:
 
     def keeps(self, it: Estimate) -> bool:
         """Whether a value keeps the limit."""
-        return it.value >= self.limit - MISSED if self.is_floor else it.value <= self.limit + MISSED
+        return is_kept(it.value, self.limit, self.is_floor)
 
     @property
     def kept(self) -> bool:
@@ -61,6 +61,11 @@ class LimitRow:
         """Whether the interval of the rule's value holds the limit, or that of some group, if each must keep it."""
         shown = [part.labels for part in self.by_group] if self.of_each else [self.labels]
         return not self.vacuous and any(_holds(it, self.limit) for it in shown)
+
+
+def is_kept(value: float, limit: float, is_floor: bool) -> bool:
+    """Return whether a value keeps a limit, up to rounding."""
+    return value >= limit - MISSED if is_floor else value <= limit + MISSED
 
 
 def _holds(it: Estimate, limit: float) -> bool:

@@ -28,7 +28,7 @@ HALVINGS = 40
 # points of a curve: along the axis, and where the rows are
 EVEN = 101
 BY_RANK = 200
-ORDER_CHECKED = 1001  # probabilities at which a rule is asked whether it decides from a threshold on
+ORDER_CHECKED = 1001  # probabilities at which a rule is checked to decide from a threshold on
 
 
 def class_thresholds(rules: Sequence[Rule], mean: Array) -> Array:
@@ -83,18 +83,23 @@ def _shares_of_others(mean: Array) -> Array:
 def decided_between(rule: Rule, k: int) -> tuple[float, float] | None:
     """Return between which probabilities class k of two is decided; None where it is from one on, or never.
 
-    Weights and offsets of probabilities favour a class the more, the more probable it is; other rules are asked at
-    every thousandth.
+    Weights and offsets of probabilities favour a class the more, the more probable it is; of other rules every
+    thousandth is checked.
     """
     if rule.gains.full is None and not rule.gains.power:
         return None
-    p = np.linspace(0.0, 1.0, 1001)
-    P = np.column_stack([p, 1.0 - p] if k == 0 else [1.0 - p, p])
+    p, P = _along_class(k)
     # as for thresholds, a rule that draws decides the class where it does so half of the time
     hit = rule.decision_probabilities(P)[:, k] >= 0.5
     if not hit.any() or hit[int(np.argmax(hit)) :].all():
         return None
     return float(p[hit].min()), float(p[hit].max())
+
+
+def _along_class(k: int) -> tuple[Array, Array]:
+    """Return increasing probabilities of class k of two, and the rows (n, 2) that have them."""
+    p = np.linspace(0.0, 1.0, ORDER_CHECKED)
+    return p, np.column_stack([p, 1.0 - p] if k == 0 else [1.0 - p, p])
 
 
 def spread_of(thresholds: Array) -> Array:
@@ -111,17 +116,10 @@ def spread_of(thresholds: Array) -> Array:
 
 
 class ClassRange(NamedTuple):
-    """The rows that are decided as a class, those at least half of the time where a rule draws.
+    """The rows that are decided as a class, those at least half of the time where a rule draws."""
 
-    Attributes
-    ----------
-    share : float
-        Their part of all weight.
-    inside, outside : (float, float) or None
-        The least and the largest raw probability of the class in them, and in the other rows; None without rows.
-    """
-
-    share: float
+    share: float  # of all weight
+    # the least and the largest raw probability of the class in them, and in the other rows; None without rows
     inside: tuple[float, float] | None
     outside: tuple[float, float] | None
 
@@ -130,13 +128,13 @@ def class_ranges(decided: Decided, table: MemoryTable) -> list[ClassRange]:
     """Return the `ClassRange` of every class (K), of what is ``decided`` for the rows of a table (n, K)."""
     weight = np.ones(table.n_rows) if table.weight is None else table.weight
     counted = weight > 0.0
-    found = []
+    ranges = []
     for k in range(table.n_classes):
         hit = decided.shares @ (decided.decisions == k) >= 0.5
         p = table.proba[:, k]
         share = float(weight @ hit / weight.sum())
-        found.append(ClassRange(share, _range(p[hit & counted]), _range(p[~hit & counted])))
-    return found
+        ranges.append(ClassRange(share, _range(p[hit & counted]), _range(p[~hit & counted])))
+    return ranges
 
 
 def _range(p: NDArray[Any]) -> tuple[float, float] | None:
@@ -152,12 +150,12 @@ def favours(rule: Rule) -> list[tuple[float, float] | None]:
     none: list[tuple[float, float] | None] = [None] * rule.n_classes
     if rule.is_randomized or rule.groups or rule.gains.full is not None or rule.gains.power:
         return none
-    one = one_class(rule)
-    gains = rule.gains if one is None else others_of(one)
+    of_class = one_class(rule)
+    gains = rule.gains if of_class is None else others_of(of_class)
     if gains is None:
         return none
     a, b = (part[0].tolist() for part in coefficients(gains))
-    return [None if one is not None and k == one.k else (a[k], b[k]) for k in range(rule.n_classes)]
+    return [None if of_class is not None and k == of_class.k else (a[k], b[k]) for k in range(rule.n_classes)]
 
 
 # --- two classes: a metric against the threshold ----------------------------------------------------------------------
@@ -175,23 +173,16 @@ class Mark:
 
 @dataclass(frozen=True, eq=False)
 class ThresholdCurve:
-    """A metric against thresholds.
+    """A metric against thresholds (T,).
 
-    Attributes
-    ----------
-    thresholds, values : ndarray (T,)
-        The positive class is decided where its raw probability is at least the threshold; at the last threshold, 1, it
-        is never decided.
-    marks : tuple of Mark
-        argmax, p/prior, then the rule, once for every threshold that it draws between.
-    positive : str
-        Name of the class.
+    The positive class is decided where its raw probability is at least the threshold; at the last threshold, 1, it is
+    never decided. The marks are argmax, p/prior, then the rule, once for every threshold that it draws between.
     """
 
     thresholds: Array
     values: Array
     marks: tuple[Mark, ...]
-    positive: str
+    positive: str  # name of the class
 
     def value_at(self, threshold: float) -> float:
         """Return the metric at a ``threshold`` on the line."""
@@ -237,9 +228,9 @@ def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> Threshold
         *(("tuned rule", *part) for part in parts),
     ]
     marks = []
-    for name, one, cut, share in named:
+    for name, shown, cut, share in named:
         # by its decisions: a threshold may be the very probability of a row
-        hit = one.predict_index(table.proba) == k
+        hit = shown.predict_index(table.proba) == k
         value = values(np.array([[weight @ (hit * true) for true in truth]]))
         marks.append(Mark(name, min(cut, 1.0), float(value[0]), share))
     return ThresholdCurve(at, values(np.column_stack(above)), tuple(marks), str(table.classes[k]))
@@ -254,12 +245,11 @@ def _parts(rule: Rule, k: int) -> list[tuple[Rule, float, float]]:
     # a rule that decides by groups has a threshold in each of them
     if rule.n_classes != 2 or rule.n_decisions != 2 or rule.groups:
         return []
-    p = np.linspace(0.0, 1.0, ORDER_CHECKED)
-    P = np.column_stack([p, 1.0 - p] if k == 0 else [1.0 - p, p])
+    _, P = _along_class(k)
     parts = []
     for a, share in enumerate(rule.weights):
-        one = with_gain(rule, rule.gains[a])
-        if (np.diff((one.predict_index(P) == k).astype(int)) < 0).any():
+        part = with_gain(rule, rule.gains[a])
+        if (np.diff((part.predict_index(P) == k).astype(int)) < 0).any():
             return []
-        parts.append((one, float(class_thresholds([one], np.full(2, 0.5))[0, k]), float(share)))
+        parts.append((part, float(class_thresholds([part], np.full(2, 0.5))[0, k]), float(share)))
     return parts

@@ -119,9 +119,9 @@ def reduced_path(gain: Gains, t: Array) -> Gains:
     """
     a, b = (part[0] for part in gain.pair())
     at = t[:, None]
-    one = class_cut(gain)
-    if one is not None:
-        return _one_class_path(a, b, one, at)
+    of_class = class_cut(gain)
+    if of_class is not None:
+        return _one_class_path(a, b, of_class, at)
     # powers of two: products with them are exact, so that ties at 0 and at 1 are those of argmax and of the gain
     scale = _power_of_two(float(np.log2(a[a > 0]).mean())) if (a > 0).any() else 1.0
     a = a / scale
@@ -129,8 +129,8 @@ def reduced_path(gain: Gains, t: Array) -> Gains:
     return Gains.reduced(a**at if (a > 0).all() else (1.0 - at) + at * a, at * b)
 
 
-def _one_class_path(a: Array, b: Array, one: tuple[int, float], at: Array) -> Gains:
-    k, cut = one
+def _one_class_path(a: Array, b: Array, of_class: tuple[int, float], at: Array) -> Gains:
+    k, cut = of_class
     before = np.clip(1.0 - at, 0.0, None)
     plain = _power_of_two(float(np.log2(a[k] if a[k] > 0 else np.abs(b).max())))
     until = np.minimum(at, 1.0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.evaluate.confusion_change import goodness, most_changed
-from confmax.evaluate.coverage_curves import CoverageFigures
+from confmax.evaluate.coverage_curves import BEST, CHOW, CoverageFigures
 from confmax.evaluate.figures import Figures, labels, metric_name
 from confmax.evaluate.limits import LimitCurve
 from confmax.evaluate.palette import STEPS
@@ -97,6 +97,11 @@ def _values(rows: list[Spec]) -> Spec:
     return {"data": {"values": [{key: _plain(value) for key, value in row.items()} for row in rows]}}
 
 
+def _rows(**columns: Any) -> list[Spec]:
+    """Return the rows of columns of one length."""
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
 def _plain(value: Any) -> Any:
     # JSON has no infinity, and six digits are finer than a pixel
     if isinstance(value, (float, np.floating)):
@@ -133,9 +138,9 @@ def _tall(n_lines: int, line: int = 22) -> int:
 
 def _series(key: tuple[Series, ...], *channels: str) -> Spec:
     """Return series by "color", "shape" or both; the key stands in the page, not in the chart."""
-    looks = {"color": [f"var(--{one.colour})" for one in key], "shape": [MARKS[one.mark] for one in key]}
+    looks = {"color": [f"var(--{series.colour})" for series in key], "shape": [MARKS[series.mark] for series in key]}
     # both channels name all series, so that a series without points changes no colour
-    scales = {channel: {"domain": [one.name for one in key], "range": looks[channel]} for channel in channels}
+    scales = {channel: {"domain": [series.name for series in key], "range": looks[channel]} for channel in channels}
     return {channel: {"field": "what", "type": "nominal", "scale": scale} for channel, scale in scales.items()}
 
 
@@ -267,14 +272,14 @@ def _calibration(figures: Figures) -> Chart:
     key = (Series("as given", "quiet"), Series("after calibration", "accent"))[: len(measured)]
     rows = [
         {
-            "what": one.name,
+            "what": series.name,
             "stated": stated,
             "observed": observed,
             "share": share,
             "low": max(0.0, observed - 2 * error),
             "high": min(1.0, observed + 2 * error),
         }
-        for one, bins in zip(key, measured, strict=True)
+        for series, bins in zip(key, measured, strict=True)
         for stated, observed, share, error in zip(bins.stated, bins.observed, bins.share, bins.error, strict=True)
     ]
     colour = _series(key, "color")
@@ -299,94 +304,101 @@ def _calibration(figures: Figures) -> Chart:
     return _chart(description, layers, rows, 320, key)
 
 
-def _line_with_rules(
-    description: str, place: Spec, tips: Spec, line: Spec, marks: list[Spec], path: list[Spec], height: int
+def _line(
+    description: str,
+    place: Spec,
+    key: tuple[Series, ...],
+    path: list[Spec],
+    marks: list[Spec],
+    tips: Spec,
+    *,
+    height: int = 300,
+    order: Spec | None = None,
+    below: tuple[Spec, ...] = (),
+    **line: Any,
 ) -> Chart:
-    """Return a line with the points of argmax, p/prior and the tuned rule on it, or beside it."""
-    looks = {**place, **_series(RULES, "color", "shape"), **tips}
+    """Return a line with the points of some rules on it, or beside it."""
     layers = [
-        _layer("line", {**place, **line}, color="var(--line-strong)", strokeWidth=2),
-        _points(looks, marks, size=140),
+        *below,
+        _layer("line", {**place, **(order or {})}, color="var(--line-strong)", strokeWidth=2, **line),
+        _points({**place, **_series(key, "color", "shape"), **tips}, marks, size=140),
     ]
-    return _chart(description, layers, path, height, RULES)
+    return _chart(description, layers, path, height, key)
+
+
+def _loose(field: str, title: str) -> Spec:
+    """Return the encoding of a number along an axis that begins and ends a little beside the points."""
+    return _along(field, title, zero=False, padding=14)
 
 
 def _trade(figures: Figures, trade: TradeOff) -> Chart:
     main = figures.main
     second = figures.second
-    other = figures.second.label
-    path = [{"t": t, "x": x, "y": y} for t, x, y in zip(trade.steps, trade.other, trade.tuned, strict=True)]
-    values = ((second.argmax, main.argmax), (second.prior, main.prior), (second.tuned, main.tuned))
-    marks = [{"what": rule.name, "x": x.value, "y": y.value} for rule, (x, y) in zip(RULES, values, strict=True)]
-    place = {"x": _along("x", other, zero=False, padding=14), "y": _along("y", main.label, zero=False, padding=14)}
-    # the way may turn back in either metric: its points are joined by step, not from left to right
-    order = {"order": {"field": "t", "type": "quantitative"}}
-    description = f"{main.label} against {other}, from argmax to the tuned rule and beyond."
-    return _line_with_rules(
-        description, place, _tips({"what": "rule", "x": other, "y": main.label}), order, marks, path, 320
+    marks = _rows(
+        what=[rule.name for rule in RULES],
+        x=[it.value for it in (second.argmax, second.prior, second.tuned)],
+        y=[it.value for it in (main.argmax, main.prior, main.tuned)],
+    )
+    return _line(
+        f"{main.label} against {second.label}, from argmax to the tuned rule and beyond.",
+        {"x": _loose("x", second.label), "y": _loose("y", main.label)},
+        RULES,
+        _rows(t=trade.steps, x=trade.other, y=trade.tuned),
+        marks,
+        _tips({"what": "rule", "x": second.label, "y": main.label}),
+        height=320,
+        # the way may turn back in either metric: its points are joined by step, not from left to right
+        order={"order": {"field": "t", "type": "quantitative"}},
     )
 
 
 def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
     name = figures.main.label
-    path = [{"t": t, "y": y} for t, y in zip(curve.thresholds, curve.values, strict=True)]
-    # a rule that draws has a point for every threshold that it draws
-    marks = [{"what": mark.name, "t": mark.threshold, "y": mark.value} for mark in curve.marks]
     title = f"threshold on the probability of {figures.names[figures.positive]}"
-    place = {"x": _along("t", title, domain=[0, 1]), "y": _along("y", name, zero=False, padding=14)}
-    description = f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule."
-    return _line_with_rules(
-        description, place, _tips({"what": "rule", "t": "threshold", "y": name}), {}, marks, path, 300
+    return _line(
+        f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule.",
+        {"x": _along("t", title, domain=[0, 1]), "y": _loose("y", name)},
+        RULES,
+        _rows(t=curve.thresholds, y=curve.values),
+        # a rule that draws has a point for every threshold that it draws
+        [{"what": mark.name, "t": mark.threshold, "y": mark.value} for mark in curve.marks],
+        _tips({"what": "rule", "t": "threshold", "y": name}),
     )
 
 
 def _limits(figures: Figures, curve: LimitCurve) -> Chart:
     name = figures.main.label
     key = (Series("best rule without limits", "quiet"), RULES[2])
-    path = [{"x": x, "y": y} for x, y in zip(curve.levels, curve.values, strict=True)]
-    marks = [{"what": one.name, "x": x, "y": y} for one, (x, y) in zip(key, (curve.free, curve.rule), strict=True)]
-    place = {
-        "x": _along("x", f"{curve.name}, limit", zero=False, padding=14),
-        "y": _along("y", f"{name}, expected", zero=False, padding=14),
-    }
-    layers = [
-        _layer("rule", {"x": {"datum": curve.limit}}, strokeDash=[4, 4], color="var(--line-strong)"),
-        _layer(
-            "line",
-            place,
-            color="var(--line-strong)",
-            strokeWidth=2,
-            point={"filled": True, "size": 30, "color": "var(--line-strong)"},
-        ),
-        _points(
-            {**place, **_series(key, "color", "shape"), **_tips({"what": "rule", "x": curve.name, "y": name})},
-            marks,
-            size=140,
-        ),
-    ]
-    return _chart(f"Best {name} against the limit of {curve.name}.", layers, path, 300, key)
+    limit = _layer("rule", {"x": {"datum": curve.limit}}, strokeDash=[4, 4], color="var(--line-strong)")
+    return _line(
+        f"Best {name} against the limit of {curve.name}.",
+        {"x": _loose("x", f"{curve.name}, limit"), "y": _loose("y", f"{name}, expected")},
+        key,
+        _rows(x=curve.levels, y=curve.values),
+        [{"what": rule.name, "x": x, "y": y} for rule, (x, y) in zip(key, (curve.free, curve.rule), strict=True)],
+        _tips({"what": "rule", "x": curve.name, "y": name}),
+        below=(limit,),
+        point={"filled": True, "size": 30, "color": "var(--line-strong)"},
+    )
 
 
 def _coverage(undecided: CoverageFigures) -> Chart:
-    curves = [(Series("Chow's rule", "quiet"), undecided.curve)]
-    if undecided.path is not None:
-        curves.append((Series("best rule at each coverage", "second", "■"), undecided.path))
-    key = (*(series for series, _ in curves), RULES[2])
+    looks = {CHOW: Series(CHOW, "quiet"), BEST: Series(BEST, "second", "■")}
+    key = (*(looks[name] for name in undecided.curves), RULES[2])
     rows = [
-        {"what": series.name, "x": x, "y": y}
-        for series, curve in curves
+        {"what": name, "x": x, "y": y}
+        for name, curve in undecided.curves.items()
         for x, y in zip(curve.coverages, curve.losses, strict=True)
     ]
     x, y = undecided.point
     title = f"1 − {undecided.label} of what is decided"
-    place = {"x": _along("x", "coverage", zero=False, padding=14), "y": _along("y", title, zero=False, padding=14)}
+    place = {"x": _loose("x", "coverage"), "y": _loose("y", title)}
     tips = _tips({"what": "rule", "x": "coverage", "y": title})
     # the rules of a path are a few, and Chow's curve has a point for nearly every row
-    points = [row for row in rows if row["what"] != key[0].name] + [{"what": key[-1].name, "x": x, "y": y}]
-    looks = {**place, **_series(key, "color", "shape"), **tips}
+    points = [row for row in rows if row["what"] != CHOW] + [{"what": RULES[2].name, "x": x, "y": y}]
     layers = [
         _layer("line", {**place, **_series(key, "color"), **tips}, strokeWidth=2),
-        _points(looks, points, size=70),
+        _points({**place, **_series(key, "color", "shape"), **tips}, points, size=70),
     ]
     return _chart("Risk-coverage curve: the loss of what is decided against its share.", layers, rows, 300, key)
 
@@ -395,10 +407,10 @@ def _convergence(solution: Tuned) -> Chart:
     best = Series("best rule so far", "accent")
     bound = Series("upper bound", "second")
     rows = [
-        {"passes": n, "value": value, "what": one.name}
+        {"passes": n, "value": value, "what": series.name}
         for n, *values in zip(*convergence(solution), strict=True)
-        for one, value in zip((best, bound), values, strict=True)
-        if one is best or np.isfinite(value)
+        for series, value in zip((best, bound), values, strict=True)
+        if series is best or np.isfinite(value)
     ]
     key = (best, bound) if any(row["what"] == bound.name for row in rows) else (best,)
     x = _along("passes", "scans of the table", zero=False, nice=False)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from confmax.evaluate.coverage_curves import CoverageFigures
+from confmax.evaluate.coverage_curves import CHOW, CoverageFigures
 from confmax.evaluate.figures import Figures
 from confmax.evaluate.limits import LimitRow
 from confmax.evaluate.scores import Estimate, as_good, verdict_of
 from confmax.page.words import capital, difference, listed, number, of_limits, percent
-
-CHOW = "Chow's rule"
 
 
 def headline(figures: Figures, undecided: CoverageFigures) -> str:

@@ -10,11 +10,11 @@ MOST_NAMED = 8
 
 
 def which(figures: Figures) -> str:
-    """Return which groups there are, and whether the rule tells them apart."""
+    """Return which groups there are, and whether the rule decides them differently."""
     named = [f"{group.name} ({rows(group.n_rows)})" for group in figures.groups]
     how = "decides each group by a rule of its own" if figures.decides_by_groups else "decides all groups alike"
-    one = "is one group" if len(named) == 1 else f"are {len(named)} groups"
-    return f"There {one}: {listed(named, MOST_NAMED)}. The rule {how}."
+    how_many = "is one group" if len(named) == 1 else f"are {len(named)} groups"
+    return f"There {how_many}: {listed(named, MOST_NAMED)}. The rule {how}."
 
 
 def compared(figures: Figures) -> str:
@@ -37,12 +37,12 @@ def compared(figures: Figures) -> str:
 def side_by_side(figures: Figures) -> list[tuple[str, list[tuple[GroupFigures, MetricRow]]]]:
     """Return the label of the tuned metric and of the leading ones, each with every group and its values there."""
     names = [row.name for row in (figures.main, *figures.leading)]
-    found = []
+    tables = []
     for name in names:
         lines = [(group, row) for group in figures.groups for row in group.metrics if row.name == name]
         if lines:
-            found.append((lines[0][1].label, lines))
-    return found
+            tables.append((lines[0][1].label, lines))
+    return tables
 
 
 def without_interval(limits: tuple[LimitRow, ...]) -> str:

@@ -7,8 +7,8 @@ from confmax.evaluate.limits import LimitRow
 from confmax.page.words import difference, interval, listed, number, percent
 
 
-def asked(figures: Figures) -> str:
-    """Return what was asked of the rule, and what it makes of that on these rows."""
+def summary(figures: Figures) -> str:
+    """Return the number of limits, and which of them cannot be judged or kept."""
     limits = figures.limits
     assert limits is not None
     n = len(limits.rows) + len(limits.absent)
@@ -27,7 +27,7 @@ def asked(figures: Figures) -> str:
     return text
 
 
-def kept(row: LimitRow) -> str:
+def outcome(row: LimitRow) -> str:
     """Return whether the rule keeps a limit, and whether chance could explain it."""
     if row.vacuous:
         return "no decision"
@@ -36,13 +36,13 @@ def kept(row: LimitRow) -> str:
 
 def assured(row: LimitRow) -> str:
     """Return what the tests of the tuning say of a limit."""
-    one = row.outcome
-    if one is None or one.assured is None:
+    tested = row.outcome
+    if tested is None or tested.assured is None:
         return "–"
-    if one.assured:
-        return f"yes, on {one.all_label_rows:,} rows"
-    needs = "tighten or loosen it" if one.rows_needed is None else f"needs {one.rows_needed:,}"
-    return f"no, on {one.all_label_rows:,} rows; {needs}"
+    if tested.assured:
+        return f"yes, on {tested.all_label_rows:,} rows"
+    needs = "tighten or loosen it" if tested.rows_needed is None else f"needs {tested.rows_needed:,}"
+    return f"no, on {tested.all_label_rows:,} rows; {needs}"
 
 
 def given_up(figures: Figures) -> str:

@@ -19,9 +19,9 @@ def certificate(figures: Figures) -> str:
         return f"{capital(solution.infeasibility)}."
     # a proof is of the metric that the rule was tuned for, and the page may evaluate it by another one
     name = metric_name(repr(solution.metric))
-    told = if_right(solution) if solution.mode == "blend" else None
-    if told is not None:
-        return f"On the tuning rows, for the {name} of the confusion matrix that the probabilities expect: {told}."
+    by_model = if_right(solution) if solution.mode == "blend" else None
+    if by_model is not None:
+        return f"On the tuning rows, for the {name} of the confusion matrix that the probabilities expect: {by_model}."
     if solution.gap is not None and solution.upper_bound is not None:
         within = " within the limits" if solution.constraints else ""
         return (

@@ -292,9 +292,11 @@ def how_it_decides(figures: Figures) -> list[str]:
         kept = kept_class(rule.calibrator)
         but = "" if kept is None else f", but not that of {figures.names[kept]}"
         # only the text of an object that is not confmax's may be of any length
-        told = str(rule.calibrator) if isinstance(rule.calibrator, Scaling) else printable(str(rule.calibrator), 80)
+        calibration = (
+            str(rule.calibrator) if isinstance(rule.calibrator, Scaling) else printable(str(rule.calibrator), 80)
+        )
         sentences.append(
-            f"It calibrates the probabilities first{but} ({told}). Pass it the raw probabilities of your model."
+            f"It calibrates the probabilities first{but} ({calibration}). Pass it the raw probabilities of your model."
         )
     if isinstance(rule.calibrator, MatrixScaling):
         sentences += moved_pairs(figures)
@@ -315,11 +317,11 @@ def moved_pairs(figures: Figures) -> list[str]:
     """Return which class gains or loses where another one is the most probable, for the pairs that move most."""
     evidence = figures.evidence
     name = figures.names
-    found = moves(evidence.table.proba, evidence.proba, evidence.labels, evidence.weight)
+    moved_most = moves(evidence.table.proba, evidence.proba, evidence.labels, evidence.weight)
     pairs = [
         f"where {name[given]} is the most probable class, the mean probability of {name[moved]} goes from "
         f"{percent(before)} to {percent(after)} ({name[moved]} is the true class of {percent(labelled)} of these rows)"
-        for given, moved, before, after, labelled in found
+        for given, moved, before, after, labelled in moved_most
     ]
     return [f"The pairs of classes that this calibration moves most: {'; '.join(pairs)}."] if pairs else []
 
@@ -463,7 +465,7 @@ def tuned_on_training_rows(figures: Figures) -> str:
 def folds_that_miss(figures: Figures) -> str:
     """Rules of folds that keep not all limits on the rows that tuned them."""
     evidence = figures.evidence
-    missing = [f"{k + 1}" for k, one in enumerate(evidence.solutions) if not one.feasible]
+    missing = [f"{k + 1}" for k, solution in enumerate(evidence.solutions) if not solution.feasible]
     if not missing:
         return ""
     several = len(missing) > 1
@@ -479,11 +481,11 @@ def absent(figures: Figures) -> str:
     names = [row.name for row in figures.classes if row.n_rows == 0]
     if not names:
         return ""
-    one = len(names) == 1
+    single = len(names) == 1
     return (
         f"No row has the label {listed(names)}. The page cannot say anything about "
-        f"{'this class' if one else 'these classes'}, and metrics that divide by class sizes leave "
-        f"{'it' if one else 'them'} out."
+        f"{'this class' if single else 'these classes'}, and metrics that divide by class sizes leave "
+        f"{'it' if single else 'them'} out."
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -43,7 +43,6 @@ from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.groups import Groups
 
 AnyPath = str | os.PathLike[str]
-Studies = Callable[[Evidence], tuple[Any, Any]]
 # nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
 MOST_TEXT = 10_000  # characters of a line
@@ -61,29 +60,85 @@ class Settings:
     order_known: bool | None = None
 
 
-def write_page(
+def write(
     path: AnyPath,
     rule: Rule | Tuned,
     proba: ArrayLike,
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     *,
-    studies: Studies,
+    group: ArrayLike | None = None,
     metric: AnyMetric | None = None,
     second: AnyMetric = "accuracy",
+    n_replicates: int = 1000,
+    level: float = 0.95,
     random_state: RandomState = 0,
-    group: ArrayLike | None = None,
-    **shown: Any,
+    source: str = "rows given",
+    again: str | None = None,
+    order_known: bool | None = None,
 ) -> None:
-    """Write a report of a finished rule: `confmax.report.write`, with the `Settings` that are ``shown``.
+    """Write a report of a finished rule on labelled rows that it was not tuned on.
 
-    ``studies`` of some evidence are those of its limits and of what it leaves undecided.
+    Parameters
+    ----------
+    path : path
+        Where to write the HTML page. It is written whole or not at all.
+    rule : DecisionRule or Solution
+        The rule to evaluate. With a solution, the page also shows gap and convergence.
+    proba : array-like (n, K)
+        Raw class probabilities, columns in the order of ``rule.classes``.
+    y : array-like (n,)
+        True classes: names or column numbers.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    group : array-like (n,) or None
+        The group of each row. The page then has a section with every metric by group. Rules that decide by groups need
+        it.
+    metric : str, Metric, callable or None
+        The metric to evaluate; by default the one that the rule was tuned for.
+    second : str, Metric or callable
+        The metric of the trade-off.
+    n_replicates : int
+        Number of bootstrap replicates, as in `confmax.score`.
+    random_state : int, RandomState, Generator or None
+        Seed of the bootstrap, as there.
+    level : float
+        Level of the intervals, as there.
+    source : str
+        What the page calls the rows, such as the name of a file.
+    again : str or None
+        The command that makes the page again, as the page shows it; by default this call.
+    order_known : bool or None
+        Whether to show metrics that depend on the order of the classes. By default they are shown if the tuned metric
+        depends on it, too, or if the classes are numbers.
+
+    Raises
+    ------
+    ValueError
+        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None. If the rule decides by
+        groups, and the group of a row is missing or the rule does not know it.
+    ImportError
+        If the extra ``confmax[report]`` is not installed.
+    OSError
+        If the file cannot be written.
+
+    Warns
+    -----
+    UserWarning
+        If the rule was tuned on exactly these rows, whatever their order.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
+    >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
     """
     solution = rule if isinstance(rule, Tuned) else None
     evaluated = rule.rule if isinstance(rule, Tuned) else rule
     if not isinstance(evaluated, Rule):
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
-    how = Settings(seed=as_seed(random_state), **shown)
+    how = Settings(n_replicates, level, as_seed(random_state), source, again, order_known)
     check_first(path, how.n_replicates, how.level)
     chosen = as_written(_metric_of(evaluated, solution, metric))
     other = resolve(second)
@@ -100,15 +155,8 @@ def write_page(
         warn(seen_by_tuning(table.n_rows))
     call = "confmax.report.write({!r}, rule, proba, y{})" if solution is None else "solution.report({!r}, proba, y{})"
     pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
-    finish(
-        path,
-        evidence,
-        other,
-        how,
-        pairs,
-        call.format(os.fspath(path), "" if groups is None else ", group=group"),
-        studies,
-    )
+    beside = "" if groups is None else ", group=group"
+    finish(path, evidence, other, how, pairs, call.format(os.fspath(path), beside))
 
 
 def check_first(path: AnyPath, n_replicates: int, level: float) -> None:
@@ -163,29 +211,23 @@ def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, 
 
 
 def finish(
-    path: AnyPath,
-    evidence: Evidence,
-    second: Metric,
-    how: Settings,
-    pairs: list[tuple[str, str]],
-    call: str,
-    studies: Studies,
+    path: AnyPath, evidence: Evidence, second: Metric, how: Settings, pairs: list[tuple[str, str]], call: str
 ) -> None:
     """Compute the figures and write the page.
 
     ``second`` is the metric of the trade-off, ``pairs`` are further settings to show, and ``call`` makes the page again
-    where nothing else is said to. ``studies`` returns what `figures` takes of limits and of what is left undecided.
+    where nothing else is said to.
     """
     table = evidence.table
     metric = evidence.metric
     K = table.n_classes
     M = evidence.decided.n_decisions
-    for one in (metric, second):
-        one.check_table(K, one.n_decisions(K))
+    for chosen in (metric, second):
+        chosen.check_table(K, chosen.n_decisions(K))
         # a rule that abstains is read on the rows that it decides
-        if M > K and not evidence.decided.abstains and one.statistics != "diagonal" and one.n_decisions(K) != M:
+        if M > K and not evidence.decided.abstains and chosen.statistics != "diagonal" and chosen.n_decisions(K) != M:
             raise ValueError(
-                f"{one.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
+                f"{chosen.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
                 f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
             )
     if repr(second) == repr(metric):
@@ -197,17 +239,7 @@ def finish(
     if known is None:
         known = metric.ordered or not any(isinstance(name, str) for name in table.classes)
     replicates = int(how.n_replicates)
-    limits, undecided = studies(evidence)
-    numbers = figures(
-        evidence,
-        second,
-        order_known=known,
-        n_replicates=replicates,
-        level=how.level,
-        seed=how.seed,
-        study=limits,
-        undecided=undecided,
-    )
+    numbers = figures(evidence, second, order_known=known, n_replicates=replicates, level=how.level, seed=how.seed)
     settings = [
         *pairs,
         ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),

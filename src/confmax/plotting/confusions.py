@@ -80,7 +80,7 @@ class ConfusionChangeDisplay(OfRows):
         """
         rule, table, mode = rows_for(solution, proba, y, sample_weight)
         oracle = make_oracle(table, mode)
-        before, after = (one.evaluate(oracle, matrix=True).matrix for one in (plain_rule(rule), rule))
+        before, after = (shown.evaluate(oracle, matrix=True).matrix for shown in (plain_rule(rule), rule))
         assert before is not None and after is not None
         # argmax decides classes only, the rule may have further decisions
         before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])))

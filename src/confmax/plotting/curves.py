@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.evaluate.coverage_curves import NEAR, RiskCoverage
+from confmax.evaluate.coverage_curves import NEAR, RiskCoverage, named_curves
 from confmax.evaluate.evidence import evidence_of, tuned_on
 from confmax.evaluate.palette import CLASSES
 from confmax.evaluate.protocols import convergence, refuse_groups
+from confmax.evaluate.studies import studies
 from confmax.evaluate.thresholds import Mark, threshold_curve
 from confmax.evaluate.trade_off import trade_off
 from confmax.evaluate.uncertainty import AnyMetric, by_prior
@@ -22,12 +23,10 @@ from confmax.oracle import make_oracle
 from confmax.plotting.shared import OfRows, axes_of, fitted, rows_for, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
-from confmax.solution.coverage_study import CHOW, coverage_study
 from confmax.tables import Table, make_table
 
 STEPS = 61  # of a trade-off: every fortieth of the way from argmax to the rule, and half of it beyond
 # the shape and the colour of the points of each rule
-BEST = "best rule at each coverage"
 RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D", "accent")}
 
 
@@ -321,14 +320,13 @@ class RiskCoverageDisplay(OfRows):
         rule, table, _ = rows_for(solution, proba, y, sample_weight)
         study = None
         if table.has_labels:
-            study = coverage_study(evidence_of(table.dense("a plot"), solution.metric, rule, solution))
+            _, study = studies(evidence_of(table.dense("a plot"), solution.metric, rule, solution))
         if study is None:
             raise ValueError(
                 "a risk-coverage curve needs labels y, and a rule that leaves rows undecided and decides some of these;"
                 " tune it with abstain=True, or draw curves of confmax.risk_coverage"
             )
-        curves = {CHOW: study.chow_curve} | ({} if study.path is None else {BEST: study.path})
-        return cls(curves=curves, points={"tuned rule": study.point}).plot(ax=ax)
+        return cls(curves=named_curves(study.chow_curve, study.path), points={"tuned rule": study.point}).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> RiskCoverageDisplay:
         """Draw the curves where areas are taken, with the areas in the legend, and the points into axes ``ax``."""

@@ -16,110 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.constraints import resolve as resolve_constraints
 from confmax.evaluate.evidence import cross_fitted
-from confmax.evaluate.protocols import Rule, Tuned
 from confmax.evaluate.uncertainty import AnyMetric
 from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write_page
+from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write
 from confmax.solution import Solution, maximize
-from confmax.solution.coverage_study import studies
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.groups import Groups
 
 __all__ = ["write", "write_cross_fitted"]
-
-
-def write(
-    path: AnyPath,
-    rule: Rule | Tuned,
-    proba: ArrayLike,
-    y: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    *,
-    group: ArrayLike | None = None,
-    metric: AnyMetric | None = None,
-    second: AnyMetric = "accuracy",
-    n_replicates: int = 1000,
-    level: float = 0.95,
-    random_state: RandomState = 0,
-    source: str = "rows given",
-    again: str | None = None,
-    order_known: bool | None = None,
-) -> None:
-    """Write a report of a finished rule on labelled rows that it was not tuned on.
-
-    Parameters
-    ----------
-    path : path
-        Where to write the HTML page. It is written whole or not at all.
-    rule : DecisionRule or Solution
-        The rule to evaluate. With a solution, the page also shows gap and convergence.
-    proba : array-like (n, K)
-        Raw class probabilities, columns in the order of ``rule.classes``.
-    y : array-like (n,)
-        True classes: names or column numbers.
-    sample_weight : array-like (n,) or None
-        Non-negative weights.
-    group : array-like (n,) or None
-        The group of each row. The page then has a section with every metric by group. Rules that decide by groups need
-        it.
-    metric : str, Metric, callable or None
-        The metric to evaluate; by default the one that the rule was tuned for.
-    second : str, Metric or callable
-        The metric of the trade-off.
-    n_replicates : int
-        Number of bootstrap replicates, as in `confmax.score`.
-    random_state : int, RandomState, Generator or None
-        Seed of the bootstrap, as there.
-    level : float
-        Level of the intervals, as there.
-    source : str
-        What the page calls the rows, such as the name of a file.
-    again : str or None
-        The command that makes the page again, as the page shows it; by default this call.
-    order_known : bool or None
-        Whether to show metrics that depend on the order of the classes. By default they are shown if the tuned metric
-        depends on it, too, or if the classes are numbers.
-
-    Raises
-    ------
-    ValueError
-        For bad input, and if the rule does not say what it was tuned for and ``metric`` is None. If the rule decides by
-        groups, and the group of a row is missing or the rule does not know it.
-    ImportError
-        If the extra ``confmax[report]`` is not installed.
-    OSError
-        If the file cannot be written.
-
-    Warns
-    -----
-    UserWarning
-        If the rule was tuned on exactly these rows, whatever their order.
-
-    Examples
-    --------
-    >>> import confmax
-    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
-    >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
-    >>> confmax.report.write("report.html", solution, P[1::2], y[1::2])  # doctest: +SKIP
-    """
-    write_page(
-        path,
-        rule,
-        proba,
-        y,
-        sample_weight,
-        group=group,
-        metric=metric,
-        second=second,
-        n_replicates=n_replicates,
-        level=level,
-        random_state=random_state,
-        source=source,
-        again=again,
-        order_known=order_known,
-        studies=studies,
-    )
 
 
 def write_cross_fitted(
@@ -238,5 +143,5 @@ def write_cross_fitted(
     beside = "" if groups is None else ", group=group"
     call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y{beside})"
     how = Settings(n_replicates, level, seed, source, again, order_known)
-    finish(path, evidence, other, how, pairs, call, studies)
+    finish(path, evidence, other, how, pairs, call)
     return whole_table

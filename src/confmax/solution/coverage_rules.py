@@ -79,21 +79,21 @@ def coverage_path(
     if chosen.gain is not None or isinstance(chosen.formula, Coverage):
         raise ValueError(f"{chosen!r} speaks of all rows; take a metric of what is decided, such as accuracy")
     levels = checked_coverages(coverages)[::-1].tolist()
-    found = []
+    solutions = []
     for level in levels:
         limits = [*given, quantity("coverage") >= level]
-        kept = {"abstain": abstain, "calibration": calibration, **settings}
-        of_coverage = [one for one in given if isinstance(one.metric.formula, Coverage)]
-        if level == 1.0 and all(one.is_floor for one in of_coverage):
+        arguments = {"abstain": abstain, "calibration": calibration, **settings}
+        of_coverage = [limit for limit in given if isinstance(limit.metric.formula, Coverage)]
+        if level == 1.0 and all(limit.is_floor for limit in of_coverage):
             # a rule that cannot abstain keeps every floor on a coverage
-            limits = [one for one in given if one not in of_coverage]
-            kept["abstain"] = False
+            limits = [limit for limit in given if limit not in of_coverage]
+            arguments["abstain"] = False
         try:
-            found.append(maximize(chosen, proba, y, constraints=limits, **kept))
+            solutions.append(maximize(chosen, proba, y, constraints=limits, **arguments))
         except Infeasible:
             if level == levels[-1]:
                 raise
             continue
         # a calibration that was chosen on these rows is chosen once
-        calibration = found[-1].calibration
-    return tuple(found)
+        calibration = solutions[-1].calibration
+    return tuple(solutions)

@@ -257,11 +257,10 @@ class Solution(Tuned):
         >>> solution = confmax.maximize("g_mean", P[::2], y[::2])
         >>> solution.report("report.html", P[1::2], y[1::2])  # doctest: +SKIP
         """
-        # which load much that tuning does not need
-        from confmax.page.writing import write_page
-        from confmax.solution.coverage_study import studies
+        # which loads much that tuning does not need
+        from confmax.page.writing import write
 
-        write_page(path, self, proba, y, sample_weight, studies=studies, **settings)
+        write(path, self, proba, y, sample_weight, **settings)
 
     @property
     def _metric_name(self) -> str:

@@ -34,13 +34,14 @@ from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.catalogue import refuse_without_limits
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Solver
+from confmax.optimize.abstaining import first_rules
 from confmax.optimize.class_cuts import ClassThreshold, class_of, with_thresholds
 from confmax.optimize.loop import WarmStart, declared
 from confmax.optimize.path_query import first_gains
 from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.rule import DecisionRule
-from confmax.solution.abstaining import abstain_name, first_rules, with_abstaining
+from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.solution.confidence import assured, check_confidence
 from confmax.solution.grouping import check_groups, groups_of, side_by_side, warn_of_groups
 from confmax.solution.infeasible import best_of_closest, check_infeasible, or_raise
