@@ -10,11 +10,6 @@ from scipy.optimize import linprog
 from confmax import kernels
 from confmax.confusion import Confusion
 
-# metrics that one rule maximises: the mixtures where they have at least some value are cut off by lines
-AT_A_RULE = set(
-    "accuracy balanced_accuracy cohen_kappa f1 f_beta fowlkes_mallows informedness jaccard linear linear_kappa "
-    "micro_f1 micro_f1_once precision quadratic_kappa recall specificity".split()
-)
 STATISTICS = ("rows", "diagonal", "columns", "matrix")
 compiled = pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
 CONCAVE = {"g_mean", "h_mean", "q_mean"}  # and min_recall, whose corners stop an ascent
@@ -136,7 +131,8 @@ def most_over_hull(metric, hull):
     It is exact for metrics that one rule maximises, the smallest recall, and concave metrics; of others a lower bound.
     """
     best = float(np.nan_to_num(metric.at(hull).value, nan=-np.inf, posinf=np.inf).max())
-    if metric.name in AT_A_RULE:
+    # the mixtures where these have at least some value are cut off by lines
+    if metric.structure.is_ratio or metric.name == "fowlkes_mallows":
         return best
     if metric.name == "min_recall" and metric.classes is None and not dict(metric.params)["rho"]:
         return max(best, largest_of_smallest_recall(hull))
