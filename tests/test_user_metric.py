@@ -87,6 +87,7 @@ PLAIN = {
     metrics.get("precision"): lambda C: C[1, 1] / C[:, 1].sum(),
     metrics.get("recall"): lambda C: C[1, 1] / C[1].sum(),
     metrics.get("specificity"): lambda C: C[0, 0] / C[0].sum(),
+    metrics.get("npv"): lambda C: C[0, 0] / C[:, 0].sum(),
 }
 
 

@@ -296,6 +296,15 @@ METRICS = (
         use="limited",
     ),
     share(
+        "npv",
+        Share(of=OTHERS_DECIDED, misses=TRUE - RIGHT),
+        "share of the rows not decided as one class that are of other classes",
+        title="negative predictive value",
+        of_many="",
+        trivial_rule="every row but the least likely one is decided as it",
+        synonyms=("negative_predictive_value",),
+    ),
+    share(
         "rate",
         RATE,
         "share of all rows that are decided as one class",
