@@ -1,4 +1,4 @@
-"""Every share of rows of the catalogue: counts, limits by enumeration, confidence, abstaining; new rows are included."""
+"""Every share of rows of the catalogue, new rows included: counts, limits by enumeration, confidence, abstaining."""
 
 import numpy as np
 import pytest
@@ -41,6 +41,17 @@ def test_npv_is_the_precision_of_the_complement():
         expected = precision_score(y != k, decided != k)
         assert confmax.metrics.get(f"npv[{k}]").value(counts) == pytest.approx(expected, abs=1e-15)
     assert confmax.metrics.get("npv").value([[0, 4], [0, 5]]) == 0.0
+
+
+def test_npv_is_not_defined_where_rows_are_neither_decided_as_the_class_nor_as_another():
+    cost = confmax.metrics.get("linear", cost=[[0, 1, 0.3], [1, 0, 0.3]])
+    P = np.random.default_rng(1).dirichlet([1, 1], 100)
+    with pytest.raises(ValueError, match=r"not defined for 3 decisions between 2 classes; pass abstain= if the last"):
+        confmax.maximize(cost, P, constraints="npv[1] >= 0.85")
+    with pytest.raises(ValueError, match=r"npv speaks of the rows that are decided as other classes"):
+        confmax.metrics.get("npv[1]").value([[1, 10, 10], [0, 30, 10]])
+    solution = confmax.maximize(cost, P, abstain=True, constraints="npv[1] >= 0.95", confusion="model", randomized=True)
+    assert solution.constraints[0].slack >= -1e-12 and 0.0 <= solution.gap < 1e-3
 
 
 @pytest.mark.parametrize("metric", SHARES)

@@ -512,6 +512,12 @@ class Metric:
                 f"{self.name} compares the classes with each other, and is not defined for {n_decisions} decisions "
                 f"between {n_classes} classes; use a metric of the diagonal and the column sums, such as cohen_kappa"
             )
+        if n_decisions > n_classes and isinstance(self.formula, Formula) and self.formula.counts_others_decided:
+            raise ValueError(
+                f"{self.name} speaks of the rows that are decided as other classes, and is not defined for "
+                f"{n_decisions} decisions between {n_classes} classes; pass abstain= if the last decision is to "
+                f"abstain, or use recall or specificity"
+            )
         if isinstance(self.formula, Formula):
             self.formula.admit(given, n_decisions if self.classes is None else given)
 

@@ -179,6 +179,11 @@ class Share(Formula):
         """Whether it speaks of the rows that are decided as the class."""
         return self.of == DECIDED
 
+    @property
+    def counts_others_decided(self) -> bool:
+        """Whether it counts the rows that are decided as other classes."""
+        return any(part.others_decided for part in (self.of, self.hits, self.misses) if part is not None)
+
     def among(self, S: Confusion) -> Array:
         """Return the rows that it is a share of (...), as a share of all rows."""
         return self.of.at(S)
