@@ -459,8 +459,8 @@ def compare() -> None:
     type=float,
     metavar="LEVEL",
     help="How surely the limits hold on new rows, such as 0.9: about half of the rows tune, the others test. "
-    "A question about one class is tested on all rows. For limits on recall, precision, specificity, "
-    "fpr, rate, accuracy and coverage; exit code 3 if one is not assured.",
+    "A question about one class is tested on all rows. For limits on shares of rows, such as recall, "
+    "precision, rate, accuracy and coverage; exit code 3 if one is not assured.",
 )
 @table_options
 @click.option(

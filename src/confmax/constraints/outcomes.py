@@ -65,8 +65,7 @@ class ConstraintOutcome:
     label_interval : tuple of two floats, or None
         Exact binomial interval (Clopper and Pearson) around ``label_value``, of the two-sided level 0.95. It is one for
         new rows only if the rule was not tuned on the labelled rows; on tuning rows it shows how much few rows can say.
-        None without labels, with unequal weights, and for quantities that are no shares of rows: only `recall`,
-        `precision`, `specificity`, `fpr`, `rate` and `accuracy` are.
+        None without labels, with unequal weights, and for quantities that are no shares of rows, such as `f1`.
     label_rows : int or None
         Number of rows that ``label_value`` is a share of; None where there is no interval.
     assured : bool or None

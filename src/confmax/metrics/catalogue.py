@@ -85,8 +85,8 @@ def get(name: str, **params: Any) -> Metric:
     Parameters
     ----------
     name : str
-        One of `names`, or scikit-learn's scorer name for it. Metrics of one class (``precision``, ``recall``,
-        ``specificity``, ``f1``, ``f_beta``, ``jaccard``) take the name of the class in brackets: ``"recall[VF]"``.
+        One of `names`, or scikit-learn's scorer name for it. Metrics of one class, such as ``recall``,
+        ``precision`` and ``f1``, take the name of the class in brackets: ``"recall[VF]"``.
         Without it they are of the positive one of two classes, the second.
     **params
         ``label``, for metrics of one class: the name of the class, as in brackets, or its number where classes have no

@@ -132,7 +132,7 @@ def maximize(
         sequences of tests of a precision share the error. Else about half of the rows tune, and the others only
         test: of rules with more and less room to spare, the best one is returned before the first that fails a test. If
         none passes, a warning says so, and how many rows are needed. This needs labels, equal weights, and constraints
-        on shares of rows (`recall`, `precision`, `specificity`, `fpr`, `rate`, `accuracy`).
+        on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`.
     abstain : bool, str or int
         Whether the rule may leave rows undecided, and what it returns for them: True for "abstain" beside names and -1
         beside integers, or a name. The metric and the constraints are then those of the rows that are decided, except
@@ -202,8 +202,8 @@ def maximize(
         out. If no column of a data frame is named like a class; the message shows the class assumed for each
         column. If the log loss of the probabilities is larger than that of the class shares; the columns are
         then probably in another order than the classes. If ``normalize`` divides rows whose sums are more than
-        1e-3 from one; the message shows the farthest. If the metric is the recall, specificity or precision of
-        one class, which useless rules make largest. If the rule never decides a class that the metric or a constraint
+        1e-3 from one; the message shows the farthest. If the metric is one of one class that useless
+        rules make largest, such as the recall. If the rule never decides a class that the metric or a constraint
         names, or decides less than half as many rows rightly as argmax (not for tables of costs). If the calibrated
         probabilities tell nothing about ``y``; its rows are then probably in another order.
 
