@@ -278,6 +278,14 @@ def test_what_cannot_be_asked_is_refused(settings, sentence):
         confmax.maximize("accuracy", P, y, **settings)
 
 
+@pytest.mark.parametrize("limit", ["difference({}[1] | group) <= 0.02", "ratio({}[1] | group) >= 0.9"])
+def test_quantities_that_add_up_to_one_are_compared_side_by_side(limit):
+    P, _, group = labelled(60, 3)
+    limits = [limit.format(name) for name in ("fpr", "specificity")]
+    found = confmax.maximize("accuracy", P, constraints=limits, group=group, randomized=True)
+    assert all(one.slack >= 0.0 for one in found.constraints)
+
+
 def test_more_groups_than_rows_can_carry():
     with pytest.raises(ValueError, match="at most 100; join small groups"):
         Groups.of(np.arange(200), 200)

@@ -543,7 +543,8 @@ def _as_limited(one: Constraint) -> tuple[Any, float, bool]:
     limit = one.limit
     is_floor = one.is_floor
     formula = metric.formula
-    if isinstance(formula, Share) and formula.rises_with_hits < 0:
+    # one minus a difference or a ratio of groups is not that of the complement
+    if isinstance(formula, Share) and formula.rises_with_hits < 0 and not one.across.compares:
         formula = formula.complement()
         limit = 1.0 - limit
         is_floor = not is_floor
