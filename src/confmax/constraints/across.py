@@ -1,8 +1,8 @@
 """What a limit is on: the value of a quantity on all rows, or its values in groups.
 
 Each kind is a class, which knows its words, its range, the functions of the confusion that must not fall below zero,
-and what rows that tuned nothing say of it. A kind is added by a class in a file of its own and a line in `KINDS`:
-nothing else of confmax knows the kinds.
+and what rows that tuned nothing say of it. A kind is added by a class in a file of its own, and by the function that
+reads its texts in `FORMS` of `confmax.constraints.grammar`: nothing else of confmax knows the kinds.
 
 Limits that compare groups are linear functions of the values of two groups, ``w_a v_a + w_b v_b + constant >= 0``, for
 some of the ordered pairs of groups (`Pairs`). They limit linear quantities only: where the denominator of a quantity
@@ -49,6 +49,15 @@ class Limit(NamedTuple):
         return 1.0 - self.number if self.is_floor else self.number
 
 
+class Stated(NamedTuple):
+    """What a text states: the words of a quantity, ``>=`` or ``<=``, the limit, and what of the values it is on."""
+
+    words: str
+    sense: str
+    limit: float
+    across: Across
+
+
 class Across(ABC):
     """What of the values of a quantity is limited."""
 
@@ -56,7 +65,22 @@ class Across(ABC):
     compares: ClassVar[bool] = False  # whether it compares groups with each other, and so needs two
     equalises: ClassVar[bool] = False  # whether a limit of zero makes the groups equal
 
+    # --- the groups that it names ---
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The names of the groups that it speaks of; none if it speaks of all."""
+        return ()
+
+    def placed(self, places: tuple[int, ...]) -> Across:
+        """Return it for a table among whose groups the named ones have these ``places``."""
+        return self
+
     # --- words ---
+
+    def written(self, metric: Metric, sense: str, number: float) -> str:
+        """Return a constraint as a text."""
+        return f"{self.text(metric, sense)} {sense} {number_text(number)}"
 
     @abstractmethod
     def text(self, metric: Metric, sense: str) -> str:

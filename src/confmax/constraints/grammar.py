@@ -9,20 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
-from confmax.constraints.across import ALL_ROWS, WORDS, Across
+from confmax.constraints.across import ALL_ROWS, WORDS, Across, Stated
 from confmax.constraints.quantities import quantity
-from confmax.constraints.texts import MOST_CHARACTERS, number_text, too_long
+from confmax.constraints.texts import (
+    MOST_CHARACTERS,
+    NUMBER,
+    SIGNS,
+    number_text,
+    plain_sign,
+    read_number,
+    too_long,
+)
 from confmax.constraints.words import Constraint, Quantity, refused_sense
 
 MOST_CONSTRAINTS = 1000  # each is a row of every master problem
 
-_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_SIGNS = "<>=!≤≥"
-_ON_THE_RIGHT = re.compile(rf"([{_SIGNS}]+)([^{_SIGNS}]*)$")
-_ON_THE_LEFT = re.compile(rf"({_NUMBER}\s*%?)\s*([{_SIGNS}]+)(.*)", re.DOTALL)
-_LIMIT = re.compile(rf"({_NUMBER})\s*(%?)")
+_ON_THE_RIGHT = re.compile(rf"([{SIGNS}]+)([^{SIGNS}]*)$")
+_ON_THE_LEFT = re.compile(rf"({NUMBER}\s*%?)\s*([{SIGNS}]+)(.*)", re.DOTALL)
 _QUANTITY = re.compile(r"([^\[\]()|]+?)\s*(?:\[(.*)\])?\s*(?:\(([^()\[\]]*)\))?", re.DOTALL)
 _OF_GROUPS = re.compile(r"(\w+)\s*\((.*)\|([^|\]]*)\)", re.DOTALL)
 _BAR = re.compile(r"[^|]*\]\s*\|[^\]]*", re.DOTALL)
@@ -73,15 +78,6 @@ def parse(text: str) -> Constraint:
     return Constraint(metric, sense, limit, across)  # type: ignore[arg-type]
 
 
-class Stated(NamedTuple):
-    """What a text states: the words of a quantity, ``>=`` or ``<=``, the limit, and what of the values it is on."""
-
-    words: str
-    sense: str
-    limit: float
-    across: Across
-
-
 def _quantity_and_number(text: str) -> Stated:
     """Return what a text states that compares one quantity, on all rows or in groups, with a number."""
     words, sense, limit = _split(text)
@@ -123,7 +119,7 @@ def _split(text: str) -> tuple[str, str, float]:
     # the sign is the last one before a number: those in the name of a class stand before a bracket
     right = _ON_THE_RIGHT.search(stripped)
     left = _ON_THE_LEFT.fullmatch(stripped)
-    limit = None if right is None else _number(right[2])
+    limit = None if right is None else read_number(right[2])
     if right is not None and limit is not None:
         words = stripped[: right.start()].strip()
         sense = right[1]
@@ -131,35 +127,21 @@ def _split(text: str) -> tuple[str, str, float]:
         if inner is not None:
             name = inner[3].strip()
             number = inner[1].strip()
-            first = _plain(inner[2])
+            first = plain_sign(inner[2])
             raise ValueError(
                 f"{text!r} holds two limits; write two constraints, '{name} {_MIRRORED.get(first, first)} {number}' "
-                f"and '{name} {_plain(sense)} {right[2].strip()}'"
+                f"and '{name} {plain_sign(sense)} {right[2].strip()}'"
             )
-    elif left is not None and (limit := _number(left[1])) is not None:
+    elif left is not None and (limit := read_number(left[1])) is not None:
         words = left[3].strip()
-        sense = _MIRRORED.get(_plain(left[2]), left[2])
+        sense = _MIRRORED.get(plain_sign(left[2]), left[2])
     elif right is not None and not set("])") & set(right[2]):
         raise ValueError(f"{text!r}: the limit is a number; got {right[2].strip()!r}")
     else:
         raise ValueError(f"{text!r} has no limit; {_FORM}")
     if not words:
         raise ValueError(f"{text!r} has no quantity; {_FORM}")
-    return words, _plain(sense), limit
-
-
-def _plain(sense: str) -> str:
-    """Return a sign in the characters of a keyboard."""
-    return sense.replace("≥", ">=").replace("≤", "<=")
-
-
-def _number(text: str) -> float | None:
-    """Return the number that a text is, a hundredth of it with a percent sign; None for other texts."""
-    found = _LIMIT.fullmatch(text.strip())
-    if found is None or (found[2] and "e" in found[1].lower()):
-        return None
-    # 7 % and 0.07 are the same number, which a division need not give
-    return float(f"{found[1]}e-2" if found[2] else found[1])
+    return words, plain_sign(sense), limit
 
 
 def _parameters(text: str, params: str | None) -> dict[str, Any]:
@@ -167,7 +149,7 @@ def _parameters(text: str, params: str | None) -> dict[str, Any]:
     pairs = [] if params is None or not params.strip() else [part.partition("=") for part in params.split(",")]
     found: dict[str, Any] = {}
     for key, sign, value in pairs:
-        number = _number(value)
+        number = read_number(value)
         if not sign or not key.strip().isidentifier() or key.strip() in found or key.strip() == "label":
             raise ValueError(f"{text!r}: parameters are written once, with their names, such as f_beta[yes](beta=2)")
         found[key.strip()] = value.strip() if number is None else number

@@ -38,6 +38,7 @@ T = TypeVar("T")
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
 MOST_KEPT = 8  # row sums for which limits are kept as functions and ratios: those of a table, its sample and its labels
 FEW_METRICS = 4  # up to which they are read one after another
+SHOWN = 8  # groups in a sentence
 ALIKE = 1e-12  # difference between limits that rounding explains
 
 
@@ -330,7 +331,8 @@ def judged(
     """Return the constraints that the labels of a ``table`` can judge, as `bind` does, and the texts of the others.
 
     The others are those of classes without rows, in the table or in one of the ``groups`` of its rows, whose recall and
-    precision are not defined, and differences and ratios of one group. ``abstains`` is that of `bind`.
+    precision are not defined, what compares groups where there is one, and what names groups without rows. ``abstains``
+    is that of `bind`.
 
     Examples
     --------
@@ -353,14 +355,17 @@ def judged(
             absent.append(one.text)
         else:
             alone = one.across.compares and groups is not None and len(groups) < 2
-            (absent.append(one.text) if alone or _lacking([placed], table, groups) else kept.append(one))
+            unknown = groups is not None and _unknown(one, groups)
+            lacks = alone or unknown or _lacking([placed], table, groups)
+            (absent.append(one.text) if lacks else kept.append(one))
     return bind(kept, table, explicit=True, abstains=abstains, groups=groups), tuple(absent)
 
 
 def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further: int) -> Limits:
     """Return limits some of which speak of the ``groups`` of the rows, which lie side by side.
 
-    Raise a ValueError if there are no groups, or one has no row of a class that a limit divides by.
+    Raise a ValueError if there are no groups, one that a limit names is none of them, or one has no row of a class that
+    a limit divides by.
     """
     about = next(one for one in limits.constraints if one.of_groups)
     if groups is None:
@@ -376,13 +381,34 @@ def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further
     for group, size in zip(groups.names, _sizes(table, groups).sum(axis=1), strict=True):
         if size <= 0.0:
             raise ValueError(f"group {group!r} has no weight; leave its rows out")
+    for one in limits.constraints:
+        for name in _unknown(one, groups):
+            raise ValueError(
+                f"the constraint {one.text!r} cannot be used: there is no group {name!r}; the groups are "
+                f"{', '.join(_texts(groups)[:SHOWN])}{', ...' if len(groups) > SHOWN else ''}"
+            )
     for one, group, name in _lacking(limits.constraints, table, groups):
         raise ValueError(
             f"the constraint {one.text!r} cannot be used: group {group!r} has no row of class {name!r}; join groups, "
             f"or limit a quantity that every group has, such as its rate"
         )
     layout = replace(groups.beside(table).layout, n_further=n_further)
-    return Limits(limits.constraints, layout, groups.names)
+    places = {name: g for g, name in enumerate(_texts(groups))}
+    placed = tuple(
+        replace(one, across=one.across.placed(tuple(places[name] for name in one.across.named)))
+        for one in limits.constraints
+    )
+    return Limits(placed, layout, groups.names)
+
+
+def _texts(groups: AnyGroups) -> list[str]:
+    """Return the names of groups as texts name them."""
+    return [str(plain(name)).strip() for name in groups.names]
+
+
+def _unknown(one: Constraint, groups: AnyGroups) -> list[str]:
+    """Return the groups that a constraint names, and that are none of these."""
+    return [name for name in one.across.named if name not in _texts(groups)]
 
 
 def _lacking(

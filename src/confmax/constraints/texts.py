@@ -1,10 +1,30 @@
-"""Numbers and metrics as constraints write them."""
+"""Numbers, signs and metrics as constraints write them."""
 
 from __future__ import annotations
 
+import re
+
 from confmax.metrics import Metric
 
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+SIGNS = "<>=!≤≥"
 MOST_CHARACTERS = 500  # of one constraint, as texts come from files too
+
+_LIMIT = re.compile(rf"({NUMBER})\s*(%?)")
+
+
+def plain_sign(sense: str) -> str:
+    """Return a sign in the characters of a keyboard."""
+    return sense.replace("≥", ">=").replace("≤", "<=")
+
+
+def read_number(text: str) -> float | None:
+    """Return the number that a text is, a hundredth of it with a percent sign; None for other texts."""
+    found = _LIMIT.fullmatch(text.strip())
+    if found is None or (found[2] and "e" in found[1].lower()):
+        return None
+    # 7 % and 0.07 are the same number, which a division need not give
+    return float(f"{found[1]}e-2" if found[2] else found[1])
 
 
 def number_text(value: float) -> str:

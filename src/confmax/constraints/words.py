@@ -203,7 +203,7 @@ class Constraint:
     @property
     def text(self) -> str:
         """The constraint as `parse` reads it, such as ``recall[VF] >= 0.8``; a table of costs is no part of it."""
-        return f"{self.across.text(self.metric, self.sense)} {self.sense} {number_text(self.limit)}"
+        return self.across.written(self.metric, self.sense, self.limit)
 
     @property
     def stated(self) -> Limit:
