@@ -22,6 +22,7 @@ from confmax.constraints.texts import (
     read_number,
     too_long,
 )
+from confmax.constraints.two_groups import two_groups
 from confmax.constraints.words import Constraint, Quantity, refused_sense
 
 MOST_CONSTRAINTS = 1000  # each is a row of every master problem
@@ -39,7 +40,8 @@ def parse(text: str) -> Constraint:
     """Return the constraint that a text states.
 
     ``min(NAME | group) >= NUMBER``, ``max(NAME | group) <= NUMBER``, ``difference(NAME | group) <= NUMBER`` and
-    ``ratio(NAME | group) >= NUMBER`` limit the values of groups.
+    ``ratio(NAME | group) >= NUMBER`` limit the values of groups, and ``NAME[CLASS | A] >= NAME[CLASS | B] - NUMBER``
+    compares the groups A and B.
 
     Parameters
     ----------
@@ -88,7 +90,7 @@ def _quantity_and_number(text: str) -> Stated:
 
 
 # how texts are read, in this order: the first that returns what a text states; the last refuses what none reads
-FORMS: tuple[Callable[[str], Stated | None], ...] = (_quantity_and_number,)
+FORMS: tuple[Callable[[str], Stated | None], ...] = (two_groups, _quantity_and_number)
 
 
 def _across_groups(text: str, words: str, sense: str) -> tuple[Across, str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from confmax.constraints.across import ALL_ROWS, Across, Difference, EveryGroup, Limit, Ratio
 from confmax.constraints.texts import MOST_CHARACTERS, as_float, metric_text, number_text, too_long
+from confmax.constraints.two_groups import TwoGroups
 from confmax.metrics import Metric
 from confmax.metrics.limited import refusal
 from confmax.tables.labels import plain
@@ -65,18 +66,35 @@ class Quantity:
         """
         return Quantity(self.metric, EveryGroup())
 
-    def difference(self) -> Quantity:
-        """Return the largest difference between two groups, which can have a ceiling.
+    def difference(self, group: object = None, other: object = None) -> Quantity:
+        """Return the largest difference between two groups, or the value in a group minus that in another.
 
-        A ceiling of zero keeps the groups equal, to 1e-12.
+        The largest difference can have a ceiling. A ceiling of zero keeps the groups equal, to 1e-12. The difference of
+        two groups that are named has a sign: a floor of -0.02 says that the first is at most 0.02 below the other.
+
+        Parameters
+        ----------
+        group, other : str, int, float or None
+            Names of two groups; None for the largest difference.
+
+        Raises
+        ------
+        ValueError
+            If one of them is missing, or both are the same.
 
         Examples
         --------
         >>> from confmax import constraints as c
         >>> c.rate("VF").difference() <= 0.02
         Constraint('difference(rate[VF] | group) <= 0.02')
+        >>> c.recall("VF").difference("women", "men") >= -0.02
+        Constraint('recall[VF | women] >= recall[VF | men] - 0.02')
         """
-        return Quantity(self.metric, Difference())
+        if group is None and other is None:
+            return Quantity(self.metric, Difference())
+        if group is None or other is None:
+            raise ValueError("a difference names two groups, such as difference('women', 'men'), or none")
+        return Quantity(self.metric, TwoGroups(str(plain(group)), str(plain(other))))
 
     def ratio(self) -> Quantity:
         """Return the smallest ratio of two groups, which can have a floor.
