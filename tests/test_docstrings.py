@@ -31,7 +31,7 @@ import confmax
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
 MODULES = ["metrics", "constraints", "optimize", "theory", "populations", "checks", "calibration", "oracle", "tables",
-           "estimators", "export", "rule", "solution", "evaluate", "confusion", "plotting", "report"]  # fmt: skip
+           "estimators", "export", "rule", "solution", "evaluate", "confusion", "plotting", "report", "errors"]  # fmt: skip
 # objects that state or implement results, and must say whose
 RESULTS = ["metrics", "optimize", "theory", "populations", "calibration"]
 PLAIN = {
@@ -46,7 +46,7 @@ BLOCKS = {
     "tables.refuse_too_few_classes", "oracle.CountingOracle", "tables.apply_calibrator",
     "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
     "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "optimize.passes_allowed",
-    "evaluate.compare", "evaluate.doubts",
+    "evaluate.compare", "evaluate.doubts", "errors.Sentence", "errors.extended",
     "evaluate.plain_rules", "evaluate.check_bootstrap", "solution.check_settings", "solution.fit_metric",
     "solution.tune", "solution.value_on_labels", "solution.warn_of_trivial",
     "calibration.check_calibration", "calibration.choose", "constraints.bind", "constraints.Limits",

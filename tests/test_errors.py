@@ -36,12 +36,12 @@ RENAMED = {"label": "y", "weight": "sample_weight", "seed": "random_state"}
 
 
 def test_an_error_is_a_value_error_with_its_parts():
-    error = InputError("the constraint '{x}' speaks of groups", "pass `group=`, or leave `constraints` out")
+    error = InputError("the constraint '`x`' speaks of groups", "pass `group=`, or leave `constraints` out")
     assert isinstance(error, ValueError)
-    assert str(error) == "the constraint '{x}' speaks of groups; pass group=, or leave constraints out"
-    assert (error.argument, error.problem) == ("group", "the constraint '{x}' speaks of groups")
+    assert str(error) == "the constraint '`x`' speaks of groups; pass group=, or leave constraints out"
+    assert (error.argument, error.problem) == ("group", "the constraint '`x`' speaks of groups")
     assert error.remedy == "pass group=, or leave constraints out"
-    said = "the constraint '{x}' speaks of groups; pass <group|group=>, or leave <constraints|constraints> out"
+    said = "the constraint '`x`' speaks of groups; pass <group|group=>, or leave <constraints|constraints> out"
     assert error.sentence.said(lambda argument, words: f"<{argument}|{words}>") == said
     assert InputError("nothing is marked").argument is None
     assert InputError("`tol` is wrong", argument="level").argument == "level"

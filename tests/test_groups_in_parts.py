@@ -275,7 +275,7 @@ def test_groups_that_cannot_be_used_are_refused():
     lacking = cut(P, y, weight, at=AT, group=np.where((y == "a") | (group != "other"), "men", "other"))
     idle = cut(P, y, np.where(group == "other", 0.0, weight), at=AT, group=group)
     for given, more, sentence in (
-        (source, {}, "group= changes the rule only through constraints that speak of groups"),
+        (source, {}, "group changes the rule only through constraints that speak of groups"),
         (source, {"constraints": "recall[a] >= 0.5"}, "only through constraints that speak of groups"),
         (source, {"constraints": LIMITS[0], "group": group}, "brings the group of each row; pass group= to open_table"),
         (source, {"constraints": LIMITS[0], "confidence": 0.9}, "read in parts"),

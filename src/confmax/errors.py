@@ -12,7 +12,8 @@ from typing import Any
 
 __all__ = ["InputError", "Sentence", "extended"]
 
-_MARK = re.compile(r"`(([\w.]+)(?:=[^`]*|\(\))?)`")
+# not what stands in quotes, such as the name of a class
+_MARK = re.compile(r"(?<!['\"])`(([\w.]+)(?:=[^`]*|\(\))?)`")
 
 
 class Sentence(str):
@@ -22,7 +23,7 @@ class Sentence(str):
     ----------
     marked : str
         The sentence with backquotes around what is said of an argument: its name, ``name=`` or ``name=value``. As a
-        text the sentence has no backquotes.
+        text the sentence does not have these backquotes.
 
     Examples
     --------

@@ -86,7 +86,7 @@ def option_for(argument: str, words: str) -> str:
 
 def in_words_of_options(message: str) -> str:
     """Return a library's sentence on one line of readable length, its arguments called as the options are."""
-    message = message.said(option_for) if isinstance(message, Sentence) else message
+    message = message.said(option_for) if isinstance(message, Sentence) else str(message)
     message = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: shortened(word[0], LONGEST_WORD), message)
     return clean(shortened(" ".join(message.split()), LONGEST_LINE))
 
@@ -132,7 +132,7 @@ class OneSentence(click.Group):
             with warnings.catch_warnings():
                 # Python's default shows a warning once per place, and would hide the one of a second rule
                 warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda message, *_rest, **_more: warn(message.args[0])
+                warnings.showwarning = lambda message, *_rest, **_more: warn(*message.args[:1])
                 code = super().main(*args, **extra)
                 sys.stdout.flush()
         except click.UsageError as error:
