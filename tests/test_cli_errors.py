@@ -180,7 +180,7 @@ BAD = {
     "binary metric": (lambda f: tune_small(f, "--classes", "a,b,c", metric="f1"), "use macro_f1"),
     "unknown order": (lambda f: tune_small(f, metric="quadratic_kappa"), "--classes"),
     "solver that cannot": (lambda f: tune_small(f, "--solver", "threshold_search"), "two classes"),
-    "unknown solver": (lambda f: tune_small(f, "--solver", "magic"), "there is no solver 'magic'; take 'auto', or one of frank"),
+    "unknown solver": (lambda f: tune_small(f, "--solver", "magic"), "'magic'; take 'auto', or one of frank"),
     "removed solver": (lambda f: tune_small(f, "--solver", "polished"), "solver 'polished' was removed; use 'auto'"),
     "unknown parameter": (lambda f: tune_small(f, "--param", "beta=2"), "no parameter 'beta'"),
     "parameter without value": (lambda f: tune_small(f, "--param", "beta"), "not key=value"),

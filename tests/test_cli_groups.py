@@ -123,7 +123,7 @@ def test_explain_shows_every_group(names):
     ("arguments", "sentence"),
     [
         ((*TUNE,), "--group changes the rule only through constraints that speak of groups"),
-        (("tune", "t.csv", "--label", "truth", "--metric", "accuracy", *LIMIT), "pass --group COL, the group of every row"),
+        (("tune", "t.csv", "--label", "truth", "--metric", "accuracy", *LIMIT), "pass --group COL, the group of"),
         ((*TUNE[:-1], "nowhere", *LIMIT), "nowhere"),
         (("apply", "rule.json", "t.csv", "-o", "out.csv"), "give --group, the column of these"),
         (("apply", "rule.json", "t.csv", "-o", "out.csv", "--group", "code"), "which the rule does not know"),

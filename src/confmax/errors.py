@@ -93,7 +93,7 @@ class InputError(ValueError):
 
 
 def extended(error: Exception, before: str = "", after: str = "") -> InputError:
-    """Return an error with words before and after its problem; its argument and its remedy stay."""
+    """Return an ``error`` with words ``before`` and ``after`` its problem; its argument and its remedy stay."""
     if isinstance(error, InputError):
         return InputError(f"{before}{error.problem.marked}{after}", error.remedy, error.argument)
     return InputError(f"{before}{error}{after}")
