@@ -100,15 +100,15 @@ def test_a_bound_holds_at_any_prices_of_the_limits(seed, moved):
     problem = Problem(metric, oracle, 3, starts, 60, limits=limits)
     search = PriceSearch.start(problem, metric.as_ratios(oracle.rows, 3))
     for _ in range(20):
-        assert (search.asked_limits >= 0.0).all() and search.asked_limits.shape == (len(search.asked), 2)
+        assert (search.pending_limits >= 0.0).all() and search.pending_limits.shape == (len(search.pending), 2)
         search = search.answered(oracle.maximize(search.gains()), best, 1e-9)
         assert search.bound >= best - 1e-12
-        if not len(search.asked):
+        if not len(search.pending):
             break
         if moved:
             # any others that are not negative, too
-            scaled = search.asked_limits * rng.lognormal(size=search.asked_limits.shape)
-            search = replace(search, asked_limits=scaled)
+            scaled = search.pending_limits * rng.lognormal(size=search.pending_limits.shape)
+            search = replace(search, pending_limits=scaled)
     if not moved:
         # limits only lower it
         free = confmax.maximize("macro_f1", P, classes=[0, 1, 2], **MODEL)

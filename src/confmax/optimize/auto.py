@@ -113,10 +113,10 @@ def choose(
     """
     if isinstance(solver, str) and solver == "auto" and (limited or one_class):
         return ClassThreshold() if one_class else ColumnGeneration()
-    found = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, in_parts=in_parts)
-    if limited and not declared(found, "takes_limits"):
-        raise ValueError(f"{found.name} does not take constraints; use solver='auto', or leave the constraints out")
-    return found
+    chosen = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, in_parts=in_parts)
+    if limited and not declared(chosen, "takes_limits"):
+        raise ValueError(f"{chosen.name} does not take constraints; use solver='auto', or leave the constraints out")
+    return chosen
 
 
 def _unlimited(

@@ -132,17 +132,17 @@ def improved(
     for _ in range(ROUNDS):
         if problem.max_passes - problem.oracle.n_passes < 2:
             return
-        found = _better(problem, merits[turn], gains, answers, known[turn], size, alike)
-        if not found:
+        improving = _better(problem, merits[turn], gains, answers, known[turn], size, alike)
+        if not improving:
             turn = 1 - turn
             if turn == 1:
                 continue
             best = int(np.argmax(merits[1].values(answers)))
-            found = [_moved_at_random(working_gain(gains[best], table.dtype), rng, alike)]
-        asked = Gains.concatenate(found)
-        new = problem.ask(asked)
-        yield Step(best_answer(problem, asked, new))
-        gains = Gains.concatenate([gains, asked])
+            improving = [_moved_at_random(working_gain(gains[best], table.dtype), rng, alike)]
+        batch = Gains.concatenate(improving)
+        new = problem.ask(batch)
+        yield Step(best_answer(problem, batch, new))
+        gains = Gains.concatenate([gains, batch])
         answers = Confusion.concatenate([answers, new])
 
 
@@ -169,11 +169,11 @@ def _better(
     if not waiting:
         return []
     groups = problem.oracle.read_groups("the search of one coefficient")
-    found = []
+    improving = []
     for gain, above, at in waiting:
         for group in range(len(groups)):
-            found += _better_in(problem, merit, gain, above, at, group, groups, alike)
-    return found
+            improving += _better_in(problem, merit, gain, above, at, group, groups, alike)
+    return improving
 
 
 def _better_in(
@@ -195,7 +195,7 @@ def _better_in(
         share = float(problem.oracle.rows[layout.classes(group)].sum() / oracle.rows.sum())
         merit = InGroup(merit, layout, group, share, at)
         mine = working_gain(layout.gains_of(gain, group), rows.dtype)
-    found = []
+    improving = []
     for coordinate in _coordinates(problem, mine, alike):
         line = breakpoints(merit, oracle, mine, coordinate, rows)
         best = np.empty(0) if line is None else line.best(above, PER_LINE)
@@ -206,8 +206,8 @@ def _better_in(
                 better = layout.beside(
                     [better if g == group else layout.gains_of(gain, g)[same] for g in range(layout.n_groups)]
                 )
-            found.append(better)
-    return found
+            improving.append(better)
+    return improving
 
 
 def _coordinates(problem: Problem, gain: Gains, alike: NDArray[np.bool_]) -> list[Coordinate]:

@@ -201,7 +201,7 @@ class ClassCuts:
 
     def gains(self, index: Sequence[int], k: int, n_classes: int, dtype: np.dtype[Any]) -> Gains:
         """Return gains (B) that decide class ``k`` by the thresholds at ``index`` (B,), else the best other class."""
-        return class_gains(np.array([self.threshold(int(one), dtype) for one in index]), k, n_classes)
+        return class_gains(np.array([self.threshold(int(candidate), dtype) for candidate in index]), k, n_classes)
 
     def threshold(self, index: int, dtype: np.dtype[Any]) -> float:
         """Return the number with the fewest digits that decides as a threshold does, in ``dtype``."""
@@ -229,8 +229,8 @@ class ClassCuts:
         ends = np.isin(np.arange(len(among)), (0, len(among) - 1))
         used = np.flatnonzero(among | ends)
         C = self.confusions
-        found = best_drawn_within(replace(C[used], rows=C.rows), metric, functions)
-        return None if found is None else replace(found, index=used[found.index])
+        best = best_drawn_within(replace(C[used], rows=C.rows), metric, functions)
+        return None if best is None else replace(best, index=used[best.index])
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,9 @@ class ClassThreshold(Solver):
         answers = problem.ask(gains)
         rules = [Mixture.single(gains[i], answers[i]) for i in range(len(singles))]
         # the sums of a scan may differ from those of the search by rounding: the next threshold then keeps the limit
-        rule = next((one for one in rules if problem.shortfall(one.confusion) == 0.0), problem.best(rules))
+        rule = next(
+            (candidate for candidate in rules if problem.shortfall(candidate.confusion) == 0.0), problem.best(rules)
+        )
         kept = problem.shortfall(rule.confusion) == 0.0
         drawn = None
         if mixed is not None:
@@ -325,9 +327,9 @@ def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: i
     for _ in range(2):
         gains = cuts.gains(places.tolist(), k, K, table.dtype)
         answers = problem.ask(gains)
-        found = [Mixture.single(gains[i], answers[i]) for i in range(len(gains))]
-        best = found.index(problem.best(found))
-        rules.append(found[best])
+        singles = [Mixture.single(gains[i], answers[i]) for i in range(len(gains))]
+        best = singles.index(problem.best(singles))
+        rules.append(singles[best])
         low = places[max(best - 1, 0)]
         high = places[min(best + 1, len(places) - 1)]
         places = np.unique(np.linspace(low, high, MOST_CUTS).round().astype(np.intp))

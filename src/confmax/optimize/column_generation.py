@@ -45,13 +45,12 @@ from confmax.optimize.points import Points, Space
 from confmax.optimize.prices import PriceSearch
 from confmax.optimize.query import by_differences
 from confmax.optimize.rounding import BINDS
-from confmax.optimize.single import Swarm, search, told_alike
+from confmax.optimize.single import Swarm, interchangeable, search
 from confmax.optimize.warm import sample_of
 from confmax.oracle import CountingOracle
 from confmax.tables import Oracle
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
-TRUSTED = 2  # rounds for which a sample's curvature counts: what is not closed then has kinks
 
 CLIMB_ROUNDS = 2  # in which a master that climbs gets single rules from all around
 
@@ -263,8 +262,8 @@ class ColumnGeneration(Solver):
                 return
         # what metric and limits do not tell apart is decided for accuracy and not searched; a limit that does not bind
         # counts if it is missed without a search
-        everything = told_alike(problem, space)
-        few = told_alike(problem, space, columns.optimum) if columns.is_feasible else everything
+        everything = interchangeable(problem, space)
+        few = interchangeable(problem, space, columns.optimum) if columns.is_feasible else everything
         yield from _near(problem, columns, incumbent, few)
         if (few != everything).any() and incumbent.single_loss() == np.inf:
             yield from _near(problem, columns, incumbent, everything)
@@ -427,11 +426,11 @@ def _near_optimum_of_sample(problem: Problem, columns: Columns) -> Columns:
     small = CountingOracle(sampled)
     matrix = problem.needs_matrix
     space = _space(problem, small.rows)
-    found = descended(space, small, matrix=matrix)
-    if found is None:
+    improving = descended(space, small, matrix=matrix)
+    if improving is None:
         return columns
     # three standard errors of what a limit reads
-    gain = lifted(space.form, *found, 1.5 * np.sqrt(space.row_sizes() / small.table.n_rows))
+    gain = lifted(space.form, *improving, 1.5 * np.sqrt(space.row_sizes() / small.table.n_rows))
     curvature = slope_of_answers(space, small, gain, matrix=matrix) * np.linalg.norm(gain)
     return replace(columns, best_gain=gain, near_rounds=NEAR_ROUNDS, is_sampled=True, curvature=np.asarray(curvature))
 
@@ -445,8 +444,8 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     if problem.oracle.exact:
         columns = columns.curved(problem.oracle.table.in_one_place())
         state = replace(state, columns=columns)
-    asked, at = columns.asked(state.round, problem.tol, near=state.near)
-    gains = columns.points.space.gains(asked)
+    duals, at = columns.next_dual_points(state.round, problem.tol, near=state.near)
+    gains = columns.points.space.gains(duals)
     prices = _prices(problem, state)
     bound = state.bound
     if prices is not None:
@@ -460,17 +459,17 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
         gains, answers = state.thresholds.answers(gains)
     else:
         answers = problem.ask(gains)
-    columns = state.columns.joined(asked, at, gains, answers, exact=exact, idle=state.idle > 1)
+    columns = state.columns.joined(duals, at, gains, answers, exact=exact, idle=state.idle > 1)
     least = 0.01 * problem.tol if exact else PRICED_OUT
     if exact:
         closer = columns.best_bound < state.columns.best_bound - least
     else:
         closer = columns.optimum.shortfall < state.columns.optimum.shortfall - PROGRESS
     if prices is not None:
-        prices = prices.answered(answers[len(asked) : n_asked], columns.optimum.value, problem.tol)
+        prices = prices.answered(answers[len(duals) : n_asked], columns.optimum.value, problem.tol)
         closer |= prices.bound < bound - least
         bound = min(bound, prices.bound)
-        prices = prices if len(prices.asked) else None
+        prices = prices if len(prices.pending) else None
     state = replace(state, prices=prices, bound=bound)
     better = columns.optimum.value > state.value + least or closer
     idle = 0 if better else state.idle + 1
@@ -488,7 +487,7 @@ def _singles_to_climb_from(problem: Problem, state: ColumnState) -> Gains | None
     if not climbs:
         return None
     space = columns.points.space
-    swarm = Swarm.of(problem, space, columns.optimum, columns.queries, told_alike(problem, space))
+    swarm = Swarm.of(problem, space, columns.optimum, columns.queries, interchangeable(problem, space))
     return None if swarm is None else swarm.gains
 
 
@@ -517,12 +516,12 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     oracle = state.oracle
     assert model is not None and oracle is not None
     model = model.curved(oracle.table.in_one_place())
-    asked, at = model.asked(state.round, problem.tol, near=False)
+    duals, at = model.next_dual_points(state.round, problem.tol, near=False)
     space = model.points.space
-    gains = space.gains(asked)
-    model = model.joined(asked, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
+    gains = space.gains(duals)
+    model = model.joined(duals, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
     answers = problem.ask(gains)
-    columns = state.columns.joined(space.without_cuts(asked), at, gains, answers, exact=False)
+    columns = state.columns.joined(space.without_cuts(duals), at, gains, answers, exact=False)
     # the last digits of the model's optimum do not matter to the labels
     done = model.best_bound - model.optimum.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
     # limits that the model refutes may be kept on labels
@@ -543,8 +542,8 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     # all classes in turn
     turn = state.round * SEARCHED + np.arange(min(SEARCHED, len(classes)))
     places = [Coordinate("weight", classes[k % len(classes)]) for k in turn.tolist()]
-    asked, at = columns.asked(state.round, problem.tol, near=False)
-    gains = points.space.gains(asked)
+    duals, at = columns.next_dual_points(state.round, problem.tol, near=False)
+    gains = points.space.gains(duals)
     exhausted = state.exhausted
     if problem.oracle.table.is_whole and points.gains.full is None:
         gain = working_gain(points.gains[single], problem.oracle.table.dtype)
@@ -552,18 +551,18 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
         weights = b"".join(part.tobytes() for part in gain.pair())
         for place in places:
             here = (weights, place.decision)
-            found = None
+            improving = None
             if _passes_left(problem) < 2:
                 # the last pass is for the answers
                 break
             if here not in exhausted:
-                found = better_values(soft, problem.oracle, gain, place, float(merits[single]))
-            if found is None:
+                improving = better_values(soft, problem.oracle, gain, place, float(merits[single]))
+            if improving is None:
                 exhausted |= {here}
             else:
-                gains = Gains.concatenate([gains, found])
+                gains = Gains.concatenate([gains, improving])
     answers = problem.ask(gains)
-    following = columns.joined(asked, at, gains, answers, exact=False)
+    following = columns.joined(duals, at, gains, answers, exact=False)
     better = following.optimum.value > columns.optimum.value + PROGRESS
     better = better or soft.values(answers).max() > merits[single] + PROGRESS
     idle = 0 if better else state.idle + 1

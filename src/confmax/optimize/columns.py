@@ -36,8 +36,8 @@ PRICED_OUT = NEGLIGIBLE  # an answer that is worth no more than this above the m
 ROOM = 0.02  # part of the gap by which a mixture keeps a cut
 MOST_CUTS = 30  # that a mixture is cut before more is asked
 # points of the path at which groups are joined, and how often
-CROSSED = 8
-MOST_CROSSED = 10
+N_PATH_POINTS = 8
+MAX_ROUNDS = 10
 WORTH_CROSSING = 1e-3  # of the gap
 
 
@@ -107,7 +107,7 @@ class Columns:
             weights = np.where(weights > LEFT_OVER, weights, 0.0)
         return self.points.mixture(weights)
 
-    def asked(self, seed: int, tol: float, *, near: bool) -> tuple[Array, Array]:
+    def next_dual_points(self, seed: int, tol: float, *, near: bool) -> tuple[Array, Array]:
         """Return the dual points (B, d + m) to ask for, and those (at most B) at which the first are derivatives."""
         if self.master.follows_path:
             return self._along_path(seed), self.optimum.point[None]
@@ -172,48 +172,48 @@ class Columns:
         gain = self.best_gain
         if not self.master.follows_path or self.points.space.curved is not None or self.near_rounds == NEAR_ROUNDS:
             return self
-        found = table.density_of_ties(self.points.space.gains(np.eye(len(gain))), gain)
-        return self if found is None else replace(self, curvature=found * np.linalg.norm(gain))
+        crossings = table.density_of_ties(self.points.space.gains(np.eye(len(gain))), gain)
+        return self if crossings is None else replace(self, curvature=crossings * np.linalg.norm(gain))
 
     def joined(
-        self, asked: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool, idle: bool = False
+        self, duals: Array, at: Array, gains: Gains, answers: Confusion, *, exact: bool, idle: bool = False
     ) -> Columns:
-        """Return the columns with the answers to dual points ``asked`` (B, d + m), mixed anew.
+        """Return the columns with the answers to dual points ``duals`` (B, d + m), mixed anew.
 
         Further ``gains`` with their answers may follow these. After ``idle`` rounds, groups are not joined: a master of
         few rules is more exact.
         """
         space = self.points.space
         optimum = self.optimum
-        B = len(asked)
+        B = len(duals)
         z = self.points.space.vectors(answers)
-        if space.cuts is not None and asked.shape[1] < z.shape[1]:
+        if space.cuts is not None and duals.shape[1] < z.shape[1]:
             # dual points of other columns, which have other cuts
-            asked = _padded(asked, z.shape[1])
+            duals = _padded(duals, z.shape[1])
             at = space.with_values_of_cuts(at)
-        # within limits the dual points of the model stand for those of the labels
+        # on labels within limits, reuse the model's dual points
         led = space.n_limits > 0 or not self.master.follows_path
         prices = None if exact or led else space.vectors_of_gains(gains)
         if prices is not None:
             # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
             prices = np.maximum(prices, 0.0)
-            asked = prices / prices.sum(axis=1, keepdims=True)
-            B = len(asked)
+            duals = prices / prices.sum(axis=1, keepdims=True)
+            B = len(duals)
         rounds = max(self.near_rounds - 1, 0)
-        following = replace(self, queries=self.queries.joined(asked, z[:B]), near_rounds=rounds)
+        following = replace(self, queries=self.queries.joined(duals, z[:B]), near_rounds=rounds)
         if not exact and led:
             # on labels nothing is proved, and the search goes on around the newest gradient
-            following = replace(following, best_gain=asked[0], best_point=at[0])
+            following = replace(following, best_gain=duals[0], best_point=at[0])
         else:
             # on labels the best single rule takes the place of the best bound: that of the largest minimum, and of
             # equal minima the one of the larger mean
             functions = space.split(z)[0]
             smallest = functions.min(axis=1) + 1e-6 * functions.mean(axis=1)
-            merits = self.bounds(asked, (asked * z[:B]).sum(axis=1), at) if exact else -smallest
+            merits = self.bounds(duals, (duals * z[:B]).sum(axis=1), at) if exact else -smallest
             k = int(np.argmin(merits))
             if merits[k] < self.best_bound or (self.master.climbs and self.is_feasible):
                 point = at[min(k, len(at) - 1)]
-                following = replace(following, best_gain=asked[k], best_point=point, best_bound=float(merits[k]))
+                following = replace(following, best_gain=duals[k], best_point=point, best_bound=float(merits[k]))
         priced_out = (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT
         if priced_out and space.cuts is None and not (idle and self.points.layout):
             # no answer is worth more than the mixture at the master's own prices: its solution stays
@@ -244,16 +244,16 @@ class Columns:
         if mixed.shortfall == 0.0 < optimum.shortfall:
             # what was bounded until now was the slack of the limits
             again = replace(Columns.of(points, self.master, self.breadth), queries=following.queries)
-            return again._bounded(asked, z[:B], at, rounds) if self.is_sampled else again
+            return again._bounded(duals, z[:B], at, rounds) if self.is_sampled else again
         return replace(following, points=points, optimum=mixed)._with_few_cuts()
 
-    def _bounded(self, asked: Array, z: Array, at: Array, near_rounds: int) -> Columns:
-        """Return the columns near the best of the dual points ``asked`` (B, d + m), which a sample has shown."""
-        bounds = self.bounds(asked, (asked * z).sum(axis=1), at)
+    def _bounded(self, duals: Array, z: Array, at: Array, near_rounds: int) -> Columns:
+        """Return the columns near the best of the dual points ``duals`` (B, d + m), which a sample has shown."""
+        bounds = self.bounds(duals, (duals * z).sum(axis=1), at)
         k = int(np.argmin(bounds))
         if not np.isfinite(bounds[k]):
             return self
-        best = replace(self, best_gain=asked[k], best_bound=float(bounds[k]))
+        best = replace(self, best_gain=duals[k], best_bound=float(bounds[k]))
         return replace(best, near_rounds=near_rounds, is_sampled=True)
 
     def _with_few_cuts(self) -> Columns:
@@ -277,11 +277,11 @@ class Columns:
             best_point=few.with_values_of_cuts(self.best_point),
         )
 
-    def bounds(self, asked: Array, heights: Array, at: Array) -> Array:
+    def bounds(self, duals: Array, heights: Array, at: Array) -> Array:
         """Return what answers of ``heights`` (B,) prove: of the objective, or while it fails of the limits' slack."""
         if self.is_feasible:
-            return self.master.bounds(self.points.space, asked, heights, at)
-        objective, multipliers = self.points.space.split(asked)
+            return self.master.bounds(self.points.space, duals, heights, at)
+        objective, multipliers = self.points.space.split(duals)
         # a dual point that prices the objective too says nothing of the limits alone
         return per_price(heights, np.where(objective.any(axis=1), 0.0, multipliers.sum(axis=1)))
 
@@ -296,8 +296,8 @@ class Columns:
         order = np.argsort(-merit, kind="stable")
         order = order[order >= points.n_fixed]
         n_kept = max(int(used[points.n_fixed :].sum()), self.master.most_columns - points.n_fixed)
-        kept = np.concatenate([np.arange(points.n_fixed), np.sort(order[:n_kept])])
-        return points.chosen(kept), weights[kept]
+        remaining = np.concatenate([np.arange(points.n_fixed), np.sort(order[:n_kept])])
+        return points.chosen(remaining), weights[remaining]
 
 
 def master_of(space: Space) -> Master:
@@ -338,15 +338,15 @@ def _crossed(
     none improves it by more than a part of the ``gap`` that is left to the bound.
     """
     least = max(PRICED_OUT, WORTH_CROSSING * gap) if np.isfinite(gap) else PRICED_OUT
-    for _ in range(0 if points.layout is None else MOST_CROSSED):
+    for _ in range(0 if points.layout is None else MAX_ROUNDS):
         if not np.isfinite(mixed.gain).all():
             break
-        asked = np.concatenate([mixed.gain[None], mixed.path[-CROSSED:]])
-        found = points.crossed(asked)
-        if (found.z @ mixed.gain).max() <= float(mixed.gain @ mixed.point) + least:
+        duals = np.concatenate([mixed.gain[None], mixed.path[-N_PATH_POINTS:]])
+        crossings = points.crossed(duals)
+        if (crossings.z @ mixed.gain).max() <= float(mixed.gain @ mixed.point) + least:
             break
-        start = np.append(mixed.weights, np.zeros(len(asked)))
-        more, start = _without_copies(points.joined(found.gains, found.confusions), start)
+        start = np.append(mixed.weights, np.zeros(len(duals)))
+        more, start = _without_copies(points.joined(crossings.gains, crossings.confusions), start)
         again = mixed_with_cuts(master, more, queries, start, gap)
         # where many rules are nearly the same, an interior-point master may end short of its solution
         if (-again[2].shortfall, again[2].value) <= (-mixed.shortfall, mixed.value):
@@ -356,18 +356,18 @@ def _crossed(
 
 
 def _without_copies(points: Points, weights: Array) -> tuple[Points, Array]:
-    """Return points that differ, with the weights of all that are equal; the first of them stays."""
+    """Merge duplicate points and add their weights; the first of them stays."""
     first: dict[Any, int] = {}
     # minus zero has other bytes
     rows = np.ascontiguousarray(points.z.round(DIGITS) + 0.0)
     keys = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel().tolist()
     place = [first.setdefault(key, a) for a, key in enumerate(keys)]
-    kept = np.union1d(np.arange(points.n_fixed), place)
-    if len(kept) == len(points.z):
+    remaining = np.union1d(np.arange(points.n_fixed), place)
+    if len(remaining) == len(points.z):
         return points, weights
     together = np.zeros(len(weights))
     np.add.at(together, place, weights)
-    return points.chosen(kept), together[kept]
+    return points.chosen(remaining), together[remaining]
 
 
 def _padded(gains: Array, width: int) -> Array:

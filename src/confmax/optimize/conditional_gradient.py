@@ -226,8 +226,8 @@ class Levels:
         values = np.array([parts.values(rule.confusion) for rule in rules])
         D = np.array([parts.denominators(rule.confusion) for rule in rules])
         best = values.argmax(axis=0)
-        each = np.arange(values.shape[1])
-        return cls(parts, values[best, each], np.full(len(each), np.inf), D[best, each])
+        place = np.arange(values.shape[1])
+        return cls(parts, values[best, place], np.full(len(place), np.inf), D[best, place])
 
     @property
     def bound(self) -> float:
@@ -239,13 +239,13 @@ class Levels:
         """Whether more passes would lower the bound by no more than ``tol``."""
         return self.bound - float(self.parts.weights @ self.low) <= tol
 
-    def asked(self, tol: float) -> list[Array]:
+    def next_levels(self, tol: float) -> list[Array]:
         """Return the levels (B,) to ask for: where a denominator may vanish, those just above join."""
         return [self.low] if (self.parts.floor > 0).all() else [self.low, self.low + tol]
 
     def gains(self, tol: float) -> Gains:
         """Return one gain per ratio and level."""
-        return Gains.concatenate([self.parts.gains(levels) for levels in self.asked(tol)])
+        return Gains.concatenate([self.parts.gains(levels) for levels in self.next_levels(tol)])
 
     def answered(self, answers: Confusion, tol: float) -> Levels:
         """Return what the answers to `gains` leave."""
@@ -253,7 +253,7 @@ class Levels:
         low = self.low
         high = self.high
         denominators = self.denominators
-        for k, levels in enumerate(self.asked(tol)):
+        for k, levels in enumerate(self.next_levels(tol)):
             part = answers[k * B : (k + 1) * B]
             bounds = self.parts.bounds(levels, self.parts.excess(levels, part), self.parts.doubts(levels, part))
             values = self.parts.values(part)
@@ -316,8 +316,8 @@ class Stationary(Solver):
             return StationaryState(problem.starts, (), None, problem.start)
         rows = problem.oracle.rows
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
-        one = problem.metric.structure.is_ratio
-        parts = None if many and not one else problem.ratios()
+        is_single_ratio = problem.metric.structure.is_ratio
+        parts = None if many and not is_single_ratio else problem.ratios()
         levels = None
         prices = None
         # further decisions have no class to divide by
@@ -325,7 +325,7 @@ class Stationary(Solver):
         waiting: tuple[Gains, ...] = (roots,) if problem.n_decisions == len(rows) else ()
         # those of distances, and of a table of gains, have no reduced gains to add up
         if parts is not None and parts.top.full is None and not parts.top.power:
-            prices = None if one else PriceSearch.start(problem, parts)
+            prices = None if is_single_ratio else PriceSearch.start(problem, parts)
             if prices is not None:
                 waiting += (prices.compromise(),)
             # where a denominator may vanish, the levels lead to other starts
@@ -342,9 +342,9 @@ class Stationary(Solver):
             gains.append(state.levels.gains(problem.tol))
         if state.prices is not None:
             gains.append(state.prices.gains())
-        asked = Gains.concatenate(gains)
-        answers = problem.ask(asked)
-        met = tuple(Mixture.single(asked[k], answers[k]) for k in range(n_rules))
+        batch = Gains.concatenate(gains)
+        answers = problem.ask(batch)
+        met = tuple(Mixture.single(batch[k], answers[k]) for k in range(n_rules))
         improved = self._moved(problem, [at for at, _, _ in moving], met[: len(moving)])
         started = met[len(moving) :]
         bound = None
@@ -361,11 +361,11 @@ class Stationary(Solver):
         prices = state.prices
         best = problem.best((state.best, *rules))
         if prices is not None:
-            last = slice(len(asked) - len(prices.asked), None)
-            more = [best_answer(problem, asked[last], answers[last])]
+            last = slice(len(batch) - len(prices.pending), None)
+            more = [best_answer(problem, batch[last], answers[last])]
             prices = prices.answered(answers[last], problem.value(problem.best((best, *more)).confusion), problem.tol)
             bound = prices.bound if bound is None else min(bound, prices.bound)
-            if not len(prices.asked):
+            if not len(prices.pending):
                 more = [*more, *prices.mixtures()]
                 prices = None
             # an answer is a start if it is better than all rules so far, the last mixture in any case

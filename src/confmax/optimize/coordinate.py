@@ -216,8 +216,8 @@ def better_values(
     metric: Metric, oracle: CountingOracle, gain: Gains, coordinate: Coordinate, above: float
 ) -> Gains | None:
     """Return ``gain`` with the best values of one coefficient, a batch; None if no value of the metric is ``above``."""
-    found = breakpoints(metric, oracle, gain, coordinate)
-    values = np.empty(0) if found is None else found.best(above, CANDIDATES)
+    line = breakpoints(metric, oracle, gain, coordinate)
+    values = np.empty(0) if line is None else line.best(above, CANDIDATES)
     return moved(gain, coordinate, values) if len(values) else None
 
 
@@ -336,8 +336,8 @@ def _row_breakpoints(
     eps = float(np.finfo(x.dtype).eps)
     rival = best.astype(np.float64)
     if kind == "offset":
-        own = (x * a).astype(np.float64)
-        return rival - own, eps * (np.abs(rival) + np.abs(own))
+        alone = (x * a).astype(np.float64)
+        return rival - alone, eps * (np.abs(rival) + np.abs(alone))
     needed = rival - float(b)
     p = x.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

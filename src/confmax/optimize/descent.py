@@ -142,13 +142,13 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
     sizes = space.row_sizes()
     n_tops = form.n_tops + form.ratio
 
-    def least(asked: Array) -> tuple[Array, Array, float]:
+    def least(duals: Array) -> tuple[Array, Array, float]:
         """Return the dual point of the least bound, its answer and the bound; of a ratio the level is its root."""
-        z = space.vectors(oracle.maximize(space.gains(asked), matrix=matrix))
-        heights = (asked * z).sum(axis=1)
-        found = roots(form, asked, z) if form.ratio else Program().bounds(space, asked, heights, z)
-        k = int(np.argmin(found))
-        return asked[k], z[k], float(found[k])
+        z = space.vectors(oracle.maximize(space.gains(duals), matrix=matrix))
+        heights = (duals * z).sum(axis=1)
+        bound_there = roots(form, duals, z) if form.ratio else Program().bounds(space, duals, heights, z)
+        k = int(np.argmin(bound_there))
+        return duals[k], z[k], float(bound_there[k])
 
     g, z, bound = least(g[None])
     for _ in range(ROUNDS):
@@ -156,14 +156,14 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
             g = g.copy()
             g[form.n_tops] = -bound * g[0]
         step = log_step(form, g, z, slope_of_answers(space, oracle, g, matrix=matrix))
-        best, answer, found = least(g * np.exp(np.clip(LENGTHS[:, None] * step, -LONGEST, LONGEST)))
-        gained = bound - found
+        best, answer, bound_there = least(g * np.exp(np.clip(LENGTHS[:, None] * step, -LONGEST, LONGEST)))
+        gained = bound - bound_there
         if gained <= 0.0 and not form.ratio:
             # rows that are copies of each other have kinks, across which no step leads
             return g, z
         g = best
         z = answer
-        bound = found
+        bound = bound_there
         worth = g * sizes
         if not np.isfinite(bound) or worth[n_tops:].max(initial=0.0) > DEAREST * worth[:n_tops].max():
             return None
@@ -189,7 +189,7 @@ def slope_of_answers(space: Space, oracle: CountingOracle, g: Array, *, matrix: 
     z = space.vectors(oracle.maximize(space.gains(moved), matrix=matrix))
     B = np.zeros((len(g), len(g)))
     B[places] = (z[:-1] - z[-1]) / steps[:, None]
-    kept = np.ix_(places, places)
+    moving = np.ix_(places, places)
     both = np.zeros_like(B)
-    both[kept] = 0.5 * (B[kept] + B[kept].T)
+    both[moving] = 0.5 * (B[moving] + B[moving].T)
     return both

@@ -102,7 +102,7 @@ class GroupThresholds:
         places = np.unique(places, axis=0)
         T = len(self.parts[first].values)
         n = max(1, CELLS // sum(len(self.parts[g].values) for g in others) // len(places))
-        found = []
+        compared = []
         for place in places:
             every = np.arange(T)
             if n < T:
@@ -111,8 +111,8 @@ class GroupThresholds:
                 every = np.union1d(nearest, np.linspace(0, T - 1, n // 2 + 1).astype(np.intp))
             starts = np.repeat(place[None], len(every), axis=0)
             starts[:, first] = every
-            found.append(starts)
-        return np.unique(np.concatenate(found), axis=0)
+            compared.append(starts)
+        return np.unique(np.concatenate(compared), axis=0)
 
     def _place(self, part: Cuts, atoms: Gains, g: int) -> NDArray[np.intp]:
         """Return which threshold of a group decides most like each of the ``atoms`` (B)."""
@@ -130,10 +130,10 @@ class GroupThresholds:
         These are by how much a limit is missed (S,), and values (S,).
         """
         T = len(self.parts[g].values)
-        found = [
+        compared = [
             self._compared(problem, some, g, T) for some in np.array_split(at, min(len(at), -(-len(at) * T // BATCH)))
         ]
-        best, missed, values = (np.concatenate(part) for part in zip(*found, strict=True))
+        best, missed, values = (np.concatenate(part) for part in zip(*compared, strict=True))
         return best, missed, values
 
     def _compared(
@@ -156,8 +156,8 @@ class GroupThresholds:
         return gains[0] if self.layout is None else self.layout.beside(gains), self._confusions(parts, places)
 
     def _confusions(self, parts: tuple[Cuts, ...], places: list[NDArray[np.intp]]) -> Confusion:
-        found = [part.confusions[index] for part, index in zip(parts, places, strict=True)]
+        compared = [part.confusions[index] for part, index in zip(parts, places, strict=True)]
         if self.layout is None:
-            return replace(found[0], rows=self.rows)
+            return replace(compared[0], rows=self.rows)
         shares = self.rows.reshape(self.layout.n_groups, -1).sum(axis=1)
-        return replace(self.layout.joined(found, shares), rows=self.rows)
+        return replace(self.layout.joined(compared, shares), rows=self.rows)

@@ -176,7 +176,7 @@ class Problem:
             np.nan_to_num(self.metric.values(batch), nan=-np.inf, posinf=np.inf),
             strict=True,
         )
-        return rules[max(enumerate(ranks), key=lambda one: one[1])[0]]
+        return rules[max(enumerate(ranks), key=lambda pair: pair[1])[0]]
 
     @cached_property
     def start(self) -> Mixture:
@@ -326,9 +326,9 @@ def baselines(
     if more is not None and gains.full is None and more.full is None and gains.power == more.power:
         batches = [Gains.concatenate(batches)]
     rules = []
-    for each in batches:
-        answers = oracle.maximize(each, matrix=matrix)
-        rules += [Mixture.single(each[k], answers[k]) for k in range(len(each))]
+    for batch in batches:
+        answers = oracle.maximize(batch, matrix=matrix)
+        rules += [Mixture.single(batch[k], answers[k]) for k in range(len(batch))]
     return rules
 
 

@@ -135,10 +135,10 @@ class Mixture:
         used = np.flatnonzero(weights > 0)
         gains = Gains.concatenate([self.atoms[k] for k in used])
         parts = parts[used]
-        found = Mixture.drawn(gains, parts, weights[used])
+        sparser = Mixture.drawn(gains, parts, weights[used])
         if len(used) <= d:
-            return found
-        least = float(metric.values(found.confusion))
+            return sparser
+        least = float(metric.values(sparser.confusion))
         if metric.structure.is_minimum:
             least -= SAME_MINIMUM
             edges = _both_edges(vectors[used], weights[used])
@@ -149,7 +149,7 @@ class Mixture:
             moved = Mixture.drawn(gains[left], parts[left], edge[left])
             if float(metric.values(moved.confusion)) >= least:
                 return moved
-        return found
+        return sparser
 
     def _within(self, metric: Metric, limits: Limits, parts: Confusion) -> Mixture:
         """Return a mixture of few of these atoms that is worth no less and keeps the limits as well."""
@@ -168,10 +168,10 @@ class Mixture:
             objective = functions.values(parts)
         shares = self._without_least(slack)
         # what binds is kept exactly, and so are the recalls under a mean; what does not bind is looked at again
-        kept = shares @ slack < BINDS
+        binding_rows = shares @ slack < BINDS
         for curve in limits.curves(len(rows)):
-            kept[curve.rows] = True
-        for binding in (kept, np.ones(slack.shape[1], dtype=bool)):
+            binding_rows[curve.rows] = True
+        for binding in (binding_rows, np.ones(slack.shape[1], dtype=bool)):
             vectors = np.hstack([objective, slack[:, binding]])
             weights = _sparser(vectors, shares / shares.sum(), vectors.shape[1] + 1)
             if (weights @ slack).min() >= min(0.0, float((shares @ slack).min())) - ROUNDED:
@@ -192,8 +192,8 @@ class Mixture:
             rate = np.where(few > 0.0, gain.min(axis=1), -np.inf)
             step = 1.0 / max(float(rate.max()), 1.0)
             few = (1.0 - step) * few + step * (np.arange(len(few)) == np.argmax(rate))
-        kept = (few @ slack >= least - ROUNDED).all() and np.abs(few - shares).max() < BINDS
-        return few if kept else np.where(shares < NEGLIGIBLE, 0.0, shares)
+        binding_rows = (few @ slack >= least - ROUNDED).all() and np.abs(few - shares).max() < BINDS
+        return few if binding_rows else np.where(shares < NEGLIGIBLE, 0.0, shares)
 
     def gathered(self) -> tuple[Gains, Array]:
         """Return the atoms as one batch and their weights (A,). Equal gains are merged, and negligible ones dropped."""
@@ -203,8 +203,8 @@ class Mixture:
         # a zero may have a sign, which + 0.0 takes off: equal gains have equal bytes
         places = [first.setdefault(row.tobytes(), k) for k, row in enumerate(np.hstack(parts) + 0.0)]
         totals = np.bincount(places, weights=self.weights)
-        kept = np.flatnonzero(totals > NEGLIGIBLE)
-        return gains[kept], totals[kept] / totals[kept].sum()
+        binding_rows = np.flatnonzero(totals > NEGLIGIBLE)
+        return gains[binding_rows], totals[binding_rows] / totals[binding_rows].sum()
 
 
 def constant_rules(
@@ -225,10 +225,10 @@ def constant_rules(
             f"the solver of this metric needs the {n_decisions} rules that decide the same class for all rows; their "
             f"confusions would take {cells:,} numbers, more than {most:,}; use {way_out}, or merge rare classes"
         )
-    each = np.eye(n_decisions)
-    full = each[:, None, :] * rows[:, None] if matrix else None
-    confusions = Confusion(rows, each[:, :K] * rows, each * rows.sum(), full)
-    return Gains.reduced(np.zeros((n_decisions, K)), each), confusions
+    decided = np.eye(n_decisions)
+    full = decided[:, None, :] * rows[:, None] if matrix else None
+    confusions = Confusion(rows, decided[:, :K] * rows, decided * rows.sum(), full)
+    return Gains.reduced(np.zeros((n_decisions, K)), decided), confusions
 
 
 def _constant_in_groups(rows: Array, layout: Layout, *, matrix: bool) -> tuple[Gains, Confusion]:
@@ -245,11 +245,11 @@ def _constant_in_groups(rows: Array, layout: Layout, *, matrix: bool) -> tuple[G
     gains = []
     confusions = []
     for g in range(layout.n_groups):
-        each = np.eye(M)[every[:, g]]
+        decided = np.eye(M)[every[:, g]]
         inside = rows[layout.classes(g)] / shares[g]
-        full = each[:, None, :] * inside[:, None] if matrix else None
-        gains.append(Gains(np.zeros((len(every), layout.n_classes)), each))
-        confusions.append(Confusion(inside, each[:, : layout.n_classes] * inside, each, full))
+        full = decided[:, None, :] * inside[:, None] if matrix else None
+        gains.append(Gains(np.zeros((len(every), layout.n_classes)), decided))
+        confusions.append(Confusion(inside, decided[:, : layout.n_classes] * inside, decided, full))
     return layout.beside(gains), layout.joined(confusions, shares)
 
 
@@ -260,22 +260,22 @@ def _members(batch: Any) -> tuple[Any, ...]:
 
 def _free_statistics(metric: Metric, parts: Confusion, first: FirstOrder) -> tuple[Array, Array, int]:
     """Return what the metric reads of each part (A, s), its gradient by that (s,), and the free dimensions d."""
-    kept = np.array(metric.classes or range(parts.diagonal.shape[-1]))
+    binding_rows = np.array(metric.classes or range(parts.diagonal.shape[-1]))
     M = parts.columns.shape[-1]
     if metric.statistics == "matrix":
         assert parts.matrix is not None and first.matrix is not None
-        place = np.ix_(kept, np.arange(M) if metric.classes is None else kept)
+        place = np.ix_(binding_rows, np.arange(M) if metric.classes is None else binding_rows)
         inside = parts.matrix[:, place[0], place[1]]
         slope = first.matrix[place]
         # the entries of a row of C add up to its prior: one of each whole row is not free
-        free = inside[0].size - (len(kept) if inside.shape[-1] == M else 0)
+        free = inside[0].size - (len(binding_rows) if inside.shape[-1] == M else 0)
         return inside.reshape(len(inside), -1), slope.reshape(-1), free
     if metric.statistics == "diagonal":
-        return parts.diagonal[:, kept], first.diagonal[kept], len(kept)
+        return parts.diagonal[:, binding_rows], first.diagonal[binding_rows], len(binding_rows)
     # the column sums of all decisions add up to one: the last is not free
-    vectors = np.concatenate([parts.diagonal[:, kept], parts.columns[:, kept]], axis=1)
-    slope = np.concatenate([first.diagonal[kept], first.columns[kept]])
-    return vectors, slope, 2 * len(kept) - (1 if len(kept) == M else 0)
+    vectors = np.concatenate([parts.diagonal[:, binding_rows], parts.columns[:, binding_rows]], axis=1)
+    slope = np.concatenate([first.diagonal[binding_rows], first.columns[binding_rows]])
+    return vectors, slope, 2 * len(binding_rows) - (1 if len(binding_rows) == M else 0)
 
 
 def _sparser(vectors: Array, weights: Array, limit: int) -> Array:

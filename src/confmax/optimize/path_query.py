@@ -70,7 +70,7 @@ def first_gains(n_rows: int, n_classes: int, n_decisions: int) -> Gains | None:
 
 
 def path_gains(
-    form: Form, optimum: Optimum, best: Array, gap: float, asked: DualQueries, seed: int, around: int
+    form: Form, optimum: Optimum, best: Array, gap: float, queries: DualQueries, seed: int, around: int
 ) -> Array:
     """Return the dual points (B, d) to ask for, the newest first.
 
@@ -84,7 +84,7 @@ def path_gains(
         The dual point of the best bound.
     gap : float
         Between bound and value.
-    asked : DualQueries
+    queries : DualQueries
         Gains asked so far with their answers.
     seed : int
         Of the directions.
@@ -98,7 +98,7 @@ def path_gains(
     gap = min(gap, float(gaps.max()))
     best = normalised(form, best, newest)
     within = [best + t * (newest - best) for t in TOWARD]
-    steps = _along_step(form, asked, best, NEWTON)
+    steps = _along_step(form, queries, best, NEWTON)
     # within limits the master's newest prices count as much as what is predicted
     centres = [within[-1], steps[0] if len(steps) else within[-1], *([newest] if form.n_limits else [])]
     far = np.abs(np.log(_size(centres[1]) / _size(newest)))
@@ -132,16 +132,16 @@ def _size(point: Array) -> Array:
     return np.maximum(np.abs(point), SMALLEST)
 
 
-def _along_step(form: Form, asked: DualQueries, best: Array, lengths: Array) -> Array:
+def _along_step(form: Form, queries: DualQueries, best: Array, lengths: Array) -> Array:
     """Return the points (B, d) at ``lengths`` (B,) of Newton's step from ``best`` (`log_step`); none if it is unknown.
 
     The level of a ratio is at the root that the step starts from.
     """
     none = np.zeros((0, len(best)))
     # prices of limits alone say nothing of the objective
-    if len(best) > LARGEST or not len(asked.gains) or not best[: form.n_tops].any():
+    if len(best) > LARGEST or not len(queries.gains) or not best[: form.n_tops].any():
         return none
-    known = second_derivative(asked, best)
+    known = second_derivative(queries, best)
     if known is None or (form.ratio and known[1][form.n_tops] <= 0.0):
         return none
     B, answer = known
@@ -155,7 +155,7 @@ def _along_step(form: Form, asked: DualQueries, best: Array, lengths: Array) -> 
 
 
 def climbing_gains(
-    form: Form, optimum: Optimum, best: Array, curved: Array, asked: DualQueries, seed: int, around: int
+    form: Form, optimum: Optimum, best: Array, curved: Array, queries: DualQueries, seed: int, around: int
 ) -> Array:
     """Return the dual points (B, d) to ask for where the master only climbs: `path_gains` for a sum of ratios.
 
@@ -165,7 +165,7 @@ def climbing_gains(
     gaps = optimum.gaps
     newest = optimum.gain
     best = normalised(form, best, newest)
-    newton = slopes_step(form, asked, best, optimum, curved)
+    newton = slopes_step(form, queries, best, optimum, curved)
     steps = [] if newton is None else [best + t * (newton - best) for t in NEWTON]
     # prices keep their signs
     signs = np.sign(newest)
@@ -181,11 +181,11 @@ def climbing_gains(
     return np.concatenate([newest[None], path, *([steps] if steps else []), near])
 
 
-def slopes_step(form: Form, asked: DualQueries, best: Array, optimum: Optimum, curved: Array) -> Array | None:
+def slopes_step(form: Form, queries: DualQueries, best: Array, optimum: Optimum, curved: Array) -> Array | None:
     """Return the dual point whose predicted answer has it as its gradient and just keeps the limits that bind."""
-    if len(best) > LARGEST or len(asked.gains) == 0:
+    if len(best) > LARGEST or len(queries.gains) == 0:
         return None
-    known = second_derivative(asked, best)
+    known = second_derivative(queries, best)
     if known is None:
         return None
     (B, answer) = known
@@ -235,7 +235,7 @@ def _counts(gain: Array) -> Mask:
     return np.abs(gain) > BINDS * np.abs(gain).max()
 
 
-def near_gains(form: Form, best: Array, newest: Array, asked: DualQueries, seed: int, *, first: bool) -> Array:
+def near_gains(form: Form, best: Array, newest: Array, queries: DualQueries, seed: int, *, first: bool) -> Array:
     """Return the dual points (B, d) to ask for where a sample of the rows has shown about where the optimum is.
 
     The best mixture draws between rules on all sides of the optimum, so gains around it are asked for, one more than
@@ -248,7 +248,7 @@ def near_gains(form: Form, best: Array, newest: Array, asked: DualQueries, seed:
     places = np.flatnonzero(matter & _counts(best))
     centres = best[None]
     width = np.full(len(places), NARROW)
-    steps = centres[:0] if first else _along_step(form, asked, best, NEAR_LENGTHS)
+    steps = centres[:0] if first else _along_step(form, queries, best, NEAR_LENGTHS)
     if len(steps):
         centres = steps
         far = np.abs(np.log(_size(steps[0]) / _size(best)))[places]

@@ -140,8 +140,8 @@ class Space:
     def with_few_cuts(self, used: NDArray[np.bool_]) -> Space:
         """Return the space without the cuts that are not ``used`` (c,)."""
         assert isinstance(self.limits, AffineFunctions) and self.limits.constants is not None and self.cuts is not None
-        kept = np.append(np.ones(self.n_given, dtype=bool), used)
-        functions = AffineFunctions(self.limits.gains[np.flatnonzero(kept)], self.limits.constants[kept])
+        left = np.append(np.ones(self.n_given, dtype=bool), used)
+        functions = AffineFunctions(self.limits.gains[np.flatnonzero(left)], self.limits.constants[left])
         return replace(self, limits=functions, cuts=self.cuts[used] if used.any() else None)
 
     def with_few_prices(self, vectors: Array, used: NDArray[np.bool_]) -> Array:
@@ -311,21 +311,21 @@ class Points:
         )
         singles = problem.singles
         gains = Gains.concatenate([constants, *(rule.atoms[0] for rule in singles)])
-        found = [Confusion.stack([rule.confusion for rule in singles])] if singles else []
-        confusions = Confusion.concatenate([known, *found])
+        starts = [Confusion.stack([rule.confusion for rule in singles])] if singles else []
+        confusions = Confusion.concatenate([known, *starts])
         apart = None if layout is None or layout.shared else layout
         return cls(space, gains, confusions, len(constants), apart)
 
-    def crossed(self, asked: Array) -> Points:
-        """Return for dual points ``asked`` (B, d + m) the best rules that decide every group as one of the points does.
+    def crossed(self, duals: Array) -> Points:
+        """Return for dual points ``duals`` (B, d + m) the best rules that decide every group as one of the points does.
 
         No pass is needed: what a group's gains decide does not depend on the other groups.
         """
         layout = self.layout
         S = self.confusions
-        B = len(asked)
+        B = len(duals)
         assert layout is not None
-        prices = self.space.gains(asked)
+        prices = self.space.gains(duals)
         parts = []
         diagonal = np.zeros((B, layout.all_classes))
         columns = np.zeros((B, layout.all_decisions))

@@ -72,17 +72,17 @@ class Polygon:
         j = following[i]
         share = np.clip(heights[i] / (heights[i] - heights[j]), 0.0, 1.0)[:, None]
         S = self.confusions
-        kept = np.flatnonzero(inside)
+        inner = np.flatnonzero(inside)
         # a new corner stands between the two whose edge is cut
-        order = np.argsort(np.concatenate([kept, i + 0.5]), kind="stable")
+        order = np.argsort(np.concatenate([inner, i + 0.5]), kind="stable")
 
         def joined(part: NDArray[np.float64]) -> Array:
-            return np.concatenate([part[kept], (1.0 - share) * part[i] + share * part[j]])[order]
+            return np.concatenate([part[inner], (1.0 - share) * part[i] + share * part[j]])[order]
 
-        index = np.concatenate([np.tile(self.index[kept], 2), np.hstack([self.index[i], self.index[j]])])
+        index = np.concatenate([np.tile(self.index[inner], 2), np.hstack([self.index[i], self.index[j]])])
         weights = np.concatenate(
             [
-                np.pad(self.weights[kept], ((0, 0), (0, self.weights.shape[1]))),
+                np.pad(self.weights[inner], ((0, 0), (0, self.weights.shape[1]))),
                 np.hstack([(1.0 - share) * self.weights[i], share * self.weights[j]]),
             ]
         )

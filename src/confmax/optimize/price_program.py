@@ -98,12 +98,12 @@ class PriceProgram:
     def _slack(self, z: Array, s: Array, s_0: float) -> Array:
         return self._change(z, s, s_0) + np.concatenate([-self.tops.ravel(), -self.base, self.low, self.high])
 
-    def _parts(self, each: Array) -> tuple[Array, Array, Array, Array]:
+    def _parts(self, vector: Array) -> tuple[Array, Array, Array, Array]:
         """Return what belongs to points (N, B), answers (A,), and the lower and upper end of the box (d,)."""
         n = self.tops.size
         A = len(self.base)
         d = len(self.low)
-        return each[:n].reshape(self.tops.shape), each[n : n + A], each[n + A : n + A + d], each[n + A + d :]
+        return vector[:n].reshape(self.tops.shape), vector[n : n + A], vector[n + A : n + A + d], vector[n + A + d :]
 
     def _first_weights(self, slack: Array) -> Array:
         """Return equal weights of points and of answers, and multipliers of the box that make them dual feasible."""
@@ -113,8 +113,8 @@ class PriceProgram:
         answers = np.full(A, 1.0 / A)
         tilt = -answers @ self.rules
         tilt[: 2 * B] += (points * self.cuts).sum(axis=1).ravel()
-        own, rest, below, above = self._parts(slack)
-        mean = float((points * own).sum() + answers @ rest) / (N * B + A)
+        of_points, rest, below, above = self._parts(slack)
+        mean = float((points * of_points).sum() + answers @ rest) / (N * B + A)
         least = mean / np.minimum(below, above)
         return np.concatenate([points.ravel(), answers, least + np.maximum(-tilt, 0.0), least + np.maximum(tilt, 0.0)])
 
@@ -122,15 +122,15 @@ class PriceProgram:
         self, slack: Array, weights: Array, gap: float
     ) -> tuple[tuple[Array, Array, float], float, Array, float] | None:
         """Return a predictor-corrector step (Mehrotra, 1992), of the variables and of the weights, with its lengths."""
-        (own, rest, below, above) = self._parts(ratio := weights / slack)
+        (of_points, rest, below, above) = self._parts(ratio := weights / slack)
         B = self.tops.shape[1]
-        total = own.sum(axis=0)
-        middle = (own * self.cuts).sum(axis=1) / total
+        total = of_points.sum(axis=0)
+        middle = (of_points * self.cuts).sum(axis=1) / total
         centre = rest @ self.rules / rest.sum()
         cuts = self.cuts - middle[:, None]
         rules = (self.rules - centre) * np.sqrt(rest)[:, None]
         try:
-            system = _System(np.einsum("inb,jnb->ijb", own * cuts, cuts), below + above, rules)
+            system = _System(np.einsum("inb,jnb->ijb", of_points * cuts, cuts), below + above, rules)
         except ValueError:
             return None
 

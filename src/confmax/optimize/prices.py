@@ -91,11 +91,11 @@ class Scores:
         K = a.shape[1]
         used = (a != 0.0) | (c != 0.0) | (d[:, :K] != 0.0)
         k = used.argmax(axis=1)
-        each = np.arange(len(k))
+        coefficients = np.arange(len(k))
         alone = (used.sum(axis=1) == 1).all() and len(np.unique(k)) == len(k) and not d[:, K:].any()
-        top = a[each, k]
-        hits = c[each, k]
-        decisions = d[each, k]
+        top = a[coefficients, k]
+        hits = c[coefficients, k]
+        decisions = d[coefficients, k]
         # a score that is concave in t could be largest inside the hull
         if not alone or b.any() or parts.top_constant.any() or (top < 0).any() or (hits > 0).any():
             return None
@@ -148,8 +148,8 @@ class Edges:
         sizes = np.array([chain.shape[1] - 1 for chain in chains]).reshape(-1, 2).sum(axis=1)
         low, t_low = np.concatenate([chain[:, :-1] for chain in chains], axis=1)
         high, t_high = np.concatenate([chain[:, 1:] for chain in chains], axis=1)
-        each = np.stack([scores.top, scores.base, scores.by_hits, scores.by_decisions])
-        top, base, by_hits, by_decisions = np.repeat(each, sizes, axis=1)
+        coefficients = np.stack([scores.top, scores.base, scores.by_hits, scores.by_decisions])
+        top, base, by_hits, by_decisions = np.repeat(coefficients, sizes, axis=1)
         slope = (t_high - t_low) / (high - low)
         start = t_low - slope * low
         base = base + by_hits * start
@@ -197,8 +197,8 @@ class Edges:
         shares = np.linspace(0.0, 1.0, SAMPLED + 1)[1:]
         B = len(self.sizes)
         sides = np.split(self.corners, np.cumsum(np.repeat(self.sizes // 2, 2))[:-1], axis=1)
-        found = np.stack([side[:, np.searchsorted(side[1], shares * side[1, -1])] for side in sides])
-        spread = found.reshape(B, 2, 3, SAMPLED).transpose(1, 3, 2, 0).reshape(-1, 3, B)
+        places_met = np.stack([side[:, np.searchsorted(side[1], shares * side[1, -1])] for side in sides])
+        spread = places_met.reshape(B, 2, 3, SAMPLED).transpose(1, 3, 2, 0).reshape(-1, 3, B)
         return np.concatenate([self.none[None], spread])
 
 
@@ -241,24 +241,24 @@ def _joined(parts: Iterable[list[Array]], flat: Array) -> list[Array]:
 
 
 def _sums(held: list[list[Array]], flat: Array) -> list[Array]:
-    found = []
+    places_met = []
     for hulls, above in zip(zip(*held, strict=True), flat, strict=True):
         width, height = np.concatenate([np.diff(corners) for corners in hulls], axis=1)
         slope = height / width
         order = stable_order(-slope)
         q, t = (np.append(0.0, np.cumsum(steps[order])) for steps in (width, height))
-        found.append(_fewer(q, t, slope[order], above, CORNERS // len(flat)))
-    return found
+        places_met.append(_fewer(q, t, slope[order], above, CORNERS // len(flat)))
+    return places_met
 
 
 def _fewer(q: Array, t: Array, p: Array, flat: float, most: int) -> Array:
     """Return the corners of `_outside`, with ``flat`` so much larger that they are no more than ``most``."""
     # rows without weight, or with too little to be seen beside the others, have no edge
-    seen = np.append(True, np.diff(q) > 0.0)
-    if not seen.all():
-        q = q[seen]
-        t = t[seen]
-        p = p[seen[1:]]
+    differs = np.append(True, np.diff(q) > 0.0)
+    if not differs.all():
+        q = q[differs]
+        t = t[differs]
+        p = p[differs[1:]]
     if len(p) < min(FEW, most):
         return np.stack([q, t])
     while (corners := _outside(q, t, p, flat)).shape[1] > most:
@@ -283,16 +283,16 @@ def _outside(q: Array, t: Array, p: Array, flat: float) -> Array:
 
     i = np.array([0])
     j = np.array([len(p)])
-    kept = [np.array([len(p)])]
+    remaining = [np.array([len(p)])]
     while len(i):
         split = (meet(i, j)[1] > flat) & (j - i > 2)
-        kept.append(i[~split])
+        remaining.append(i[~split])
         i = i[split]
         j = j[split]
         middle = np.clip(np.searchsorted(q, (q[i] + q[j]) / 2.0), i + 1, j - 1)
         i = np.append(i, middle)
         j = np.append(middle, j)
-    corners = np.sort(np.concatenate(kept))
+    corners = np.sort(np.concatenate(remaining))
     i = corners[:-1]
     j = corners[1:]
     behind, _ = meet(i, j)
@@ -315,7 +315,7 @@ class PriceSearch:
         By which prices are measured: the weight of each class per row of it, and the largest score per row.
     rules, answers : Gains and Confusion
         Single rules (A) and their confusions.
-    asked, asked_limits : ndarray (P, 2, B), (P, m)
+    pending, pending_limits : ndarray (P, 2, B), (P, m)
         Prices that wait for an answer, and those of the m functions of the constraints; none once the search has ended.
     best, best_limits : ndarray (2, B), (m,)
         Prices of the lowest bound.
@@ -334,8 +334,8 @@ class PriceSearch:
     scale: Array
     rules: Gains
     answers: Confusion
-    asked: Array
-    asked_limits: Array
+    pending: Array
+    pending_limits: Array
     best: Array
     best_limits: Array
     bound: float
@@ -359,15 +359,15 @@ class PriceSearch:
         (best,), points = edges.largest(none[None])
         points = np.concatenate([points, edges.sampled()])
         alone = np.divide(best, size, out=np.zeros_like(size), where=size > RARE)
-        asked = np.array([[part * alone, none[1]] for part in FIRST])
+        pending = np.array([[part * alone, none[1]] for part in FIRST])
         rules = Gains.concatenate([rule.atoms[0] for rule in singles])
         answers = replace(Confusion.stack([rule.confusion for rule in singles]), rows=oracle.rows)
         bound = float(best.sum())
         weights = np.zeros(len(singles))
         limits = None if problem.limits is None else problem.limits.functions(oracle.rows, problem.n_decisions)
-        free = np.zeros((len(asked), 0 if limits is None else len(limits)))
+        free = np.zeros((len(pending), 0 if limits is None else len(limits)))
         scales = np.stack([scale, alone])
-        return cls(scores, edges, scales, rules, answers, asked, free, none, free[0], bound, points, weights, limits)
+        return cls(scores, edges, scales, rules, answers, pending, free, none, free[0], bound, points, weights, limits)
 
     def compromise(self) -> Gains:
         """Return the gradient that the sum has where every score is at its separate maximum."""
@@ -379,10 +379,10 @@ class PriceSearch:
 
     def gains(self) -> Gains:
         """Return the gains of the prices that wait for an answer."""
-        gains = self._gains(self.asked)
+        gains = self._gains(self.pending)
         if self.limits is None:
             return gains
-        more = self.limits.combined(self.asked_limits)
+        more = self.limits.combined(self.pending_limits)
         if more.full is not None:
             return Gains.from_matrix(gains.matrices() + more.matrices())
         (a, b) = gains.pair()
@@ -395,8 +395,8 @@ class PriceSearch:
             return self
         (a, b) = gain.pair()
         k = self.scores.classes
-        asked = np.concatenate([self.asked, np.stack([a[:, k], b[:, k]], axis=1)])
-        return replace(self, asked=asked, asked_limits=np.concatenate([self.asked_limits, multipliers[None]]))
+        pending = np.concatenate([self.pending, np.stack([a[:, k], b[:, k]], axis=1)])
+        return replace(self, pending=pending, pending_limits=np.concatenate([self.pending_limits, multipliers[None]]))
 
     def mixtures(self) -> tuple[Mixture, ...]:
         """Return the linear program's mixture of the rules, if it has one."""
@@ -408,23 +408,23 @@ class PriceSearch:
 
         ``value`` is what some rule reaches.
         """
-        terms = self.asked * self._shares(answers)
+        terms = self.pending * self._shares(answers)
         slacks = self._slacks(answers)
-        paid = self.asked_limits * slacks
+        paid = self.pending_limits * slacks
         size = np.abs(self._slacks(self.answers)).max(axis=0) + np.abs(slacks)
-        tops, found = self.edges.largest(self.asked)
+        tops, places_met = self.edges.largest(self.pending)
         # a sum of terms that may cancel: what rounding hides belongs to the bound
-        doubt = ROUNDING * (np.abs(terms).sum(axis=(1, 2)) + (self.asked_limits * size).sum(axis=1))
+        doubt = ROUNDING * (np.abs(terms).sum(axis=(1, 2)) + (self.pending_limits * size).sum(axis=1))
         bounds = terms.sum(axis=(1, 2)) + paid.sum(axis=1) + doubt + tops.sum(axis=1)
         k = int(bounds.argmin())
         best = self.best
         best_limits = self.best_limits
         bound = self.bound
         if bounds[k] < bound:
-            best = self.asked[k]
-            best_limits = self.asked_limits[k]
+            best = self.pending[k]
+            best_limits = self.pending_limits[k]
             bound = float(bounds[k])
-        points = np.concatenate([self.points, found])
+        points = np.concatenate([self.points, places_met])
         rules = Gains.concatenate([self.rules, self.gains()])
         together = Confusion.concatenate([self.answers, answers])
         weights = np.append(self.weights, np.zeros(len(answers)))
@@ -444,7 +444,7 @@ class PriceSearch:
         """Return the search with the next prices, or with none if the bound cannot fall by more than ``enough``."""
         shares = self._shares(self.answers)
         slacks = self._slacks(self.answers)
-        search = replace(self, asked=self.asked[:0], asked_limits=self.asked_limits[:0])
+        search = replace(self, pending=self.pending[:0], pending_limits=self.pending_limits[:0])
         floor, prices, multipliers, weights = _lowest(
             self.points, shares, self.best, self.scale, slacks, self.best_limits, self.bound
         )
@@ -456,15 +456,15 @@ class PriceSearch:
         points = np.take_along_axis(self.points, order[:, None], axis=0)
         worth = (shares * prices).sum(axis=(1, 2)) + slacks @ multipliers
         worth[-NEWEST:] = np.inf
-        kept = np.sort(np.argsort(-worth, kind="stable")[:RULES])
-        rules = self.rules[kept]
-        answers = self.answers[kept]
-        search = replace(search, rules=rules, answers=answers, points=points, weights=weights[kept])
+        remaining = np.sort(np.argsort(-worth, kind="stable")[:RULES])
+        rules = self.rules[remaining]
+        answers = self.answers[remaining]
+        search = replace(search, rules=rules, answers=answers, points=points, weights=weights[remaining])
         if self.bound - floor <= enough:
             return search
         steps = np.array(TOWARD)[:, None, None]
-        asked_limits = self.best_limits + steps[:, 0] * (multipliers - self.best_limits)
-        return replace(search, asked=self.best + steps * (prices - self.best), asked_limits=asked_limits)
+        pending_limits = self.best_limits + steps[:, 0] * (multipliers - self.best_limits)
+        return replace(search, pending=self.best + steps * (prices - self.best), pending_limits=pending_limits)
 
     def _gains(self, prices: Array) -> Gains:
         a = np.zeros((len(prices), self.rules.n_classes))

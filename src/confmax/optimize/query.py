@@ -116,18 +116,18 @@ def off_kinks(gains: Array, size: float) -> Array:
     return np.asarray(gains * (1.0 + size * moves))
 
 
-def newton_gain(space: Space, asked: DualQueries, best: Array, point: Array, slope: Array) -> Array | None:
+def newton_gain(space: Space, queries: DualQueries, best: Array, point: Array, slope: Array) -> Array | None:
     """Return the gain g with ``g = f'(z)`` at the point z that it is predicted to be answered by; None if unknown.
 
     With f' linear around ``point`` (d,), where it is ``slope`` (d,), and the answer linear around ``best`` (d,).
     """
-    if len(best) > LARGEST or len(asked.gains) == 0:
+    if len(best) > LARGEST or len(queries.gains) == 0:
         return None
     H = curvature(space, point, slope)
-    found = second_derivative(asked, best)
-    if found is None or not np.isfinite(H).all():
+    derivative = second_derivative(queries, best)
+    if derivative is None or not np.isfinite(H).all():
         return None
-    B, answer = found
+    B, answer = derivative
     system = np.eye(len(best)) + H @ B
     try:
         g: Array = np.asarray(np.linalg.solve(system, slope + H @ (point - answer + B @ best)), dtype=np.float64)
@@ -164,31 +164,31 @@ def by_differences(gain: Array, perturbed: Array, answers: Array) -> Array | Non
     return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
 
 
-def second_derivative(asked: DualQueries, best: Array) -> tuple[Array, Array] | None:
+def second_derivative(queries: DualQueries, best: Array) -> tuple[Array, Array] | None:
     """Return the second derivative of h at ``best`` (d, d), and the answer (d,) that it predicts there."""
     unit = np.abs(best) + np.abs(best).mean()
     unit = np.where(unit > 0, unit, 1.0)
-    lengths = np.linalg.norm(asked.gains, axis=1, keepdims=True)
-    gains = asked.gains / np.where(lengths > 0, lengths, 1.0) * np.linalg.norm(best)
+    lengths = np.linalg.norm(queries.gains, axis=1, keepdims=True)
+    gains = queries.gains / np.where(lengths > 0, lengths, 1.0) * np.linalg.norm(best)
     away = gains - best
     distance = np.sqrt(((away / unit) ** 2).mean(axis=1))
     order = np.argsort(distance, kind="stable")
-    if asked.curvature is not None:
-        curved = np.asarray(asked.curvature / np.linalg.norm(best), dtype=np.float64)
-        return curved, asked.answers[order[0]] - away[order[0]] @ curved
+    if queries.curvature is not None:
+        curved = np.asarray(queries.curvature / np.linalg.norm(best), dtype=np.float64)
+        return curved, queries.answers[order[0]] - away[order[0]] @ curved
     order = order[distance[order] < 3.0][: min(MEMORY, max(LEAST, PER_WEIGHT * len(best)))]
     if len(order) < 2:
         return None
-    nearest = asked.answers[order[0]]
+    nearest = queries.answers[order[0]]
     # each coordinate of an answer changes about in proportion to itself
     base = nearest / unit + NEGLIGIBLE * np.abs(nearest).max()
     steps = away[order] - away[order[0]]
-    changes = asked.answers[order] - nearest
+    changes = queries.answers[order] - nearest
     B = _bfgs(base, steps, changes)
     if B is None:
         return None
     close = order[: LEAST + 3]
-    return B, (asked.answers[close] - away[close] @ B).mean(axis=0)
+    return B, (queries.answers[close] - away[close] @ B).mean(axis=0)
 
 
 def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:

@@ -81,7 +81,7 @@ class Swarm:
     level : ndarray (r,)
         What they should be.
     alike : ndarray of bool (M,)
-        Decisions that are not told apart (`told_alike`): their weights and offsets do not move.
+        Decisions that are not told apart (`interchangeable`): their weights and offsets do not move.
     before : tuple of ndarray (B, d), or None
         The dual points of the round before, and their answers.
     """
@@ -242,7 +242,7 @@ def _fitted(slope: Array, moved: Array, changed: Array) -> Array:
     return np.asarray(slope + np.linalg.solve(moved.T @ moved + STIFF * np.eye(len(slope)), moved.T @ rest).T)
 
 
-def told_alike(problem: Problem, space: Space, optimum: Optimum | None = None) -> NDArray[np.bool_]:
+def interchangeable(problem: Problem, space: Space, optimum: Optimum | None = None) -> NDArray[np.bool_]:
     """Return which decisions (M,) are classes that neither the metric nor a limit tells apart (`never_told_apart`).
 
     With an ``optimum``, limits that do not bind there do not count.
@@ -250,13 +250,13 @@ def told_alike(problem: Problem, space: Space, optimum: Optimum | None = None) -
     if space.minimum_of is None:
         # a function of all statistics
         return np.zeros(problem.n_decisions, dtype=bool)
-    kept = np.ones(space.n_objective + space.n_limits, dtype=bool)
+    counts = np.ones(space.n_objective + space.n_limits, dtype=bool)
     if optimum is not None and space.n_limits:
         m = space.n_limits
         priced = np.abs(optimum.gain[-m:]) > BINDS * np.abs(optimum.gain).max()
         near = optimum.point[-m:] < NEAR * space.row_sizes()[-m:] / problem.oracle.table.n_rows
-        kept[-m:] = priced | near
-    functions = space.gains(np.eye(len(kept))[kept])
+        counts[-m:] = priced | near
+    functions = space.gains(np.eye(len(counts))[counts])
     return never_told_apart(functions, problem.oracle.table.layout)
 
 

@@ -80,7 +80,7 @@ class ThresholdSearch(Solver):
         if problem.oracle.exact and not problem.metric.structure.may_draw:
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
             both = (confusions, _turned_round(confusions))
-            bound = max(problem.value(rule.confusion), *(_largest(problem.metric, each) for each in both))
+            bound = max(problem.value(rule.confusion), *(_largest(problem.metric, terms) for terms in both))
         elif problem.oracle.exact and parts is not None:
             bound = max(best_drawn(parts, problem.metric, confusions)[3], problem.value(rule.confusion))
         return None, Step(rule, (rule,) if mixed is None else (rule, mixed), bound, Status.OPTIMAL)
@@ -103,8 +103,8 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     matrix = metric.statistics == "matrix"
     if not oracle.table.is_whole:
         small = CountingOracle(same_estimate(oracle, oracle.table.in_memory()))
-        found, mixed, confusions = best_cut(metric, small)
-        gains = Gains.concatenate([*found.atoms, *(() if mixed is None else mixed.atoms)])
+        best_step, mixed, confusions = best_cut(metric, small)
+        gains = Gains.concatenate([*best_step.atoms, *(() if mixed is None else mixed.atoms)])
         answers = oracle.maximize(gains, matrix=matrix)
         singles = [Mixture.single(gains[k], answers[k]) for k in range(len(gains))]
         if mixed is not None:
@@ -163,8 +163,8 @@ class Cuts:
         """Return the thresholds at the corners of the hull, one of which is the best for any gain."""
         x = np.maximum(self.confusions.rows[..., 0] - self.confusions.diagonal[:, 0], 0.0)
         y = self.confusions.diagonal[:, 1]
-        kept = np.union1d(upper_chain(x, y), upper_chain(x, -y))
-        return Cuts(self.values[kept], self.confusions[kept], self.by)
+        on_hull = np.union1d(upper_chain(x, y), upper_chain(x, -y))
+        return Cuts(self.values[on_hull], self.confusions[on_hull], self.by)
 
 
 def _inside(metric: Metric, cuts: Cuts, index: list[int], mixed: Mixture) -> Mixture:
@@ -188,19 +188,19 @@ def _inside(metric: Metric, cuts: Cuts, index: list[int], mixed: Mixture) -> Mix
         index = [*index, k]
         start = np.full(len(index), 1.0 / len(index)) if mix is None else np.append(mix, 0.0)
         mix = Smooth().solve(space, x[index], start).weights
-        found = cuts.drawn(index, mix)
-        reached = float(metric.values(found.confusion))
+        best_step = cuts.drawn(index, mix)
+        reached = float(metric.values(best_step.confusion))
         if reached > value:
-            mixed = found
+            mixed = best_step
             value = reached
     return mixed
 
 
-def _between(metric: Metric, one: Mixture, other: Mixture) -> Mixture:
+def _between(metric: Metric, first_rule: Mixture, second_rule: Mixture) -> Mixture:
     """Return the best rule that draws between two single ones."""
-    pair = Confusion.stack([one.confusion, other.confusion])
+    pair = Confusion.stack([first_rule.confusion, second_rule.confusion])
     _, _, share = best_edge(metric, pair, metric.values(pair))
-    return one.toward(other, share)
+    return first_rule.toward(second_rule, share)
 
 
 def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 1) -> tuple[np.ndarray, Confusion]:
@@ -293,11 +293,11 @@ def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int
     low = confusions[edges[0]]
     high = confusions[edges[1]]
     least = 0.0 if metric.structure.is_concave else LEAST_WEIGHT
-    found = line_searches(metric, low, high, rounds=ROUNDS, least=least)
-    found = np.where(found >= least, found, 0.0)
-    reached = metric.values(low.along(high, found[:, None]))[:, 0]
+    best_step = line_searches(metric, low, high, rounds=ROUNDS, least=least)
+    best_step = np.where(best_step >= least, best_step, 0.0)
+    reached = metric.values(low.along(high, best_step[:, None]))[:, 0]
     k = int(np.argmax(np.nan_to_num(reached, nan=-np.inf)))
-    return int(edges[0, k]), int(edges[1, k]), float(found[k])
+    return int(edges[0, k]), int(edges[1, k]), float(best_step[k])
 
 
 def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[int, int, float, float]:
@@ -317,9 +317,9 @@ def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[in
     """
     x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
     chain = upper_chain(x, confusions.diagonal[:, 1])
-    each = range(len(parts.weights))
-    N = np.stack([parts.top[b].dot(confusions[chain]) + parts.top_constant[b] for b in each])
-    D = np.stack([parts.bottom[b].dot(confusions[chain]) + parts.bottom_constant[b] for b in each])
+    terms = range(len(parts.weights))
+    N = np.stack([parts.top[b].dot(confusions[chain]) + parts.top_constant[b] for b in terms])
+    D = np.stack([parts.bottom[b].dot(confusions[chain]) + parts.bottom_constant[b] for b in terms])
     n = N[:, :-1]
     d = D[:, :-1]
     rise = np.diff(N)
@@ -344,9 +344,9 @@ def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[in
 
 def upper_chain(x: Array, y: Array) -> NDArray[np.int64]:
     """Return the corners of the upper hull of points (T,) whose x does not fall, in their order."""
-    kept = np.empty(len(x), np.int64)
+    on_hull = np.empty(len(x), np.int64)
     if kernels.native is not None:
-        return kept[: kernels.native.upper_chain(np.ascontiguousarray(x), np.ascontiguousarray(y), kept)]
+        return on_hull[: kernels.native.upper_chain(np.ascontiguousarray(x), np.ascontiguousarray(y), on_hull)]
     xs = x.tolist()
     ys = y.tolist()
     corners = list[int]()

@@ -42,12 +42,12 @@ class _Recorder(CountingOracle):
 
     def __init__(self, oracle: Oracle) -> None:
         super().__init__(oracle)
-        self.asked: list[tuple[Gains, Confusion]] = []
+        self.queries: list[tuple[Gains, Confusion]] = []
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Ask the oracle underneath, and keep its answers."""
         answers = super().maximize(gains, matrix=matrix)
-        self.asked.append((gains, answers))
+        self.queries.append((gains, answers))
         return answers
 
 
@@ -73,17 +73,17 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     # divided by the sample's own class sizes, as the starting rules on all rows are by those of all rows
     starts = baselines(small, [small.rows], n_decisions, matrix=matrix)
     problem = Problem(metric, small, n_decisions, tuple(starts), solver.budget, max(tol, TOLERANCE))
-    found = run(solver, problem)
-    heaviest = np.argsort(-found.mixture.weights, kind="stable")[:MOST_ATOMS]
-    rules = [found.mixture.atoms[k] for k in heaviest]
-    rules += [each for each in found.single.atoms if not any(_equal(each, rule) for rule in rules)]
-    slope = metric.gains(metric.at(found.mixture.confusion))
+    outcome = run(solver, problem)
+    heaviest = np.argsort(-outcome.mixture.weights, kind="stable")[:MOST_ATOMS]
+    rules = [outcome.mixture.atoms[k] for k in heaviest]
+    rules += [atom for atom in outcome.single.atoms if not any(_equal(atom, rule) for rule in rules)]
+    slope = metric.gains(metric.at(outcome.mixture.confusion))
     # without a gradient at the sample's optimum there is no gain to compare the two tables at
     if not slope.is_finite:
         return WarmStart(Gains.concatenate(rules))
     perturbed = _perturbed(solver, slope) if table.n_classes * part.n_rows <= MOST_PERTURBED * table.n_rows else ()
     small.maximize(Gains.concatenate([*perturbed, slope]), matrix=matrix)
-    gains, answers = zip(*small.asked, strict=True)
+    gains, answers = zip(*small.queries, strict=True)
     n = len(perturbed) * table.n_classes
     return WarmStart(Gains.concatenate([slope, *rules]), Gains.concatenate(gains), Confusion.concatenate(answers), n)
 
@@ -105,8 +105,8 @@ def with_rules_of_sample(solver: Solver, problem: Problem) -> Problem:
         return problem
     matrix = problem.needs_matrix
     starts = baselines(small, [small.rows], problem.n_decisions, matrix=matrix)
-    found = run(solver, replace(problem, oracle=small, starts=tuple(starts), max_passes=solver.budget))
-    gains = Gains.concatenate([found.mixture.gathered()[0], *found.single.atoms])
+    outcome = run(solver, replace(problem, oracle=small, starts=tuple(starts), max_passes=solver.budget))
+    gains = Gains.concatenate([outcome.mixture.gathered()[0], *outcome.single.atoms])
     answers = problem.ask(gains)
     more = [Mixture.single(gains[k], answers[k]) for k in range(len(gains))]
     return replace(problem, starts=(*problem.starts, *more))
@@ -128,9 +128,9 @@ def sample_of(oracle: Oracle) -> Oracle | None:
     return small if (small.rows[oracle.rows > 0] > 0).all() else None
 
 
-def _equal(one: Gains, other: Gains) -> bool:
-    pairs = ((one.a, other.a), (one.b, other.b), (one.full, other.full))
-    return one.power == other.power and all(np.array_equal(a, b) for a, b in pairs)  # type: ignore[arg-type]
+def _equal(first: Gains, other: Gains) -> bool:
+    pairs = ((first.a, other.a), (first.b, other.b), (first.full, other.full))
+    return first.power == other.power and all(np.array_equal(a, b) for a, b in pairs)  # type: ignore[arg-type]
 
 
 def _perturbed(solver: Solver, slope: Gains) -> tuple[Gains, ...]:

@@ -91,13 +91,13 @@ def _newton(space: Space, x: Array, mix: Array) -> Array:
             return mix
         # both mixtures keep the limits, and so does every mixture between them
         if space.n_limits:
-            found = least_norm_within(scaled, x[:, -space.n_limits :])
+            target = least_norm_within(scaled, x[:, -space.n_limits :])
         else:
-            found = np.asarray(least_norm(np.ascontiguousarray(scaled), mix))
-        size, reached = _longest(space, mix @ x, found @ x, value)
+            target = np.asarray(least_norm(np.ascontiguousarray(scaled), mix))
+        size, reached = _longest(space, mix @ x, target @ x, value)
         if reached <= value:
             return mix
-        mix = (1.0 - size) * mix + size * found
+        mix = (1.0 - size) * mix + size * target
         gain = reached - value
         value = reached
         if gain < SINGULAR * (1.0 + abs(value)):
@@ -150,9 +150,9 @@ def least_norm_model(away: Array, slope: Array, curvature: Array, bend: float) -
     sizes, axes = np.linalg.eigh(curvature)
     model = (axes * np.maximum(sizes, 0.0)) @ axes.T + bend * np.outer(slope, slope)
     sizes, axes = np.linalg.eigh(model)
-    kept = sizes > SINGULAR * sizes[-1]
-    root = np.sqrt(sizes[kept])
-    return np.asarray(away @ (axes[:, kept] * root) - (axes[:, kept].T @ slope) / root)
+    bent_axes = sizes > SINGULAR * sizes[-1]
+    root = np.sqrt(sizes[bent_axes])
+    return np.asarray(away @ (axes[:, bent_axes] * root) - (axes[:, bent_axes].T @ slope) / root)
 
 
 def _longest(space: Space, start: Array, end: Array, value: float) -> tuple[float, float]:

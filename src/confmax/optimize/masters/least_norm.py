@@ -17,7 +17,6 @@ import numpy as np
 
 from confmax import kernels
 from confmax.confusion import Array
-from confmax.kernels.products import Positive
 from confmax.optimize.rounding import NEGLIGIBLE, NEWTON_STEPS, SINGULAR, TINIEST
 
 CENTRED = 0.1  # part of the mean complementarity that a step aims at
@@ -155,18 +154,20 @@ def least_norm_within(points: Array, slack: Array) -> Array:
         if gap < CLOSED and max(abs(missed), np.abs(short).max(), np.abs(tilt).max()) < SINGULAR:
             break
         # Newton's step on the conditions of optimality, with z w = s multipliers = aim in the place of zero; the slacks
-        # are eliminated, and the level follows from the sum of the shares
+        # are eliminated, so that the system has one row per share and one for their sum
         aim = CENTRED * gap
         ratio = multipliers / s
         push = (aim - s * multipliers - multipliers * short) / s
+        system = np.zeros((A + 1, A + 1))
+        system[:A, :A] = Q + np.diag(z / w) + (slack * ratio) @ slack.T
+        system[:A, A] = system[A, :A] = -1.0
         try:
-            system = Positive(Q + np.diag(z / w) + (slack * ratio) @ slack.T)
-        except ValueError:
-            # the weights are exact up to rounding, and no further step improves them
+            moves = np.linalg.solve(system, np.append(-tilt + (aim - w * z) / w + slack @ push, -missed))
+        except np.linalg.LinAlgError:
+            # a singular system: the weights are exact up to rounding, and no further step improves them
             break
-        moved, by_level = system.solve(np.stack([-tilt + (aim - w * z) / w + slack @ push, np.ones(A)], axis=1)).T
-        dlevel = (missed - moved.sum()) / by_level.sum()
-        dw = moved + dlevel * by_level
+        dw = moves[:A]
+        dlevel = moves[A]
         dz = (aim - w * z - z * dw) / w
         ds = dw @ slack + short
         dm = push - ratio * (dw @ slack)

@@ -27,8 +27,8 @@ from confmax.optimize.rounding import DEAREST, LEAST_WEIGHT, LEFT_OVER
 
 STEPS = 40
 # a step that gains no more is the last; steps that a climb may lie behind another
-LITTLE = 1e-11
-BEHIND = 10.0
+MIN_GAIN = 1e-11
+MAX_GAINS_BEHIND = 10.0
 IN_USE = LEFT_OVER  # a weight; the slack of a limit that binds
 FINE = LEFT_OVER  # what the gradient may still promise at a top
 # of a line search: each round makes the interval 16 times smaller
@@ -86,8 +86,8 @@ class _Climb:
     def starts(self) -> list[Array]:
         """Return further mixtures to climb from; all keep the limits."""
         A = len(self.z)
-        kept = np.flatnonzero(self.slack.min(axis=1) >= 0.0)
-        best = kept[np.argsort(-self.of.value(self.z[kept, : self.d]), kind="stable")[:SINGLES]]
+        feasible = np.flatnonzero(self.slack.min(axis=1) >= 0.0)
+        best = feasible[np.argsort(-self.of.value(self.z[feasible, : self.d]), kind="stable")[:SINGLES]]
         tops = self.of.gains(self.z[:, : self.d])
         shares = tops / np.maximum(tops.max(axis=0), ABSENT)
         return [*np.eye(A)[best], self._largest(shares @ self.of.weights).weights]
@@ -110,18 +110,18 @@ class _Climb:
             end = mix
             reached = value
             for other in (linear.weights, self._quadratic(mix, slope, linear), self._on_face(mix, slope)):
-                step, found = _along(self.of, point[: self.d], other @ self.z[:, : self.d])
-                if found > reached:
+                step, attained = _along(self.of, point[: self.d], other @ self.z[:, : self.d])
+                if attained > reached:
                     size = step
                     end = other
-                    reached = found
+                    reached = attained
             if reached <= value:
                 break
             gained = reached - value
             mix = (1.0 - size) * mix + size * end
             point = mix @ self.z
             value = reached
-            if gained < LITTLE or value + BEHIND * gained < known:
+            if gained < MIN_GAIN or value + MAX_GAINS_BEHIND * gained < known:
                 break
         # the price of the one function is about one, and is zero where the multipliers are larger by far
         prices = np.where(linear.path[:, :1] > 0.0, linear.path[:, :1], 1.0)
@@ -142,9 +142,9 @@ class _Climb:
         largest = max(float((away @ slope).max()), ABSENT)
         bend = 1.0 / max(float(self.of.value(point)), largest)
         scaled = least_norm_model(away, slope, -self._curvature(point), bend)
-        found = np.zeros(len(mix))
-        found[near] = least_norm_within(scaled, self.slack[near])
-        return found
+        attained = np.zeros(len(mix))
+        attained[near] = least_norm_within(scaled, self.slack[near])
+        return attained
 
     def _on_face(self, mix: Array, slope: Array) -> Array:
         """Return the mixture of the rules in use that Newton's step leads to, with the limits that bind."""
@@ -157,9 +157,9 @@ class _Climb:
         bends, turned = np.linalg.eigh(along @ self._curvature(mix @ self.z[:, : self.d]) @ along.T)
         # where the sum bends upward, uphill is still uphill
         bends = np.abs(bends)
-        seen = bends > 1e-10 * bends.max(initial=0.0)
+        bent = bends > 1e-10 * bends.max(initial=0.0)
         change = np.zeros(len(mix))
-        change[used] = ((along @ slope) @ turned[:, seen] / bends[seen]) @ turned[:, seen].T @ free
+        change[used] = ((along @ slope) @ turned[:, bent] / bends[bent]) @ turned[:, bent].T @ free
         left = np.append(mix, np.maximum(slack, 0.0))
         moves = np.append(change, change @ self.slack)
         falling = moves < -1e-16

@@ -79,8 +79,8 @@ def _best_mix_by_numpy(recalls: Array, mix: Array, p: float, *, of_misses: bool)
             return mix
         slope = _slope(T, p, of_misses=of_misses)
         root = np.sqrt(_bend(T, p, of_misses=of_misses))
-        found = least_norm((recalls - T) * root - slope / root, mix)
-        change = found @ recalls - T
+        end = least_norm((recalls - T) * root - slope / root, mix)
+        change = end @ recalls - T
         # what the model promises, in the unit of the sum; near rounding it no longer falls
         promised = float(slope @ change)
         idle = 0 if promised < least else idle + 1
@@ -88,7 +88,7 @@ def _best_mix_by_numpy(recalls: Array, mix: Array, p: float, *, of_misses: bool)
         if promised <= 0.0 or idle == IDLE:
             return mix
         size = _longest(T, change, p, of_misses=of_misses)
-        mix = (1.0 - size) * mix + size * found
+        mix = (1.0 - size) * mix + size * end
         if of_misses and p == 2.0:
             return mix
     return mix

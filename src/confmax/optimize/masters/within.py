@@ -83,15 +83,15 @@ def _mixed(master: PathMaster, space: Space, z: Array, start: Array, room: float
     return _shifted(master, space, z, start, shift)
 
 
-def _kept(master: PathMaster, space: Space, z: Array, found: Optimum) -> Optimum:
+def _kept(master: PathMaster, space: Space, z: Array, optimum: Optimum) -> Optimum:
     """Return a mixture that keeps the limits, where the master's misses some by little.
 
     Its weights are corrected. Where that is not enough, a little of the mixture with the largest slack joins it.
     """
     slack = z[:, -space.n_limits :]
-    if (found.weights @ slack).min() >= -ROUNDING:
-        return replace(found, point=found.weights @ z)
-    weights = _corrected(found.weights, space, z, found.gain)
+    if (optimum.weights @ slack).min() >= -ROUNDING:
+        return replace(optimum, point=optimum.weights @ z)
+    weights = _corrected(optimum.weights, space, z, optimum.gain)
     missed = -float((weights @ slack).min())
     if missed > ROUNDING:
         first = _slack_by_path(space, z)
@@ -100,7 +100,7 @@ def _kept(master: PathMaster, space: Space, z: Array, found: Optimum) -> Optimum
             share = (missed + WITHIN) / (missed + room)
             weights = (1.0 - share) * weights + share * first.weights
     point = weights @ z
-    return replace(found, weights=weights, point=point, value=master.value(space, point))
+    return replace(optimum, weights=weights, point=point, value=master.value(space, point))
 
 
 def _corrected(weights: Array, space: Space, z: Array, gain: Array) -> Array:
@@ -166,32 +166,32 @@ def _on_edge(master: PathMaster, space: Space, z: Array, first: Optimum) -> Opti
     # the interior-point method leaves a trace of prices that are zero
     prices = np.where(first.gain > TRACE, first.gain, 0.0)
     slack = z @ prices
-    kept = slack >= min(-EDGE, 2.0 * float(slack.max()))
-    inner = z[kept]
+    on_edge = slack >= min(-EDGE, 2.0 * float(slack.max()))
+    inner = z[on_edge]
     # a limit that all of them just keep leaves nothing to decide
     alone = np.abs(inner[:, -m:]).max(axis=0) <= EDGE
     inner[:, -m:][:, alone] = 1.0
     # those of phase one leave no room together, the others do
     shift = np.where(prices[-m:] > 0.0, GIVEN, -WITHIN)
-    found = _shifted(master, space, inner, first.weights[kept], shift)
+    optimum = _shifted(master, space, inner, first.weights[on_edge], shift)
     weights = np.zeros(len(z))
-    weights[kept] = found.weights
+    weights[on_edge] = optimum.weights
     # the program had to leave the limits of phase one a little room, to have any
-    weights = _corrected(weights, space, z, found.gain)
+    weights = _corrected(weights, space, z, optimum.gain)
     point = weights @ z
-    worth = z[~kept] @ found.gain - float(found.gain @ point)
-    needed = float((worth / -slack[~kept]).max(initial=0.0))
-    more = np.zeros_like(found.gain)
+    worth = z[~on_edge] @ optimum.gain - float(optimum.gain @ point)
+    needed = float((worth / -slack[~on_edge]).max(initial=0.0))
+    more = np.zeros_like(optimum.gain)
     more[-m:] = min(max(needed, 0.0), DEAREST) * prices[-m:]
     value = master.value(space, point)
-    gain = found.gain + more
-    path = found.path + more
-    return replace(found, weights=weights, point=point, value=value, gain=gain, path=path)
+    gain = optimum.gain + more
+    path = optimum.path + more
+    return replace(optimum, weights=weights, point=point, value=value, gain=gain, path=path)
 
 
 def _shifted(master: PathMaster, space: Space, z: Array, start: Array, shift: float | Array) -> Optimum:
     """Return the best mixture with slacks moved by ``shift``."""
     moved = z.copy()
     moved[:, -space.n_limits :] += shift
-    found = master.solve(space, moved, start)
-    return replace(found, point=found.weights @ z)
+    optimum = master.solve(space, moved, start)
+    return replace(optimum, point=optimum.weights @ z)
