@@ -52,8 +52,9 @@ from confmax.tables import Oracle
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
 
-CLIMB_ROUNDS = 2  # in which a master that climbs gets single rules from all around
-
+# in which a master that climbs gets single rules from all around: they cost 5 % of the passes, and without them one of
+# 19 tables has a macro F1 within two limits of .631 instead of .652
+CLIMB_ROUNDS = 2
 NEAREST = BINDS  # how exactly the smallest shortfall is found where no rule keeps all limits
 
 SEARCHED = 2  # class weights that a round searches on labels
@@ -418,7 +419,11 @@ def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:
 
 
 def _near_optimum_of_sample(problem: Problem, columns: Columns) -> Columns:
-    """Return columns that start at the prices of a sample of the rows, where the table is large."""
+    """Return columns that start at the prices of a sample of the rows, where the table is large.
+
+    On 200,000 rows of 20 classes nine problems within limits and a smallest recall take 66 passes instead of 112, and
+    two thirds of the time.
+    """
     sampled = sample_of(problem.oracle)
     if sampled is None or columns.points.space.curves:
         # cuts of a sample's mixtures would be limits of the table

@@ -31,6 +31,8 @@ NARROW = 0.02
 WIDE = 0.7
 FARTHEST = 6.0
 SHRINKS = 0.1  # what a step multiplies a price by at least, where the master only climbs
+# gains in random directions: with 64 at most, 176 problems within limits take 4 % more passes, with 16 they take 15 %
+# more, and one ends .04 or .06 lower
 MOST_AROUND = 128
 LEAST_AROUND = 4
 LIFT = 0.02  # of the prices on a sample: the least of a limit that is near
@@ -55,7 +57,8 @@ def breadth(n_rows: int, n_classes: int) -> int:
 def first_gains(n_rows: int, n_classes: int, n_decisions: int) -> Gains | None:
     """Return gains in all directions around argmax, which share the first pass over a small table; None for others.
 
-    Limits may bind anywhere: the first prices of a master follow from rules on all sides.
+    Limits may bind anywhere: the first prices of a master follow from rules on all sides. Without them 176 problems
+    take 1.2 % more passes, and one ends .036 lower.
     """
     around = breadth(n_rows, n_classes)
     if around == LEAST_AROUND:
