@@ -159,34 +159,48 @@ class PriceProgram:
 class _System:
     """The matrix ``D + rules' rules`` of a step, where D has a block of two prices for each class, factored.
 
-    Where there are fewer rules than prices, the system is one of the rules (Sherman, Morrison and Woodbury).
+    Where there are fewer rules than prices, the system is one of the rules (Sherman, Morrison and Woodbury). The
+    diagonal is larger by what rounding may take off.
 
     Raises
     ------
     ValueError
-        If rounding leaves the matrix, or a block, not positive definite.
+        If the matrix is not positive definite.
     """
 
     def __init__(self, blocks: Array, diagonal: Array, rules: Array) -> None:
         self.rules = rules
-        B = blocks.shape[2]
-        place = np.arange(2 * B).reshape(2, B)
         self.is_small = len(rules) < len(diagonal)
+        if self.is_small:
+            try:
+                self.factor = self._of_rules(blocks, diagonal)
+            except ValueError:
+                # the blocks alone are nearly singular where a price is bound by the rules only
+                self.is_small = False
         if not self.is_small:
-            matrix = rules.T @ rules + np.diag(diagonal)
-            matrix[place[:, None], place[None]] += blocks
-            self.factor = Positive(matrix)
-            return
-        first, second = diagonal[place] + blocks[[0, 1], [0, 1]]
+            self.factor = self._of_prices(blocks, diagonal)
+
+    def _of_prices(self, blocks: Array, diagonal: Array) -> Positive:
+        """Return the factor of the matrix of the prices."""
+        place = np.arange(2 * blocks.shape[2]).reshape(2, -1)
+        matrix = self.rules.T @ self.rules + np.diag(diagonal)
+        matrix[place[:, None], place[None]] += blocks
+        matrix[np.diag_indices_from(matrix)] *= 1.0 + NEGLIGIBLE
+        return Positive(matrix)
+
+    def _of_rules(self, blocks: Array, diagonal: Array) -> Positive:
+        """Return the factor of the matrix of the rules, and set the entries of the inverse of D."""
+        place = np.arange(2 * blocks.shape[2]).reshape(2, -1)
+        first, second = (diagonal[place] + blocks[[0, 1], [0, 1]]) * (1.0 + NEGLIGIBLE)
         determinant = first * second - blocks[0, 1] ** 2
         if not (determinant > 0.0).all():
             raise ValueError("a block of a step is not positive definite")
-        # entries of the inverse of D: of a price by itself, and by the other price of its class
+        # of a price by itself, and by the other price of its class
         self.alone = 1.0 / diagonal
         self.alone[place] = np.stack([second, first]) / determinant
         self.other = -blocks[0, 1] / determinant
-        self.spread = self._divided(rules)
-        self.factor = Positive(np.eye(len(rules)) + self.spread @ rules.T)
+        self.spread = self._divided(self.rules)
+        return Positive(np.eye(len(self.rules)) + self.spread @ self.rules.T)
 
     def solve(self, right: Array) -> Array:
         """Return the solution (d,) for a right side (d,)."""

@@ -38,6 +38,7 @@ from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.price_program import PriceProgram
+from confmax.optimize.rounding import LEFT_OVER
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 
@@ -52,7 +53,7 @@ RULES = 120
 NEWEST = 60
 ROUGH = 0.05  # part of the room below the bound by which a linear program may miss its value
 REACH = 0.7  # of the linear program around the best prices, in units of the scale
-LEFT_OVER = 1e-3  # weight of a rule in its mixture, relative to the largest, that does not count
+LEAST_SHARE = 1e-3  # weight of a rule in its mixture, relative to the largest, that does not count
 ENOUGH = 0.03  # of the gap: a search that cannot lower the bound by more ends
 # part of tol, and the least tol: how far outside of the hull its edges may lie
 FLAT = 0.1
@@ -400,7 +401,7 @@ class PriceSearch:
 
     def mixtures(self) -> tuple[Mixture, ...]:
         """Return the linear program's mixture of the rules, if it has one."""
-        used = np.flatnonzero(self.weights > LEFT_OVER * self.weights.max(initial=0.0))
+        used = np.flatnonzero(self.weights > LEAST_SHARE * self.weights.max(initial=0.0))
         return (Mixture.drawn(self.rules[used], self.answers[used], self.weights[used]),) if len(used) else ()
 
     def answered(self, answers: Confusion, value: float, tol: float) -> PriceSearch:
