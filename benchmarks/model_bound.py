@@ -23,7 +23,7 @@ import confmax
 from benchmarks.harness import counts, figures, load, markdown, report, shortest
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
-from confmax.solution import tuning
+from confmax.solution import search
 
 METRICS = ("accuracy", "macro_f1", "g_mean", "min_recall", "cohen_kappa", "q_mean", "f1[{rarest}]")
 TIMES, RANDOM_RULES, SEED = 5, 300, 0
@@ -38,7 +38,7 @@ def solve(name, P, y, **settings):
 
 
 def without_bound(name, P, y):
-    with mock.patch.object(tuning, "with_model_bound", lambda solution, *_, **__: solution):
+    with mock.patch.object(search, "with_model_bound", lambda solution, *_, **__: solution):
         return solve(name, P, y)
 
 

@@ -12,7 +12,7 @@ from confmax.constraints import bind
 from confmax.constraints.proportions import kept_on_new_rows, rows_needed
 from confmax.oracle import make_table
 from confmax.populations import coin
-from confmax.solution import tune
+from confmax.solution import Plan, tune
 from confmax.solution.confidence import (
     MOST_TESTED,
     TESTED,
@@ -20,7 +20,6 @@ from confmax.solution.confidence import (
     _row_keys,
     _share_tested,
     _Testing,
-    assured,
 )
 from tests.test_limits_on_labels import labelled
 
@@ -205,10 +204,9 @@ def test_a_sample_of_the_benchmark():
 def test_rows_that_the_model_was_fitted_on_are_refused():
     P, y = labelled(120, 3)
     raw = make_table(P, y)
-    limits = c.bind("recall[1] >= 0.5", raw, explicit=True)
-    metric = confmax.metrics.get("accuracy")
+    plan = Plan.checked("accuracy", constraints="recall[1] >= 0.5", confidence=0.9)
     with pytest.raises(ValueError, match="rows that neither model nor rule were fitted on"):
-        assured(tune, metric, raw, limits=limits, confidence=0.9, out_of_fold=raw)
+        tune(plan.on(raw, out_of_fold=raw))
 
 
 def test_the_rule_names_the_limits_that_were_wanted():

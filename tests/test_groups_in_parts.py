@@ -151,7 +151,7 @@ def test_rules_on_labels_are_searched_on_the_sample(limits, monkeypatch):
     with_sample = tuned()
     memory = confmax.maximize("accuracy", P, y, sample_weight=weight, group=group, constraints=limits,
                               confusion="labels", randomized=False)  # fmt: skip
-    monkeypatch.setattr("confmax.solution.tuning.with_rules_of_sample", lambda method, problem: problem)
+    monkeypatch.setattr("confmax.solution.search.with_rules_of_sample", lambda method, problem: problem)
     without = tuned()
     assert with_sample.value > max(memory.value - 0.002, without.value + 0.002)
 

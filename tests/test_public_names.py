@@ -55,6 +55,7 @@ GONE = {
         "sampled".split(),
         BOUNDARY,
     ),
+    "confmax.solution": {"check_settings": "`Plan.checked`, which checks all settings"},
 }
 
 

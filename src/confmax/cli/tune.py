@@ -33,7 +33,7 @@ from confmax.metrics import Metric
 from confmax.places import is_stream
 from confmax.rule import DecisionRule
 from confmax.solution import Infeasible, Solution, maximize
-from confmax.solution.confidence import check_confidence
+from confmax.solution.plan import check_confidence
 from confmax.tables.columns import find, table_order
 from confmax.tables.partitioned.files import parquet_file
 from confmax.tables.partitioned.opening import files_of, open_table

@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,23 +30,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array
-from confmax.constraints import Constraint, Limits, bind
-from confmax.constraints import resolve as resolve_constraints
 from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
-from confmax.metrics import Metric, resolve
+from confmax.metrics import Metric
 from confmax.metrics.decided import Coverage
 from confmax.rule import DecisionRule
-from confmax.solution import Solution, check_settings, fit_metric, tune, value_on_labels, warn_of_trivial
-from confmax.solution.abstaining import abstain_name, with_abstaining
-from confmax.solution.confidence import UNEQUAL, assured, check_confidence
-from confmax.solution.grouping import warn_of_groups
-from confmax.solution.infeasible import check_infeasible, or_raise
+from confmax.solution import Plan, tune, value_on_labels, warn_of_trivial
+from confmax.solution.confidence import UNEQUAL
+from confmax.solution.grouping import groups_of_rows, warn_of_groups
+from confmax.solution.infeasible import or_raise
+from confmax.solution.plan import Task
 from confmax.solution.surprises import warn_of_surprises
 from confmax.tables import MemoryTable, Table, here, host_array, make_table
 from confmax.tables.columns import warn
-from confmax.tables.draws import RandomState, as_seed, cross_fit, quietly
+from confmax.tables.draws import RandomState, cross_fit, quietly
 from confmax.tables.groups import Groups
+
+# parameters that are settings of a plan
+SETTINGS = (
+    "metric constraints on_infeasible confidence abstain pos_label confusion calibration solver randomized random_state"
+).split()
 
 
 class MetricClassifierCV(RuleClassifier):
@@ -250,50 +252,44 @@ class MetricClassifierCV(RuleClassifier):
 
     def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
-        seed = as_seed(self.random_state)
-        wanted = self._checked(weight)
-        run = tune if self.confidence is None else partial(assured, tune, confidence=self.confidence)
+        plan = self._checked(weight)
         model = self._model()
         classes = steps.known_classes(model, y)
-        metric, name = self._metric_and_name(classes)
-        groups = self._groups_before_fits(metric, wanted, classes, y, name, group)
-        if not wanted:
-            warn_of_trivial(metric)
+        plan = plan.but(metric=self._in_order(plan, classes))
+        groups = self._groups_before_fits(plan, classes, y, group)
+        if not plan.constraints:
+            warn_of_trivial(plan.metric)
         routed = self._routed(weight, group, params)
         model, out, rows, tests = self._tables(model, X, y, weight, classes, routed)
-        tested = steps.groups_of_rows(group, out, wanted) if self._is_prefit else steps.groups_tested(groups, rows)
+        tested = groups_of_rows(group, out, plan) if self._is_prefit else steps.groups_tested(groups, rows)
         own, few = self._own_rows(model, X, y, weight, classes)
         # where the best rule is deterministic there is no mixture that the fold models could imitate
-        few = few and (metric.structure.may_draw or bool(wanted))
-        if self.confidence is not None:
+        few = few and (plan.metric.structure.may_draw or bool(plan.constraints))
+        if plan.confidence is not None:
             steps.refuse_dependent(rows, few=few)
         self.tuned_on_ = "refit" if few else "given" if self._is_prefit else "folds"
-        settings = {name: getattr(self, name) for name in ("confusion", "calibration", "solver", "randomized")}
 
-        def tuned(test: NDArray[np.intp] | None = None) -> Solution:
+        def task_without(test: NDArray[np.intp] | None) -> Task:
+            # of the folds only the rules are kept
+            wanted = plan if test is None else plan.but(prove=False)
             raw, mine = steps.rows_without(test, out, tested, rows)
-            held_out = None
-            if own is not None and few:
-                held_out = steps.side_by_side(raw, mine, metric, name)
-                raw, mine = steps.rows_without(test, own, groups, np.arange(len(y)))
-            fitted, limits = self._placed(fit_metric(metric, raw, explicit=True), wanted, raw, name, mine)
-            if test is None:
-                warn_of_groups(mine, raw, limits)
-            given = {"limits": limits, "abstain": name, "groups": mine, "out_of_fold": held_out, **settings}
-            given["prove"] = test is None  # of the folds only the rules are kept
-            found = or_raise(run(fitted, raw, random_state=seed, **given), self.on_infeasible)
-            if test is None:
-                warn_of_surprises(found, raw, limits, mine)
-            return found
+            if own is None or not few:
+                return wanted.on(raw, groups=mine)
+            held_out = steps.side_by_side(raw, mine, plan)
+            raw, mine = steps.rows_without(test, own, groups, np.arange(len(y)))
+            return wanted.on(raw, groups=mine, out_of_fold=held_out)
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
             # the whole table was fine: what goes wrong without a split is that classes, or all weights, are absent
             with suppress(ValueError), np.errstate(invalid="ignore"):
-                return tuned(test).rule
+                return or_raise(tune(task_without(test)), plan.on_infeasible).rule
             return None
 
-        self.solution_ = tuned()
-        if self.confidence is not None and own is not None:
+        whole = task_without(None)
+        warn_of_groups(whole)
+        self.solution_ = or_raise(tune(whole), plan.on_infeasible)
+        warn_of_surprises(self.solution_, whole)
+        if plan.confidence is not None and own is not None:
             # the models that were tested are not the one that decides from now on
             self.solution_ = replace(self.solution_, tuned_on="folds")
         self.rule_ = self.solution_.rule
@@ -327,61 +323,38 @@ class MetricClassifierCV(RuleClassifier):
         self.fold_thresholds_ = thresholds[1:]
         self.fold_spread_ = steps.spread_of_folds(self.fold_thresholds_)
 
-    def _checked(self, weight: Any) -> tuple[Constraint, ...]:
-        """Return the constraints; refuse settings that are no such, by a ValueError."""
-        check_settings(self.confusion, self.calibration, self.randomized)
-        check_infeasible(self.on_infeasible)
-        wanted = resolve_constraints(self.constraints)
-        if self.confidence is not None:
-            check_confidence(self.confidence, wanted)
-            if weight is not None and not self._is_prefit and np.ptp(weight[weight > 0.0]) > 0.0:
-                raise ValueError(UNEQUAL)
+    def _checked(self, weight: Any) -> Plan:
+        """Return the plan; refuse settings that are no such, by a ValueError."""
+        plan = Plan.checked(**{name: getattr(self, name) for name in SETTINGS})
+        unequal = weight is not None and not self._is_prefit and np.ptp(weight[weight > 0.0]) > 0.0
+        if plan.confidence is not None and unequal:
+            raise ValueError(UNEQUAL)
         for name in ("fold_rules", "ensemble", "refit"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
-        return wanted
+        return plan
 
-    def _metric_and_name(self, classes: list[Any]) -> tuple[Metric, Any]:
-        """Return the metric in the order of the classes, and the name of abstaining; None if every row is decided."""
+    def _in_order(self, plan: Plan, classes: list[Any]) -> Metric:
+        """Return the metric in the order of the classes."""
         # an ordered categorical may name classes that no row has
         order = None if self._order is None else [name for name in self._order if name in classes]
         labels = order if self.labels is None and self.pos_label is None else self.labels
-        abstains = self.abstain is not False and self.abstain is not None
-        metric = steps.in_order(resolve(self.metric), classes, labels, self.pos_label, abstains=abstains)
-        return metric, abstain_name(self.abstain, classes, metric.names and metric.names[1])
+        return steps.in_order(plan.metric, classes, labels, self.pos_label, abstains=plan.abstains)
 
-    def _groups_before_fits(
-        self, metric: Metric, wanted: Sequence[Constraint], classes: list[Any], y: Any, name: Any, group: Any
-    ) -> Groups | None:
+    def _groups_before_fits(self, plan: Plan, classes: list[Any], y: Any, group: Any) -> Groups | None:
         """Return the groups of the rows, None if there are none; refuse what cannot be tuned before anything is fitted.
 
         With "prefit" nothing is fitted, and the table itself is checked.
         """
-        of_groups = group is not None or any(one.of_groups for one in wanted)
-        if self._is_prefit or not (of_groups or name is not None or isinstance(metric.formula, Coverage)):
+        of_groups = group is not None or any(one.of_groups for one in plan.constraints)
+        if self._is_prefit or not (of_groups or plan.abstains or isinstance(plan.metric.formula, Coverage)):
             return None
         # which classes, and groups, have rows decides alone
         labels = np.unique(y) if group is None else y
         even = make_table(np.full((len(labels), len(classes)), 1.0 / len(classes)), labels, None, classes)
-        groups = steps.groups_of_rows(group, even, wanted)
-        self._placed(metric, wanted, even, name, groups)
+        groups = groups_of_rows(group, even, plan)
+        plan.placed(plan.metric, even, groups=groups)
         return groups
-
-    def _placed(
-        self, metric: Metric, wanted: Sequence[Constraint], table: Table, name: Any, groups: Groups | None
-    ) -> tuple[Metric, Limits | None]:
-        """Return the metric to maximise on a table and the constraints, for rules with this name of abstaining."""
-        n_decisions = metric.n_decisions(table.n_classes) if name is None else table.n_classes + 1
-        limits = bind(
-            wanted,
-            table,
-            explicit=True,
-            pos_label=self.pos_label,
-            n_decisions=n_decisions,
-            abstains=name is not None,
-            groups=groups,
-        )
-        return with_abstaining(metric, table, limits, name), limits
 
     def _tables(
         self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], routed: Mapping[str, Any]

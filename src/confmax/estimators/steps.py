@@ -6,7 +6,7 @@ removes: the fold models give one and the same row slightly different probabilit
 imitates a mixture that it loses with the refitted model, to which these rows are equal. There the rule is tuned on the
 probabilities of the refitted model itself: on few distinct rows it can have learned little of single labels.
 
-Calibration, the share of the model and all shown values stay out of fold (`solution.tune` takes both tables). Averages
+Calibration, the share of the model and all shown values stay out of fold (`Plan.on` takes both tables). Averages
 and votes of fold models do not help there, because one deterministic model cannot imitate a draw
 (`benchmarks/RESULTS.md`, section estimator).
 """
@@ -32,15 +32,13 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
 from confmax.confusion import Array
-from confmax.constraints import Constraint
 from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.evaluate.uncertainty import compare, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
 from confmax.rule import DecisionRule, grouped
-from confmax.solution import value_on_labels
+from confmax.solution import Plan, value_on_labels
 from confmax.solution.abstaining import abstain_name
-from confmax.solution.grouping import groups_of
 from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
 from confmax.tables.columns import assignment, find, warn
 from confmax.tables.draws import RandomState, as_seed
@@ -267,16 +265,6 @@ def refit_loss(
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-def groups_of_rows(group: Any, table: Table, wanted: Sequence[Constraint]) -> Groups | None:
-    """Return the groups of the rows of a table, for the constraints ``wanted``; None if none are given.
-
-    Raise a ValueError as `maximize`.
-    """
-    found = groups_of(group, None, None, table, wanted)
-    assert found is None or isinstance(found, Groups)  # others are given by another argument, or not in memory
-    return found
-
-
 def groups_tested(groups: Groups | None, rows: NDArray[np.intp]) -> Groups | None:
     """Return the groups of the test ``rows`` of all splits; refuse splits that test no row of a group."""
     if groups is None:
@@ -309,11 +297,11 @@ def rows_without(
     return table.in_memory().take(kept), mine
 
 
-def side_by_side(table: Table, groups: Groups | None, metric: Metric, abstain: Any) -> Table:
-    """Return a table whose ``groups`` lie side by side, for rules by a metric; as it is without groups."""
+def side_by_side(table: Table, groups: Groups | None, plan: Plan) -> Table:
+    """Return a table whose ``groups`` lie side by side, for rules of a plan; as it is without groups."""
     if groups is None:
         return table
-    n_further = metric.n_decisions(table.n_classes) - table.n_classes if abstain is None else 1
+    n_further = 1 if plan.abstains else plan.metric.n_decisions(table.n_classes) - table.n_classes
     return groups.beside(table.in_memory(), n_further)
 
 

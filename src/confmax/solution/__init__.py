@@ -3,14 +3,15 @@
 from confmax.metrics.alignment import aligned, fit_metric
 from confmax.solution.coverage_rules import coverage_path
 from confmax.solution.infeasible import Infeasible
+from confmax.solution.plan import Plan
 from confmax.solution.result import Solution
-from confmax.solution.tuning import check_settings, maximize, tune, value_on_labels, warn_of_trivial
+from confmax.solution.tuning import maximize, tune, value_on_labels, warn_of_trivial
 
 __all__ = [
     "Infeasible",
+    "Plan",
     "Solution",
     "aligned",
-    "check_settings",
     "coverage_path",
     "fit_metric",
     "maximize",

@@ -16,9 +16,7 @@ The promise is one for independent rows. Copies of rows break it, and a warning 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +29,9 @@ from confmax.metrics import Metric
 from confmax.optimize.class_cuts import ClassCuts, class_of, probability_of_class
 from confmax.optimize.given import GivenRule
 from confmax.solution.one_class import for_raw_order
+from confmax.solution.plan import Plan, Task
 from confmax.solution.result import Solution
+from confmax.solution.search import search
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 
@@ -63,44 +63,30 @@ def _counts_follow_thresholds(one: Constraint) -> bool:
     return one.metric.structure.is_linear or (one.metric.counts_decided and one.is_floor)
 
 
-def assured_threshold(
-    tune: Callable[..., Solution],
-    metric: Metric,
-    table: MemoryTable,
-    k: int,
-    *,
-    limits: Limits,
-    confidence: float,
-    random_state: int,
-    calibration: Any = "auto",
-    callback: Any = None,
-) -> Solution:
+def threshold_with_confidence(task: Task, k: int) -> Solution:
     """Return the best threshold on the raw probability of class ``k`` whose limits hold with a ``confidence``.
 
     Parameters
     ----------
-    tune : callable
-        `confmax.solution.tune`.
-    metric, limits : Metric and Limits
-        What is maximised, and what must hold; both read class ``k`` alone.
-    table : MemoryTable
-        Labelled rows of equal weight.
-    confidence : float
-        One minus the error of the tests.
-    random_state : int
-        Seed of the rule.
-    calibration : "auto", Calibration or None
-        Of the other classes, as for `tune`; the class keeps its raw probability.
-    callback : callable or None
-        As for `tune`, once.
+    task : Task
+        Labelled rows of equal weight, a metric and limits that read class ``k`` alone. The calibration is that of the
+        other classes; the class keeps its raw probability.
+    k : int
+        Column of the class.
 
     Warns
     -----
     UserWarning
         If no threshold passes, or rows look like copies of each other.
     """
+    plan = task.plan
+    table = task.raw.in_memory()
+    limits = task.limits
+    confidence = plan.confidence
+    seed = plan.random_state
+    assert limits is not None and confidence is not None
     cuts = ClassCuts.of(table, k, 0.0)
-    of_class = metric.of_class(1, 2)
+    of_class = task.metric.of_class(1, 2)
     within = limits.of_class(1, 2)
     tests = _Tests(cuts, within, float(probability_of_class(table, k).sum()), 1.0 - confidence)
     passed = np.logical_and.reduce([tests.passed(one) for one in within.constraints])
@@ -108,19 +94,16 @@ def assured_threshold(
     assured = index is not None
     index = tests.nearest() if index is None else index
     gains = cuts.gains([index], k, table.n_classes, table.dtype)
-    strict = replace(limits, kept_by_none=False)
-    fitted = for_raw_order(choose(table, calibration, seed=random_state), table, k, random_state)
-    found = tune(
-        metric,
-        table,
-        limits=strict,
+    given = Plan(
+        plan.metric,
         confusion="labels",
-        calibration=fitted,
+        calibration=for_raw_order(choose(table, plan.calibration, seed=seed), table, k, seed),
         solver=GivenRule(gains),
         randomized=False,
-        random_state=random_state,
-        callback=callback,
+        random_state=seed,
+        callback=plan.callback,
     )
+    found = search(Task(given, task.metric, table, replace(limits, kept_by_none=False)))
     kept = []
     for one, outcome in zip(within.constraints, found.constraints, strict=True):
         holds = bool(tests.passed(one)[index])
@@ -242,8 +225,8 @@ def _warn_of_copies(table: MemoryTable) -> None:
     rows = table.take(np.asarray(first))
     same = np.sum([probability_of_class(rows, k).astype(np.float64) ** 2 for k in range(rows.n_classes)], axis=0)
     expected = float((1.0 - same).sum())
-    seen = int((labels[first] != labels[second]).sum())
-    if expected >= LEAST_PAIRS and seen <= FEW_EXPECTED * expected:
+    differing = int((labels[first] != labels[second]).sum())
+    if expected >= LEAST_PAIRS and differing <= FEW_EXPECTED * expected:
         warn(
             f"{len(pairs):,} rows repeat the probabilities of another row, and their labels agree more often than "
             f"those of independent rows; confidence= counts every row, so leave copies out"

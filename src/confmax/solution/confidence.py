@@ -10,13 +10,13 @@ limits, because a rule must pass all tests (Berger, 1982). No correction is need
 need no split: see `class_confidence.py`.
 
 Rows are split by a hash of their content, their label and the number of equal rows before them, so the order of the
-rows does not matter. Classes are not balanced between the parts: what both parts owe to the same chance would go
-unnoticed.
+rows does not matter. Classes are not balanced between the parts: stratifying would hide variation that both halves
+share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -32,16 +32,15 @@ from confmax.constraints.proportions import (
     counted_rows,
     trials,
 )
-from confmax.constraints.texts import metric_text
 from confmax.errors import InputError, Sentence
-from confmax.metrics import Metric
-from confmax.metrics.catalogue import shares_of_rows
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.loop import MISSED
 from confmax.rule import DecisionRule
-from confmax.solution.class_confidence import assured_threshold, class_to_test
+from confmax.solution.class_confidence import class_to_test, threshold_with_confidence
+from confmax.solution.plan import Task
 from confmax.solution.result import Solution
-from confmax.tables import MemoryTable, Table
+from confmax.solution.search import search
+from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, uniform
 from confmax.tables.fingerprints import mixed
@@ -59,132 +58,98 @@ UNEQUAL = Sentence(
 )
 
 
-def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
-    """Raise a ValueError for a ``confidence``, or constraints, that no rows can assure."""
-    if not (isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1.0):
-        raise InputError(f"`confidence` is a number from 0.5 to below 1, such as 0.9; got {confidence!r}")
-    if not wanted:
-        raise InputError(
-            "`confidence` is how surely constraints hold on new rows", "pass `constraints=`, or leave it out"
-        )
-    others = [one for one in wanted if not one.metric.is_share]
-    if others:
-        *first, last = shares_of_rows()
-        raise InputError(
-            f"`confidence` tests shares of rows, and {metric_text(others[0].metric)} is none",
-            f"limit {', '.join(first)} or {last}, or leave `confidence` out",
-        )
+def tune_with_confidence(task: Task) -> Solution:
+    """Return the best rule of the path whose limits hold on new rows with the confidence of the plan.
+
+    The file's head says how. The rows must be labelled, and there are limits on shares of rows.
+    """
+    _check_rows(task)
+    task = _rows_with_weight(task)
+    assert task.limits is not None
+    k = class_to_test(task.metric, task.limits, task.raw.n_classes)
+    if k is not None and task.groups is None and _is_of_a_threshold(task):
+        return threshold_with_confidence(task, k)
+    tuning, side = _split(task)
+    limits = task.limits
+
+    @cache
+    def tuned(step: float) -> Solution:
+        return search(tuning.but(limits=_tightened(limits, step, side)))
+
+    def tested(solution: Solution) -> Solution:
+        return _tested(solution, task, side)
+
+    passed = None
+    failed = None
+    for solution in _path(tuned):
+        if not _has_room(limits, solution):
+            continue
+        last = tested(solution)
+        if not _is_assured(last):
+            failed = last
+            break
+        passed = last
+    if passed is not None:
+        return passed
+    if failed is None:
+        # not even on the rows that tune the limits can be kept
+        return tested(search(tuning))
+    # the safest rule may decide one class alone: a rule with less room is of more use
+    if _has_room(limits, tuned(UNSHOWN)):
+        unshown = tested(tuned(UNSHOWN))
+        # what passes after the safest has failed shows nothing
+        failed = failed if _is_assured(unshown) else unshown
+    warn(failed.guarantee)
+    return failed
 
 
-def _check_rows(raw: Table, out_of_fold: Table | None) -> None:
+def _check_rows(task: Task) -> None:
     """Raise a ValueError for rows that no confidence can be computed on, such as those that the model was fitted on."""
+    raw = task.raw
     if not raw.has_labels:
         raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
     if not raw.is_whole:
         raise InputError("`confidence` splits the rows by chance, and these are read in parts", "pass `proba=array`")
     if counted_rows(raw) is None:
         raise InputError(UNEQUAL)
-    if out_of_fold is not None:
+    if task.out_of_fold is not None:
         raise ValueError(
             "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "
             "a hold-out, or on a model that is fitted already"
         )
-
-
-def assured(
-    tune: Callable[..., Solution],
-    metric: Metric,
-    raw: Table,
-    *,
-    limits: Limits | None,
-    confidence: float,
-    **settings: Any,
-) -> Solution:
-    """Return the best rule of the path whose limits hold on new rows with a ``confidence``; see the file's head.
-
-    Parameters
-    ----------
-    tune : callable
-        `confmax.solution.tune`.
-    metric : Metric
-        What is maximised, as for `tune`.
-    raw : Table
-        Labelled rows.
-    limits : Limits or None
-        The limits that are wanted, on shares of rows; there are some.
-    confidence : float
-        One minus the level of the tests; `check_confidence` has checked it and the limits.
-    **settings
-        Those of `tune`, for every rule of the path.
-    """
-    assert limits is not None
-    _check_rows(raw, settings.get("out_of_fold"))
-    table = raw.in_memory()
-    groups = settings.pop("groups", None)
-    if isinstance(groups, GroupShares):
+    if isinstance(task.groups, GroupShares):
         what = "`confidence` counts rows of each group, and group_proba= does not tell them"
         raise InputError(what, "pass `group=`, or leave `confidence` out")
-    if table.weight is not None:
-        weighted = table.weight > 0.0
-        table = table.take(weighted)
-        groups = None if groups is None else groups.take(weighted)
-    seed = settings.get("random_state", 0)
-    k = class_to_test(metric, limits, table.n_classes)
-    if k is not None and groups is None and _are_of_a_threshold(settings):
-        given = {name: settings[name] for name in settings if name in ("calibration", "callback")}
-        return assured_threshold(
-            tune, metric, table, k, limits=limits, confidence=confidence, random_state=seed, **given
-        )
-    keys = _row_keys(table)
-    share = _share_tested(limits, _Testing(table, keys, groups), confidence)
-    test = _is_tested(table, keys, seed, share)
-    side = _Testing(table.take(test), keys[test], None if groups is None else groups.take(test))
-    tuning = table.take(~test)
-    settings["groups"] = None if groups is None else groups.take(~test)
-    # a bound on the rules that keep tightened limits is none on those that are wanted
-    settings["prove"] = False
-
-    @cache
-    def tuned(step: float) -> Solution:
-        return tune(metric, tuning, limits=_tightened(limits, step, side), **settings)
-
-    passed = None
-    failed = None
-    for found in _path(tuned):
-        if min(map(_slack, limits.constraints, found.constraints)) < 0.0:
-            continue
-        here = _tested(found, limits, side, confidence)
-        if not _is_assured(here):
-            failed = here
-            break
-        passed = here
-    if passed is not None:
-        return passed
-    if failed is None:
-        # not even on the rows that tune the limits can be kept
-        return _tested(tune(metric, tuning, limits=limits, **settings), limits, side, confidence)
-    # the safest rule may decide one class alone: a rule with less room is of more use
-    found = tuned(UNSHOWN)
-    if min(map(_slack, limits.constraints, found.constraints)) >= 0.0:
-        here = _tested(found, limits, side, confidence)
-        # what passes after the safest has failed shows nothing
-        failed = failed if _is_assured(here) else here
-    warn(failed.guarantee)
-    return failed
 
 
-def _are_of_a_threshold(settings: dict[str, Any]) -> bool:
-    """Whether the ``settings`` of `tune` leave room for a threshold on the raw probability, on counts of the labels."""
-    solver = settings.get("solver", "auto")
-    calibration = settings.get("calibration", "auto")
+def _rows_with_weight(task: Task) -> Task:
+    """Return the task on the rows that have weight."""
+    table = task.raw.in_memory()
+    if table.weight is None:
+        return task.but(raw=table)
+    return _on_rows(task, table, table.weight > 0.0)
+
+
+def _on_rows(task: Task, table: MemoryTable, chosen: NDArray[np.bool_]) -> Task:
+    """Return the task on the ``chosen`` rows (n,) of its table."""
+    groups = task.groups
+    assert groups is None or isinstance(groups, Groups)
+    return task.but(raw=table.take(chosen), groups=None if groups is None else groups.take(chosen))
+
+
+def _is_of_a_threshold(task: Task) -> bool:
+    """Whether the settings leave room for a threshold on the raw probability, on counts of the labels."""
+    plan = task.plan
+    solver = plan.solver
+    calibration = plan.calibration
     return (
-        settings.get("abstain") is None
+        task.abstain is None
         and (isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold")))
         and (
             calibration is None or (isinstance(calibration, str) and calibration == "auto") or _was_chosen(calibration)
         )
-        and settings.get("confusion", "auto") in ("auto", "labels")
-        and settings.get("randomized", "auto") in ("auto", False)
+        and plan.confusion in ("auto", "labels")
+        and plan.randomized in ("auto", False)
     )
 
 
@@ -214,7 +179,29 @@ def _path(tuned: Callable[[float], Solution]) -> Iterator[Solution]:
         yield found
 
 
+def _has_room(limits: Limits, solution: Solution) -> bool:
+    """Whether a rule of tightened limits keeps those that are wanted on the rows that tune."""
+    return min(map(_slack, limits.constraints, solution.constraints)) >= 0.0
+
+
 # --- the split --------------------------------------------------------------------------------------------------------
+
+
+def _split(task: Task) -> tuple[Task, _Testing]:
+    """Return the task on the rows that tune, and the rows that test."""
+    table = task.raw.in_memory()
+    groups = task.groups
+    limits = task.limits
+    confidence = task.plan.confidence
+    assert limits is not None and confidence is not None
+    assert groups is None or isinstance(groups, Groups)
+    keys = _row_keys(table)
+    share = _share_tested(limits, _Testing(table, keys, groups), confidence)
+    test = _is_tested(table, keys, task.plan.random_state, share)
+    side = _Testing(table.take(test), keys[test], None if groups is None else groups.take(test))
+    # a bound on the rules that keep tightened limits is none on those that are wanted
+    tuning = _on_rows(task.but(plan=task.plan.but(prove=False)), table, ~test)
+    return tuning, side
 
 
 def _row_keys(table: MemoryTable) -> NDArray[np.uint64]:
@@ -288,8 +275,11 @@ def _tightened(limits: Limits, step: float, testing: _Testing) -> Limits:
     return replace(limits, constraints=tuple(moved(one) for one in limits.constraints))
 
 
-def _tested(found: Solution, limits: Limits, testing: _Testing, confidence: float) -> Solution:
-    """Return a solution with what the test rows say of its rule and of the ``limits`` that are wanted."""
+def _tested(found: Solution, task: Task, testing: _Testing) -> Solution:
+    """Return a solution with what the test rows say of its rule and of the limits that are wanted."""
+    limits = task.limits
+    confidence = task.plan.confidence
+    assert limits is not None and confidence is not None
     S = _counted(found.rule, testing)
     whole = S if limits.layout is None else limits.layout.total(S)
     values = on_labels(found.constraints, limits, S, testing.table.n_rows)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from confmax.constraints import Constraint, Limits
+from confmax.constraints import Constraint
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.metrics.seen import seen
+from confmax.solution.plan import Plan, Task
 from confmax.tables import Table
 from confmax.tables.columns import warn
 from confmax.tables.groups import Groups, GroupShares, SideBySide
@@ -40,6 +41,16 @@ def groups_of(group: Any, group_proba: Any, proba: Any, raw: Table, wanted: Sequ
     return found
 
 
+def groups_of_rows(group: Any, table: Table, plan: Plan) -> Groups | None:
+    """Return the known groups of rows in memory, for the constraints of a plan; None if none are given.
+
+    Raise a ValueError as `groups_of`.
+    """
+    found = groups_of(group, None, None, table, plan.constraints)
+    assert found is None or isinstance(found, Groups)  # others are given by another argument, or not in memory
+    return found
+
+
 def check_groups(group: Any, group_proba: Any, wanted: Sequence[Constraint]) -> None:
     """Refuse, by a ValueError, groups of which no constraint speaks, and groups that are both known and not known."""
     if group is None and group_proba is None:
@@ -54,8 +65,11 @@ def check_groups(group: Any, group_proba: Any, wanted: Sequence[Constraint]) -> 
         )
 
 
-def warn_of_groups(groups: AnyGroups | None, raw: Table, limits: Limits | None) -> None:
+def warn_of_groups(task: Task) -> None:
     """Warn if several recalls of the groups are to be equal, or a class that is limited has few rows in a group."""
+    groups = task.groups
+    limits = task.limits
+    raw = task.raw
     if groups is None or limits is None:
         return
     about = [one for one in limits.constraints if one.of_groups]

@@ -60,12 +60,6 @@ class Infeasible(InputError):
         return type(self), (self.problem, self.closest, self.remedy)
 
 
-def check_infeasible(on_infeasible: object) -> None:
-    """Raise a ValueError unless the word for what to do where no rule keeps all constraints is known."""
-    if on_infeasible not in ("raise", "closest"):
-        raise ValueError(f"on_infeasible is 'raise' or 'closest'; got {on_infeasible!r}")
-
-
 def or_raise(solution: Solution, on_infeasible: str) -> Solution:
     """Return a solution; raise `Infeasible` if it does not keep all constraints, unless the closest is wanted."""
     if solution.infeasibility is not None and on_infeasible == "raise":

@@ -21,6 +21,7 @@ from confmax.oracle import make_oracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.rule import DecisionRule
 from confmax.solution.infeasible import infeasibility
+from confmax.solution.plan import Task
 from confmax.solution.result import Solution
 from confmax.solution.second_objective import decided_for_accuracy
 from confmax.tables import Table
@@ -64,27 +65,11 @@ def solution_of(
         # the solver has one per class of the metric, the solution one per class of the table
         multipliers = np.zeros(table.n_classes if layout is None else layout.n_classes)
         multipliers[list(metric.classes)] = outcome.multipliers
-    kept: tuple[ConstraintOutcome, ...] = ()
-    why = None
     statistics = best.statistics if layout is None else layout.total(best.statistics)
-    if problem.limits is not None:
-        assert isinstance(problem.limits, Limits)
-        feasible = problem.shortfall(best.statistics) == 0.0
-        prices = outcome.prices if feasible else None
-        kept = outcomes(
-            problem.limits,
-            best.statistics,
-            counted,
-            prices,
-            outcome.mixture.confusion,
-            rounding=problem.rounding,
-            n_labelled=None if counted is None or (layout and layout.shared) else counted_rows(table),
-        )
-        if not feasible:
-            upper = None
-            paid = None
-            drawn = problem.shortfall(outcome.mixture.confusion) == 0.0
-            why = infeasibility(problem, status, kept, drawn=drawn)
+    kept, why = _within_limits(problem, outcome, best, counted, status)
+    if why is not None:
+        upper = None
+        paid = None
     return Solution(
         best.rule,
         best.value,
@@ -106,6 +91,35 @@ def solution_of(
     )
 
 
+def _within_limits(
+    problem: Problem, outcome: Outcome, best: Evaluated, counted: Confusion | None, status: Status
+) -> tuple[tuple[ConstraintOutcome, ...], str | None]:
+    """Return what became of the constraints, and why the ``best`` rule does not keep them all; None if it does.
+
+    ``counted`` is the confusion of the rule on the labels.
+    """
+    limits = problem.limits
+    if limits is None:
+        return (), None
+    assert isinstance(limits, Limits)
+    table = problem.oracle.table
+    layout = table.layout
+    feasible = problem.shortfall(best.statistics) == 0.0
+    kept = outcomes(
+        limits,
+        best.statistics,
+        counted,
+        outcome.prices if feasible else None,
+        outcome.mixture.confusion,
+        rounding=problem.rounding,
+        n_labelled=None if counted is None or (layout and layout.shared) else counted_rows(table),
+    )
+    if feasible:
+        return kept, None
+    drawn = problem.shortfall(outcome.mixture.confusion) == 0.0
+    return kept, infeasibility(problem, status, kept, drawn=drawn)
+
+
 def refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> Solution:
     """Return the ``solution`` of a refitted model, with what its rule is worth on the labels ``out_of_fold``."""
     metric = solution.metric
@@ -119,13 +133,15 @@ def refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> S
 
 
 def best_rule(
-    problem: Problem, outcome: Outcome, plain: dict[str, Mixture], randomized: bool | str, seed: int, *, one_class: bool
+    task: Task, problem: Problem, outcome: Outcome, plain: dict[str, Mixture]
 ) -> tuple[Evaluated, dict[str, float]]:
     """Choose between mixture, single rule and ``plain`` rules; return the best one, and the values of the plain ones.
 
-    These are of one kind of scan where rounding could matter. ``one_class`` says that the rule is a
-    threshold on one class.
+    These are of one kind of scan where rounding could matter.
     """
+    one_class = task.one_class is not None
+    randomized = task.plan.randomized
+    seed = task.plan.random_state
     metric = problem.metric
     table = problem.oracle.table
     base = {name: float(metric.values(rule.confusion)) for name, rule in plain.items()}
@@ -158,7 +174,7 @@ def best_rule(
     slack = max(0.0, problem.value(first.confusion) - problem.value(chosen.confusion))
     best = evaluated(problem, table, chosen, seed)._replace(loss=0.0 if mixed else loss + slack)
     if mixed and best.value < single_value - 2.0 * slack and not problem.shortfall(outcome.single.confusion):
-        # the mixture lived on weights of rounding size, which a rule does not keep
+        # the mixture gained only through weights that the rule drops
         best = evaluated(problem, table, outcome.single, seed)
         loss = 0.0
     for name, rule in plain.items():
@@ -168,7 +184,7 @@ def best_rule(
             continue
         if base[name] <= reached + 1e-13 * max(1.0, abs(reached)):
             continue
-        # better without calibration; or rounding told them apart, and the values shown are of one kind of scan
+        # better without calibration; or the difference is rounding, so evaluate the rule by the same kind of scan
         again = evaluated(problem, table.calibrated(None), rule, seed)
         base[name] = again.value
         if again.value > reached and problem.shortfall(again.statistics) <= problem.shortfall(best.statistics):

@@ -19,6 +19,7 @@ from confmax.metrics.decided import as_written
 from confmax.metrics.recalls import accuracy
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
+from confmax.solution.plan import Task
 from confmax.solution.result import Solution
 from confmax.tables import Table
 from confmax.tables.columns import warn
@@ -30,15 +31,14 @@ SURE = FEWER + 0.1  # of all rows, with room for the difference between the labe
 FEW = 30  # rows: fewer are an example, and no share of them is worth a warning
 
 
-def warn_of_surprises(
-    solution: Solution, raw: Table, limits: Limits | None = None, groups: AnyGroups | None = None
-) -> None:
+def warn_of_surprises(solution: Solution, task: Task) -> None:
     """Warn if the rule never decides a class that is named, or decides less than half as many rows rightly as argmax.
 
-    The labels of ``raw``, the probabilities as they were given, are counted; without labels, what the calibrated
-    probabilities expect. ``limits`` are those of the tuning, and ``groups`` those of the rows. Of a rule that abstains
-    the rows that it decides are compared. Tables in parts are not read again only to compare the two.
+    The labels of the rows are counted; without labels, what the calibrated probabilities expect. Of a rule that
+    abstains the rows that it decides are compared. Tables in parts are not read again only to compare the two.
     """
+    raw = task.raw
+    limits = task.limits
     metric = as_written(solution.metric)
     trivial = limits is None and metric.trivial_rule is not None
     if trivial or not solution.feasible or raw.n_rows < FEW:
@@ -61,7 +61,7 @@ def warn_of_surprises(
         )
     if not compared:
         return
-    right = _right(_counted(solution, raw, groups), raw.n_classes)
+    right = _right(_counted(solution, raw, task.groups), raw.n_classes)
     of_argmax = _right(argmax, raw.n_classes)
     if right < FEWER * of_argmax:
         decided = "" if solution.rule.abstain is None else " that it decides"

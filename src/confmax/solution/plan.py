@@ -1,0 +1,242 @@
+"""The plan: the checked settings of a tuning, and the task that they make of a table.
+
+A plan is checked before any row is read. `Plan.on` then places its metric, its constraints and the name of abstaining
+on a table, and `confmax.solution.tune` solves the task. Tuning on other rows, such as those without a fold,
+is the same plan on another table; other settings are another plan (`Plan.but`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from confmax.calibration import check_calibration
+from confmax.confusion import Array
+from confmax.constraints import Constraint, Limits, bind
+from confmax.constraints import resolve as resolve_constraints
+from confmax.constraints.texts import metric_text
+from confmax.errors import InputError
+from confmax.metrics import Metric, resolve
+from confmax.metrics.alignment import fit_metric
+from confmax.metrics.catalogue import shares_of_rows
+from confmax.optimize import Progress
+from confmax.solution.abstaining import abstain_name, with_abstaining
+from confmax.tables import Table
+from confmax.tables.draws import RandomState, as_seed, is_whole
+from confmax.tables.partitioned.table import AnyGroups
+
+CONFUSIONS = ("auto", "model", "labels", "blend")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The settings of a tuning, by the names of `confmax.maximize`, which describes them.
+
+    Attributes
+    ----------
+    metric : Metric
+        What is maximised.
+    constraints : tuple of Constraint
+        What the rule must keep.
+    random_state : int
+        The seed.
+    prove : bool
+        Whether to compute what the model says of a blend's rule. False where only the rule is of use.
+
+    Examples
+    --------
+    >>> from confmax.solution import tune
+    >>> from confmax.tables import make_table
+    >>> table = make_table([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]], [0, 0, 1, 1])
+    >>> plan = Plan.checked("balanced_accuracy", confusion="labels")
+    >>> tune(plan.on(table)).value, tune(plan.but(metric=resolve("f1")).on(table)).value
+    (1.0, 1.0)
+    """
+
+    metric: Metric
+    constraints: tuple[Constraint, ...] = ()
+    on_infeasible: str = "raise"
+    confidence: float | None = None
+    abstain: Any = False
+    pos_label: Any = None
+    confusion: str = "auto"
+    calibration: Any = "auto"
+    solver: Any = "auto"
+    randomized: bool | str = "auto"
+    tol: float = 1e-6
+    max_passes: int | None = None
+    random_state: int = 0
+    callback: Callable[[Progress], Any] | None = None
+    prove: bool = True
+
+    @classmethod
+    def checked(
+        cls,
+        metric: str | Metric | Callable[[Array], float],
+        *,
+        constraints: Any = (),
+        random_state: RandomState = 0,
+        **settings: Any,
+    ) -> Plan:
+        """Return the plan of these arguments of `confmax.maximize`.
+
+        Parameters
+        ----------
+        metric : str, Metric or callable
+            What is maximised; a function takes the confusion matrix (K, M).
+        constraints : str, Constraint, or sequence of these
+            What the rule must keep.
+        random_state : int, RandomState, Generator or None
+            The seed.
+        **settings
+            The other settings, by their names.
+
+        Raises
+        ------
+        ValueError
+            For an unknown word, a number out of range, and for constraints that no table could make right.
+        """
+        plan = cls(resolve(metric), random_state=as_seed(random_state), **settings)
+        plan._check_settings()
+        wanted = resolve_constraints(constraints)
+        if plan.on_infeasible not in ("raise", "closest"):
+            raise ValueError(f"on_infeasible is 'raise' or 'closest'; got {plan.on_infeasible!r}")
+        if plan.confidence is not None:
+            check_confidence(plan.confidence, wanted)
+        return plan.but(constraints=wanted) if wanted else plan
+
+    def _check_settings(self) -> None:
+        if self.confusion not in CONFUSIONS:
+            raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {self.confusion!r}")
+        check_calibration(self.calibration)
+        drawn = self.randomized
+        if not (isinstance(drawn, (bool, np.bool_)) or (isinstance(drawn, str) and drawn == "auto")):
+            raise ValueError(f"randomized must be True, False or 'auto'; got {drawn!r}")
+        if not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0 and np.isfinite(self.tol)):
+            raise InputError(f"`tol` must be finite and not negative; got {self.tol!r}")
+        if self.max_passes is not None and not is_whole(self.max_passes, 1):
+            raise InputError(f"`max_passes` is a positive integer, if it is given; got {self.max_passes!r}")
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a function of the progress, or None; got {self.callback!r}")
+
+    @property
+    def abstains(self) -> bool:
+        """Whether the rule may leave rows undecided."""
+        return self.abstain is not False and self.abstain is not None
+
+    def but(self, **settings: Any) -> Plan:
+        """Return the plan with other ``settings``, which are not checked again."""
+        return replace(self, **settings)
+
+    def on(
+        self,
+        table: Table,
+        *,
+        groups: AnyGroups | None = None,
+        out_of_fold: Table | None = None,
+        explicit: bool = True,
+    ) -> Task:
+        """Return the task of this plan on the rows of a checked table.
+
+        Parameters
+        ----------
+        table : Table
+            Raw probabilities (n, K).
+        groups : Groups or None
+            The groups of the rows, for constraints that speak of them.
+        out_of_fold : Table or None
+            If ``table`` holds a model's probabilities of its own training rows, the labelled out-of-fold probabilities
+            of these rows. The calibration and the share of the model in a blend are then chosen on them, and the
+            solution's ``label_value`` is computed on them.
+        explicit : bool
+            Whether the order of the classes was given.
+
+        Raises
+        ------
+        ValueError
+            If the metric or a constraint cannot be used on this table.
+        """
+        fitted = fit_metric(self.metric, table, explicit=explicit)
+        return self.placed(fitted, table, groups=groups, out_of_fold=out_of_fold, explicit=explicit)
+
+    def placed(
+        self,
+        metric: Metric,
+        table: Table,
+        *,
+        groups: AnyGroups | None = None,
+        out_of_fold: Table | None = None,
+        explicit: bool = True,
+    ) -> Task:
+        """Return `on` for a ``metric`` that fits the ``table``; ``groups``, ``out_of_fold``, ``explicit`` as there."""
+        K = table.n_classes
+        name = abstain_name(self.abstain, table.classes, metric.names and metric.names[1])
+        limits = bind(
+            self.constraints,
+            table,
+            explicit=explicit,
+            pos_label=self.pos_label,
+            n_decisions=metric.n_decisions(K) if name is None else K + 1,
+            abstains=name is not None,
+            groups=groups,
+        )
+        metric = with_abstaining(metric, table, limits, name)
+        return Task(self, metric, table, limits, groups, name, out_of_fold)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A plan on the rows of a table.
+
+    Attributes
+    ----------
+    plan : Plan
+        The settings.
+    metric : Metric
+        What is maximised, placed on the table; if the rule may abstain, of the rows that it decides.
+    raw : Table
+        Raw probabilities (n, K).
+    limits : Limits or None
+        The constraints, placed on the table.
+    groups : Groups or None
+        The groups of the rows.
+    abstain : object
+        The name of abstaining; None if every row is decided.
+    out_of_fold : Table or None
+        As for `Plan.on`.
+    one_class : int or None
+        The class whose threshold answers the task. `confmax.solution.tune` sets it.
+    """
+
+    plan: Plan
+    metric: Metric
+    raw: Table
+    limits: Limits | None = None
+    groups: AnyGroups | None = None
+    abstain: Any = None
+    out_of_fold: Table | None = None
+    one_class: int | None = None
+
+    def but(self, **parts: Any) -> Task:
+        """Return the task with other parts, such as ``limits`` or rows."""
+        return replace(self, **parts)
+
+
+def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
+    """Raise a ValueError for a ``confidence``, or constraints, that no rows can assure."""
+    if not (isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1.0):
+        raise InputError(f"`confidence` is a number from 0.5 to below 1, such as 0.9; got {confidence!r}")
+    if not wanted:
+        raise InputError(
+            "`confidence` is how surely constraints hold on new rows", "pass `constraints=`, or leave it out"
+        )
+    others = [one for one in wanted if not one.metric.is_share]
+    if others:
+        *first, last = shares_of_rows()
+        raise InputError(
+            f"`confidence` tests shares of rows, and {metric_text(others[0].metric)} is none",
+            f"limit {', '.join(first)} or {last}, or leave `confidence` out",
+        )

@@ -1,0 +1,255 @@
+"""The search of a task: the problem, the run of a solver, and the solution.
+
+The problem is made of calibration, confusion estimate with its oracle, solver and starting rules. The solution is what
+the rule is worth once it is built.
+
+A solution is never worse than the plain rules, ``argmax(p)`` and ``argmax(p / prior)`` on the raw probabilities, which
+people use without confmax. Their decisions on raw rows are evaluated on the calibrated estimate. If one
+of them is better than the solver's rule, it is returned without a calibrator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from confmax import optimize
+from confmax.calibration import Calibration
+from confmax.calibration import choose as choose_calibration
+from confmax.calibration.blend import model_share
+from confmax.calibration.choice import held_out
+from confmax.confusion import Array, Gains
+from confmax.optimize import Mixture, Outcome, Problem, Solver
+from confmax.optimize.abstaining import first_rules
+from confmax.optimize.class_cuts import ClassThreshold, class_of, with_thresholds
+from confmax.optimize.loop import WarmStart, declared
+from confmax.optimize.path_query import first_gains
+from confmax.optimize.warm import with_rules_of_sample
+from confmax.oracle import CountingOracle, make_oracle
+from confmax.solution.grouping import side_by_side
+from confmax.solution.infeasible import best_of_closest
+from confmax.solution.model_bound import with_model_bound
+from confmax.solution.one_class import (
+    calibration_of_class,
+    expected_by_model,
+    for_raw_order,
+    kept_on_labels,
+    share_of_class,
+    uncalibrated,
+)
+from confmax.solution.plan import Plan, Task
+from confmax.solution.result import Solution
+from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
+from confmax.tables import MemoryTable, Table
+from confmax.tables.memory import TransferredDecisions
+
+# confusion="auto" where there are labels: benchmarks/RESULTS.md, sections confusion and limits: estimates
+WITH_LABELS = "blend"
+
+
+def search(task: Task) -> Solution:
+    """Return the solution of a task, without any test of a confidence; see `confmax.solution.tune`."""
+    plan = _with_prescribed(task.plan)
+    is_default = _is_auto(plan.confusion)
+    if is_default:
+        plan = plan.but(confusion=WITH_LABELS if task.raw.has_labels else "model")
+    task = _of_one_class(task.but(plan=plan))
+    out_of_fold = task.out_of_fold
+    labelled = (task.raw if out_of_fold is None else out_of_fold).in_memory()
+    fitted, share = _estimate(task, labelled)
+    task, table = _as_solved(task, fitted)
+    oracle = CountingOracle(make_oracle(table, plan.confusion, model_share=share))
+    method = _method(task, oracle)
+    if _is_auto(plan.randomized) and not declared(method, "draws"):
+        plan = plan.but(randomized=False)
+        task = task.but(plan=plan)
+    method.check(task.metric, table.n_classes, table.n_rows, **({} if task.limits is None else {"limited": True}))
+    problem, plain = _problem(task, method, oracle)
+    outcome = optimize.run(method, with_rules_of_sample(method, problem), plan.callback)
+    if task.one_class is None:
+        outcome = best_of_closest(problem, outcome, method)
+    best, base = best_rule(task, problem, outcome, plain)
+    solution = solution_of(problem, outcome, best, base, plan.confusion, fitted)
+    blended = is_default and plan.confusion == "blend"
+    if blended and task.limits is not None and task.groups is None and out_of_fold is None:
+        solution = _as_labels_say(task, solution, problem, outcome, fitted, labelled)
+    missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
+    solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=task.abstain))
+    if plan.prove:
+        met = (outcome.mixture, outcome.single)
+        solution = with_model_bound(solution, task.metric, table, task.limits, rules=met, max_passes=plan.max_passes)
+    return solution if out_of_fold is None else refitted(solution, task.limits, out_of_fold)
+
+
+# --- the problem ------------------------------------------------------------------------------------------------------
+
+
+def _is_auto(setting: Any) -> bool:
+    return isinstance(setting, str) and setting == "auto"
+
+
+def _with_prescribed(plan: Plan) -> Plan:
+    """Return a plan with the settings that its solver prescribes, where those of the plan are "auto"."""
+    prescribed = getattr(plan.solver, "settings", {})
+    return plan.but(**{name: value for name, value in prescribed.items() if _is_auto(getattr(plan, name))})
+
+
+def _of_one_class(task: Task) -> Task:
+    """Return the task with the class whose threshold answers it, if there is one."""
+    solver = task.plan.solver
+    named = isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold"))
+    limits = task.limits
+    if not named or task.groups is not None or not (task.raw.is_whole or limits is not None):
+        return task
+    k = class_of(task.metric, limits, task.raw.n_classes)
+    if k is None:
+        return task
+    # a rule that never decides the class is no answer
+    return task.but(one_class=k, limits=None if limits is None else replace(limits, kept_by_none=False))
+
+
+def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, float | None]:
+    """Return the calibration, and the share of the model in a blend.
+
+    Both are those of one class where the metric and the limits read one class alone.
+    """
+    raw = task.raw
+    k = task.one_class
+    is_blend = task.plan.confusion == "blend"
+    calibration = task.plan.calibration
+    seed = task.plan.random_state
+    fitted = choose_calibration(labelled, calibration, seed=seed)
+    changes = fitted is not None and fitted.calibrator is not None
+    ordered = k is not None and changes and _is_auto(calibration)
+    if labelled.labels is None or not (ordered or (is_blend and raw.has_labels)):
+        return fitted, None
+    # on probabilities that were calibrated on the same rows, the model would look better than it is
+    honest: Any = labelled
+    if fitted is not None:
+        honest = held_out(labelled, fitted, seed=seed, given=calibration)[0]
+    if ordered and fitted is not None and k is not None:
+        fitted, honest = calibration_of_class(fitted, honest, k, labelled)
+    if not is_blend:
+        return fitted, None
+    part = 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted)
+    return fitted, model_share(honest, part) if k is None else share_of_class(honest, k, part)
+
+
+def _as_solved(task: Task, fitted: Calibration | None) -> tuple[Task, Table]:
+    """Return the task as a solver sees it, and its calibrated rows; groups lie side by side."""
+    raw = task.raw
+    table = raw if fitted is None else raw.calibrated(fitted.calibrator)
+    metric = task.metric.finite(raw.n_rows)
+    if task.groups is not None:
+        raw, table, metric = side_by_side(raw, table, metric, task.groups)
+    return task.but(raw=raw, metric=metric), table
+
+
+def _method(task: Task, oracle: CountingOracle) -> Solver:
+    """Return the solver of the task."""
+    table = oracle.table
+    # a solver that sorts all rows or fits the estimate closely is not chosen for parts or for a blend
+    return optimize.choose(
+        task.plan.solver,
+        task.metric,
+        table.n_classes,
+        task.metric.n_decisions(table.n_classes),
+        exact=oracle.exact,
+        blended=task.plan.confusion == "blend",
+        in_parts=not table.is_whole,
+        limited=task.limits is not None,
+        one_class=task.one_class is not None,
+    )
+
+
+def _problem(task: Task, method: Solver, oracle: CountingOracle) -> tuple[Problem, dict[str, Mixture]]:
+    """Return the problem for a solver, and the rules that people use without confmax."""
+    plan = task.plan
+    table = oracle.table
+    starts, plain, sample = _starts(task, method, oracle)
+    if task.one_class is not None:
+        # neither thresholds on two classes nor rules for all classes are of use where thresholds on one are searched
+        starts = starts[:1]
+    # the final evaluation is counted too, on labels once more where they are not the estimate
+    reserved = 2 if oracle.model_share > 0.0 and table.has_labels else 1
+    allowed = optimize.passes_allowed(method, table.n_rows) if plan.max_passes is None else plan.max_passes
+    on_model = plan.confusion == "model"
+    problem = Problem(
+        task.metric,
+        oracle,
+        task.metric.n_decisions(table.n_classes),
+        tuple(starts),
+        allowed - reserved,
+        plan.tol,
+        sample,
+        task.limits,
+        certify=on_model,
+        wants_single=task.limits is not None and (plan.randomized is not True or not on_model),
+    )
+    if task.one_class is None and task.groups is None and task.abstain is None:
+        problem = with_thresholds(problem)
+    return problem, plain
+
+
+def _starts(
+    task: Task, method: Solver, oracle: CountingOracle
+) -> tuple[list[Mixture], dict[str, Mixture], WarmStart | None]:
+    """Return the starting rules, argmax and p / prior on the raw probabilities, and the result of a sample of rows."""
+    table = oracle.table
+    raw = task.raw
+    metric = task.metric
+    matrix = "matrix" in (metric.statistics, task.limits and task.limits.statistics)
+    # within limits the best rules of a sample, and thresholds, say little
+    limited = task.limits is not None and task.one_class is None
+    n_decisions = metric.n_decisions(table.n_classes)
+    priors = _priors(table)
+    sample = None if limited else optimize.warm_start(method, metric, oracle, n_decisions, task.plan.tol)
+    more = first_rules(metric, priors[0]) if sample is None else sample.rules
+    around = first_gains(table.n_rows, table.n_classes, n_decisions) if limited and oracle.exact else None
+    if around is not None:
+        more = around if more is None else Gains.concatenate([more, around])
+    starts = optimize.baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
+    plain = starts[: 1 + len(priors)]
+    if table is not raw:
+        # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
+        on_raw = CountingOracle(TransferredDecisions(raw, oracle))
+        plain = optimize.baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
+    automatic = _is_auto(task.plan.solver) and task.one_class is None and not limited
+    of_two = table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
+    if automatic and of_two and (not table.is_whole or metric.structure.may_draw):
+        # of two classes the best single rule is a threshold, and the best mixture draws between two
+        starts[:0] = [rule for rule in optimize.best_cut(metric, oracle)[:2] if rule is not None]
+    return starts, dict(zip(("argmax", "p/prior", "p/mean(p)"), plain, strict=False)), sample
+
+
+def _priors(table: Table) -> list[Array]:
+    """Return the class sizes to divide by: those of the labels, and the mean probabilities."""
+    return [table.label_weight(), table.mean_probability()] if table.has_labels else [table.mean_probability()]
+
+
+# --- the solution -----------------------------------------------------------------------------------------------------
+
+
+def _as_labels_say(
+    task: Task,
+    solution: Solution,
+    problem: Problem,
+    outcome: Outcome,
+    fitted: Calibration | None,
+    labelled: MemoryTable,
+) -> Solution:
+    """Return the rule of one class that keeps the limits on the labels, where there is none on the blend."""
+    found = kept_on_labels(problem, outcome, solution)
+    if found is None:
+        return solution
+    k = task.one_class
+    seed = task.plan.random_state
+    table = found.problem.oracle.table
+    if fitted is not None and table.calibrator is None:
+        # the other classes are calibrated where the raw probability of this class is compared
+        fitted = uncalibrated(fitted) if k is None else for_raw_order(fitted, labelled, k, seed)
+        table = table.calibrated(None if fitted is None else fitted.calibrator)
+    best = evaluated(found.problem, table, found.outcome.single, seed)
+    again = solution_of(found.problem, found.outcome, best, solution.baselines, "labels", fitted)
+    model = best.rule.evaluate(problem.oracle.second_estimate(1.0), matrix=problem.needs_matrix)
+    return replace(again, doubt=expected_by_model(found.problem, model, again.constraints))
