@@ -13,7 +13,6 @@ section "bounds" of benchmarks/RESULTS.md. The second command measures how long 
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -21,8 +20,8 @@ from unittest import mock
 import numpy as np
 
 import confmax
-from benchmarks._speed_tables import Recipe
-from benchmarks.harness import figures, load, markdown, report, shortest
+from benchmarks.harness import benchmark, figures, load, markdown, shortest
+from benchmarks.timing import Recipe
 from confmax.confusion import Confusion
 from confmax.optimize.prices import Edges, PriceSearch, Scores
 from confmax.oracle import CountingOracle, make_oracle, make_table
@@ -152,6 +151,7 @@ def of_parts(tables):
     ]
 
 
+@benchmark("bound-speed", "", "bounds: speed")
 def speed():
     rows = []
     for recipe, where in (
@@ -171,15 +171,15 @@ def speed():
         rows.append(
             [f"{recipe.size}, {where}", f"{1e3 * one:.2f}", *seconds, *figures([before.gap, after.gap]), after.n_passes]
         )
-    report(
-        "bounds: speed",
-        "`python -m benchmarks.bounds`: macro F1 as above on generated tables, the shortest of three runs, in "
+    return [
+        "macro F1 as above on generated tables, the shortest of three runs, in "
         "milliseconds and in NumPy passes, `(P * a + b).argmax(1)` and a `bincount`. Parts: a file that "
         "is read in six parts, the check of its rows included.",
         markdown(["table", "NumPy pass", "separate maxima", "bound", "gap, separate", "gap", "passes"], rows),
-    )
+    ]
 
 
+@benchmark("bounds", "FOLDER")
 def main(folder, count=1000):
     head = ["table", *(f"{metric!r}, {what}" for metric in METRICS for what in ("separate", "bound"))]
     tables = load(folder)
@@ -189,9 +189,8 @@ def main(folder, count=1000):
         ["least", *(f"{x:.1e}" for x in excess.min(axis=0))],
         ["median", *(f"{x:.1e}" for x in np.median(excess, axis=0))],
     ]
-    report(
-        "bounds",
-        f"`python -m benchmarks.bounds FOLDER`: upper bound minus value on {len(many)} tables of three classes or "
+    return [
+        f"upper bound minus value on {len(many)} tables of three classes or "
         f"more, at most {PASSES} passes. Separate: the mean of the classes' separate maxima, minus the same value.",
         markdown(head, of_tables(many)),
         f"In parts minus in memory, on all {len(tables)} tables: each is read from a file in six parts.",
@@ -201,8 +200,4 @@ def main(folder, count=1000):
         f"Bound minus the most found over all rules and many mixtures, on {count} tiny populations of two and three "
         f"classes with ties, zeros and repeated rows.",
         markdown(["", *map(repr, METRICS)], rows),
-    )
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:]) if len(sys.argv) > 1 else speed()
+    ]

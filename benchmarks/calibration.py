@@ -1,47 +1,29 @@
 """Calibration: seconds for a large table, and log loss before and after on real ones.
 
     python -m benchmarks.calibration FOLDER_OF_NPZ
-    python -m benchmarks.calibration
 
 Each NPZ holds P_tune, y_tune, P_test, y_test. The kind is chosen and fitted on the first two; its log loss is that of
 held-out rows of these, and of the other two. What the fourth kind, the matrix, adds to the three others is measured
 inside `confmax.maximize`, on the tables both ways round and on samples of 300 rows. The figures are written to the
 section "calibration" of benchmarks/RESULTS.md.
-
-The second command measures seconds, on generated tables (section "calibration: speed").
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
 
 import confmax
-from benchmarks.harness import Data, figures, load, markdown, paired, report, value
+from benchmarks.harness import Data, benchmark, figures, load, markdown, paired, value
 from confmax.calibration import Temperature, VectorScaling, choice, choose, fit, log_loss, scaling
 from confmax.calibration.scaling import FLOOR, Sample, fit_power, fit_vector, log_table, one_power
 from confmax.oracle import make_table
 
-SIZES = [(2000, 5), (20_000, 20), (200_000, 20), (1_000_000, 10), (20_000, 1000)]
-WIDE = (20_000, 100)  # classes that have a matrix by name only
 KINDS = ("temperature", "vector", "matrix")
 METRICS = ("q_mean", "micro_f1", "macro_f1", "g_mean", "h_mean", "min_recall")
 FEW, SAMPLES, SEED = 300, 20, 17  # rows of a small table, and samples of every table
-
-
-def large_table(n, K, seed=0):
-    """Return a table whose labels follow a tilted version of its probabilities."""
-    rng = np.random.default_rng(seed)
-    P = rng.dirichlet(np.linspace(0.2, 1.0, K), n).astype(np.float32)
-    P /= P.sum(axis=1, keepdims=True)
-    scores = rng.uniform(0.6, 1.4, K) * np.log(np.maximum(P, 1e-12)) + 0.5 * rng.normal(size=K)
-    y = (scores + rng.gumbel(size=(n, K))).argmax(axis=1)
-    return make_table(P, y, None, range(K))
 
 
 @contextmanager
@@ -53,65 +35,6 @@ def as_before():
         mock.patch.object(scaling, "FLOORS", scaling.FLOORS[:7]),
     ):
         yield
-
-
-def timed(call):
-    """Return the shortest of three times in seconds, or one that is long."""
-    times = []
-    while len(times) < 3 and sum(times) < 10:
-        start = time.perf_counter()
-        found = call()
-        times.append(time.perf_counter() - start)
-    return min(times), found
-
-
-def in_turn(call):
-    """Return the shortest times of a call with three kinds and with four, called in turn, and its last result."""
-    times = [[], []]
-    while len(times[0]) < 4 and sum(map(sum, times)) < 20:
-        for k, setting in enumerate((as_before, nullcontext)):
-            with setting():
-                start = time.perf_counter()
-                found = call()
-                times[k].append(time.perf_counter() - start)
-    return min(times[0]), min(times[1]), found
-
-
-def seconds():
-    choose(large_table(1000, 3))
-    rows = []
-    for n, K in SIZES:
-        table = large_table(n, K)
-        three, four, found = in_turn(lambda table=table: choose(table))
-        losses = figures([found.cv_log_loss_before, found.cv_log_loss_after])
-        rows.append([found.kind, n, K, *figures([three, four], ".3f"), *losses])
-    for n, K in ((2000, 5), (20_000, 20), (200_000, 20)):
-        table = large_table(n, K)
-        three, four, found = in_turn(
-            lambda table=table: (
-                confmax.maximize("macro_f1", table.proba, table.labels, classes=range(table.n_classes)).calibration
-            )
-        )
-        rows.append([f"{found.kind}, `maximize`", n, K, *figures([three, four], ".3f"), "", ""])
-    table = large_table(*WIDE)
-    by_name, found = timed(lambda: choose(table, "matrix"))
-    losses = figures([found.cv_log_loss_before, found.cv_log_loss_after])
-    rows.append(["matrix, by name", *WIDE, "", *figures([by_name], ".3f"), *losses])
-    head = ["kind", "rows", "classes", "seconds, three kinds", "four kinds", "log loss before",
-            "after, held out"]  # fmt: skip
-    return markdown(head, rows) + "\n\n" + applying()
-
-
-def applying():
-    """Return how long a matrix takes to apply, beside a vector."""
-    parts = []
-    for n, K in ((200_000, 20), (1_000_000, 5), WIDE):
-        table = large_table(n, K)
-        vector = VectorScaling(np.linspace(0.8, 1.2, K), np.linspace(-0.1, 0.1, K))
-        matrix = confmax.calibration.MatrixScaling(np.diag(vector.a) + 0.01, vector.b)
-        one, other = (timed(lambda each=each, P=table.proba: each.transform(P))[0] for each in (vector, matrix))
-        parts.append(f"{n} x {K} {other / one:.2f} ({1e3 * other:.0f} ms)")
-    return "Applying a matrix, over the time of applying a vector: " + ", ".join(parts) + "."
 
 
 def both(data):
@@ -253,27 +176,13 @@ def floors(tables):
     return "\n\n".join([told, markdown(head, lines), f"Largest loss of accuracy without it: {largest[1]}."])
 
 
-def speed():
-    report(
-        "calibration: speed",
-        f"`python -m benchmarks.calibration`: `calibration='auto'` on generated tables, {os.cpu_count()} cores. "
-        f"Seconds for choosing and fitting, float32, of four runs in turn the shortest; with three kinds, as before "
-        f"there was a matrix, and with four.",
-        seconds(),
-    )
-
-
+@benchmark("calibration", "FOLDER")
 def main(folder):
     tables = load(folder)
-    report(
-        "calibration",
-        "`python -m benchmarks.calibration FOLDER`: `calibration='auto'`, log loss in nats.",
+    return [
+        "`calibration='auto'`, log loss in nats.",
         real_tables(tables),
         both_ways(tables),
         small(tables),
         floors(tables),
-    )
-
-
-if __name__ == "__main__":
-    speed() if len(sys.argv) == 1 else main(sys.argv[1])
+    ]

@@ -15,7 +15,6 @@ class shares" of benchmarks/RESULTS.md.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import train_test_split
 
 import confmax
-from benchmarks.harness import Data, counts, markdown, report
+from benchmarks.harness import Data, benchmark, counts, markdown
 from confmax import constraints as c
 
 PUBLISHED = {
@@ -114,6 +113,7 @@ def best(runs, value, off):
     return first, bool(first.test.mean() + first.error >= value)
 
 
+@benchmark("class-shares", "JMLR2024", "constraints: class shares")
 def main(folder, names=PUBLISHED, splits=SPLITS):
     beside, curves, gaps, moved = [], [], [], []
     for name in names:
@@ -137,9 +137,8 @@ def main(folder, names=PUBLISHED, splits=SPLITS):
             if run.limit in FEW:
                 there = f"{run.tuning.mean():.4f} / {run.tuning_off.mean():.4f}"
                 curves.append([name, run.name, f"{run.limit:g}", there, run.values])
-    report(
-        "constraints: class shares",
-        f"`python -m benchmarks.class_shares FOLDER`: H-mean / largest deviation of a rate from the class share, means "
+    return [
+        f"H-mean / largest deviation of a rate from the class share, means "
         f"over {splits} splits, with the standard error of our H-mean; the run of the largest H-mean plus error among "
         f"those whose deviation on the test rows is not above the published one, else the one of the least deviation. "
         f"Largest certified gap of {len(gaps)} runs: {max(gaps):.0e} (asked: {CLOSED:.0e}). Largest change of a class "
@@ -148,8 +147,4 @@ def main(folder, names=PUBLISHED, splits=SPLITS):
                  beside, words=2),
         "Our curve.",
         markdown(["data", "run", "limit", "tuning rows", "test rows"], curves, words=2),
-    )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    ]  # fmt: skip

@@ -19,14 +19,13 @@ benchmarks/RESULTS.md.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import NamedTuple
 
 import numpy as np
 
 import confmax
-from benchmarks.harness import counts, load, markdown, report
+from benchmarks.harness import benchmark, counts, load, markdown
 from confmax import constraints as c
 from confmax.populations import FinitePopulation, GaussianMixture, Population, continuous_example, population_confusion
 
@@ -160,19 +159,20 @@ def on_tables(folder, count):
 # --- the sections -----------------------------------------------------------------------------------------------------
 
 
+@benchmark("confidence-tables", "FOLDER", "limits: confidence on tables")
 def report_tables(folder, count=100):
     head = ["table", "limit", "rows of the class, enough", "answered", "with enough rows", "violated",
             "accuracy, without confidence", "violated without confidence"]  # fmt: skip
-    report(
-        "limits: confidence on tables",
-        f"`python -m benchmarks.confidence FOLDER`: {count} resplits of each table, confidence {CONFIDENCE}. Rows of "
+    return [
+        f"{count} resplits of each table, confidence {CONFIDENCE}. Rows of "
         f"the class among those that tune, mean, and how many are enough, twice z^2 f (1 - f) / {MARGIN}^2; answered: "
         f"the limit is assured, of all resplits and of those with enough rows; violated on the test rows, of those "
         f"answered; mean accuracy there, and that of the rules without confidence in the same resplits.",
         markdown(head, on_tables(folder, int(count)), words=2),
-    )
+    ]
 
 
+@benchmark("confidence", "[SAMPLES]", "limits: confidence")
 def main(count=200):
     lines, count = [], int(count)
     for case in cases():
@@ -184,14 +184,7 @@ def main(count=200):
             lines.append([case.name, texts, case.n, confidence or "none", f"{violated:.3f}", f"{answered:.0%}",
                           f"{np.mean(values):.4f}" if values else ""])  # fmt: skip
     most = 1 - CONFIDENCE + 2 * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / count)
-    report(
-        "limits: confidence",
-        f"`python -m benchmarks.confidence`: {count} samples of each population; violated by chance in up to "
-        f"{most:.3f} of them.",
+    return [
+        f"{count} samples of each population; violated by chance in up to {most:.3f} of them.",
         markdown(["population", "limits", "rows", "confidence", "violated", "answered", "accuracy"], lines, words=2),
-    )
-
-
-if __name__ == "__main__":
-    has_folder = len(sys.argv) > 1 and not sys.argv[1].isdigit()
-    (report_tables if has_folder else main)(*sys.argv[1:])
+    ]

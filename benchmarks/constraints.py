@@ -1,37 +1,32 @@
 """Limits on rules: against row-level programs on tiny populations, and how many passes a certificate takes.
 
-    python -m benchmarks.constraints FOLDER_OF_NPZ [N_POPULATIONS]
-    python -m benchmarks.constraints
-
 Tiny populations have 5 to 40 rows, 2 to 4 classes, rows that repeat and zeros, and 1 to 3 random limits. A linear
-program over the decisions of all rows is the witness: of a ratio by Charnes and Cooper's change of variables. On the
-tables, limits are set to bind: floors at .9 of the best common recall, rates at most 1.2 of the class shares, the
-recall of the rarest class halfway from its value without limits to one, the accuracy halfway between that of the best
-smallest recall and the best, means of the recalls halfway between theirs without limits and their best. Macro F1 is
-maximised with a floor on a recall and one on a precision, beside Nelder-Mead.
-The second command measures how long this takes on large generated tables. The figures are written to the sections
-"constraints", "constraints: macro F1" and "constraints: speed" of benchmarks/RESULTS.md.
+program over the decisions of all rows is the witness. On the tables, limits are set to bind: floors at .9 of the best
+common recall, rates at most 1.2 of the class shares, the recall of the rarest class halfway from its value without
+limits to one, the accuracy halfway between that of the best smallest recall and the best, means of the recalls halfway
+between theirs without limits and their best. Macro F1 is maximised with a floor on a recall and one on a precision,
+beside Nelder-Mead.
 """
 
 from __future__ import annotations
 
-import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 import numpy as np
 from scipy.optimize import linprog, minimize
 
 import confmax
-from benchmarks._speed_tables import Recipe
-from benchmarks.harness import load, markdown, report, shortest
+from benchmarks.harness import benchmark, load, markdown, shortest, spread
+from benchmarks.programs import SETTINGS, TOL, ended, of_tiny, random_rows
+from benchmarks.timing import Recipe
 from confmax import constraints as c
 from confmax.confusion import Gains
 from confmax.metrics.alignment import fit_metric
 from confmax.oracle import make_oracle, make_table
 
 OBJECTIVES = ("accuracy", "balanced_accuracy", "cohen_kappa", "min_recall", "f1[0]")
-TOL, EXACT = 1e-6, 1e-9
 BUDGET = 60
+MODEL = {"confusion": "model", "calibration": None}
 
 
 # --- tiny populations -------------------------------------------------------------------------------------------------
@@ -45,17 +40,6 @@ def tiny(seed):
     P[0, P.sum(axis=0) == 0] = 0.1
     P /= P.sum(axis=1, keepdims=True)
     return P, str(rng.choice(OBJECTIVES)), [random_limit(rng, P.mean(axis=0)) for _ in range(int(rng.integers(1, 4)))]
-
-
-def random_rows(rng, seed, n, K):
-    """Return rows (n, K) that are not negative; with some seeds they hold zeros, or one of them twice."""
-    P = rng.dirichlet(np.full(K, rng.choice([0.3, 1.0, 3.0])), n)
-    if seed % 3 == 0:
-        P = np.round(P * 4)
-        P[P.sum(axis=1) == 0] = 1.0
-    if seed % 4 == 0:
-        P[1] = P[0]
-    return P
 
 
 def random_limit(rng, shares):
@@ -128,41 +112,10 @@ def verdict(seed):
     except ValueError:
         return "contradictory", 0, 0.0
     rows = Rows(P, limits)
-    solution = confmax.maximize(
-        name,
-        P,
-        classes=classes,
-        constraints=given,
-        confusion="model",
-        randomized=True,
-        tol=TOL,
-        on_infeasible="closest",
-    )
+    solution = confmax.maximize(name, P, classes=classes, constraints=given, **SETTINGS)
     room = rows.room()
     best = rows.best(fit_metric(confmax.metrics.get(name), table, explicit=True)) if room >= -TOL else None
     return ended(solution, room, best)
-
-
-def ended(solution, room, best):
-    """Return "right", what is wrong with a solution, or a kind of its own; and passes, and the lack of value.
-
-    ``room`` is the largest slack that all limits can have, and ``best`` the largest value, None where there is none.
-    """
-    proved = solution.infeasibility is not None and "(proved)" in solution.infeasibility
-    if room < -TOL:
-        return ("infeasible, proved" if proved else "infeasible, not proved"), solution.n_passes, 0.0
-    if abs(room) <= TOL and (best is None or solution.infeasibility is not None):
-        return "on the edge", solution.n_passes, 0.0
-    if solution.infeasibility is not None:
-        return "wrongly infeasible", solution.n_passes, 0.0
-    lack = best - solution.value
-    if solution.upper_bound is not None and solution.upper_bound < best - EXACT:
-        return "bound too low", solution.n_passes, lack
-    if lack > TOL + EXACT:
-        return "value too low", solution.n_passes, lack
-    if solution.upper_bound is None:
-        return "right, no bound", solution.n_passes, lack
-    return ("right" if room > TOL else "right, on the edge"), solution.n_passes, lack
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -221,9 +174,8 @@ def on_tables(folder, problems, groups):
     ``problems`` yields the problems of a table of probabilities, and ``groups``, if there are some, returns its groups.
     """
     for data in load(folder):
-        name, P = data.stem, data.P.astype(np.float64)
-        P /= P.sum(axis=1, keepdims=True)
-        settings = {"confusion": "model", "calibration": None, "classes": list(range(P.shape[1]))}
+        name, P = data.stem, data.proba
+        settings = MODEL | {"classes": list(range(P.shape[1]))}
         settings["group"] = None if groups is None else groups(P)
         for kind, metric, given in problems(P):
             mixed = confmax.maximize(metric, P, constraints=given, randomized=True, max_passes=BUDGET, **settings)
@@ -232,6 +184,28 @@ def on_tables(folder, problems, groups):
             kept = min(one.slack for one in single.constraints) >= 0.0 and mixed.feasible
             loss = np.inf if drawn else mixed.value - single.value
             yield kind, name, len(P), closing(mixed.history, 1e-4), closing(mixed.history, 1e-6), loss, kept
+
+
+def of_tables(section, folder, problems=every_case, groups=None):
+    """Return their number and a table of passes and losses by kind; see `on_tables`."""
+    found, each, every = defaultdict(list), defaultdict(list), []
+    for kind, name, n, near, closed, loss, kept in on_tables(folder, problems, groups):
+        found[kind].append((n, near, closed, loss, kept))
+        every.append(found[kind][-1])
+        each[name].append(f"{closed}")
+    lines = []
+    for kind, runs in [*found.items(), ("all of these", every)]:
+        n, near, closed, loss, kept = (np.array(part) for part in zip(*runs, strict=True))
+        texts = [f"{np.median(near):.1f} / {near.max()}", f"{np.median(closed):.1f} / {closed.max()}"]
+        for part in (n >= 1000, n < 1000):
+            single = np.isfinite(loss[part])
+            most = f"{np.median(loss[part]):.0e} / {loss[part][single].max():.0e}" if single.any() else "inf"
+            texts += [f"{single.sum()} of {part.sum()}", most]
+        lines.append([kind, *texts, "yes" if kept.all() else "no"])
+    single = ["n >= 1000: single", "loss", "n < 1000: single", "loss"]
+    kinds = markdown(["problem", "passes to 1e-4", "to 1e-6", *single, "kept"], lines)
+    spread(section, ["table", *found], [[name, *closed] for name, closed in each.items()])
+    return len(each), kinds
 
 
 # --- macro F1 ---------------------------------------------------------------------------------------------------------
@@ -268,110 +242,73 @@ def by_nelder_mead(P, limits, starts=5, calls=2000):
 
 def of_macro_f1(folder):
     """Return a line for each table: macro F1 within two limits, its bound, and what Nelder-Mead reaches."""
-    lines, passes, gaps = [], [], []
+    lines = []
     for data in load(folder):
-        P = data.P.astype(np.float64)
-        P /= P.sum(axis=1, keepdims=True)
-        given, settings = macro_case(P), {"classes": list(range(P.shape[1])), "confusion": "model", "calibration": None}
+        P = data.proba
+        given, settings = macro_case(P), MODEL | {"classes": list(range(P.shape[1]))}
         mixed = confmax.maximize("macro_f1", P, constraints=given, randomized=True, max_passes=BUDGET, **settings)
         single = confmax.maximize("macro_f1", P, constraints=given, randomized=False, **settings)
         other = by_nelder_mead(P, c.bind(given, make_table(P), explicit=True))
         first = next(step.n_passes for step in mixed.history if step.value >= mixed.value - TOL and step.upper_bound)
-        passes.append((first, mixed.n_passes))
-        gaps.append(mixed.gap)
         single_value = f"{single.value:.5f}" if single.feasible and len(single.rule.weights) == 1 else "none"
-        lines.append([data.stem, f"{mixed.value:.5f}", f"{mixed.gap:.4f}", f"{first}, {mixed.n_passes}", single_value,
+        lines.append([data.stem, f"{mixed.value:.5f}", f"{mixed.gap:.4f}", first, mixed.n_passes, single_value,
                       f"{other:.5f}" if np.isfinite(other) else "none"])  # fmt: skip
-    (first, every), gaps = np.array(passes).T, np.array(gaps)
-    lines.append(["median, most", "", f"{np.median(gaps):.4f}, {gaps.max():.4f}",
-                  f"{np.median(first):.0f}, {np.median(every):.0f}; {first.max()}, {every.max()}", "", ""])  # fmt: skip
     return lines
 
 
 # --- the sections -----------------------------------------------------------------------------------------------------
 
 
-def of_tiny(count, verdict=verdict):
-    """Return a table: how many populations ended how."""
-    ends, passes, worst = Counter(), [], 0.0
-    for seed in range(count):
-        end, made, lack = verdict(seed)
-        ends[end] += 1
-        passes.append(made)
-        worst = max(worst, lack)
-    lines = [[end, f"{number}"] for end, number in sorted(ends.items())]
-    lines += [["largest lack of value", f"{worst:.1e}"]]
-    lines += [["passes, median and most", f"{np.median(passes):.0f}, {max(passes)}"]]
-    return markdown(["tiny populations", "number"], lines)
+@benchmark("constraints", "FOLDER")
+def constraints(folder, count=5000):
+    """Compare limits with programs, and count passes."""
+    number, kinds = of_tables("constraints", folder)
+    return [
+        f"{count} tiny populations against linear programs over all rows, and {number} tables: passes until bound and "
+        f"value of the best mixture lie within 1e-4 and 1e-6, median and most; on how many tables a single rule was "
+        f"returned, and how much less it is worth: median over all tables (inf: most of them have a mixture) and most "
+        f"of those returned.",
+        of_tiny(count, verdict),
+        kinds,
+    ]
 
 
-def of_tables(folder, problems=every_case, groups=None):
-    """Return their number and two tables: passes and losses by kind, and passes of every one; see `on_tables`."""
-    found, each, every = defaultdict(list), defaultdict(list), []
-    for kind, name, n, near, closed, loss, kept in on_tables(folder, problems, groups):
-        found[kind].append((n, near, closed, loss, kept))
-        every.append(found[kind][-1])
-        each[name].append(f"{closed}")
-    lines = []
-    for kind, runs in [*found.items(), ("all of these", every)]:
-        n, near, closed, loss, kept = (np.array(part) for part in zip(*runs, strict=True))
-        texts = [f"{np.median(near):.1f} / {near.max()}", f"{np.median(closed):.1f} / {closed.max()}"]
-        for part in (n >= 1000, n < 1000):
-            single = np.isfinite(loss[part])
-            most = f"{np.median(loss[part]):.0e} / {loss[part][single].max():.0e}" if single.any() else "inf"
-            texts += [f"{single.sum()} of {part.sum()}", most]
-        lines.append([kind, *texts, "yes" if kept.all() else "no"])
-    single = ["n >= 1000: single", "loss", "n < 1000: single", "loss"]
-    kinds = markdown(["problem", "passes to 1e-4", "to 1e-6", *single, "kept"], lines)
-    return len(each), kinds, markdown(["table", *found], [[name, *closed] for name, closed in each.items()])
+@benchmark("macro-f1-limits", "FOLDER", "constraints: macro F1")
+def macro_f1_limits(folder):
+    """Compare macro F1 within limits with its bound and with Nelder-Mead."""
+    lines = of_macro_f1(folder)
+    beaten = sum("none" not in row[5:] and float(row[6]) > float(row[5]) for row in lines)
+    head = ["table", "mixture", "gap", "passes", "of the whole run", "single rule", "Nelder-Mead"]
+    return [
+        f"macro F1 with a floor on the recall of the rarest class and on the precision of the largest: value and gap "
+        f"of the best mixture, passes after which its value no longer changes by 1e-6 and those of the whole run, the "
+        f"best single rule, and that of Nelder-Mead on class weights and offsets with a penalty (5 starts of 2000 "
+        f"calls), which keeps both limits on {sum(row[6] != 'none' for row in lines)} of {len(lines)} tables and is "
+        f"above the single rule on {beaten}.",
+        spread("constraints: macro F1", head, lines),
+    ]
 
 
-def speed():
+@benchmark("limit-speed", section="constraints: speed")
+def limit_speed():
+    """Measure whole calls without limits and within them."""
     rows = []
     for recipe in (Recipe(2000, 5, imbalance=10.0), Recipe(200_000, 20), Recipe(1_000_000, 10)):
         P, _ = recipe.draw()
-        K, settings = recipe.K, {"confusion": "model", "calibration": None, "randomized": True}
-        settings["classes"] = list(range(K))
+        K, settings = recipe.K, MODEL | {"randomized": True, "classes": list(range(recipe.K))}
         a, b = np.linspace(0.5, 2.0, K, dtype=np.float32), np.linspace(0.0, 0.1, K, dtype=np.float32)
-        one, _ = shortest(lambda P=P, a=a, b=b, K=K: np.bincount((P * a + b).argmax(axis=1), minlength=K))
+        plain, _ = shortest(lambda P=P, a=a, b=b, K=K: np.bincount((P * a + b).argmax(axis=1), minlength=K))
         for kind, metric, given in every_case(P):
             free, _ = shortest(lambda P=P, m=metric, s=settings: confmax.maximize(m, P, **s))
             within, found = shortest(
                 lambda P=P, m=metric, g=given, s=settings: confmax.maximize(m, P, constraints=g, **s)
             )
-            texts = [f"{1e3 * each:.0f} ms, {each / one:.1f}" for each in (free, within)]
-            rows.append([f"{recipe.size}, {kind}", f"{1e3 * one:.2f}", *texts, f"{found.gap:.0e}", found.n_passes])
-    report(
-        "constraints: speed",
-        "`python -m benchmarks.constraints`: whole calls of `maximize` on generated tables without limits and within "
-        "them, the mixture, the shortest of three runs, in milliseconds and in NumPy passes, `(P * a + b).argmax(1)` "
-        "and a `bincount`.",
-        markdown(["table, problem", "NumPy pass, ms", "without limits", "within", "gap", "passes"], rows),
-    )
-
-
-def main(folder, count=5000):
-    number, kinds, each = of_tables(folder)
-    report(
-        "constraints",
-        f"`python -m benchmarks.constraints FOLDER`: {count} tiny populations against linear programs over all rows, "
-        f"and {number} tables: passes until bound and value of the best mixture lie within 1e-4 and 1e-6, median "
-        f"and most; on how many tables a single rule was returned, and how much less it is worth: median over all "
-        f"tables (inf: most of them have a mixture) and most of those returned.",
-        of_tiny(int(count)),
-        kinds,
-        "Passes to 1e-6 on every table.",
-        each,
-    )
-    report(
-        "constraints: macro F1",
-        "`python -m benchmarks.constraints FOLDER`: macro F1 with a floor on the recall of the rarest class and on the "
-        "precision of the largest: value and gap of the best mixture, passes after which its value no longer changes "
-        "by 1e-6 and those of the whole run, the best single rule, and that of Nelder-Mead on class weights and "
-        "offsets with a penalty (5 starts of 2000 calls; none: no rule keeps both limits).",
-        markdown(["table", "mixture", "gap", "passes", "single rule", "Nelder-Mead"], of_macro_f1(folder)),
-    )
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:]) if len(sys.argv) > 1 else speed()
+            texts = [f"{scale * each:.1f}" for each in (free, within) for scale in (1e3, 1 / plain)]
+            rows.append([recipe.size, kind, f"{1e3 * plain:.2f}", *texts, f"{found.gap:.0e}", found.n_passes])
+    head = ["table", "problem", "NumPy pass, ms", "without limits, ms", "in passes", "within, ms", "in passes"]
+    return [
+        "whole calls of `maximize` on generated tables without limits and within them, the mixture, the shortest of "
+        "three runs, in milliseconds and in NumPy passes, `(P * a + b).argmax(1)` and a `bincount`: of ten problems "
+        "the median (least, most).",
+        spread("constraints: speed", [*head, "gap", "passes"], rows, 2, (0,)),
+    ]

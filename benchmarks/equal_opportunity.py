@@ -16,7 +16,6 @@ benchmarks/RESULTS.md.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from sklearn.model_selection import train_test_split
 
 import confmax
 from benchmarks.class_shares import CLOSED, SPLITS, Run, best, split
-from benchmarks.harness import counts, markdown, report
+from benchmarks.harness import benchmark, counts, markdown
 
 PUBLISHED = {"SplitFW": (0.6816, 0.0484), "3-player plug-in": (0.6827, 0.0477), "3-player": (0.6721, 0.0472),
              "ellipsoid": (0.6478, 0.0391)}  # fmt: skip
@@ -65,6 +64,7 @@ def tuned(data, group, there, limit, settings):
     return *test, *tuning, gap
 
 
+@benchmark("equal-opportunity", "JMLR2024", "groups: equal opportunity")
 def main(folder, splits=SPLITS, limits=LIMITS):
     path, runs = Path(folder) / "compas.npz", []
     parts = [(split(path, seed), *groups(path, seed)) for seed in range(splits)]
@@ -84,9 +84,8 @@ def main(folder, splits=SPLITS, limits=LIMITS):
                 cells += [f"{run.values} ({run.name}, {run.limit:g})", "yes" if reached else "no"]
             beside.append([reading, column, *cells])
     gaps = [gap for run in certified for gap in run.gaps]
-    report(
-        "groups: equal opportunity",
-        f"`python -m benchmarks.equal_opportunity FOLDER`: compas, G-mean / difference of the recalls of class 1, "
+    return [
+        f"compas, G-mean / difference of the recalls of class 1, "
         f"means over {splits} splits, with the standard error of our G-mean; the run of the largest G-mean plus error "
         f"among those whose difference on the test rows is not above the published one, else the one of the least "
         f"difference. Largest certified gap of {len(gaps)} runs: {np.max(gaps):.0e} (asked: {CLOSED:.0e}). Without "
@@ -97,8 +96,4 @@ def main(folder, splits=SPLITS, limits=LIMITS):
         markdown(["run", "limit", "tuning rows", "test rows"],
                  [[run.name, f"{run.limit:g}", f"{run.tuning.mean():.4f} / {run.tuning_off.mean():.4f}", run.values]
                   for run in runs]),
-    )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    ]  # fmt: skip

@@ -9,13 +9,11 @@ figures go into the section "exports" of benchmarks/RESULTS.md.
 
 from __future__ import annotations
 
-import sys
-
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness import markdown, report, shortest
+from benchmarks.harness import benchmark, markdown, shortest
 from confmax import DecisionRule
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains, Layout
@@ -96,6 +94,7 @@ def measured(connection, rule, P, group):
     return cells
 
 
+@benchmark("exports", "[ROWS]")
 def main(n=N):
     """Measure and write the section "exports"."""
     lines = []
@@ -111,13 +110,9 @@ def main(n=N):
                 lines.append([f"{name}, {K} classes", *measured(connection, rule, P, group)])
                 print(*lines[-1], sep=" | ", flush=True)
     text = (
-        f"`python -m benchmarks.exports {n}`: SQL in DuckDB {duckdb.__version__} on {n:,} random rows, {THREADS} "
+        f"SQL in DuckDB {duckdb.__version__} on {n:,} random rows, {THREADS} "
         "threads, no ORDER BY. Rows elsewhere: their decision is not that of `predict_index` at the same place, ties "
         f"within {TIE:g} aside, which are counted beside them. Seconds are the shorter of two runs, planning included."
     )
     head = ["rule", *(f"{dialect}: {what}" for dialect in DIALECTS for what in ("form", "elsewhere", "ties", "s"))]
-    report("exports", text, markdown(head, lines))
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    return [text, markdown(head, lines)]

@@ -12,15 +12,13 @@ class only. The figures are written to the section "few labels" of benchmarks/RE
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
 from dataclasses import replace
 
 import numpy as np
 
 import confmax
-from benchmarks.harness import load, markdown, paired, report, value
+from benchmarks.harness import benchmark, load, markdown, paired, value
 from confmax import DecisionRule
 from confmax.confusion import Gains
 
@@ -146,9 +144,10 @@ def table_of(values):
     return markdown(["toward", "m", *METRICS, "gains enough on"], rows, words=2)
 
 
+@benchmark("few-labels", "FOLDER", "few labels")
 def main(folder):
     warnings.simplefilter("ignore")
-    start, tables, parts = time.perf_counter(), load(folder), []
+    tables, parts = load(folder), []
     for n in SIZES:
         values, share, few = one_size(tables, n)
         parts += [
@@ -156,15 +155,10 @@ def main(folder):
             f"share in the default's blend {share:.2f}:",
             table_of(values),
         ]
-    report(
-        "few labels",
-        f"`python -m benchmarks.few_labels FOLDER` ({time.perf_counter() - start:.0f} s): {DRAWS} draws of rows per "
+    return [
+        f"{DRAWS} draws of rows per "
         f"table, all other rows scored; draws without a class of 1 to {FEW - 1} labels are left out. Mean over tables "
         f"of the paired difference to the default, its standard error, and the worst table. A variant gains enough if "
         f"the mean is at least two standard errors above zero and no table loses more than .01.",
         *parts,
-    )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    ]

@@ -10,10 +10,9 @@ says so and ends.
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
+from benchmarks.harness import benchmark
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
 
@@ -21,23 +20,14 @@ ROWS, CLASSES, REPEATS, WARM_UP = 10_000_000, 100, 7, 2
 PART = 1_000_000  # rows generated at a time
 
 
+@benchmark("gpu", "[ROWS]")
 def main(rows=ROWS):
-    try:
-        import torch
-    except ImportError:
-        print("torch is not installed: nothing was measured; pip install torch")
-        return
+    """Measure scans on the first CUDA device."""
+    import torch
+
     if not torch.cuda.is_available():
-        print("torch sees no CUDA device here: nothing was measured")
-        return
-    text = report(torch, rows)
-    print(text)
-    try:
-        from benchmarks.results import write_section
-    except ImportError as error:
-        print(f"not written to RESULTS.md: {error}")
-        return
-    write_section("gpu", text)
+        raise SystemExit("torch sees no CUDA device here: nothing was measured")
+    return [report(torch, rows)]
 
 
 def report(torch, rows):
@@ -49,7 +39,7 @@ def report(torch, rows):
         torch.cuda.empty_cache()
     used = "was used" if all(kernels) else "was used for one type only" if any(kernels) else "was not used"
     head = (
-        f"`python -m benchmarks.gpu` on one {device.name} ({device.total_memory / 2**30:.0f} GiB), torch "
+        f"on one {device.name} ({device.total_memory / 2**30:.0f} GiB), torch "
         f"{torch.__version__}, CUDA {torch.version.cuda}, triton {triton_version()}: median of {REPEATS} repeats "
         f"between CUDA events, gains sent and statistics fetched included. The kernel {used}; statistics equal those "
         f"of the plain operations bit for bit. GB/s are bytes of the table per second, read and, by a copy, "
@@ -116,7 +106,3 @@ def triton_version():
     except ImportError:
         return "not installed"
     return triton.__version__
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

@@ -18,7 +18,6 @@ written to the section "groups: rivals" of benchmarks/RESULTS.md.
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from importlib.util import find_spec
@@ -34,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 
 import confmax
 from benchmarks.groups import NEAR, drawn_groups
-from benchmarks.harness import load, markdown, report
+from benchmarks.harness import benchmark, load, markdown
 
 DRAWN = ("communities_crime__hgb", "default_credit__logreg")
 # what is equal: the words of confmax, fairlearn and OxonFair
@@ -206,6 +205,7 @@ def beside(tuning, test, kind):
             yield name, limit, found, judged(OURS[other], tuning, test, kind, found[1] + ROOM)
 
 
+@benchmark("group-rivals", "FOLDER JMLR2024", "groups: rivals")
 def main(folder, jmlr):
     lines, ahead = [], []
     for name, tuning, test in problems(folder, jmlr):
@@ -217,16 +217,11 @@ def main(folder, jmlr):
                 there = ["", ""] if other is None else [f"{other[0]:.4f}", f"{other[2]:.4f} / {other[3]:.4f}"]
                 lines.append([name, kind, method, asked, f"{found[0]:.4f} / {found[1]:.4f}",
                               f"{found[2]:.4f} / {found[3]:.4f}", f"{found[4]:.3f}", *there])  # fmt: skip
-    report(
-        "groups: rivals",
-        "`python -m benchmarks.group_rivals FOLDER JMLR2024`: accuracy / difference of the groups, by label counts, "
+    return [
+        "accuracy / difference of the groups, by label counts, "
         "and seconds to tune; beside every rival confmax on labels, tuned to the difference that the rival has on the "
         "tuning rows (drawn beside fairlearn, single beside the others).",
         f"More accurate on the tuning rows than confmax there: {'; '.join(ahead) or 'none'}.",
         markdown(["data", "equal", "method", "asked", "tuning", "test", "seconds", "confmax there: tuning", "test"],
                  lines, words=3),
-    )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    ]  # fmt: skip

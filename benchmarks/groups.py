@@ -1,35 +1,23 @@
 """Limits of groups: against row-level programs on tiny populations, and how many passes a certificate takes.
 
-    python -m benchmarks.groups FOLDER_OF_NPZ [N_POPULATIONS]
-    python -m benchmarks.groups
-
 Tiny populations have 5 to 40 rows, 2 to 4 classes and 2 to 4 groups, rows that repeat and zeros, and 1 to 3 random
-limits of groups or of all rows; in two of five of them rules may abstain. The witness is a linear program over the
-decisions of all rows, in Charnes and Cooper's variables, which is written from the definitions of the quantities and
-shares no code with confmax. A population is on the edge if its limits can be kept with less than 1e-6 to spare, or
-are missed by less. The second command solves 500 populations whose groups are equal, or differ by at most .001 or .02,
-and looks at the decisions of the rule itself.
+limits of groups or of all rows; in two of five of them rules may abstain. 500 others have groups that are equal, or
+differ by at most .001 or .02; there the decisions of the rule itself are looked at.
 
 The tables have no groups. Groups are drawn from the score: a row is in group "b" with a chance that rises from .2 to
 .8 with the rank of its probability of the largest class, else in "a". The class of equal opportunity is the one whose
 recalls in both groups differ most without limits. Floors are at .9 of the smallest recall that every class reaches in
-every group. The figures are written to the sections "groups", "groups: levelling down" and "groups: equal" of
-benchmarks/RESULTS.md.
+every group.
 """
 
 from __future__ import annotations
 
-import sys
-import warnings
-from typing import NamedTuple
-
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, eye_array, hstack, kron
 
 import confmax
-from benchmarks.constraints import EXACT, TOL, ended, free, of_tables, of_tiny, random_rows
-from benchmarks.harness import load, markdown, report
+from benchmarks.constraints import free, of_tables
+from benchmarks.harness import benchmark, load, markdown
+from benchmarks.programs import EXACT, SETTINGS, TOL, Program, Tiny, Wish, ended, of_tiny, random_rows
 
 OBJECTIVES = ("accuracy", "balanced_accuracy", "cohen_kappa", "min_recall", "f1[0]")
 OF_DECIDED = ("accuracy", "coverage", "f1[0]")
@@ -46,30 +34,6 @@ def drawn_groups(P, seed=0):
 
 
 # --- tiny populations -------------------------------------------------------------------------------------------------
-
-
-class Wish(NamedTuple):
-    """A limit: the quantity, "recall[1]" or "accuracy", what of the groups' values is limited, and the limit."""
-
-    name: str
-    over: str
-    sense: str
-    limit: float
-
-    @property
-    def text(self):
-        what = self.name if self.over == "all" else f"{self.over}({self.name} | group)"
-        return f"{what} {self.sense} {self.limit!r}"
-
-
-class Tiny(NamedTuple):
-    """Probabilities (n, K), the groups (n,) of rows, an objective, limits, and whether rules may abstain."""
-
-    P: np.ndarray
-    group: np.ndarray
-    metric: str
-    limits: list
-    abstain: bool
 
 
 def tiny(seed):
@@ -152,106 +116,14 @@ def of_all_rows(rng, K, abstain):
     )[int(rng.integers(3))]
 
 
-class Program:
-    """Linear programs over the decisions of all rows of a population, drawn ones included.
-
-    The decisions are h (n, M), the share of row i that is decided as j times a positive number t that all rows share.
-    A quantity is a ratio of two linear functions of h, of which this number is no part.
-    """
-
-    def __init__(self, one):
-        self.P, self.group = one.P, one.group
-        self.n, self.K = one.P.shape
-        self.M = self.K + one.abstain
-        self.limits = np.array([row for wish in one.limits for row in self.kept(wish)])
-
-    def quantity(self, name, rows):
-        """Return numerator and denominator (n, M) of a quantity of the rows in a mask (n,)."""
-        name, k = (name[:-3], int(name[-2])) if name.endswith("]") else (name, None)
-        P, w = self.P, (rows / rows.sum())[:, None]
-        decided, column = (np.arange(self.M) < self.K) * w, (np.arange(self.M) == k) * w
-        hits = np.pad(P, ((0, 0), (0, self.M - self.K))) * w
-        if k is not None:
-            p = P[:, [k]]
-            return {
-                "recall": (p * column, p * decided),
-                "fpr": ((1 - p) * column, (1 - p) * decided),
-                "rate": (column, np.repeat(w, self.M, axis=1)),
-                "precision": (p * column, column),
-                "f1": (2 * p * column, column + p * decided),
-            }[name]
-        if name == "cohen_kappa":
-            chance = decided * np.pad((P * w).sum(axis=0), (0, self.M - self.K))
-            return hits - chance, decided - chance
-        if name == "balanced_accuracy":
-            return hits / np.pad((P * w).sum(axis=0), (0, self.M - self.K), constant_values=1) / self.K, decided
-        return {"accuracy": (hits, decided), "coverage": (decided, np.repeat(w, self.M, axis=1))}[name]
-
-    def fixed(self, name, rows):
-        """Return a quantity whose denominator does not depend on the rule, as a function (n, M) of the decisions."""
-        top, bottom = self.quantity(name, rows)
-        return top / bottom[:, 0].sum()
-
-    def kept(self, wish):
-        """Return the functions (n, M) that must not fall below zero."""
-        ones, limit = np.full((self.n, self.M), 1 / self.n), wish.limit
-        if wish.name == "min_recall":
-            return [self.fixed(f"recall[{k}]", self.group >= 0) - limit * ones for k in range(self.K)]
-        masks = [self.group >= 0] if wish.over == "all" else [self.group == g for g in np.unique(self.group)]
-        if wish.over in ("difference", "ratio"):
-            values = [self.fixed(wish.name, rows) for rows in masks]
-            pairs = [(a, b) for a in values for b in values if a is not b]
-            if wish.over == "ratio":
-                return [a - limit * b for a, b in pairs]
-            return [limit * ones - a + b for a, b in pairs]
-        sign = 1 if wish.sense == ">=" else -1
-        return [sign * (top - limit * bottom) for top, bottom in (self.quantity(wish.name, rows) for rows in masks)]
-
-    def best(self, metric):
-        """Return the largest value within the limits, None if no decisions keep them."""
-        every = self.group >= 0
-        if metric == "min_recall":
-            return self._largest([self.fixed(f"recall[{k}]", every) for k in range(self.K)], self.limits)
-        top, bottom = self.quantity(metric, every)
-        return self._largest([top], self.limits, bottom)
-
-    def room(self):
-        """Return the largest slack that all limits can have at once."""
-        return self._largest(self.limits, self.limits[:0])
-
-    def _largest(self, functions, least, bottom=None):
-        """Return the largest value of the smallest of functions over decisions whose ``bottom`` is one."""
-        n, size = self.n, self.n * self.M
-        bottom = np.full((n, self.M), 1 / n) if bottom is None else bottom
-        rows = [np.append(-f.ravel(), [0.0, 1.0]) for f in functions] + [np.append(-f.ravel(), [0, 0]) for f in least]
-        one_each = hstack([kron(eye_array(n), np.ones((1, self.M))), -np.ones((n, 1)), np.zeros((n, 1))])
-        equal = np.vstack([one_each.toarray(), np.append(bottom.ravel(), [0.0, 0.0])])
-        found = linprog(
-            np.append(np.zeros(size + 1), -1.0), A_ub=csr_array(np.array(rows)), b_ub=np.zeros(len(rows)),
-            A_eq=csr_array(equal), b_eq=np.append(np.zeros(n), 1.0), bounds=[(0, None)] * (size + 1) + [(None, None)],
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )  # fmt: skip
-        if found.status != 0:
-            return None
-        # the program drops coefficients near zero: the value is that of its decisions
-        decisions = found.x[:size].clip(0.0).reshape(n, self.M)
-        decisions /= decisions.sum(axis=1, keepdims=True)
-        below = float((bottom * decisions).sum())
-        # these may miss a limit by the last digits, for which a steep price pays more than the bound's rounding
-        missed = np.array([max(0.0, -float((f * decisions).sum()) / below) for f in least])
-        paid = float(-found.ineqlin.marginals[len(functions) :] @ missed) if len(least) else 0.0
-        return min(float((f * decisions).sum()) for f in functions) / below - paid
-
-
 def verdict(seed):
     """Return what is wrong with the answer on a tiny population, "right" or a kind of its own; and passes, lack."""
     one = tiny(seed)
     program = Program(one)
     room, best = program.room(), program.best(one.metric)
-    settings = {"confusion": "model", "randomized": True, "tol": TOL, "on_infeasible": "closest"}
     try:
         solution = confmax.maximize(one.metric, one.P, constraints=[wish.text for wish in one.limits], group=one.group,
-                                    classes=range(one.P.shape[1]), abstain=one.abstain, **settings)  # fmt: skip
+                                    classes=range(one.P.shape[1]), abstain=one.abstain, **SETTINGS)  # fmt: skip
     except ValueError:
         return ("infeasible, refused" if room < -TOL else "wrongly refused"), 0, 0.0
     return ended(solution, room, best)
@@ -266,8 +138,7 @@ def verdict_on_equal(seed):
     program = Program(one)
     best = program.best(one.metric)
     limits = [wish.text for wish in one.limits]
-    settings = {"confusion": "model", "randomized": True, "tol": TOL, "on_infeasible": "closest"}
-    settings |= {"group": one.group, "classes": range(one.P.shape[1])}
+    settings = SETTINGS | {"group": one.group, "classes": range(one.P.shape[1])}
     solution = confmax.maximize(one.metric, one.P, constraints=limits, **settings)
     if best is None or solution.infeasibility is not None:
         right = best is None and solution.infeasibility is not None
@@ -317,8 +188,7 @@ def levelled(folder):
     for data in load(folder):
         if data.stem not in LEVELLED:
             continue
-        P = data.P.astype(np.float64)
-        P /= P.sum(axis=1, keepdims=True)
+        P = data.proba
         group = drawn_groups(P)
         k, floor = differing(P, group), 0.0
         for kind in ("no limit", "difference", "floor", "equal recalls", "equalised odds"):
@@ -339,54 +209,42 @@ def levelled(folder):
     return lines
 
 
-# --- the section ------------------------------------------------------------------------------------------------------
+# --- the sections -----------------------------------------------------------------------------------------------------
 
 
-def of_equal(count=500):
-    """Write the section of equal groups."""
-    report(
-        "groups: equal",
-        f"`python -m benchmarks.groups`: {count} tiny populations with two to four groups against linear programs over "
-        f"all rows. The values of the groups are equal, or differ by at most .001 or .02, and 44 % of the populations "
-        f"have further limits. Limits are measured at the decisions of the rules: kept to 1e-9.",
+@benchmark("equal-groups", section="groups: equal")
+def equal_groups(count=500):
+    """Compare rules that keep groups equal with programs."""
+    return [
+        f"{count} tiny populations with two to four groups against linear programs over all rows. The values of the "
+        f"groups are equal, or differ by at most .001 or .02, and 44 % of the populations have further limits. Limits "
+        f"are measured at the decisions of the rules: kept to 1e-9.",
         of_tiny(count, verdict_on_equal),
-    )
+    ]
 
 
-def main(folder=None, count=2000):
-    if folder is None:
-        with warnings.catch_warnings():
-            # that equal recalls level down
-            warnings.filterwarnings("ignore", "equal recalls of several classes", UserWarning)
-            of_equal()
-        return
-    with warnings.catch_warnings():
-        # that equal recalls level down, which the floors beside them show
-        warnings.filterwarnings("ignore", "equal recalls of several classes", UserWarning)
-        number, kinds, each = of_tables(folder, cases, drawn_groups)
-        lines = levelled(folder)
-    report(
-        "groups",
-        f"`python -m benchmarks.groups FOLDER`: {count} tiny populations against linear programs over all rows, and "
-        f"{number} tables with groups that are drawn from the score: passes until bound and value of the best "
-        f"mixture lie within 1e-4 and 1e-6, median and most; on how many tables a single rule was returned, and how "
-        f"much less it is worth: median over all tables (inf: most of them have a mixture) and most of those returned. "
-        f"Equal recalls are those of all classes; equalised odds limit their false positive rates too.",
-        of_tiny(int(count), verdict),
+@benchmark("groups", "FOLDER")
+def groups(folder, count=2000):
+    """Compare limits of groups with programs, and count passes."""
+    number, kinds = of_tables("groups", folder, cases, drawn_groups)
+    return [
+        f"{count} tiny populations against linear programs over all rows, and {number} tables with groups that are "
+        f"drawn from the score: passes until bound and value of the best mixture lie within 1e-4 and 1e-6, median and "
+        f"most; on how many tables a single rule was returned, and how much less it is worth: median over all tables "
+        f"(inf: most of them have a mixture) and most of those returned. Equal recalls are those of all classes; "
+        f"equalised odds limit their false positive rates too.",
+        of_tiny(count, verdict),
         kinds,
-        "Passes to 1e-6 on every table.",
-        each,
-    )
-
-    report(
-        "groups: levelling down",
-        "`python -m benchmarks.groups FOLDER`: the best accuracy within limits, the recalls in both groups of the "
-        "class whose recalls differ most without limits, and the share of the rows that are drawn. The difference of "
-        "these recalls is at most .02; the floor for both is what the smaller one is then; equal recalls are those of "
-        "all classes, equalised odds limit their false positive rates too.",
-        markdown(["table", "limit", "accuracy", "recall in a", "recall in b", "drawn"], lines, words=2),
-    )
+    ]
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+@benchmark("levelling-down", "FOLDER", "groups: levelling down")
+def levelling_down(folder):
+    """Compare the best accuracy within a difference of recalls with that within a floor."""
+    return [
+        "the best accuracy within limits, the recalls in both groups of the class whose recalls differ most without "
+        "limits, and the share of the rows that are drawn. The difference of these recalls is at most .02; the floor "
+        "for both is what the smaller one is then; equal recalls are those of all classes, equalised odds limit their "
+        "false positive rates too.",
+        markdown(["table", "limit", "accuracy", "recall in a", "recall in b", "drawn"], levelled(folder), 2),
+    ]

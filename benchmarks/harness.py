@@ -1,20 +1,134 @@
-"""Tables x settings: what the benchmarks on a folder of real probability tables share.
+"""One way for every benchmark: registered by name, run by `python -m benchmarks NAME`, written to a section.
 
-A benchmark names its metrics and its methods or settings; this module loads the tables, scores rules on labels, and
-writes a section. Each NPZ of the folder holds P_tune, y_tune, P_test, y_test.
+A benchmark is a function that takes the words of the command line and returns the paragraphs and tables of its section
+of RESULTS.md; the first paragraph follows the command. `load` reads a folder of tables, each an NPZ that holds P_tune,
+y_tune, P_test and y_test. Tables of many rows are summarised by `spread`, which keeps all rows in a file beside
+RESULTS.md that is not in the repository.
 """
 
 from __future__ import annotations
 
+import platform
+import re
 import time
+import warnings
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import scipy
+import sklearn
 from scipy.sparse import csr_array
 
 import confmax
-from benchmarks.results import write_section
+
+PATH = Path(__file__).parent / "RESULTS.md"
+
+
+# --- benchmarks by name -----------------------------------------------------------------------------------------------
+
+
+class Benchmark(NamedTuple):
+    """What the command line knows: a name, the words that follow it, the section, and the function."""
+
+    name: str
+    parameters: str
+    section: str
+    measure: Callable
+
+
+REGISTERED: dict[str, Benchmark] = {}
+
+
+def benchmark(name, parameters="", section=None):
+    """Register a function under a name; its section of RESULTS.md has the same name unless another is given."""
+
+    def register(measure):
+        REGISTERED[name] = Benchmark(name, parameters, section or name, measure)
+        return measure
+
+    return register
+
+
+def run(name, *words, quick=False):
+    """Measure a benchmark, print its section, and write it unless it is ``quick``."""
+    chosen = REGISTERED[name]
+    given = [int(word) if str(word).isdigit() else word for word in words]
+    with warnings.catch_warnings():
+        # of classes without rows, of rivals, and of limits that level down: the figures show what comes of them
+        warnings.simplefilter("ignore")
+        first, *others = chosen.measure(*given, **({"quick": True} if quick else {}))
+    command = f"`python -m benchmarks {name} {chosen.parameters}".rstrip() + "`"
+    text = "\n\n".join([f"{command}: {first} _{stamp()}_", *others])
+    print(f"## {chosen.section}\n\n{text}")
+    if not quick:
+        write_section(chosen.section, text)
+
+
+# --- RESULTS.md -------------------------------------------------------------------------------------------------------
+
+
+def stamp():
+    """Return when and with what was measured."""
+    versions = ", ".join(f"{module.__name__} {module.__version__}" for module in (confmax, np, scipy, sklearn))
+    return f"Measured {date.today()}, Python {platform.python_version()}, {versions}, {platform.machine()}."
+
+
+def write_section(name, text):
+    """Replace the section ``name``, or add it at the end."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    section = f"{begin}\n## {name}\n\n{text}\n{end}\n"
+    old = PATH.read_text() if PATH.exists() else "# Results\n\nEvery figure names the command that makes it.\n\n"
+    if begin in old:
+        old = old[: old.index(begin)] + section + old[old.index(end) + len(end) + 1 :]
+    else:
+        old += section
+    PATH.write_text(old)
+
+
+def markdown(head, rows, words=1):
+    """Return a table whose first ``words`` columns hold words, the others figures."""
+    lines = [head, ["---"] * words + ["---:"] * (len(head) - words), *rows]
+    return "\n".join(" | ".join(map(str, line)) for line in lines)
+
+
+def spread(section, head, rows, words=1, by=()):
+    """Return median, least and most of every column of figures, for the rows that share the columns ``by``.
+
+    The first number of a cell counts. All rows are written to SECTION.txt beside RESULTS.md.
+    """
+    PATH.with_name(section.replace(": ", "_").replace(" ", "_") + ".txt").write_text(markdown(head, rows, words) + "\n")
+    groups = {}
+    for row in rows:
+        groups.setdefault(tuple(row[k] for k in by), []).append(row)
+    lines = [[*key, len(some), *(_middle([row[k] for row in some]) for k in range(words, len(head)))]
+             for key, some in groups.items()]  # fmt: skip
+    return markdown([*(head[k] for k in by), "rows", *head[words:]], lines, len(by))
+
+
+NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
+
+
+def _middle(cells):
+    """Return "median (least, most)" with the digits of the cells, nothing where they hold words."""
+    found = [match.group().replace(",", "") for match in map(NUMBER.match, map(str, cells)) if match]
+    if not found:
+        return ""
+    digits = max(len(text.partition("e")[0].partition(".")[2]) for text in found)
+    form = f".{digits}{'e' if any('e' in text for text in found) else 'f'}"
+    values = np.array(found, dtype=float)
+    middle, least, most = (format(float(each), form) for each in (np.median(values), values.min(), values.max()))
+    return f"{middle} ({least}, {most})"
+
+
+def figures(values, form=".4f"):
+    """Return numbers as text, NaN as nothing."""
+    return ["" if np.isnan(number) else format(number, form) for number in values]
+
+
+# --- tables of a folder -----------------------------------------------------------------------------------------------
 
 
 class Data(NamedTuple):
@@ -30,6 +144,12 @@ class Data(NamedTuple):
     def K(self):
         return self.P.shape[1]
 
+    @property
+    def proba(self):
+        """The probabilities to tune on in double precision, their rows summing to one."""
+        P = self.P.astype(np.float64)
+        return P / P.sum(axis=1, keepdims=True)
+
     def turned(self):
         """Return the same rows, tuned on the test rows and scored on the tuning rows."""
         return Data(self.stem, self.Q, self.z, self.P, self.y)
@@ -42,13 +162,6 @@ def load(folder, least=2):
         with np.load(path) as data:
             found.append(Data(path.stem, *(data[key] for key in ("P_tune", "y_tune", "P_test", "y_test"))))
     return [data for data in found if least <= data.K]
-
-
-def apply_to(tables, names):
-    """Yield metrics by name with the tables that they apply to."""
-    for name in names:
-        metric = confmax.metrics.get(name)
-        yield name, metric, [data for data in tables if data.K == 2 or not metric.binary]
 
 
 # --- values on labels -------------------------------------------------------------------------------------------------
@@ -71,7 +184,10 @@ def value(name, y, D):
     return float(over_present(confmax.metrics.get(name), y, D.shape[1]).value(counts(y, D) / len(y)))
 
 
-# --- time -------------------------------------------------------------------------------------------------------------
+def paired(differences):
+    """Return the mean of paired differences and its standard error."""
+    d = np.array(differences)
+    return d.mean(), d.std(ddof=1) / np.sqrt(len(d))
 
 
 def shortest(call, times=3):
@@ -82,30 +198,3 @@ def shortest(call, times=3):
         found = call()
         least = min(least, time.perf_counter() - start)
     return least, found
-
-
-# --- text -------------------------------------------------------------------------------------------------------------
-
-
-def markdown(head, rows, words=1):
-    """Return a table whose first ``words`` columns hold words, the others figures."""
-    lines = [head, ["---"] * words + ["---:"] * (len(head) - words), *rows]
-    return "\n".join(" | ".join(map(str, line)) for line in lines)
-
-
-def figures(values, form=".4f"):
-    """Return numbers as text, NaN as nothing."""
-    return ["" if np.isnan(number) else format(number, form) for number in values]
-
-
-def paired(differences):
-    """Return the mean of paired differences and its standard error."""
-    d = np.array(differences)
-    return d.mean(), d.std(ddof=1) / np.sqrt(len(d))
-
-
-def report(section, *parts):
-    """Write a section of RESULTS.md from its parts, and print it."""
-    text = "\n\n".join(parts)
-    write_section(section, text)
-    print(text)

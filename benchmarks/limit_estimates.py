@@ -12,14 +12,13 @@ of benchmarks/RESULTS.md.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections import defaultdict
 
 import numpy as np
 
 import confmax
-from benchmarks.harness import counts, load, markdown, over_present, paired, report, value
+from benchmarks.harness import benchmark, counts, load, markdown, over_present, paired, value
 from confmax import constraints as c
 
 MODES = ("model", "blend", "labels", "model, raw", "blend, raw")
@@ -58,6 +57,7 @@ def outcome(data, metric, limit, mode):
     return value(metric, data.z, D), max(0.0, limit.limit - there if limit.is_floor else there - limit.limit), found
 
 
+@benchmark("limit-estimates", "FOLDER", "limits: estimates")
 def main(folder):
     lines, runs = [], defaultdict(list)
     for data in load(folder):
@@ -80,9 +80,4 @@ def main(folder):
             ])  # fmt: skip
     head = ["problem", "estimate", "runs", "value", "to model (s.e.)", "missed by", "to model (s.e.)", "missed",
             "not kept in tuning"]  # fmt: skip
-    report("limits: estimates", "`python -m benchmarks.limit_estimates FOLDER`: tuning half against test half.",
-           markdown(head, lines, words=2))  # fmt: skip
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    return ["tuning half against test half.", markdown(head, lines, words=2)]

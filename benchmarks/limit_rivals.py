@@ -14,7 +14,6 @@ rows than confmax on labels by more than 1e-9, with no larger shortfall. The fig
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from importlib.util import find_spec
@@ -23,7 +22,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 import confmax
-from benchmarks.harness import counts, load, markdown, report
+from benchmarks.harness import benchmark, counts, load, markdown
 from benchmarks.methods import by_decisions, by_weights, inverse_prior, weights_of
 from confmax import constraints as c
 from confmax.confusion import Gains
@@ -164,6 +163,7 @@ def summary(runs, methods, kind):
     return lines
 
 
+@benchmark("limit-rivals", "FOLDER", "limits: rivals")
 def main(folder):
     lines, ahead, runs = [], [], {1: [], None: []}
     for data, floor, k in problems(folder):
@@ -178,9 +178,8 @@ def main(folder):
                           f"{seconds:.3f}"])  # fmt: skip
     means = [*summary(runs[1], TWO, "two classes"), *summary(runs[None], BOTH, "several classes")]
     head = ["tuning", "missed", "test", "missed", "seconds"]
-    report(
-        "limits: rivals",
-        "`python -m benchmarks.limit_rivals FOLDER`: accuracy within limits, by label counts. Means over the runs, how "
+    return [
+        "accuracy within limits, by label counts. Means over the runs, how "
         "often the limit is missed on the tuning rows and on the test rows, and seconds to tune.",
         markdown(["problem", "method", "runs", *head], means, words=2),
         "Ahead of confmax on labels on the tuning rows, with no larger shortfall: "
@@ -188,8 +187,4 @@ def main(folder):
         + ".",
         "Every run: value and by how much the limit is missed.",
         markdown(["table", "limit", "method", *head], lines, words=3),
-    )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    ]

@@ -12,7 +12,6 @@ on the model, so that there is no bound. The figures are written to the section 
 from __future__ import annotations
 
 import itertools
-import sys
 import warnings
 from functools import partial
 from unittest import mock
@@ -20,7 +19,7 @@ from unittest import mock
 import numpy as np
 
 import confmax
-from benchmarks.harness import counts, figures, load, markdown, report, shortest
+from benchmarks.harness import benchmark, counts, figures, load, markdown, shortest
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
 from confmax.solution import search
@@ -121,14 +120,14 @@ def within_limits(tables):
     return calls, missed
 
 
+@benchmark("model-bound", "FOLDER", "model bound")
 def main(folder, count=200):
     tables = load(folder)
     rows, off, below, above = of_tables(tables)
     least = on_tiny(int(count))
     calls, missed = within_limits(tables)
-    report(
-        "model bound",
-        f"`python -m benchmarks.model_bound FOLDER`: default settings on {len(tables)} tables. Gap: `model_gap`. Time: "
+    return [
+        f"default settings on {len(tables)} tables. Gap: `model_gap`. Time: "
         f"a whole call divided by the same call without the bound, each the shortest of {TIMES}.",
         markdown(["metric", "gap, median", "most", "time, median", "most"], rows),
         f"`model_value` differs from the value by hand by {off:.0e} at most. `model_upper_bound` lies above the best "
@@ -138,8 +137,4 @@ def main(folder, count=200):
         f"Accuracy within a floor on the recall of the rarest class, a ceiling on its rate, or a floor on all recalls: "
         f"in {len(missed)} of {calls} calls whose rule keeps the limit on the blend, it misses it on the model, by "
         f"{max(missed, default=0.0):.3f} at most, and there is no bound.",
-    )
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    ]

@@ -20,7 +20,6 @@ figures are written to the section "one class" of benchmarks/RESULTS.md.
 from __future__ import annotations
 
 import itertools
-import sys
 import warnings
 from collections import Counter, defaultdict
 from typing import NamedTuple
@@ -31,7 +30,7 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 import confmax
-from benchmarks.harness import load, markdown, report, shortest
+from benchmarks.harness import benchmark, load, markdown, shortest
 from confmax.calibration import choose
 from confmax.oracle import make_table
 from confmax.solution.class_confidence import _Tests as Tests
@@ -465,6 +464,7 @@ def times():
     return rows
 
 
+@benchmark("one-class", "FOLDER", "one class")
 def main(folder, n_samples=300, n_populations=2000):
     asked = questions(load(folder, 3))
     parts = [f"{len(asked)} classes of {len({one.data.stem for one in asked})} tables; `{MOST_LOST}` is the most that "
@@ -507,8 +507,4 @@ def main(folder, n_samples=300, n_populations=2000):
         if verdict not in ("right", "infeasible", "refused"):
             print(verdict)
     parts.append(markdown(["table", "", "seconds beyond the calibration"], times(), 2))
-    report("one class", *parts)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    return parts

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import confmax
-from benchmarks.results import write_section
+from benchmarks.harness import benchmark
 from tests.browser import CHROMIUM, look
 
 METRIC = "macro_f1"
@@ -77,7 +77,7 @@ def lines_of(files, pages):
              "---|---:|---:|---:|---:|---:|---:|---"]  # fmt: skip
     for path in files:
         ran = subprocess.run(
-            [sys.executable, "-m", "benchmarks.reports", "--one", str(path), str(pages)],
+            [sys.executable, "-m", "benchmarks.reports", str(path), str(pages)],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         told = json.loads(ran.stdout.splitlines()[-1])
@@ -90,29 +90,27 @@ def lines_of(files, pages):
     return lines
 
 
-def main():
-    if sys.argv[1] == "--one":
-        print(json.dumps(one(*sys.argv[2:])))
-        return
+@benchmark("reports", "FOLDER [PAGES]")
+def main(folder_of_tables, given_pages=None):
+    """Write both reports of every table of a folder and of two generated ones."""
     with tempfile.TemporaryDirectory() as folder:
-        pages = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(folder)
-        files = sorted(Path(sys.argv[1]).glob("*.npz"))
+        pages = Path(given_pages) if given_pages else Path(folder)
+        files = sorted(Path(folder_of_tables).glob("*.npz"))
         for n, K in MANY:
             (P, y), (Q, z) = synthetic(n, K), synthetic(n, K, seed=1)
             files.append(Path(folder) / f"synthetic_{n}x{K}.npz")
             np.savez(files[-1], P_tune=P, y_tune=y, P_test=Q, y_test=z)
         lines = lines_of(files, pages)
-    write_section(
-        "reports",
-        f"`python -m benchmarks.reports FOLDER`, one thread, seconds of processor time. A process tunes {METRIC}, "
+    return [
+        f"one thread, seconds of processor time. A process tunes {METRIC}, "
         f"writes the report of the rule on the test rows (with the bundling of the charts' script, about 1.5 s, once "
         f"per process), then the cross-fitted one on the tuning rows, in which five more rules are tuned: at 100 "
         f"classes that is most of its time. 1000 replicates. The last column is what headless Chromium says of both "
         f"pages, at 400 px in light and at 1400 px in dark colours: no word on the console, nothing loaded, every "
         f"chart drawn, neither page nor chart wider than its place. Required: under 5 s and "
-        f"3 MB a report.\n\n" + "\n".join(lines) + "\n",
-    )
+        f"3 MB a report.\n\n" + "\n".join(lines),
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(one(*sys.argv[1:])))

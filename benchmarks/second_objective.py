@@ -15,7 +15,6 @@ The figures are written to the section "second objective" of benchmarks/RESULTS.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 import confmax
-from benchmarks.harness import load, markdown, report
+from benchmarks.harness import benchmark, load, markdown
 from confmax.tables import apply_calibrator
 
 TOL, LOST = 1e-6, 1e-5
@@ -359,11 +358,11 @@ def of_tables(tables):
     return rows
 
 
+@benchmark("second-objective", "FOLDER", "second objective")
 def main(folder, count=2000):
     tables = load(folder, least=3)
-    report(
-        "second objective",
-        f"`python -m benchmarks.second_objective FOLDER`. {count} tiny populations, each by its seed: one of "
+    return [
+        f"{count} tiny populations, each by its seed: one of "
         f"{len(set(METRICS))} metrics and up to two limits are drawn, and a floor on the coverage where a rule may "
         f"abstain. How many solutions are below the program's value by more than {TOL:g}, or below its accuracy by "
         f"more than {LOST:g}, the most of both, and passes. Populations without a rule that keeps the limits are left "
@@ -375,8 +374,4 @@ def main(folder, count=2000):
         "same decisions of c with all other rows decided as the most probable other class. Problems where this rule "
         "misses a limit on d are left out.",
         markdown(["question", "problem", "solved", "above .005", "most", "mean"], of_tables(tables), 2),
-    )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    ]  # fmt: skip

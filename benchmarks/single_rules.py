@@ -17,7 +17,6 @@ the best mixture, which lies above it, and a ratio N/D by N - value D. The figur
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections import Counter, defaultdict
 from typing import NamedTuple
@@ -28,7 +27,7 @@ from scipy.sparse import coo_array, csr_array, hstack, vstack
 
 import confmax
 from benchmarks.constraints import OBJECTIVES, Rows, cases, random_limit
-from benchmarks.harness import load, markdown, report
+from benchmarks.harness import benchmark, load, markdown
 from confmax import constraints as c
 from confmax.confusion import Confusion, Gains
 from confmax.metrics.alignment import fit_metric
@@ -363,11 +362,11 @@ def of_tables(folder):
     return lines, every
 
 
+@benchmark("single-rules", "FOLDER", "constraints: single rules")
 def main(folder, count=1000):
     lines, every = of_tables(folder)
-    report(
-        "constraints: single rules",
-        f"`python -m benchmarks.single_rules FOLDER`: {count} tiny populations, and tables of {LEAST} rows or more. "
+    return [
+        f"{count} tiny populations, and tables of {LEAST} rows or more. "
         f"Loss to the best mixture, median and most: of confmax's single rule (inf: none returned), the least that any "
         f"decisions of the rows without drawing can have, by a mixed-integer program over the rows that tie, and of "
         f"the better of confmax's rule and one that a program finds (of two classes, of all thresholds); on how many "
@@ -378,8 +377,4 @@ def main(folder, count=1000):
         f"the least is proved, or bounded from below in {SECONDS:g} seconds; the loss of a better rule of this form, "
         f"if a program found one in that time; pairs of row and decision that are free.",
         markdown(["table", "problem", "confmax", "least", "", "better rule", "free"], every, words=2),
-    )
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    ]

@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import confmax
-from benchmarks._speed_tools import seconds_of
-from benchmarks.harness import report
+from benchmarks.harness import benchmark
+from benchmarks.timing import seconds_of
 from confmax.confusion import Gains
 from confmax.kernels.blocks import n_threads
 from confmax.oracle import make_oracle, make_table
@@ -132,12 +132,11 @@ def solvers(n=20_000):
     return lines
 
 
+@benchmark("sparse", "")
 def main():
     warnings.filterwarnings("ignore", message=".* divides by class sizes")
-    report(
-        "sparse",
-        f"`python -m benchmarks.sparse`: ten stored float32 probabilities per row, int32 indices, medians of "
-        f"{REPEATS}, {n_threads()} threads.",
+    return [
+        f"ten stored float32 probabilities per row, int32 indices, medians of {REPEATS}, {n_threads()} threads.",
         "One gain with a weight and an offset per class; `check` validates the table, a pass decides all rows and "
         "counts them.",
         "\n".join(passes()),
@@ -148,8 +147,4 @@ def main():
         "Metrics of the recalls where there are many classes, model confusion, a randomised rule: `solver='auto'` "
         "takes the conditional gradient above 500 classes for min_recall, above 2000 for the others.",
         "\n".join(solvers()),
-    )
-
-
-if __name__ == "__main__":
-    main()
+    ]

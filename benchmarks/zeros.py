@@ -12,8 +12,6 @@ sets. The figures are written to the section "zeros" of benchmarks/RESULTS.md.
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
 from contextlib import nullcontext
 from unittest.mock import patch
@@ -28,7 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import confmax
-from benchmarks.harness import Data, figures, load, markdown, report, value
+from benchmarks.harness import Data, benchmark, figures, load, markdown, value
 from confmax.calibration import choice, choose, log_loss, scaling
 from confmax.oracle import make_table
 
@@ -277,9 +275,10 @@ def of_sources(kinds, facts, floors, losses):
     return markdown(head, rows)
 
 
+@benchmark("zeros", "FOLDER")
 def main(folder):
     warnings.simplefilter("ignore")
-    start, kinds, names, facts, floors, every = time.perf_counter(), [], [], [], [], []
+    kinds, names, facts, floors, every = [], [], [], [], []
     for kind, parts in sources(load(folder)):
         known = [{} for _ in parts]
         found = [[measured(name, *part) for part in zip(parts, known, strict=True)] for name in VARIANTS]
@@ -290,9 +289,7 @@ def main(folder):
         every.append([np.mean([values for values, _ in both], axis=0) for both in found])
     sets = np.unique(names, return_inverse=True)[1]
     parts = text_of(np.array(kinds), sets, np.array(facts), np.array(floors), np.array(every))
-    report(
-        "zeros", f"`python -m benchmarks.zeros FOLDER` ({time.perf_counter() - start:.0f} s): {parts[0]}", *parts[1:]
-    )
+    return [f"{parts[0]}", *parts[1:]]
 
 
 def text_of(kinds, sets, facts, floors, every):
@@ -327,7 +324,3 @@ def text_of(kinds, sets, facts, floors, every):
         "Log loss, the same for each source:",
         markdown(["floor", *groups], by_kind),
     ]
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

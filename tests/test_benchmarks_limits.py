@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import confmax
-from benchmarks import abstaining, class_shares, limit_rivals, results, single_rules
+from benchmarks import abstaining, class_shares, harness, limit_rivals, programs, single_rules
 from benchmarks.harness import Data
 from confmax import constraints as c
 
@@ -12,8 +12,8 @@ from confmax import constraints as c
 @pytest.fixture
 def section(tmp_path, monkeypatch):
     """The file that sections are written to."""
-    monkeypatch.setattr(results, "PATH", tmp_path / "RESULTS.md")
-    return results.PATH
+    monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
+    return harness.PATH
 
 
 def drawn(n, K, seed=0):
@@ -26,7 +26,7 @@ def drawn(n, K, seed=0):
 # --- class shares -----------------------------------------------------------------------------------------------------
 
 
-def test_a_sample_of_class_shares(tmp_path, section, monkeypatch):
+def test_a_sample_of_class_shares(tmp_path, monkeypatch):
     """Every rule is certified and keeps its limits on the model; figures are those of counts by hand."""
     rng = np.random.default_rng(0)
     y = rng.choice(3, 300, p=[0.6, 0.3, 0.1])
@@ -34,8 +34,7 @@ def test_a_sample_of_class_shares(tmp_path, section, monkeypatch):
     monkeypatch.setattr(class_shares, "PUBLISHED", {"small": {"nobody": (0.0, 1.0), "nothing": (2.0, 0.0)}})
     few = {name: (class_shares.RUNS[name][0], [0.02]) for name in ("model", "labels")}
     monkeypatch.setattr(class_shares, "RUNS", few)
-    class_shares.main(tmp_path, ["small"], splits=2)
-    text = section.read_text()
+    text = "\n".join(class_shares.main(tmp_path, ["small"], splits=2))
     assert "nobody" in text and "| no |" in text and "| yes |" in text
     data = class_shares.split(tmp_path / "small.npz", 0)
     assert len(data.y) == 210 and len(data.z) == 90 and data.P.shape == (210, 3)
@@ -95,7 +94,7 @@ def test_a_sample_of_rivals(tmp_path, section, monkeypatch):
     monkeypatch.setattr(limit_rivals, "CALLS", 50)
     monkeypatch.delitem(limit_rivals.TWO, "confmax, confidence")
     monkeypatch.setattr(limit_rivals, "PACKAGES", dict.fromkeys(limit_rivals.PACKAGES, "no_such_package"))
-    limit_rivals.main(tmp_path)
+    harness.run("limit-rivals", tmp_path)
     text = section.read_text()
     assert text.count("one | recall[1] >= 0.5 |") == 6 and "two classes | OxonFair" not in text
 
@@ -157,11 +156,12 @@ def test_a_sample_of_tiny_populations_with_abstaining():
 def test_a_program_over_decisions_and_abstaining_is_chows_rule():
     """Of as many rows those with the largest probability are decided; and what is impossible is told."""
     P = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 20)
-    case = abstaining.Case(P, "accuracy", np.zeros((3, 4)), [("coverage", 1, 0.6)])
-    assert abstaining.Program(case).best() == pytest.approx(np.sort(P.max(axis=1))[8:].mean())
-    assert abstaining.Program(case._replace(limits=[("coverage", 1, 1.5)])).room() == pytest.approx(-0.5)
-    sure = case._replace(objective="coverage", limits=[("accuracy", 1, 0.5)])
-    assert 0.0 < abstaining.Program(sure).best() <= 1.0
+    wish = programs.Wish("coverage", "all", ">=", 0.6)
+    case = programs.Tiny(P, np.zeros(20, dtype=int), "accuracy", [wish], True)
+    assert programs.Program(case).best("accuracy") == pytest.approx(np.sort(P.max(axis=1))[8:].mean())
+    assert programs.Program(case._replace(limits=[wish._replace(limit=1.5)])).room() == pytest.approx(-0.5)
+    sure = case._replace(limits=[programs.Wish("accuracy", "all", ">=", 0.5)])
+    assert 0.0 < programs.Program(sure).best("coverage") <= 1.0
 
 
 def test_a_sample_of_areas_and_floors(tmp_path, section, monkeypatch):
@@ -171,9 +171,9 @@ def test_a_sample_of_areas_and_floors(tmp_path, section, monkeypatch):
     np.savez(tmp_path / "two.npz", **{key: value[::-1] for key, value in parts.items()})
     monkeypatch.setattr(abstaining, "METRICS", ("accuracy",))
     monkeypatch.setattr(abstaining, "LEVELS", np.array([0.5, 0.8, 1.0]))
-    abstaining.main(tmp_path, 3)
+    harness.run("abstaining", tmp_path, 3)
     text = section.read_text()
-    assert "one | accuracy |" in text and "median, most | " in text
+    assert "accuracy, coverage | " in text and "accuracy | " in text
     data = Data("one", *parts.values())
     chow, best = abstaining.on_the_model("accuracy", data)
     assert best == pytest.approx(chow, abs=1e-6)

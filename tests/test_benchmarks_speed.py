@@ -1,22 +1,17 @@
 """The harness of the benchmarks: known answers, independent values, and that every part still runs."""
 
-import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, recall_score
 
 import confmax
-from benchmarks import _speed_process as processes
-from benchmarks import _speed_rivals as rivals
-from benchmarks import _speed_scaling as scaling
-from benchmarks import _speed_scan as scan
-from benchmarks import _speed_tools as tools
-from benchmarks import harness, methods, passes, results, speed
-from benchmarks._speed_tables import Recipe
+from benchmarks import harness, methods, on_tables, speed
+from benchmarks import speed_rivals as rivals
+from benchmarks import timing as tools
+from benchmarks.timing import Recipe
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +72,7 @@ def test_values_and_counts_are_those_of_scikit_learn():
     P, y = SMALL.draw()
     a, b = np.array([1, 2, 3, 4], np.float32), np.array([0, 0.1, 0, 0], np.float32)
     expected = confusion_matrix(y, (P * a + b).argmax(1), labels=range(4))
-    assert (scan.numpy_pass(P, y, a, b).reshape(4, 4) == expected).all()
+    assert (speed.numpy_pass(P, y, a, b).reshape(4, 4) == expected).all()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +114,7 @@ START = 'print(\'{"event": "start", "metric": "m", "ours": [0.01], "floor": 0}\'
 @pytest.mark.parametrize("code", ["import time; time.sleep(60)", "raise SystemExit(3)"], ids=["too long", "fails"])
 def test_a_method_that_takes_too_long_or_fails_says_so(code, monkeypatch):
     command = [sys.executable, "-c", f"{START} {code}"]
-    monkeypatch.setattr(processes, "child", lambda _: subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    monkeypatch.setattr(tools, "child", lambda _: subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     first, *others = rivals.measure_method("", "xcolumns", ["m"] + ["n"] * ("exit" in code.lower()), 0.2)
     if others:
         assert [first, *others] == [{"metric": name, "failed": True} for name in "mn"]
@@ -142,31 +137,30 @@ def test_targets_and_losses_of_known_rows():
         row("TunedThreshold", 0.5, [0.05] * 5, [0.1] * 5),
     ]
     del rows[4]["tuning"], rows[4]["test"]
-    assert rivals.targets({"rows": rows}).splitlines()[2:] == [
+    assert rivals.targets(rows).splitlines()[2:] == [
         "200k x 20 | macro_f1 | xcolumns | 40 | 50 | **missed** | -5.0e-03 (mixture +5.0e-03) | **missed**",
         "200k x 20 | macro_f1 | Nelder-Mead | > 120 | 100 | met | +1.0e-02 (mixture +2.0e-02) | met",
     ]
-    sentences = rivals.losses({"rows": rows})
+    sentences = rivals.losses(rows)
     assert "tuning: xcolumns on 200k x 20 macro_f1 (+0.0050)" in sentences
     assert "test: none" in sentences and "time: TunedThreshold on 200k x 20 macro_f1 (0.50)" in sentences
 
 
-@pytest.mark.parametrize("name", ["scan", "runs", "scaling", "passes", "prediction"])
-def test_quick_parts_run_and_write_nothing(name, monkeypatch):
-    monkeypatch.setattr(scan, "CERTIFIED", ("cohen_kappa",))
-    monkeypatch.setattr(scan, "INFORMATION", ())
-    written = [path for path in (speed.PATH, results.PATH, scaling.PLOT) if path.exists()]
-    before = [path.read_bytes() for path in written]
-    found = CliRunner().invoke(speed.main, [name, "--quick"])
-    assert found.exit_code == 0, found.output
-    assert found.output.startswith(f"## {name}")
-    assert name == "scan" or "met" in found.output or "missed" in found.output
-    assert [path.read_bytes() for path in written] == before
+@pytest.mark.parametrize("name", ["scan", "runs", "scaling", "class-passes", "prediction"])
+def test_quick_parts_run_and_write_nothing(name, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(speed, "CERTIFIED", ("cohen_kappa",))
+    monkeypatch.setattr(speed, "INFORMATION", ())
+    harness.run(name, quick=True)
+    printed = capsys.readouterr().out
+    assert printed.startswith("## ")
+    assert name == "scan" or "met" in printed or "missed" in printed
+    assert not harness.PATH.exists()
 
 
 def test_quick_rivals(monkeypatch):
     monkeypatch.setattr(rivals, "MANY", ("argmax",))
-    rows = rivals.measure(quick=True)["rows"]
+    rows = rivals.measure(quick=True)
     assert [row["metric"] for row in rows] == list(rivals.METRICS)
     for row in rows:
         assert len(row["seconds"]) == len(row["ours"]) == 5 and row["peak"] >= 0
@@ -174,35 +168,31 @@ def test_quick_rivals(monkeypatch):
     assert rows[0]["tuning"] == pytest.approx(f1_score(y, P.argmax(1), average="macro"))
 
 
-def test_sections_and_repeats_are_kept_beside_the_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "PATH", tmp_path / "RESULTS.md")
-    path = tmp_path / "speed.json"
+def test_sections_are_kept_beside_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
     for name in ("passes", "scan", "passes"):
-        speed.keep(name, f"speed: {name}", {"rows": [name]}, f"text of {name}", path)
-    assert set(json.loads(path.read_text())) == {"passes", "scan"}
-    assert results.PATH.read_text().count("text of passes") == 1
+        harness.write_section(f"speed: {name}", f"text of {name}")
+    assert harness.PATH.read_text().count("text of passes") == 1
 
 
-def test_stamp_names_no_host_and_no_path():
-    stamp = tools.stamp()
-    assert stamp["versions"]["confmax"] == confmax.__version__
-    assert set(stamp["machine"]) == {"cpu", "cores", "memory_gib", "last_cache", "architecture"}
-    assert not any("/" in str(value) for value in stamp["machine"].values())
+def test_many_rows_become_a_summary_and_are_kept_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
+    rows = [["one", "a", "0.10 (0.02)", ""], ["two", "a", "0.40 (0.01)", ""], ["three", "b", "none", "2e-03"]]
+    text = harness.spread("some: thing", ["table", "kind", "loss", "gap"], rows, 2, (1,))
+    assert text.splitlines()[2:] == ["a | 2 | 0.25 (0.10, 0.40) | ", "b | 1 |  | 2e-03 (2e-03, 2e-03)"]
+    assert (tmp_path / "some_thing.txt").read_text().count("\n") == 5
+
+
+def test_the_place_names_no_host_and_no_path():
+    assert "/" not in tools.machine() and "threads" in tools.machine()
 
 
 def test_a_benchmark_on_a_folder_of_tables_writes_its_section(tmp_path, monkeypatch):
     """The passes that it reports are those of the calls that it names."""
-    monkeypatch.setattr(results, "PATH", tmp_path / "RESULTS.md")
-    monkeypatch.setattr(passes, "METRICS", ["cohen_kappa"])
+    monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(on_tables, "CERTIFIED", ["cohen_kappa"])
     P, y = SMALL.draw()
     np.savez(tmp_path / "one.npz", P_tune=P, y_tune=y, P_test=P, y_test=y)
-    passes.main(tmp_path)
+    harness.run("passes", tmp_path)
     solution = confmax.maximize("cohen_kappa", P, confusion="model", calibration=None, randomized=True)
-    assert f"| {solution.n_passes}.0 | {solution.n_passes} | {solution.gap:.1e}" in results.PATH.read_text()
-
-
-def test_plot(tmp_path):
-    pytest.importorskip("matplotlib")
-    row = {"growing": "rows", "cells": [10**6, 10**7], "seconds": [[0.001], [0.01]], "slope": 1.0}
-    scaling.plot({"rows": [row]}, tmp_path / "scaling.png")
-    assert (tmp_path / "scaling.png").stat().st_size > 1000
+    assert f"| {solution.n_passes}.0 | {solution.n_passes} | {solution.gap:.1e}" in harness.PATH.read_text()

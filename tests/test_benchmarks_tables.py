@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import confmax
-from benchmarks import few_labels, results, zeros
+from benchmarks import few_labels, harness, zeros
 from benchmarks.harness import Data, load, paired, value
 from confmax.calibration import fit
 from confmax.confusion import Gains
@@ -14,7 +14,7 @@ from confmax.oracle import make_table
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with one table of 3 classes; sections are written beside it."""
-    monkeypatch.setattr(results, "PATH", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
     rng = np.random.default_rng(0)
     P = rng.dirichlet([0.8, 0.3, 0.1], 160).astype(np.float32)
     y = (np.log(P + 0.01) + rng.gumbel(size=P.shape)).argmax(axis=1)
@@ -60,12 +60,12 @@ def test_a_sample_of_few_labels(folder, monkeypatch):
     monkeypatch.setattr(few_labels, "SIZES", (60,))
     monkeypatch.setattr(few_labels, "DRAWS", 1)
     np.savez(folder / "two.npz", **np.load(folder / "one.npz"))
-    few_labels.main(folder)
+    harness.run("few-labels", folder)
     ((P, y, Q, z),) = few_labels.draws(load(folder)[0], 60)
     assert len(y) == 60 and len(z) == 100
     rule = confmax.maximize("q_mean", P, y, classes=range(3)).rule
     expected = value("q_mean", z, rule.decision_probabilities(Q))
-    assert f"default, value |  | {expected:.4f} |" in results.PATH.read_text()
+    assert f"default, value |  | {expected:.4f} |" in harness.PATH.read_text()
 
 
 def test_what_gains_enough():
@@ -119,7 +119,7 @@ def test_a_sample_of_zeros(folder, monkeypatch):
     kept = (zeros.TODAY, *zeros.FIXED, "zeros by class")
     monkeypatch.setattr(zeros, "VARIANTS", {name: zeros.VARIANTS[name] for name in kept})
     monkeypatch.setattr(zeros, "data_sets", list)
-    zeros.main(folder)
+    harness.run("zeros", folder)
     (data,) = load(folder)
 
     def by_hand(part: Data):
@@ -129,5 +129,5 @@ def test_a_sample_of_zeros(folder, monkeypatch):
 
     parts = [data, zeros.rounded(data, 2)]
     expected = np.mean([by_hand(each) for part in parts for each in (part, part.turned())])
-    line = next(line for line in results.PATH.read_text().splitlines() if line.startswith(zeros.TODAY + " |"))
+    line = next(line for line in harness.PATH.read_text().splitlines() if line.startswith(zeros.TODAY + " |"))
     assert line.split(" | ")[2] == f"{expected:.4f}"

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
-from benchmarks.draws import serial_failures
+from benchmarks.populations import serial_failures
 from confmax import DecisionRule, kernels
 from confmax.calibration import Temperature
 from confmax.confusion import Gains

@@ -166,8 +166,6 @@ def test_with_labels_the_estimate_is_a_blend():
 def test_a_sample_of_the_comparison_of_estimates(tmp_path, monkeypatch):
     P, y = labelled(240, 3)
     np.savez(tmp_path / "one.npz", P_tune=P[:120], y_tune=y[:120], P_test=P[120:], y_test=y[120:])
-    said = []
-    monkeypatch.setattr(limit_estimates, "report", lambda *parts: said.extend(parts))
     monkeypatch.setattr(limit_estimates, "MODES", ("model", "labels"))
-    limit_estimates.main(tmp_path)
+    said = limit_estimates.main(tmp_path)
     assert "kappa, a rate | model | 2 |" in said[-1] and "kappa, a rate | labels | 2 |" in said[-1]

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import confmax
-from benchmarks import model_bound, results
+from benchmarks import harness, model_bound
 from confmax import metrics
 from confmax.oracle import make_table
 from confmax.solution.model_bound import TOLERANCE, with_model_bound
@@ -159,13 +159,13 @@ def test_any_rule_can_be_asked_for():
 
 
 def test_a_sample_of_the_benchmark(tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "PATH", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
     monkeypatch.setattr(model_bound, "METRICS", ("g_mean", "f1[{rarest}]"))
     monkeypatch.setattr(model_bound, "TIMES", 1)
     P, y = sample(9, n=200)
     np.savez(tmp_path / "one.npz", P_tune=P[:100], y_tune=y[:100], P_test=P[100:], y_test=y[100:])
-    model_bound.main(tmp_path, 2)
-    text = results.PATH.read_text()
+    harness.run("model-bound", tmp_path, 2)
+    text = harness.PATH.read_text()
     assert "## model bound" in text and "g_mean | " in text and "of 3 calls" in text
 
 

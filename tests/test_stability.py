@@ -4,10 +4,54 @@ import numpy as np
 import pytest
 
 import confmax
-from benchmarks.stability import MovedRow, same
-from confmax.calibration import choose
+from confmax.calibration import choose, families
 from confmax.calibration.families import labelled
 from confmax.oracle import make_table
+from confmax.tables import draws
+
+
+def kind_of(solution):
+    """Return what must not change: kind of calibration, drawing or not, calibrator applied or not."""
+    return solution.calibration.kind, solution.rule.is_randomized, solution.rule.calibrator is not None
+
+
+def parameters(calibrator):
+    """Return the numbers of a calibrator as one array."""
+    if calibrator is None:
+        return np.zeros(0)
+    return np.concatenate([np.ravel(getattr(calibrator, name)) for name in calibrator.numbers])
+
+
+def same(one, other, P):
+    """Whether two solutions are alike: kind, parameters, and decision probabilities on all but near-ties."""
+    if kind_of(one) != kind_of(other):
+        return False
+    mine, theirs = parameters(one.calibration.calibrator), parameters(other.calibration.calibrator)
+    if not np.allclose(mine, theirs, rtol=1e-6, atol=1e-6):
+        return False
+    off = np.abs(one.rule.decision_probabilities(P) - other.rule.decision_probabilities(P)).max(axis=1) > 1e-3
+    return off.mean() <= 1e-3
+
+
+class MovedRow:
+    """While it is entered, the dealing of folds moves one row to another fold."""
+
+    def __init__(self, seed):
+        self.seed, self.plain = seed, draws.dealt
+
+    def __call__(self, labels, given, n_classes, n_folds):
+        """Return folds as `dealt` does, with one row moved; the same row whenever the same rows are dealt."""
+        fold = self.plain(labels, given, n_classes, n_folds)
+        rng = np.random.default_rng(self.seed)
+        row = np.argsort(given, kind="stable")[rng.integers(len(fold))]
+        fold[row] = (fold[row] + rng.integers(1, n_folds)) % n_folds
+        return fold
+
+    def __enter__(self):
+        draws.dealt = families.dealt = self
+
+    def __exit__(self, *_):
+        draws.dealt = families.dealt = self.plain
 
 
 def on_the_edge(seed, n=300):

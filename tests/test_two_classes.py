@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial import ConvexHull, QhullError
 
 import confmax
-from benchmarks.two_classes import METRICS, best_by_definition, small_table
+from benchmarks.populations import METRICS, best_by_definition, small_table
 from confmax import metrics
 from confmax.confusion import Confusion
 from confmax.optimize import BruteForce, CoordinateSearch, ThresholdSearch

@@ -4,7 +4,7 @@ Every method (`benchmarks.methods`) runs in a process of its own. The labels are
 is a mildly miscalibrated version. A method that is not done in its time is stopped; its seconds, and so its ratio, are
 then lower bounds.
 
-    python -m benchmarks._speed_rivals TABLE.npz METHOD METRIC ...
+    python -m benchmarks.speed_rivals TABLE.npz METHOD METRIC ...
 
 is that process: it prints one line of JSON before and one after each metric, so that what is known of a search that
 was stopped is not lost. The time of confmax on labels is measured around the method in the same process.
@@ -21,10 +21,20 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import methods
-from benchmarks._speed_process import emit, measured
-from benchmarks._speed_tables import SEED, Recipe, tiny
-from benchmarks._speed_tools import memory_floor, ratio, resident, seconds_of, two_threads, verdict
-from benchmarks.harness import markdown, value
+from benchmarks.harness import benchmark, markdown, spread, value
+from benchmarks.timing import (
+    Recipe,
+    emit,
+    machine,
+    measured,
+    memory_floor,
+    ratio,
+    resident,
+    seconds_of,
+    tiny,
+    two_threads,
+    verdict,
+)
 
 SIZES = (
     Recipe(1000, 5, signal=1.5, imbalance=30.0, wrong=True),
@@ -99,7 +109,7 @@ def measure(quick=False):
                     rows.append({**about, "method": method, **found})
             if quick:
                 break
-    return {"seed": SEED, "recipes": [recipe.__dict__ for recipe in (*SIZES, *BINARY)], "rows": rows}
+    return rows
 
 
 def measure_method(path, method, names, cap):
@@ -109,7 +119,7 @@ def measure_method(path, method, names, cap):
         # plain Nelder-Mead gets no more than the ratio that is asked needs
         return min(cap, max(CAP_OF_RIVAL, ENOUGH * own)) if method == "Nelder-Mead" else cap
 
-    return measured(["-m", "benchmarks._speed_rivals", path, method], names, limit)
+    return measured(["-m", "benchmarks.speed_rivals", path, method], names, limit)
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
@@ -129,7 +139,6 @@ def time_method(method, name, P, y):
     emit(event="start", metric=name, ours=base, floor=floor)
     first, tuned = seconds_of(tune, name, P, y)
     peak, times = resident("VmHWM") - floor, [first]
-    emit(event="found", metric=name)
     for _ in range(REPEATS - 1):
         reference()
         if first < LONG:
@@ -163,13 +172,13 @@ def speedup(row):
     return float(np.median(row["seconds"]) / np.median(row["ours"]))
 
 
-def base_of(data, row, method=BASE):
+def base_of(every, row, method=BASE):
     """Return the row of confmax on the same table and metric."""
     keys = ("n", "K", "metric")
-    return next(r for r in data["rows"] if r["method"] == method and all(r[k] == row[k] for k in keys))
+    return next(r for r in every if r["method"] == method and all(r[k] == row[k] for k in keys))
 
 
-def line_of(data, row):
+def line_of(every, row):
     """Return the cells of one line of a table's report."""
     head = [row["metric"], row["method"]]
     if row.get("failed"):
@@ -178,24 +187,24 @@ def line_of(data, row):
     gap = "" if row.get("gap") is None else f"{row['gap']:.1e}"
     values = ["", ""]
     if "tuning" in row:
-        behind = row["tuning"] > base_of(data, row).get("tuning", 1.0) + SHOWN
+        behind = row["tuning"] > base_of(every, row).get("tuning", 1.0) + SHOWN
         values = [f"{row['tuning']:.5f}" + (" *" if behind else ""), f"{row['test']:.5f}"]
     return [*head, *values, gap, row.get("passes", ""), f"{mark}{np.median(row['seconds']):.3g}",
             f"{row['peak'] / row['bytes']:.1f}", "" if times is None else f"{mark}{times:.3g}"]  # fmt: skip
 
 
-def targets(data):
+def targets(every):
     """Return the table of what is required: ratio and tuning value against the rivals that the target names."""
     lines = []
-    for row in data["rows"]:
+    for row in every:
         bound = required(row)
         if bound is None or row.get("failed"):
             continue
         times = speedup(row)
         # a search that was stopped has the value that the same search on the compiled scan reaches
-        theirs = row if "tuning" in row else base_of(data, row, f"{row['method']}, compiled")
-        less = base_of(data, row)["tuning"] - theirs["tuning"] if "tuning" in theirs else float("nan")
-        mixed = base_of(data, row, "confmax, labels, mixture")["tuning"] - theirs.get("tuning", float("nan"))
+        theirs = row if "tuning" in row else base_of(every, row, f"{row['method']}, compiled")
+        less = base_of(every, row)["tuning"] - theirs["tuning"] if "tuning" in theirs else float("nan")
+        mixed = base_of(every, row, "confmax, labels, mixture")["tuning"] - theirs.get("tuning", float("nan"))
         lines.append(
             [row["size"], row["metric"], row["method"], f"{'> ' if row.get('stopped') else ''}{times:.3g}",
              f"{bound:g}", verdict(times, bound, most=False), f"{less:+.1e} (mixture {mixed:+.1e})",
@@ -205,13 +214,13 @@ def targets(data):
     return markdown(head, lines, 3)
 
 
-def losses(data):
+def losses(every):
     """Return the sentences that name every method that beats confmax on labels in value, or in time."""
     better = {"tuning": [], "test": [], "time": []}
-    for row in data["rows"]:
+    for row in every:
         if row["method"] in OURS or row.get("failed"):
             continue
-        base = base_of(data, row)
+        base = base_of(every, row)
         for key in ("tuning", "test"):
             if key in row and row[key] > base[key] + SHOWN:
                 better[key].append(f"{row['method']} on {row['size']} {row['metric']} ({row[key] - base[key]:+.4f})")
@@ -222,29 +231,52 @@ def losses(data):
     )
 
 
-ABOUT = """`python -m benchmarks.speed rivals`: every method on generated tables whose probabilities are mildly wrong
-(sharpened by 1.25, one offset per class), tuned on the table's labels, each in a process of its own. Values are by
-label counts; gap: of the estimate used (model); seconds: median of 5, or one call where a method takes more than 3 s;
-memory: the most that a call adds, in tables; times: seconds over those of `confusion="labels", calibration=None` in the
-same process, called in turn; `>`: stopped, a lower bound; * tuning value above that of confmax on labels by 5e-5.
+BESIDE = ("confmax, defaults", "xcolumns", "Nelder-Mead, compiled", "cutoffs, one-vs-rest", "TunedThreshold")
 
-* xcolumns: its Frank-Wolfe search with k=1 from its default initial classifier, and from "top", in the table's float32.
+
+def test_values(every):
+    """Return the table of values on test rows, and seconds over those of confmax on labels, of some methods."""
+    lines = []
+    for row in every:
+        if row["method"] != BASE:
+            continue
+        cells = [row["size"], row["metric"], f"{row['test']:.5f}"]
+        for method in BESIDE:
+            keys = ("size", "metric")
+            found = [r for r in every if r["method"] == method and all(r[key] == row[key] for key in keys)]
+            tested = f"{found[0]['test']:.5f}" if found and "test" in found[0] else ""
+            times = line_of(every, found[0])[-1] if found else ""
+            cells.append(", ".join(text for text in (tested, times) if text))
+        lines.append(cells)
+    return markdown(["table", "metric", BASE, *BESIDE], lines, 2)
+
+
+@benchmark("speed-rivals", section="speed: rivals")
+def rivals(quick=False):
+    """Run every method on generated tables."""
+    every = measure(quick)
+    head = ["table", "metric", "method", "tuning", "test", "gap", "passes", "seconds", "memory", "times"]
+    spread("speed: rivals", head, [[row["size"], *line_of(every, row)] for row in every], 3)
+    return [
+        "every method on generated tables whose probabilities are mildly wrong (sharpened by 1.25, one offset per "
+        "class), tuned on the table's labels, each in a process of its own. Times are seconds over those of "
+        '`confusion="labels", calibration=None` in the same process, called in turn, median of 5, or one call where a '
+        f"method takes more than 3 s; `>`: stopped, a lower bound. {machine()}",
+        ABOUT,
+        losses(every),
+        targets(every),
+        "Values by label counts of the test rows, and times:",
+        test_values(every),
+    ]
+
+
+ABOUT = """* xcolumns: its Frank-Wolfe search with k=1 from its default initial classifier, and from "top", in float32.
 * Nelder-Mead: scipy's on log class weights from 1 / prior, at most min(200 K, 1500) evaluations, of decisions and
-  counts in NumPy; stopped after 150 times confmax's seconds (10 at least, 60 at most). "Compiled": the same search
+  counts in NumPy; stopped after 150 times confmax's seconds (5 at least, 12 at most). "Compiled": the same search
   with confmax's scan in place of NumPy. Of 1000 classes macro F1 only.
 * cutoffs: optimal-classification-cutoffs, `metric="f1"`, which knows neither G-mean nor kappa; one-vs-rest (its
   default) and coordinate ascent. Of two classes its F1 is the positive class's.
 * TunedThreshold: scikit-learn's TunedThresholdClassifierCV on prefit columns, 100 thresholds, two classes only."""
-
-
-def report(data):
-    parts = [ABOUT, losses(data), targets(data)]
-    head = ["metric", "method", "tuning", "test", "gap", "passes", "seconds", "memory", "times"]
-    for size in dict.fromkeys(row["size"] for row in data["rows"]):
-        rows = [row for row in data["rows"] if row["size"] == size]
-        rows.sort(key=lambda row: METRICS.index(row["metric"]))
-        parts.append(f"**{size}**\n\n" + markdown(head, [line_of(data, row) for row in rows], 2))
-    return "\n\n".join(parts)
 
 
 if __name__ == "__main__":
