@@ -102,7 +102,7 @@ def test_completion_of_commands_options_and_values(tmp_path):
     assert completed("confmax tune small.csv --label y --subject-to re") == ["recall[a]", "recall[b]", "recall[c]"]
     assert completed("confmax tune small.csv --label y --subject-to 'fpr[b") == ["fpr[b]"]
     assert completed("confmax tune small.csv --classes u,v --subject-to rate") == ["rate[u]", "rate[v]"]
-    assert completed("confmax tune none.csv --label y --subject-to r") == ["recall[", "rate["]
+    assert completed("confmax tune none.csv --label y --subject-to r") == ["rate[", "recall["]
     assert completed("confmax tune none.csv --subject-to min") == ["min_recall"]
 
 
