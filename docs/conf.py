@@ -88,7 +88,8 @@ warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 def _with_quantities(_app, _page, source):
     """Put the functions of the catalogue's quantities where a page lists them."""
-    source[0] = source[0].replace("   @QUANTITIES@", "\n".join(f"   {name}" for name in constraints.FUNCTIONS))
+    listed = "\n".join(f".. autofunction:: {name}" for name in sorted(constraints.FUNCTIONS))
+    source[0] = source[0].replace("@QUANTITIES@", f".. currentmodule:: confmax.constraints\n\n{listed}")
 
 
 def setup(app):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import Parameter, Signature
@@ -128,7 +129,9 @@ def _function(name: str) -> Callable[..., Quantity]:
 
 def _docstring(metric: Metric, taken: Mapping[str, Any]) -> str:
     """Return the docstring of the function of a metric that takes these parameters."""
-    lines = [f"Return the {metric.description}, as a quantity to limit."]
+    # bars are marks of a substitution to the documentation
+    what = re.sub(r"(\|[^|]*\|)", r"``\1``", metric.description)
+    lines = [f"Return the {what}, as a quantity to limit."]
     shown = metric
     call = f"c.{metric.name}()"
     if taken:
