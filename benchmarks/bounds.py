@@ -1,7 +1,7 @@
 """Upper bounds on metrics that are means of scores of classes, on real probability tables and on tiny populations.
 
-    python -m benchmarks.bounds FOLDER_OF_NPZ [N_POPULATIONS]
-    python -m benchmarks.bounds
+    python -m benchmarks bounds FOLDER_OF_NPZ [N_POPULATIONS]
+    python -m benchmarks bound-speed
 
 Model confusion, no calibration, a randomised rule, at most 24 passes: how far the bound lies above the best value
 found. "separate" is the bound at prices of zero, the weighted mean of the classes' separate maxima; "bound" is the one

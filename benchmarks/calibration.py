@@ -1,6 +1,6 @@
 """Calibration: seconds for a large table, and log loss before and after on real ones.
 
-    python -m benchmarks.calibration FOLDER_OF_NPZ
+    python -m benchmarks calibration FOLDER_OF_NPZ
 
 Each NPZ holds P_tune, y_tune, P_test, y_test. The kind is chosen and fitted on the first two; its log loss is that of
 held-out rows of these, and of the other two. What the fourth kind, the matrix, adds to the three others is measured

@@ -1,6 +1,6 @@
 """Decision rates near the class shares: beside the published results of Narasimhan et al. (JMLR 2024).
 
-    python -m benchmarks.class_shares FOLDER_OF_JMLR2024
+    python -m benchmarks class-shares FOLDER_OF_JMLR2024
 
 The problem is the H-mean subject to |rate_k - prior_k| <= limit for every class k, on abalone, pageblocks and satimage.
 The protocol is theirs: ten splits of 70 to 30 with seeds 0 to 9, probabilities of a logistic regression of the training

@@ -1,7 +1,7 @@
 """How often limits with ``confidence=0.9`` are violated: on populations whose truth is known, and on test rows.
 
-    python -m benchmarks.confidence [N_SAMPLES]
-    python -m benchmarks.confidence FOLDER_OF_NPZ [N_RESPLITS]
+    python -m benchmarks confidence [N_SAMPLES]
+    python -m benchmarks confidence-tables FOLDER_OF_NPZ [N_RESPLITS]
 
 From every population samples are drawn, with seeds 0, 1, ..., and a rule is tuned on each with ``confidence=0.9`` and
 without. The rule's confusion on the population is exact, or has the error of its grid. Violated: samples in which a

@@ -1,6 +1,6 @@
 """Equal opportunity on compas: beside the published results of Narasimhan et al. (JMLR 2024).
 
-    python -m benchmarks.equal_opportunity FOLDER_OF_JMLR2024
+    python -m benchmarks equal-opportunity FOLDER_OF_JMLR2024
 
 The problem is the G-mean subject to |recall_1 in group 0 - recall_1 in group 1| <= limit; the group is known at
 prediction. The protocol is theirs, as in `benchmarks.class_shares`: ten splits of 70 to 30 with seeds 0 to 9,

@@ -1,6 +1,6 @@
 """Does SQL in DuckDB give each row its decision, without ORDER BY? Rules of every kind that SQL holds, on 10^6 rows.
 
-    python -m benchmarks.exports [ROWS]
+    python -m benchmarks exports [ROWS]
 
 A table of random rows is read on four threads, and `SELECT {expression} FROM scores` names no order. Its decisions are
 compared with `DecisionRule.predict_index`, place by place: once in the dialect "duckdb", once in "standard". The

@@ -1,6 +1,6 @@
 """Classes with few labels: the default, and its weights moved toward those of p / prior or of the model.
 
-    python -m benchmarks.few_labels FOLDER_OF_NPZ
+    python -m benchmarks few-labels FOLDER_OF_NPZ
 
 Rows of a table are drawn to tune on, without replacement from both halves, and all others are scored. Every class with
 fewer than 30 labels in the draw has its weight in the tuned rule moved by the share m / (n_k + m), in logarithms and

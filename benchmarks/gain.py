@@ -1,6 +1,6 @@
 """What tuning gains on the table that ships with confmax: every metric of the demo, on held-out rows, with intervals.
 
-    python -m benchmarks.gain
+    python -m benchmarks gain
 
 A rule is tuned by default settings on nine of the table's ten folds and decides the rows of the tenth. `confmax.score`
 then evaluates these decisions, argmax and p / prior on all rows. The figures go into the section "gain" of

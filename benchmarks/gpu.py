@@ -1,6 +1,6 @@
 """Scans of a table on a CUDA device against the bandwidth of its memory.
 
-    python -m benchmarks.gpu [ROWS]
+    python -m benchmarks gpu [ROWS]
 
 10M x 100 probabilities by default, float16 and float32; one and eight diagonal-plus-offset gains per scan, model
 confusion. Every figure is the median of at least five repeats between CUDA events and includes sending gains and

@@ -1,6 +1,6 @@
 """Limits of groups by label counts: beside fairlearn's ThresholdOptimizer and OxonFair, for two classes.
 
-    python -m benchmarks.group_rivals FOLDER_OF_NPZ FOLDER_OF_JMLR2024
+    python -m benchmarks group-rivals FOLDER_OF_NPZ FOLDER_OF_JMLR2024
 
 The lines of the rivals need fairlearn 0.15 and oxonfair 0.3 from PyPI.
 

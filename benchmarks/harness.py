@@ -12,6 +12,7 @@ import platform
 import re
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -112,10 +113,11 @@ NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
 
 def _middle(cells):
-    """Return "median (least, most)" with the digits of the cells, nothing where they hold words."""
+    """Return "median (least, most)" with the digits of the cells, and of words how often each occurs."""
     found = [match.group().replace(",", "") for match in map(NUMBER.match, map(str, cells)) if match]
     if not found:
-        return ""
+        words = Counter(str(cell) for cell in cells if cell)
+        return ", ".join(word if count == len(cells) else f"{count} {word}" for word, count in words.items())
     digits = max(len(text.partition("e")[0].partition(".")[2]) for text in found)
     form = f".{digits}{'e' if any('e' in text for text in found) else 'f'}"
     values = np.array(found, dtype=float)

@@ -1,6 +1,6 @@
 """Which confusion estimate keeps limits on other rows: the model, the labels, or a blend of both.
 
-    python -m benchmarks.limit_estimates FOLDER_OF_NPZ
+    python -m benchmarks limit-estimates FOLDER_OF_NPZ
 
 Every table is tuned on its tuning rows and scored on its test rows, and the other way round. Limits are set from what
 argmax and p / prior do on the labels of the tuning rows: a recall, or a precision, of the rarest class with 20 rows or

@@ -1,6 +1,6 @@
 """Limits by label counts: beside OxonFair, MAPIE and Nelder-Mead with a penalty.
 
-    python -m benchmarks.limit_rivals FOLDER_OF_NPZ      (needs oxonfair 0.3 and MAPIE 1.6 from PyPI for their lines)
+    python -m benchmarks limit-rivals FOLDER_OF_NPZ      (needs oxonfair 0.3 and MAPIE 1.6 from PyPI for their lines)
 
 Two classes: accuracy with a floor on the recall of class 1, tuned on each half of three tables and scored on the other.
 Several classes: accuracy with the floor .8 of the smallest recall of p / prior on the recall of every class. OxonFair

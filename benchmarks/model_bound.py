@@ -1,6 +1,6 @@
 """What the model says of rules that a blend tunes: how far they lie from the bound, whether it holds, what it costs.
 
-    python -m benchmarks.model_bound FOLDER_OF_NPZ [N_POPULATIONS]
+    python -m benchmarks model-bound FOLDER_OF_NPZ [N_POPULATIONS]
 
 Default settings. On every table and metric, the model's value of the returned rule is computed again by hand from its
 decisions on the calibrated probabilities. The bound is compared with every rule at hand: the best rule of a run with

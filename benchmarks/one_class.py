@@ -1,6 +1,6 @@
 """Questions about one class: what the other classes pay, what new rows say, what is promised, and how long it takes.
 
-    python -m benchmarks.one_class FOLDER_OF_NPZ [N_SAMPLES [N_POPULATIONS]]
+    python -m benchmarks one-class FOLDER_OF_NPZ [N_SAMPLES [N_POPULATIONS]]
 
 Every table of the folder with three classes or more asks about three of its classes: the rarest, the middle and the
 most frequent of those with four rows or more. The questions are `QUESTIONS`, and "recall" with a floor of .7 and .9 on

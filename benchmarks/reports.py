@@ -1,6 +1,6 @@
 """What reports cost, how large they are, and whether Chromium draws them.
 
-python -m benchmarks.reports FOLDER [PAGES]
+python -m benchmarks reports FOLDER [PAGES]
 
 FOLDER holds the tables (NAME.npz with P_tune, y_tune, P_test, y_test), PAGES is where the pages stay, if anywhere.
 """

@@ -1,6 +1,6 @@
 """What metric and limits leave open is decided for accuracy: against linear programs, and on real tables.
 
-    python -m benchmarks.second_objective FOLDER_OF_NPZ [N_POPULATIONS]
+    python -m benchmarks second-objective FOLDER_OF_NPZ [N_POPULATIONS]
 
 Tiny populations (model confusion, no calibration, mixtures): a linear program over the decisions of all rows finds the
 largest value of the metric within the limits, and another one the largest accuracy among the rules of this value. The

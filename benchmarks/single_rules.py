@@ -1,6 +1,6 @@
 """Single rules within limits, against mixed-integer programs: what the search misses, and what no rule can reach.
 
-    python -m benchmarks.single_rules FOLDER_OF_NPZ [N_POPULATIONS]
+    python -m benchmarks single-rules FOLDER_OF_NPZ [N_POPULATIONS]
 
 Tiny populations have 5 to 10 rows, 2 or 3 classes and 1 to 3 random limits. A program over the weights and offsets of a
 rule and the decisions of all rows looks for a single rule that is better than the returned one, or for any if none was

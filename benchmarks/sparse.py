@@ -1,6 +1,6 @@
 """Sparse tables: what a pass costs, against the dense table, and whole runs with very many classes.
 
-    python -m benchmarks.sparse
+    python -m benchmarks sparse
 
 Generated tables: ten stored float32 probabilities per row, classes of unequal size. The figures are written to the
 section "sparse" of benchmarks/RESULTS.md.

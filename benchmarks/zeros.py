@@ -1,6 +1,6 @@
 """Probabilities of exactly zero: what they mean, and the floor that is added to them.
 
-    python -m benchmarks.zeros FOLDER_OF_NPZ
+    python -m benchmarks zeros FOLDER_OF_NPZ
 
 The tables: those of the folder, as they are and rounded to 2 and 3 decimals and divided by their row sums, and those
 of models that count (forests, neighbours, trees) or multiply many densities (naive Bayes), on scikit-learn's own data.

@@ -179,7 +179,7 @@ def test_many_rows_become_a_summary_and_are_kept_beside_it(tmp_path, monkeypatch
     monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
     rows = [["one", "a", "0.10 (0.02)", ""], ["two", "a", "0.40 (0.01)", ""], ["three", "b", "none", "2e-03"]]
     text = harness.spread("some: thing", ["table", "kind", "loss", "gap"], rows, 2, (1,))
-    assert text.splitlines()[2:] == ["a | 2 | 0.25 (0.10, 0.40) | ", "b | 1 |  | 2e-03 (2e-03, 2e-03)"]
+    assert text.splitlines()[2:] == ["a | 2 | 0.25 (0.10, 0.40) | ", "b | 1 | none | 2e-03 (2e-03, 2e-03)"]
     assert (tmp_path / "some_thing.txt").read_text().count("\n") == 5
 
 

@@ -321,10 +321,10 @@ def refuse_ratio(metric: Metric, what: str, text: str) -> None:
     """Raise a ValueError for the constraint ``text`` that compares groups by a quantity that is not linear."""
     if not metric.structure.is_linear:
         name = metric_text(metric)
+        why = f"the denominator of {name} depends on the rule" if metric.structure.is_ratio else f"{name} is not linear"
         raise ValueError(
-            f"{text}: the denominator of {name} depends on the rule, so the rules that keep a {what} of it are no "
-            f"convex set; limit every group instead, such as min({name} | group) >= 0.7, or the {what} of recall, fpr "
-            f"or rate"
+            f"{text}: {why}, so the rules that keep a {what} of it are no convex set; limit every group instead, such "
+            f"as min({name} | group) >= 0.7, or the {what} of recall, fpr or rate"
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.curved import Climb, OfShares
-from confmax.metrics.first_order import FirstOrder, Formula, reciprocal
+from confmax.metrics.first_order import FirstOrder, Formula, FormulaOfRows, reciprocal
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.recalls import accuracy, balanced_accuracy
@@ -79,7 +79,7 @@ def coverage_parts(rows: Array, **_: Any) -> Ratios:
 
 
 @dataclass(frozen=True)
-class OfDecided(Formula):
+class OfDecided(FormulaOfRows):
     """A metric of the rows that are decided, as a formula.
 
     Attributes
@@ -89,7 +89,6 @@ class OfDecided(Formula):
     """
 
     inner: Metric
-    whole: ClassVar[bool] = True
 
     def decides(self, n_classes: int) -> int:
         """Return K + 1: the classes, and to abstain."""
@@ -120,16 +119,6 @@ class OfDecided(Formula):
         # of many matrices mostly the sums are read, and then none is copied
         seen, unit = self.seen(S, matrix=self.inner.statistics == "matrix")
         return np.where(unit == 0.0, 0.0, self.inner.values(seen))
-
-    @property
-    def is_share(self) -> bool:
-        """Whether the metric is one."""
-        return self.inner.is_share
-
-    @property
-    def counts_decided(self) -> bool:
-        """Whether the metric does."""
-        return self.inner.counts_decided
 
     def among(self, S: Confusion) -> Array:
         """Return those of the rows that are decided."""

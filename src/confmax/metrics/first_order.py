@@ -99,6 +99,29 @@ class Formula(ABC):
         return False
 
 
+class FormulaOfRows(Formula):
+    """The formula of another metric on some of the rows: it is a share of rows if that is one.
+
+    Attributes
+    ----------
+    inner : Metric
+        The other metric.
+    """
+
+    inner: Any
+    whole: ClassVar[bool] = True
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the other metric is one."""
+        return bool(self.inner.is_share)
+
+    @property
+    def counts_decided(self) -> bool:
+        """Whether the other metric does."""
+        return bool(self.inner.counts_decided)
+
+
 def safe_ratio(numerator: Array, denominator: Array) -> Array:
     """Return ``numerator / denominator``, 0 where the denominator is 0 (or below `TINY`)."""
     shape = np.broadcast(numerator, denominator).shape

@@ -7,20 +7,20 @@ those side by side. So its linear functions and its ratios are lifted, and nothi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics.curved import Climb
-from confmax.metrics.first_order import FirstOrder, Formula
+from confmax.metrics.first_order import FirstOrder, FormulaOfRows
 from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions, LinearFunctions
 
 
 @dataclass(frozen=True)
-class Seen(Formula):
+class Seen(FormulaOfRows):
     """A metric of groups side by side, as a formula.
 
     Attributes
@@ -36,7 +36,6 @@ class Seen(Formula):
     inner: Metric
     layout: Layout
     group: int | None = None
-    whole: ClassVar[bool] = True
 
     def decides(self, n_classes: int) -> int:
         """Return the number of decisions between ``n_classes`` of all groups."""
@@ -68,16 +67,6 @@ class Seen(Formula):
     def values(self, S: Confusion, **_: Any) -> Array:
         """Return the values alone."""
         return self.inner.values(self.seen(S))
-
-    @property
-    def is_share(self) -> bool:
-        """Whether the metric is one."""
-        return self.inner.is_share
-
-    @property
-    def counts_decided(self) -> bool:
-        """Whether the metric does."""
-        return self.inner.counts_decided
 
     def among(self, S: Confusion) -> Array:
         """Return those of all rows, or of the rows of the group."""
