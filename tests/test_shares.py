@@ -12,7 +12,7 @@ import confmax
 from confmax import constraints as c
 from confmax.confusion import Confusion
 from confmax.metrics import catalogue
-from confmax.metrics.shares import METRICS
+from confmax.metrics.shares import ALL_ROWS, DECIDED, METRICS, RIGHT, TRUE, Share, ShareParts
 from tests.helpers import all_deterministic_confusions, labels_from_counts
 from tests.test_limits_on_labels import labelled
 
@@ -129,3 +129,9 @@ def test_a_limit_on_the_command_line(metric, tmp_path):
     decided = confmax.DecisionRule.load(rule).predict(frame[list("abc")])
     met, of = counted(metric, y == 1, decided == "b")
     assert limit["text"] == text and limit["value"] == pytest.approx(met / of, abs=1e-12)
+
+
+def test_the_floor_of_a_denominator_counts_the_rows_of_other_classes():
+    """Every row may be decided as the class, also where the share reads no other class."""
+    left = Share(of=ALL_ROWS - DECIDED, misses=TRUE - RIGHT)
+    assert ShareParts(left)(np.array([0.3])).floor.tolist() == [0.0]

@@ -8,7 +8,9 @@ many rows it is a share of, which is what exact binomial tests and intervals nee
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,21 +53,12 @@ class Rows:
 
     def at(self, S: Confusion) -> Array:
         """Return the sum (...) at confusions (...)."""
-        read = (
-            (self.decided, lambda: S.columns[..., S.rows.shape[-1] - 1]),
-            (self.true, lambda: S.rows[..., -1]),
-            (self.others_decided, lambda: S.columns[..., : S.rows.shape[-1] - 1].sum(-1)),
-            (self.others_true, lambda: S.rows[..., :-1].sum(-1)),
-            (self.all_rows, lambda: np.ones(())),
-            (self.right, lambda: S.diagonal[..., -1]),
-        )
         total: Any = None
-        for weight, value in read:
+        for weight, value in _terms(self):
             # searches call this thousands of times: no products with one, no sums with zero
-            if weight:
-                term = value() if weight == 1.0 else weight * value()
-                total = term if total is None else total + term
-        return np.broadcast_to(total, S.diagonal.shape[:-1])
+            term = value(S) if weight == 1.0 else weight * value(S)
+            total = term if total is None else total + term
+        return total if np.ndim(total) == S.diagonal.ndim - 1 else np.broadcast_to(total, S.diagonal.shape[:-1])
 
     @property
     def depends_on_rule(self) -> bool:
@@ -91,12 +84,14 @@ class Rows:
 
     def constant(self, rows: Array) -> float:
         """Return what depends on the row sums ``rows`` (K,) alone."""
-        return float(self.true * rows[-1] + self.others_true * rows[:-1].sum() + self.all_rows)
+        others = float(rows[:-1].sum()) if self.others_true else 0.0
+        return self.true * float(rows[-1]) + self.others_true * others + self.all_rows
 
     def least(self, rows: Array) -> float:
         """Return the smallest value over all rules, at row sums ``rows`` (K,)."""
         true = float(rows[-1])
-        others = float(rows[:-1].sum())
+        # a share that reads no other class gets the size of its own class alone
+        others = float(rows[:-1].sum()) if len(rows) > 1 else 1.0 - true
         # rows of the class and of the others that are decided as it: a linear function is least at a corner
         corners = [(right, right + wrong) for right in (0.0, true) for wrong in (0.0, others)]
         decisions = [
@@ -107,6 +102,21 @@ class Rows:
 
 
 _NAMES = [field.name for field in fields(Rows)]
+# the statistics of the last class, by the names of their coefficients; what is right comes last, as it is subtracted
+_VALUES: dict[str, Callable[[Confusion], Array]] = {
+    "decided": lambda S: S.columns[..., S.rows.shape[-1] - 1],
+    "true": lambda S: S.rows[..., -1],
+    "others_decided": lambda S: S.columns[..., : S.rows.shape[-1] - 1].sum(-1),
+    "others_true": lambda S: S.rows[..., :-1].sum(-1),
+    "all_rows": lambda _: np.ones(()),
+    "right": lambda S: S.diagonal[..., -1],
+}
+
+
+@cache
+def _terms(rows: Rows) -> list[tuple[float, Callable[[Confusion], Array]]]:
+    return [(weight, value) for name, value in _VALUES.items() if (weight := getattr(rows, name))]
+
 
 RIGHT = Rows(right=1.0)
 DECIDED = Rows(decided=1.0)
@@ -139,21 +149,24 @@ class Share(Formula):
         slope = counted.at(S) * unit
         sign = 1.0 if self.hits is not None else -1.0
 
-        def rate(name: str) -> Array | float:
-            # what a statistic adds to the rows that count, less what it takes by the rows that the share speaks of
-            change = getattr(counted, name) - slope * getattr(self.of, name)
-            # zero has one sign: rule files hold offsets
-            return np.asarray(sign * change * unit + 0.0)
-
         own = S.rows.shape[-1] - 1
         by_diagonal = np.zeros_like(S.diagonal)
         by_columns = np.zeros_like(S.columns)
         by_rows = np.zeros_like(S.diagonal)
-        by_diagonal[..., own] = rate("right")
-        by_columns[..., own] = rate("decided")
-        by_columns[..., :own] = np.asarray(rate("others_decided"))[..., None]
-        by_rows[..., own] = rate("true")
-        by_rows[..., :own] = np.asarray(rate("others_true"))[..., None]
+        places = {
+            "right": by_diagonal[..., own:],
+            "decided": by_columns[..., own : own + 1],
+            "others_decided": by_columns[..., :own],
+            "true": by_rows[..., own:],
+            "others_true": by_rows[..., :own],
+        }
+        for name, place in places.items():
+            adds = getattr(counted, name)
+            takes = getattr(self.of, name)
+            if adds or takes:
+                # what a statistic adds to the rows that count, less what it takes by those that the share speaks of;
+                # zero has one sign, since rule files hold offsets
+                place[...] = (sign * (adds - slope * takes) * unit + 0.0)[..., None]
         return FirstOrder(self.values(S), by_diagonal, by_columns, by_rows)
 
     def values(self, S: Confusion, **_: Any) -> Array:
