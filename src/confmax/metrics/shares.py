@@ -114,8 +114,8 @@ _VALUES: dict[str, Callable[[Confusion], Array]] = {
 
 
 @cache
-def _terms(rows: Rows) -> list[tuple[float, Callable[[Confusion], Array]]]:
-    return [(weight, value) for name, value in _VALUES.items() if (weight := getattr(rows, name))]
+def _terms(counted: Rows) -> list[tuple[float, Callable[[Confusion], Array]]]:
+    return [(weight, value) for name, value in _VALUES.items() if (weight := getattr(counted, name))]
 
 
 RIGHT = Rows(right=1.0)
