@@ -118,10 +118,6 @@ def signature_of(value):
     return found
 
 
-def sections(value):
-    return docscrape.NumpyDocString(inspect.getdoc(value))
-
-
 def described(doc):
     """Return type by documented parameter; several may share a line."""
     found = {}
@@ -168,83 +164,61 @@ def is_array(annotation):
 # --- what is wrong with an object ------------------------------------------------------------------------------------
 
 
-def faults(name, value):
-    doc, wrong = sections(value), []
+def faults(name, value, *, brief=False):
+    """Return what the docstring of a function, a class or a property lacks; a brief one may be a sentence."""
+    text = inspect.getdoc(value.fget if isinstance(value, property) else value) or ""
+    doc = docscrape.NumpyDocString(text)
     summary = " ".join(doc["Summary"]).strip()
-    wrong += [] if summary else ["has no summary"]
-    wanted, told = signature_of(value), described(doc)
-    wrong += [f"does not describe {each}" for each in wanted if each not in told]
-    parameters = {each for each, (_, section, _) in told.items() if section != "Attributes"}
-    wrong += [f"describes {each}, which is no parameter" for each in parameters - set(wanted)]
+    wrong = [] if summary else ["has no summary"]
+    if isinstance(value, property):
+        shapeless = is_array(value.fget.__annotations__.get("return")) and not SHAPE.search(text)
+        return wrong + ["gives its array no shape"] * shapeless
+    wanted = signature_of(value)
+    told = described(doc)
+    spoken = re.findall(r"\w+", " ".join(re.findall(r"``(.+?)``", text))) if brief else []
     for each, parameter in wanted.items():
         kind, _, words = told.get(each, ("-", "", ""))
-        wrong += (
-            []
-            if kind or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or each not in told
-            else [f"gives {each} no type"]
-        )
-        if each in told and is_array(parameter.annotation) and not SHAPE.search(f"{kind} {words}"):
+        if each not in told and each not in spoken:
+            wrong.append(f"does not describe {each}")
+        elif is_array(parameter.annotation) and not SHAPE.search(text if brief else f"{kind} {words}"):
             wrong.append(f"gives {each} no shape")
-    if inspect.isfunction(value):
-        returns = inspect.signature(value).return_annotation
-        if returns not in (None, "None", inspect.Signature.empty):
-            says = doc["Returns"] or doc["Yields"] or re.match(r"(Return|Yield|Whether|Bound)", summary)
-            wrong += [] if says else ["does not say what it returns"]
-            told_shape = SHAPE.search(" ".join([summary, *(" ".join([e.type, *e.desc]) for e in doc["Returns"])]))
-            wrong += ["gives what it returns no shape"] if is_array(returns) and not told_shape else []
-    if may_refuse(value) and not doc["Raises"] and "ValueError" not in inspect.getdoc(value):
+        elif not (kind or brief or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)):
+            wrong.append(f"gives {each} no type")
+    parameters = {each for each, (_, section, _) in told.items() if section != "Attributes"}
+    wrong += [f"describes {each}, which is no parameter" for each in parameters - set(wanted)]
+    returns = inspect.signature(value).return_annotation if inspect.isfunction(value) else None
+    if returns not in (None, "None", inspect.Signature.empty):
+        said = r"\b(Return|Yield|Draw|Read|Join|Whether)" if brief else r"^(Return|Yield|Whether|Bound)"
+        if not (doc["Returns"] or doc["Yields"] or re.search(said, text if brief else summary)):
+            wrong.append("does not say what it returns")
+        of_returns = " ".join([summary, *(" ".join([e.type, *e.desc]) for e in doc["Returns"])])
+        if is_array(returns) and not SHAPE.search(text if brief else of_returns):
+            wrong.append("gives what it returns no shape")
+    if may_refuse(value) and not doc["Raises"] and "ValueError" not in text:
         wrong.append("does not say what it refuses")
+    if brief:
+        return wrong
     if not is_shown_elsewhere(value) and ">>>" not in "\n".join(doc["Examples"]):
         wrong.append("has no example")
     if name.split(".")[0] in RESULTS and name not in PLAIN:
         # what a class implements may be said by its module
-        told = inspect.getdoc(value) + (inspect.getmodule(value).__doc__ if inspect.isclass(value) else "")
+        told = text + (inspect.getmodule(value).__doc__ if inspect.isclass(value) else "")
         wrong += [] if SOURCE.search(told) else ["names no source"]
-    return wrong
-
-
-def method_faults(value):
-    text = inspect.getdoc(value if not isinstance(value, property) else value.fget)
-    if not text or not text.strip():
-        return ["has no docstring"]
-    if isinstance(value, property):
-        wrong = []
-        if is_array(value.fget.__annotations__.get("return")) and not SHAPE.search(text):
-            wrong.append("gives its array no shape")
-        return wrong
-    doc = docscrape.NumpyDocString(text)
-    told, wrong = described(doc), []
-    spoken = re.findall(r"\w+", " ".join(re.findall(r"``(.+?)``", text)))
-    for each, parameter in signature_of(value).items():
-        if each not in told and each not in spoken:
-            wrong.append(f"does not describe {each}")
-        elif is_array(parameter.annotation) and not SHAPE.search(text):
-            wrong.append(f"gives {each} no shape")
-    parameters = {each for each, (_, section, _) in told.items() if section != "Attributes"}
-    wrong += [f"describes {each}, which is no parameter" for each in parameters - set(signature_of(value))]
-    returns = inspect.signature(value).return_annotation
-    says = doc["Returns"] or doc["Yields"] or re.search(r"\b(Return|Yield|Draw|Read|Join|Whether)", text)
-    if returns not in (None, "None", inspect.Signature.empty) and not says:
-        wrong.append("does not say what it returns")
-    if is_array(returns) and not SHAPE.search(text):
-        wrong.append("gives what it returns no shape")
-    if may_refuse(value) and "ValueError" not in text:
-        wrong.append("does not say what it refuses")
     return wrong
 
 
 def faults_of_object(name):
     value = OBJECTS[name]
-    if name not in BLOCKS:
-        return faults(name, value)
-    return [] if inspect.isclass(value) else method_faults(value)
+    if name in BLOCKS:
+        return [] if inspect.isclass(value) else faults(name, value, brief=True)
+    return faults(name, value)
 
 
 def faults_of_method(name):
     owner, method = name.rsplit(".", 1)
     if method in PROTOCOLS and not getattr(OBJECTS[owner], "_is_protocol", False):
         return [] if inspect.getdoc(METHODS[name]) else ["has no docstring"]
-    return method_faults(METHODS[name])
+    return faults(name, METHODS[name], brief=True)
 
 
 def test_objects():
@@ -258,13 +232,11 @@ def test_methods():
 def test_nothing_public_is_left_out():
     named = [getattr(confmax, name) for name in confmax.__all__ if name != "__version__"]
     for value in named:
-        known = value.__name__.removeprefix("confmax.") in MODULES if inspect.ismodule(value) else value in checked()
+        known = (
+            value.__name__.removeprefix("confmax.") in MODULES if inspect.ismodule(value) else value in OBJECTS.values()
+        )
         assert known, value
         assert inspect.getdoc(value)
-
-
-def checked():
-    return list(OBJECTS.values())
 
 
 def test_what_is_exempt_exists():
@@ -292,4 +264,4 @@ def test_faults_are_found():
         "does not say what it returns", "gives what it returns no shape", "does not say what it refuses",
         "names no source",
     }  # fmt: skip
-    assert "does not describe most" in method_faults(bad)
+    assert "does not describe most" in faults("theory.bad", bad, brief=True)
