@@ -65,7 +65,6 @@ def rare_calls():
         "stable_order": [P[:, 0].copy(), np.zeros(n, np.int64)],
         "gather": [P, np.arange(5), 0, 5, np.zeros((5, 3))],
         "normalise": [P, 0, n, 512, 1e-9, np.zeros((n, 3))],
-        "least_norm": [P[:4].copy(), np.full(4, 0.25), np.zeros(4)],
         "row_losses": [np.log(P), y, np.ones(n, bool), 0, n, one, one, np.zeros(n)],
         "sparse_alone": [
             entries.data, entries.indices, entries.indptr, 0, n, np.array([0, 1, 2, 3]), np.arange(3), one, one,

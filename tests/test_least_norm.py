@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confmax.optimize.masters.least_norm import least_norm
-from confmax.optimize.masters.recall_means import best_mix_of_recalls
+from confmax.metrics.structure import PowerMean
+from confmax.optimize.masters.interior import Sum, central_path, least_norm, without_traces
 from tests.helpers import by_numpy
 
 
@@ -28,10 +28,9 @@ def test_no_point_of_the_hull_is_nearer_to_the_origin(seed, A, S, near, shift):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(A, S)) + shift
     points = np.vstack([points, points + near * rng.normal(size=(A, S))]) if near else points
-    start = rng.random(len(points)) * (rng.random(len(points)) < 0.5)
-    u = least_norm(points, start)
+    u = least_norm(points, points[:, :0])
     with by_numpy():
-        v = least_norm(points, start)
+        v = least_norm(points, points[:, :0])
     for shares in (u, v):
         assert (shares >= 0).all()
         assert abs(shares.sum() - 1) < 1e-12
@@ -47,9 +46,9 @@ def test_two_points_and_a_segment(form):
 
 
 def check_segments():
-    np.testing.assert_allclose(least_norm(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 0.0])), [0.5, 0.5])
-    np.testing.assert_allclose(least_norm(np.array([[2.0, 1.0], [1.0, 1.0]]), np.array([1.0, 0.0])), [0.0, 1.0])
-    np.testing.assert_allclose(least_norm(np.array([[-1.0], [3.0]]), np.array([0.5, 0.5])), [0.75, 0.25])
+    for points, shares in (([[1, 0], [0, 1]], [0.5, 0.5]), ([[2, 1], [1, 1]], [0, 1]), ([[-1], [3]], [0.75, 0.25])):
+        points = np.array(points, dtype=np.float64)
+        np.testing.assert_allclose(least_norm(points, points[:, :0]), shares, atol=1e-7)
 
 
 @pytest.mark.parametrize("form", [nullcontext, by_numpy])
@@ -64,20 +63,19 @@ def test_no_mixture_has_a_larger_mean_of_recalls(p, of_misses, K, form):
         recalls = rng.random((A, K)) * (rng.random((A, K)) < 0.9)
         recalls[A // 2 :] = recalls[0] + 1e-11 * rng.random((A - A // 2, K)) if seed % 2 else recalls[A // 2 :]
         recalls[0] += 0.01  # no recall is zero everywhere
-        start = rng.random(A) * (rng.random(A) < 0.5)
-        start[0] += 0.1
         with form():
-            mix = best_mix_of_recalls(recalls, start / start.sum(), float(p), of_misses=of_misses)
+            path = central_path(recalls, np.ones(A), recalls[:, :0], Sum(PowerMean(float(p), of_misses=of_misses)))
+        mix = without_traces(path[0])
         T = mix @ recalls
         slope = (1 - T) ** (p - 1) if of_misses else T ** (p - 1.0)
         assert (mix >= 0).all() and abs(mix.sum() - 1) < 1e-12
         assert ((recalls - T) @ slope).max() <= 1e-7 * np.abs(slope * T).sum()
 
 
-def test_a_recall_that_is_zero_everywhere():
-    recalls, start = np.array([[0.5, 0.0], [1.0, 0.0]]), np.array([1.0, 0.0])
-    for form in (nullcontext, by_numpy):
-        with form():
-            assert best_mix_of_recalls(recalls, start, 0.0, of_misses=False).tolist() == [0.75, 0.25]
-            assert best_mix_of_recalls(recalls, start, 2.0, of_misses=True) == pytest.approx([0.0, 1.0])
-    assert start.tolist() == [1.0, 0.0]
+@pytest.mark.parametrize("form", [nullcontext, by_numpy])
+def test_a_recall_that_is_zero_everywhere(form):
+    recalls = np.array([[0.5, 0.0], [1.0, 0.0]])
+    with form():
+        for mean in (PowerMean(0.0), PowerMean(2.0, of_misses=True)):
+            weights = central_path(recalls, np.ones(2), recalls[:, :0], Sum(mean))[0]
+            assert np.isfinite(weights).all() and (mean.of_misses <= (weights[1] > 1 - 1e-6))

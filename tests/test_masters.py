@@ -9,8 +9,7 @@ from confmax.confusion import Confusion, Gains
 from confmax.metrics.structure import AffineFunctions, PowerMean
 from confmax.optimize import ColumnGeneration, Problem, Status, baselines
 from confmax.optimize.masters.generic import Smooth
-from confmax.optimize.masters.interior import central_path
-from confmax.optimize.masters.least_norm import least_norm_within
+from confmax.optimize.masters.interior import Sum, central_path, least_norm
 from confmax.optimize.masters.linear_program import largest_minimum
 from confmax.optimize.masters.program import Program
 from confmax.oracle import CountingOracle, make_oracle, make_table
@@ -230,7 +229,7 @@ def test_the_least_norm_within_limits(seed):
     """The conditions of optimality: no point within the limits lies further down the slope."""
     rng = np.random.default_rng(seed)
     points, slack = rng.normal(size=(12, 4)) + 0.5, rng.normal(size=(12, 2)) + 0.3
-    weights = least_norm_within(points, slack)
+    weights = least_norm(points, slack)
     assert (weights >= 0).all() and weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert (weights @ slack).min() >= -1e-11
     nearest = weights @ points
@@ -238,7 +237,7 @@ def test_the_least_norm_within_limits(seed):
 
 
 @pytest.mark.skipif(kernels.native is None, reason="without the compiled module")
-@pytest.mark.parametrize("kind", ["linear", "ratio", "smallest", "geometric", "of misses"])
+@pytest.mark.parametrize("kind", ["linear", "ratio", "smallest", "geometric", "of misses", "squares"])
 @pytest.mark.parametrize("m", [0, 3])
 def test_the_central_path_by_the_kernel_and_by_numpy(kind, m):
     """The same points to rounding; the solution is that of a linear program where it is one."""
@@ -251,18 +250,19 @@ def test_the_central_path_by_the_kernel_and_by_numpy(kind, m):
         if kind in ("linear", "ratio"):
             tops = tops[:, :1]
         bottom = rng.uniform(0.2, 1.0, A) if kind == "ratio" else np.ones(A)
-        mean = {"geometric": PowerMean(0.0), "of misses": PowerMean(2.0, of_misses=True)}.get(kind)
-        if mean is not None:
-            tops = tops[:, :3]
-        found = central_path(tops, bottom, slack, mean)
+        means = {"geometric": PowerMean(0.0), "of misses": PowerMean(2.0, of_misses=True), "squares": None}
+        of = Sum(means[kind]) if kind in means else None
+        if of is not None:
+            tops = tops[:, :3] - (0.5 if kind == "squares" else 0.0)
+        found = central_path(tops, bottom, slack, of)
         with by_numpy():
-            expected = central_path(tops, bottom, slack, mean)
+            expected = central_path(tops, bottom, slack, of)
         weights = found[0]
         np.testing.assert_allclose(weights @ tops, expected[0] @ tops, atol=1e-7)
         np.testing.assert_allclose(found[1][-1], expected[1][-1], rtol=1e-5, atol=1e-7)
         assert len(found[2]) == len(expected[2])
         assert weights.min() > 0 and weights @ bottom == pytest.approx(1.0) and (weights @ slack >= -1e-9).all()
-        if mean is None:
+        if of is None:
             S = tops.shape[1]
             program = linprog(
                 np.append(np.zeros(A), -1.0), np.vstack([np.c_[-tops.T, np.ones(S)], np.c_[-slack.T, np.zeros(m)]]),

@@ -3,7 +3,8 @@
 constexpr int64_t STEPS = 60;
 constexpr double LEAST_CENTRED = 0.15, BACK = 0.95, CLOSED = 1e-13, MET = 1e-10, NEARLY_MET = 1e-7;
 constexpr double MOST_EXPONENT = 700;
-enum Mean { NO_MEAN = 0, OF_RECALLS = 1, OF_MISSES = 2 };
+// of functions of the tops: none, a mean of recalls, one of what they miss, minus half their squares
+enum Sum { NO_SUM = 0, OF_RECALLS = 1, OF_MISSES = 2, OF_SQUARES = 3 };
 
 FAST inline double dot(const double* x, const double* y, int64_t n) {
   double sum = 0;
@@ -72,7 +73,7 @@ FAST inline void solve_lu(const double* a, int64_t d, const int64_t* pivots, dou
 // turned too, (wide, size) with zeros behind, and in panels.
 struct Interior {
   int64_t A, q, S, free, n, d, size, wide;
-  int mean;
+  int sum, signed_tops;  // squares and their prices may be negative
   double power, theta = 0;
   const double* rows;
   double *y, *u, *w, *s, *v;
@@ -81,8 +82,8 @@ struct Interior {
   int64_t* pivots;
 
   FAST Interior(Scratch& scratch, const Slot* slots)
-      : A(slots[0].shape[0]), q(slots[0].shape[1] - 1), S(slots[6].i), mean(slots[7].i), power(slots[8].d) {
-    free = mean ? S : 0, n = q - free, d = q + 2;
+      : A(slots[0].shape[0]), q(slots[0].shape[1] - 1), S(slots[6].i), sum(slots[7].i), power(slots[8].d) {
+    free = sum ? S : 0, signed_tops = sum == OF_SQUARES ? S : 0, n = q - free, d = q + 2;
     rows = slots[0].as<double>(), y = slots[1].as<double>(), u = slots[2].as<double>();
     w = slots[3].as<double>(), s = slots[4].as<double>(), v = slots[5].as<double>();
     away = scratch.make<double>(A), tilt = scratch.make<double>(q + 1), system = scratch.make<double>(d * d);
@@ -108,7 +109,11 @@ struct Interior {
     }
   }
 
-  FAST double summed(int64_t i) const { return !mean && i < S ? 1 : 0; }
+  FAST double summed(int64_t i) const { return !sum && i < S ? 1 : 0; }
+
+  // By how much v falls as its price grows, and the sign of this: what misses grow with the price.
+  FAST double falls(int64_t k) const { return sum == OF_SQUARES ? 1 : __builtin_fabs(power) * v[k] / y[k]; }
+  FAST double sign() const { return sum == OF_MISSES ? -1 : 1; }
 
   FAST double gap() const { return dot(w, u, A) + dot(s, y + free, n); }
 
@@ -130,12 +135,12 @@ struct Interior {
     tilt[q] += 1;
     for (int64_t i = 0; i < n; i++) tilt[free + i] -= s[i];
     double apart = 1;
-    for (int64_t k = 0; !mean && k < S; k++) apart -= y[k];
-    if (!mean) return __builtin_fabs(apart);
+    for (int64_t k = 0; !sum && k < S; k++) apart -= y[k];
+    if (!sum) return __builtin_fabs(apart);
     apart = 0;
     for (int64_t k = 0; k < S; k++) {
-      tilt[k] -= mean == OF_MISSES ? 1 - v[k] : v[k];
-      off[k] = log_of(power_of(y[k], power) / v[k]);
+      tilt[k] -= sum == OF_MISSES ? 1 - v[k] : v[k];
+      off[k] = sum == OF_SQUARES ? -y[k] - v[k] : log_of(power_of(y[k], power) / v[k]);
       apart = __builtin_fabs(off[k]) > apart ? __builtin_fabs(off[k]) : apart;
     }
     return apart;
@@ -154,19 +159,19 @@ struct Interior {
     for (int64_t i = 0; i <= q; i++) fixed[i] = -tilt[i];
     for (int64_t a = 0; a < A; a++) first[a] = w[a] * away[a] / u[a];
     add_turned(first, -1, fixed);
-    fixed[q + 1] = mean ? 0 : 1;
+    fixed[q + 1] = sum ? 0 : 1;
     for (int64_t k = 0; k < S; k++) {
-      if (mean) {
-        // the price is a power of v: the equation of their logarithms holds far from the solution too
-        off[k] = v[k] * off[k];
-        system[k * (d + 1)] += __builtin_fabs(power) * v[k] / y[k];
-        fixed[k] += mean == OF_MISSES ? -off[k] : off[k];
+      if (sum) {
+        // the price of a recall is a power of v: the equation of their logarithms holds far from the solution too
+        off[k] = sum == OF_SQUARES ? off[k] : v[k] * off[k];
+        system[k * (d + 1)] += falls(k);
+        fixed[k] += sign() * off[k];
       } else {
         system[k * d + q + 1] = -1, system[(q + 1) * d + k] = 1, fixed[q + 1] -= y[k];
       }
     }
-    // no price of a mean sums to one, and the last unknown has no part
-    if (mean) system[d * d - 1] = 1;
+    // no price of a sum sums to one, and the last unknown has no part
+    if (sum) system[d * d - 1] = 1;
     return factor_lu(system, d, pivots);
   }
 
@@ -183,14 +188,14 @@ struct Interior {
       dw[a] = (first[a] - w[a] * du[a]) / u[a];
     }
     for (int64_t i = 0; i < n; i++) ds[i] = (second[i] - s[i] * move[free + i]) / y[free + i];
-    for (int64_t k = 0; mean && k < S; k++) dv[k] = off[k] + power * v[k] * move[k] / y[k];
+    for (int64_t k = 0; sum && k < S; k++) dv[k] = off[k] - sign() * falls(k) * move[k];
   }
 
   FAST void lengths(double& primal, double& dual) const {
     primal = shortest(shortest(1, w, dw, A), s, ds, n);
-    dual = shortest(shortest(1, u, du, A), y, move, q);
-    if (!mean) return;
-    primal = shortest(primal, v, dv, S);
+    dual = shortest(shortest(1, u, du, A), y + signed_tops, move + signed_tops, q - signed_tops);
+    if (!sum) return;
+    primal = shortest(primal, v + signed_tops, dv + signed_tops, S - signed_tops);
     primal = dual = primal < dual ? primal : dual;
   }
 
@@ -211,18 +216,18 @@ struct Interior {
     for (int64_t i = 0; i < n; i++) second[i] = aim - s[i] * y[free + i] - ds[i] * move[free + i];
     direct();
     if (!all_finite(move, d) || !all_finite(du, A) || !all_finite(dw, A) || !all_finite(ds, n)) return false;
-    if (mean && !all_finite(dv, S)) return false;
+    if (sum && !all_finite(dv, S)) return false;
     lengths(primal, dual);
     for (int64_t a = 0; a < A; a++) w[a] += primal * dw[a], u[a] += dual * du[a];
     for (int64_t i = 0; i < n; i++) s[i] += primal * ds[i];
-    for (int64_t k = 0; mean && k < S; k++) v[k] += primal * dv[k];
+    for (int64_t k = 0; sum && k < S; k++) v[k] += primal * dv[k];
     for (int64_t i = 0; i <= q; i++) y[i] += dual * move[i];
     theta += primal * move[q + 1];
     return true;
   }
 };
 
-// (rows, y, u, w, s, v, S, mean, power, duals, gaps): follow the central path from an iterate, which becomes the
+// (rows, y, u, w, s, v, S, sum, power, duals, gaps): follow the central path from an iterate, which becomes the
 // solution; write the points of the path and their gaps, and return their number.
 template <class T>
 FAST int64_t central_path(const Slot* s) {
@@ -235,7 +240,7 @@ FAST int64_t central_path(const Slot* s) {
   int64_t count = 0;
   for (int64_t step = 0; step < STEPS; step++) {
     const double gap = at.gap(), apart = at.residuals(), away = largest(at.away, at.A);
-    if (away < NEARLY_MET && (at.mean || apart < NEARLY_MET)) {
+    if (away < NEARLY_MET && (at.sum || apart < NEARLY_MET)) {
       __builtin_memcpy(s[9].as<double>() + count * (at.q + 1), at.y, (at.q + 1) * sizeof(double));
       s[10].as<double>()[count++] = gap;
     }

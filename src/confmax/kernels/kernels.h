@@ -10,6 +10,5 @@
 #include "products.h"
 #include "matrix_scaling.h"
 #include "sparse.h"
-#include "mixtures.h"
 #include "interior.h"
 #include "breakpoints.h"

@@ -119,8 +119,6 @@ struct Word<double> {
   K(sparse_scan, "T[e] I[e] I[r] j:r j:r T[B,*,*] l[*,*] h![B,r-1]? f l[r-1]? d[r-1]? d![B,K]? "          \
                   "d![B,M]? d![B,K,M]?")                                                                  \
   K(sparse_alone, "T[e] I[e] I[r] j:r j:r l[K+1] l[*] T[G] T[G] b[G] l[G] f l[r-1]? d[r-1]? d![G,3]")     \
-  K(least_norm, "d[A,S] d[A] d![A]")                                                                      \
-  K(best_mix_of_recalls, "d[A,K] d[A] f i d![A]")                                                         \
   K(stable_order, "T[n] l![n]")                                                                           \
   K(upper_chain, "d[T] d[T] l![T]")                                                                       \
   K(rivals, "T[n,M] i:n i:n s T[M] T[M] j:M T![n] h![n]")                                                 \

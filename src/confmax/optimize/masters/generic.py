@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.optimize.masters.least_norm import least_norm, least_norm_within
+from confmax.optimize.masters.interior import least_norm
 from confmax.optimize.masters.linear_program import FEASIBLE, largest_minimum
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.within import keeps_limits, largest_slack
 from confmax.optimize.points import Space
-from confmax.optimize.rounding import DIGITS, NEWTON_STEPS, SINGULAR
+from confmax.optimize.rounding import NEWTON_STEPS, SINGULAR
 
 LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
 # how far gradients are compared: those of a user's function may come from differences themselves
@@ -42,12 +42,7 @@ class Smooth(Master):
 
     def solve(self, space: Space, z: Array, start: Array) -> Optimum:
         """Take Newton steps from ``start`` (A,), which keeps the limits."""
-        # gains that lie close together often get one answer: equal points would make the least squares singular
-        _, first, group = np.unique(np.round(z, DIGITS), axis=0, return_index=True, return_inverse=True)
-        shares = np.bincount(group.reshape(-1), weights=start, minlength=len(first)).astype(np.float64)
-        weights = np.zeros(len(start))
-        weights[first] = _newton(space, z[first], shares)
-        return optimum(space, z, weights)
+        return optimum(space, z, _newton(space, z, start))
 
     def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
         """Bound by the tangent at a point: ``f(C) <= f(at) + max <f'(at), V - at> + mu' (A V - b)``."""
@@ -83,17 +78,14 @@ def curvature(space: Space, at: Array, slope: Array) -> Array:
 
 
 def _newton(space: Space, x: Array, mix: Array) -> Array:
-    """Maximise over the simplex by Newton steps, points distinct."""
+    """Maximise over the mixtures within the limits by Newton steps."""
     value = float(space.value(mix @ x))
     for _ in range(NEWTON_STEPS):
         scaled = _quadratic_model(space, x, mix, value)
         if scaled is None:
             return mix
         # both mixtures keep the limits, and so does every mixture between them
-        if space.n_limits:
-            target = least_norm_within(scaled, x[:, -space.n_limits :])
-        else:
-            target = np.asarray(least_norm(np.ascontiguousarray(scaled), mix))
+        target = least_norm(scaled, x[:, x.shape[1] - space.n_limits :])
         size, reached = _longest(space, mix @ x, target @ x, value)
         if reached <= value:
             return mix

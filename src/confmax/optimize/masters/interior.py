@@ -1,10 +1,13 @@
-"""An interior-point method for the mixture of rules that is best within limits, or has the largest smallest recall.
+"""The interior-point method of the masters: the best mixture of rules, within limits or without.
 
-It mixes A rules by weights w: a linear function, a ratio, the smallest of several functions (the "tops"), or a mean of
-the recalls is maximised with ``w @ slack >= 0``. The top of a ratio is its numerator, and its bottom the denominator:
-``w @ bottom = 1`` makes the ratio linear (Charnes and Cooper, 1962). Else the bottom is one. The dual point holds
-prices of the tops, multipliers of the limits and a level, with ``prices @ tops_a + multipliers @ slack_a <= level
-bottom_a`` for every rule a. The prices of several tops sum to one; those of a mean are its derivatives.
+It mixes A rules by weights w. A linear function, a ratio, the smallest of several functions (the "tops"), or a sum of
+concave functions of them is maximised with ``w @ slack >= 0``. The top of a ratio is its numerator, and its bottom the
+denominator: ``w @ bottom = 1`` makes the ratio linear (Charnes and Cooper, 1962). Else the bottom is one. The dual
+point holds prices of the tops, multipliers of the limits and a level, with ``prices @ tops_a + multipliers @ slack_a <=
+level bottom_a`` for every rule a. The prices of several tops sum to one; those of a sum are its derivatives.
+
+The sums are the means of recalls, and minus half the sum of squares: the mixture of least norm solves the quadratic
+model of a Newton step.
 
 A corner of the set of dual points moves far with every new rule, and says little of where the optimum lies. The points
 of the central path lie between this corner and the centre of all dual points that the rules leave.
@@ -21,7 +24,7 @@ from confmax.confusion import Array
 from confmax.metrics.structure import PowerMean
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
-from confmax.optimize.rounding import NEWTON_STEPS, SINGULAR, TINIEST
+from confmax.optimize.rounding import NEGLIGIBLE, NEWTON_STEPS, SINGULAR, TINIEST
 
 LEAST_CENTRED = 0.15  # part of the mean complementarity that a step aims at, at least
 BACK = 0.95  # part of the way to the boundary that a step may take
@@ -33,6 +36,70 @@ NEARLY_MET = 1e-7
 INSIDE = 1e-3  # recalls at which a mean begins lie so far from zero and one
 
 
+@dataclass(frozen=True)
+class Sum:
+    """A sum of one concave function of every top v: a mean of recalls, or minus half the sum of squares.
+
+    The price of a top is the derivative y of its function. ``kind`` is its number in the kernel.
+    """
+
+    mean: PowerMean | None = None
+
+    @property
+    def kind(self) -> int:
+        """1 for a mean of recalls, 2 for one of misses, 3 for squares; only squares have free signs."""
+        if self.mean is None:
+            return 3
+        return 2 if self.mean.of_misses else 1
+
+    @property
+    def power(self) -> float:
+        """The tops are prices to this power, or minus the prices of squares."""
+        return 1.0 if self.mean is None else 1.0 / (self.mean.exponent - 1.0)
+
+    @property
+    def sign(self) -> float:
+        """Minus one where v is not a top but what it misses of one."""
+        return -1.0 if self.kind == 2 else 1.0
+
+    def prices(self, tops: Array) -> Array:
+        """Return the derivatives at ``tops`` (S,), of a mean a little inside."""
+        return -tops if self.mean is None else self.mean.slope(np.clip(tops, INSIDE, 1.0 - INSIDE))
+
+    def at(self, y: Array) -> Array:
+        """Return v (S,) at prices y (S,)."""
+        return -y if self.mean is None else y**self.power
+
+    def linearised(self, y: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Return how far v is from where prices y ask for it, the step of v for this, and by how much v falls with y.
+
+        A recall is a power of its price: the equation of their logarithms holds far from the solution too.
+        """
+        if self.mean is None:
+            return -y - v, -y - v, np.ones_like(v)
+        apart = np.log(self.at(y) / v)
+        return apart, v * apart, abs(self.power) * v / y
+
+
+SQUARES = Sum()
+
+
+def least_norm(points: Array, slack: Array) -> Array:
+    """Return weights (A,), in the simplex, that minimise ``|w @ points|`` with ``w @ slack >= 0``.
+
+    The points are (A, r), and slacks (A, m) which some weights meet may have no column.
+    """
+    largest = np.sqrt(np.square(points).sum(axis=1).max())
+    weights = central_path(points / max(largest, TINIEST), np.ones(len(points)), slack, SQUARES)[0]
+    return without_traces(weights)
+
+
+def without_traces(weights: Array) -> Array:
+    """Return weights (A,) in the simplex without what an interior point leaves on the other rules."""
+    weights = np.where(weights > NEGLIGIBLE * weights.sum(), weights, 0.0)
+    return np.asarray(weights / weights.sum())
+
+
 def solve(form: Form, z: Array) -> Optimum:
     """Return the best mixture of rules z (A, d + m), whose entries have this ``form``."""
     S = form.n_tops
@@ -40,7 +107,7 @@ def solve(form: Form, z: Array) -> Optimum:
     bottom = z[:, S] if form.ratio else np.ones(len(z))
     tops = z[:, :S]
     slack = z[:, z.shape[1] - m :]
-    weights, duals, gaps = central_path(tops, bottom, slack, form.mean)
+    weights, duals, gaps = central_path(tops, bottom, slack, None if form.mean is None else Sum(form.mean))
     weights = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum()
     point = weights @ z
     if form.mean is not None:
@@ -80,44 +147,29 @@ class _Iterate:
     theta: float = 0.0
 
 
-def central_path(tops: Array, bottom: Array, slack: Array, mean: PowerMean | None = None) -> tuple[Array, Array, Array]:
+def central_path(tops: Array, bottom: Array, slack: Array, of: Sum | None = None) -> tuple[Array, Array, Array]:
     """Solve the program of A rules by a primal-dual method.
 
-    Parameters
-    ----------
-    tops : ndarray (A, S)
-        The functions whose smallest, or whose ``mean``, is maximised.
-    bottom : ndarray (A,)
-        What the weights are scaled by.
-    slack : ndarray (A, m)
-        Slacks of the limits, which some weights meet.
-    mean : PowerMean or None
-        The mean of the tops that is maximised.
-
-    Returns
-    -------
-    weights : ndarray (A,)
-        With ``weights @ bottom = 1``.
-    duals : ndarray (N, S + m + 1)
-        Points of the central path: prices, multipliers and level. The last is the solution.
-    gaps : ndarray (N,)
-        How far these are from the solution, in the unit of the objective.
+    The smallest of the tops (A, S), or a sum ``of`` functions of them, is maximised. Weights are scaled by bottoms
+    (A,), and some meet the limits of slacks (A, m). Returned are the weights (A,) with ``weights @ bottom = 1``, points
+    (N, S + m + 1) of the central path with prices, multipliers and level, of which the last is the solution, and how far
+    these are from it (N,), in the unit of the objective.
     """
     S = tops.shape[1]
     q = tops.shape[1] + slack.shape[1]
-    # the score of a rare class has a small numerator and a small denominator; recalls have one size already
-    top = 1.0 if mean is not None else max(float(np.abs(tops).max()), TINIEST)
+    # the score of a rare class has a small numerator and a small denominator; the tops of a sum have one size already
+    top = 1.0 if of is not None else max(float(np.abs(tops).max()), TINIEST)
     low = float(np.abs(bottom).max())
     rows = np.ascontiguousarray(np.hstack([-tops / top, -slack, bottom[:, None] / low]))
-    at = _start(rows, mean, S)
-    # a mean has its prices from its derivative: only multipliers can be zero, and nothing sums to one
-    free = slice(0 if mean is None else S, q)
+    at = _start(rows, of, S)
+    # a sum has its prices from its derivatives: only multipliers can be zero, and nothing sums to one
+    free = slice(0 if of is None else S, q)
     if kernels.native is None:
-        duals, gaps = _path(at, rows, free, S, mean)
+        duals, gaps = _path(at, rows, free, S, of)
     else:
         place = np.empty((NEWTON_STEPS, q + 1))
         sizes = np.empty(NEWTON_STEPS)
-        kind, power = (0, 0.0) if mean is None else (2 if mean.of_misses else 1, mean.inverse(at.y[:S])[1])
+        kind, power = (0, 0.0) if of is None else (of.kind, of.power)
         n = kernels.native.central_path(rows, at.y, at.u, at.w, at.s, at.v, S, kind, power, place, sizes)
         duals = list(place[:n])
         gaps = sizes[:n].tolist()
@@ -128,44 +180,27 @@ def central_path(tops: Array, bottom: Array, slack: Array, mean: PowerMean | Non
     return at.w / low, np.array(duals) * unit, np.array(gaps) * (top / low)
 
 
-def _path(at: _Iterate, rows: Array, free: slice, S: int, mean: PowerMean | None) -> tuple[list[Array], list[float]]:
-    """Follow the central path from an iterate, which becomes the solution; return its points and their gaps."""
-    q = len(at.y) - 1
-    summed = np.zeros(q + 1)
-    summed[: S if mean is None else 0] = 1.0
-    duals = []
-    gaps = []
-    least = np.inf
-    for _ in range(NEWTON_STEPS):
-        gap = float(at.w @ at.u + at.s @ at.y[free])
-        away = rows @ at.y - at.u
-        tilt = -rows.T @ at.w - at.theta * summed
-        tilt[-1] += 1.0
-        tilt[free] -= at.s
-        if mean is not None:
-            tilt[:S] -= 1.0 - at.v if mean.of_misses else at.v
-            apart = float(np.abs(np.log(mean.inverse(at.y[:S])[0] / at.v)).max())
-        else:
-            apart = abs(1.0 - float(summed @ at.y))
-        if np.abs(away).max() < NEARLY_MET and (mean is not None or apart < NEARLY_MET):
-            duals.append(at.y.copy())
-            gaps.append(gap)
-        unmet = max(float(np.abs(away).max()), float(np.abs(tilt).max()), apart)
-        if gap <= CLOSED and (unmet < MET or unmet >= least):
-            break
-        least = min(least, unmet)
-        if not _advance(at, rows, free, summed, away, tilt, mean):
-            break
-    return duals, gaps
+@dataclass(eq=False)
+class _Iterate:
+    """Dual point y (prices, multipliers, level) with the slack u of every rule; weights w, and slack s of rows.
+
+    Of a sum also v (S,).
+    """
+
+    y: Array
+    u: Array
+    w: Array
+    s: Array
+    v: Array
+    theta: float = 0.0
 
 
-def _start(rows: Array, mean: PowerMean | None, S: int) -> _Iterate:
+def _start(rows: Array, of: Sum | None, S: int) -> _Iterate:
     """Return a dual point far inside, and equal weights, with complementarities of one size."""
     A = len(rows)
     q = rows.shape[1] - 1
     bottom = rows[:, -1]
-    middle = np.clip(-rows[:, :S].mean(axis=0), INSIDE, 1.0 - INSIDE)
-    prices = np.full(S, 1.0 / S) if mean is None else mean.slope(middle)
+    prices = np.full(S, 1.0 / S) if of is None else of.prices(-rows[:, :S].mean(axis=0))
     # the slack of a rare decision is small, and its multiplier large
     sizes = np.abs(rows[:, S:q])
     s = np.maximum(np.partition(sizes, A // 2, axis=0)[A // 2], 1e-6 * sizes.max(axis=0, initial=1e-6))
@@ -175,33 +210,63 @@ def _start(rows: Array, mean: PowerMean | None, S: int) -> _Iterate:
     y[-1] = float(np.max(levels[np.isfinite(levels)], initial=0.0)) + 1.0
     w = np.full(A, 1.0 / max(float(np.abs(bottom).sum()), TINIEST))
     v = np.zeros(0)
-    if mean is None:
+    if of is None:
         s = np.concatenate([np.ones(S), s])
     else:
-        v = mean.inverse(prices)[0]
+        v = of.at(prices)
     return _Iterate(y, np.maximum(rows @ y, 1.0), w, s, v)
 
 
-def _advance(
-    at: _Iterate, rows: Array, free: slice, summed: Array, away: Array, tilt: Array, mean: PowerMean | None
-) -> bool:
+def _path(at: _Iterate, rows: Array, free: slice, S: int, of: Sum | None) -> tuple[list[Array], list[float]]:
+    """Follow the central path from an iterate, which becomes the solution; return its points and their gaps."""
+    q = len(at.y) - 1
+    summed = np.zeros(q + 1)
+    summed[: S if of is None else 0] = 1.0
+    duals = []
+    gaps = []
+    least = np.inf
+    for _ in range(NEWTON_STEPS):
+        gap = float(at.w @ at.u + at.s @ at.y[free])
+        away = rows @ at.y - at.u
+        tilt = -rows.T @ at.w - at.theta * summed
+        tilt[-1] += 1.0
+        tilt[free] -= at.s
+        if of is not None:
+            tilt[:S] -= 1.0 - at.v if of.sign < 0.0 else at.v
+            apart = float(np.abs(of.linearised(at.y[:S], at.v)[0]).max())
+        else:
+            apart = abs(1.0 - float(summed @ at.y))
+        if np.abs(away).max() < NEARLY_MET and (of is not None or apart < NEARLY_MET):
+            duals.append(at.y.copy())
+            gaps.append(gap)
+        unmet = max(float(np.abs(away).max()), float(np.abs(tilt).max()), apart)
+        if gap <= CLOSED and (unmet < MET or unmet >= least):
+            break
+        least = min(least, unmet)
+        if not _advance(at, rows, free, summed, away, tilt, of):
+            break
+    return duals, gaps
+
+
+def _advance(at: _Iterate, rows: Array, free: slice, summed: Array, away: Array, tilt: Array, of: Sum | None) -> bool:
     """Take a predictor-corrector step (Mehrotra, 1992) on the conditions of optimality; False where there is none."""
     q = len(at.y) - 1
     S = len(at.v)
     n = len(rows) + len(at.s)
+    # squares and their prices may be negative
+    positive = slice(S if of is not None and of.mean is None else 0, q)
     system = np.zeros((q + 2, q + 2))
     system[:-1, :-1] = (rows.T * (at.w / at.u)) @ rows
     diagonal = np.zeros(q + 1)
     diagonal[free] += at.s / at.y[free]
     fixed = np.append(-rows.T @ (at.w * away / at.u) - tilt, 1.0 - float(summed @ at.y))
     off = np.zeros(0)
-    power = 0.0
-    if mean is not None:
-        # the price is a power of v: the equation of their logarithms holds far from the solution too
-        wanted, power = mean.inverse(at.y[:S])
-        off = at.v * np.log(wanted / at.v)
-        diagonal[:S] += abs(power) * at.v / at.y[:S]
-        fixed[:S] += -off if mean.of_misses else off
+    falls = np.zeros(0)
+    if of is not None:
+        _, off, falls = of.linearised(at.y[:S], at.v)
+        diagonal[:S] += falls
+        fixed[:S] += of.sign * off
+        falls = of.sign * falls
         # no price sums to one, and the last unknown has no part
         system[-1, -1] = 1.0
         fixed[-1] = 0.0
@@ -215,13 +280,20 @@ def _advance(
         moves = np.linalg.solve(system, right)
         dy = moves[:-1]
         du = rows @ moves[:-1] + away
-        dv = off + power * at.v * dy[:S] / at.y[:S]
-        return dy, du, (first - at.w * du) / at.u, (second - at.s * dy[free]) / at.y[free], dv, moves[-1:]
+        return (
+            dy,
+            du,
+            (first - at.w * du) / at.u,
+            (second - at.s * dy[free]) / at.y[free],
+            off - falls * dy[:S],
+            moves[-1:],
+        )
 
     def steps(dy: Array, du: Array, dw: Array, ds: Array, dv: Array, _: Array) -> tuple[float, float]:
-        primal = longest(np.concatenate([at.w, at.s, at.v]), np.concatenate([dw, ds, dv]))
-        dual = longest(np.concatenate([at.u, at.y[:q]]), np.concatenate([du, dy[:q]]))
-        return (primal, dual) if mean is None else (min(primal, dual),) * 2
+        v = at.v[positive.start :]
+        primal = longest(np.concatenate([at.w, at.s, v]), np.concatenate([dw, ds, dv[positive.start :]]))
+        dual = longest(np.concatenate([at.u, at.y[positive]]), np.concatenate([du, dy[positive]]))
+        return (primal, dual) if of is None else (min(primal, dual),) * 2
 
     gap = float(at.w @ at.u + at.s @ at.y[free])
     try:

@@ -18,8 +18,7 @@ import numpy as np
 from confmax.confusion import ABSENT, Array
 from confmax.metrics.curved import Curved
 from confmax.optimize.masters.generic import least_norm_model
-from confmax.optimize.masters.interior import solve
-from confmax.optimize.masters.least_norm import least_norm_within
+from confmax.optimize.masters.interior import least_norm, solve
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.within import mixed_inside
 from confmax.optimize.points import Form, Space
@@ -143,7 +142,7 @@ class _Climb:
         bend = 1.0 / max(float(self.of.value(point)), largest)
         scaled = least_norm_model(away, slope, -self._curvature(point), bend)
         attained = np.zeros(len(mix))
-        attained[near] = least_norm_within(scaled, self.slack[near])
+        attained[near] = least_norm(scaled, self.slack[near])
         return attained
 
     def _on_face(self, mix: Array, slope: Array) -> Array:
