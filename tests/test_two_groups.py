@@ -1,5 +1,7 @@
 """Limits that compare two groups by their names, against programs over all decisions and limits on differences."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,8 @@ from scipy.optimize import linprog
 
 import confmax
 from confmax import constraints as c
-from confmax.constraints.across import Limit
+from confmax.constraints import grammar
+from confmax.constraints.across import Limit, Pairs
 from confmax.constraints.limits import judged
 from confmax.constraints.two_groups import TwoGroups
 from confmax.oracle import make_table
@@ -253,6 +256,34 @@ def test_commands_take_the_limit(tmp_path, monkeypatch):
     (again,) = scored["constraints"]
     assert again["text"] == "recall[yes | women] >= recall[yes | men] + 0.02"
     assert again["value"] == pytest.approx(one["on_labels"])
+
+
+class FirstAndLast(Pairs):
+    """A kind of limit that the package does not know: the value in the first group minus that in the last."""
+
+    words: ClassVar = {"first_minus_last": ""}
+    range = TwoGroups.range
+    weights = TwoGroups.weights
+
+    def value(self, values, vacuous, limit):
+        return values[..., 0] - values[..., -1]
+
+    def pairs(self, n_groups):
+        return [(0, n_groups - 1)]
+
+
+def test_a_kind_of_limit_is_one_class_and_its_name_among_the_kinds(monkeypatch):
+    monkeypatch.setattr(grammar, "KINDS", (*grammar.KINDS, FirstAndLast))
+    P, y, group = labelled()
+    known = confmax.maximize(
+        "accuracy", P, y, constraints="recall[yes | men] >= recall[yes | women] - 0.02", group=group
+    )
+    text = "first_minus_last(recall[yes] | group) >= -0.02"
+    for limit in (text, c.recall("yes").on(FirstAndLast()) >= -0.02):
+        found = confmax.maximize("accuracy", P, y, constraints=limit, group=group)
+        assert found.value == pytest.approx(known.value, abs=EXACT) and found.constraints[0].text == text
+        assert found.constraints[0].value == pytest.approx(known.constraints[0].value, abs=EXACT)
+        assert found.constraints[0].price == pytest.approx(known.constraints[0].price, abs=EXACT)
 
 
 def test_rows_without_one_of_the_groups_judge_nothing():

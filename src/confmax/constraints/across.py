@@ -1,8 +1,8 @@
 """What a limit is on: the value of a quantity on all rows, or its values in groups.
 
 Each kind is a class, which knows its words, its range, the functions of the confusion that must not fall below zero,
-and what rows that tuned nothing say of it. A kind is added by a class in a file of its own, and by the function that
-reads its texts in `FORMS` of `confmax.constraints.grammar`: nothing else of confmax knows the kinds.
+and what rows that tuned nothing say of it. A kind is added by a class in a file of its own and by its name in `KINDS`
+of `confmax.constraints.grammar`: nothing else of confmax knows the kinds.
 
 Limits that compare groups are linear functions of the values of two groups, ``w_a v_a + w_b v_b + constant >= 0``, for
 some of the ordered pairs of groups (`Pairs`). They limit linear quantities only: where the denominator of a quantity
@@ -12,7 +12,7 @@ depends on the rule, the rules that keep such a limit are no convex set.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -43,10 +43,10 @@ class Limit(NamedTuple):
         """One of a floor, minus one of a ceiling."""
         return 1.0 if self.is_floor else -1.0
 
-    @property
-    def room(self) -> float:
-        """How far a limit on a share can be tightened."""
-        return 1.0 - self.number if self.is_floor else self.number
+    def moved(self, room: float, error: float, step: float) -> float:
+        """Return the number tightened by ``step`` errors, and never by all the ``room`` that there is."""
+        move = room * -np.expm1(-step * error / room) if room > 0.0 else 0.0
+        return float(self.number + self.sign * move)
 
 
 class Stated(NamedTuple):
@@ -59,8 +59,9 @@ class Stated(NamedTuple):
 
 
 class Across(ABC):
-    """What of the values of a quantity is limited."""
+    """What of the values of a quantity is limited. What is not abstract holds unless a kind knows better."""
 
+    words: ClassVar[Mapping[str, str]] = {}  # those of ``WORD(NAME | group)``, and the sign that goes with each, or ""
     of_groups: ClassVar[bool] = True  # whether it speaks of groups
     compares: ClassVar[bool] = False  # whether it compares groups with each other, and so needs two
     equalises: ClassVar[bool] = False  # whether a limit of zero makes the groups equal
@@ -78,27 +79,34 @@ class Across(ABC):
 
     # --- words ---
 
+    @staticmethod
+    def read(text: str) -> Stated | None:  # noqa: ARG004
+        """Return what a text of a form of its own states; None for other texts, and for ``WORD(NAME | group)``."""
+        return None
+
+    def text(self, metric: Metric, sense: str) -> str:
+        """Return the quantity that is limited, as a constraint with this sign writes it."""
+        word = next(word for word, only in self.words.items() if only in ("", sense))
+        return f"{word}({metric_text(metric)} | group)"
+
     def written(self, metric: Metric, sense: str, number: float) -> str:
         """Return a constraint as a text."""
         return f"{self.text(metric, sense)} {sense} {number_text(number)}"
 
-    @abstractmethod
-    def text(self, metric: Metric, sense: str) -> str:
-        """Return the quantity that is limited, as a constraint with this sign writes it."""
-
-    @abstractmethod
     def range(self, low: float, high: float) -> tuple[float, float]:
         """Return between which numbers the limited number lies, for a metric from ``low`` to ``high``."""
+        return low, high
 
-    @abstractmethod
-    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
+    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:  # noqa: B027
         """Raise a ValueError for the constraint ``text``, if the rules that keep it are no convex set."""
 
     # --- on a table ---
 
-    @abstractmethod
     def members(self, metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
-        """Return the metrics of groups side by side whose values are read: of all rows, or of every group."""
+        """Return the metrics of groups side by side whose values are read: of every group, or of all rows."""
+        if layout is None:
+            return (metric,)
+        return tuple(seen(metric, layout, g) for g in range(layout.n_groups))
 
     @abstractmethod
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
@@ -112,9 +120,9 @@ class Across(ABC):
     def scales(self, members: Sequence[Metric], values: Array, S: Confusion) -> list[Array]:
         """Return `Limits.scales` of a limit, given the ``values`` (G,) of the members at ``S``."""
 
-    @abstractmethod
     def leeway(self, limit: Limit) -> float:
         """Return by how much values of groups may differ, as `Limits.leeway` says."""
+        return np.inf
 
     @abstractmethod
     def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
@@ -130,19 +138,13 @@ class Across(ABC):
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
         """Whether ``shares`` (G,) of ``sizes`` (G,) rows that tuned nothing show that new rows keep the limit."""
 
-    @abstractmethod
     def rows_needed(self, limit: Limit, shares: Sequence[float], confidence: float) -> int | None:
         """Return about how many rows would show it, at the same shares; None if that is not known."""
+        return None
 
     @abstractmethod
     def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
         """Return the number tightened by so many standard errors of ``sizes`` (G,) rows, not as far as zero or one."""
-
-
-def _moved(limit: Limit, room: float, error: float, step: float) -> float:
-    """Return the number tightened by ``step`` errors, and never by all the ``room`` that there is."""
-    move = room * -np.expm1(-step * error / room) if room > 0.0 else 0.0
-    return float(limit.number + limit.sign * move)
 
 
 # --- all rows, and every group ----------------------------------------------------------------------------------------
@@ -150,13 +152,6 @@ def _moved(limit: Limit, room: float, error: float, step: float) -> float:
 
 class Separate(Across):
     """A limit that every value must keep, of all rows or of each group."""
-
-    def range(self, low: float, high: float) -> tuple[float, float]:
-        """Return the range of the metric."""
-        return low, high
-
-    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
-        """Refuse nothing: what the metric allows is allowed."""
 
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
         """Return how many linear functions the limits on the metrics are."""
@@ -170,16 +165,10 @@ class Separate(Across):
         """Return those of the limits on the metrics."""
         return [scales_of(metric, S) for metric in members]
 
-    def leeway(self, limit: Limit) -> float:
-        """Return infinity: nothing is compared."""
-        return np.inf
-
     def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
         """Return the smallest value of a floor, the largest of a ceiling."""
-        none = vacuous.all(axis=-1)
-        if limit.is_floor:
-            return np.where(none, 0.0, np.where(vacuous, np.inf, values).min(axis=-1))
-        return np.where(none, 0.0, np.where(vacuous, -np.inf, values).max(axis=-1))
+        least = np.where(vacuous, np.inf, limit.sign * values).min(axis=-1)
+        return np.where(vacuous.all(axis=-1), 0.0, limit.sign * least)
 
     def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:
         """Return the smallest slack."""
@@ -200,7 +189,7 @@ class Separate(Across):
     def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
         """Return the number tightened by errors of the smallest group, which says least."""
         error = float(np.sqrt(limit.number * (1.0 - limit.number) * (1.0 / min(sizes))))
-        return _moved(limit, limit.room, error, step)
+        return limit.moved(1.0 - limit.number if limit.is_floor else limit.number, error, step)
 
 
 @dataclass(frozen=True)
@@ -222,20 +211,7 @@ class AllRows(Separate):
 class EveryGroup(Separate):
     """The value in every group: the smallest has the floor, or the largest the ceiling."""
 
-    def text(self, metric: Metric, sense: str) -> str:
-        """Return ``min(NAME | group)`` for a floor, ``max(NAME | group)`` for a ceiling."""
-        return f"{'min' if sense == '>=' else 'max'}({metric_text(metric)} | group)"
-
-    def members(self, metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
-        """Return the metric of every group."""
-        return of_every_group(metric, layout)
-
-
-def of_every_group(metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
-    """Return a metric of every group of a layout; without one, that of all rows."""
-    if layout is None:
-        return (metric,)
-    return tuple(seen(metric, layout, g) for g in range(layout.n_groups))
+    words: ClassVar[Mapping[str, str]] = {"min": ">=", "max": "<="}
 
 
 # --- groups that are compared -----------------------------------------------------------------------------------------
@@ -245,22 +221,35 @@ class Pairs(Across):
     """A limit on linear functions of the values of two groups, for some ordered pairs of groups."""
 
     compares: ClassVar[bool] = True
+    what: ClassVar[str] = "difference"  # what it is called
+    side: ClassVar[str] = ""  # the sign that a limit on it has, if only one makes a convex set
 
     @abstractmethod
     def weights(self, limit: Limit) -> tuple[float, float, float]:
         """Return ``w_a``, ``w_b`` and the constant of ``w_a v_a + w_b v_b + constant >= 0``."""
 
-    @abstractmethod
     def pairs(self, n_groups: int) -> list[tuple[int, int]]:
-        """Return the pairs ``(a, b)`` of groups that are compared."""
+        """Return the pairs ``(a, b)`` of groups that are compared: all ordered ones."""
+        return [(a, b) for a in range(n_groups) for b in range(n_groups) if a != b]
 
-    @abstractmethod
     def slopes(self, values: Array) -> Array:
         """Return by how much the function of each pair changes with the limited number, at the ``values`` (G,)."""
+        return np.ones(len(self.pairs(len(values))))
 
-    def members(self, metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
-        """Return the metric of every group."""
-        return of_every_group(metric, layout)
+    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
+        """Refuse the other side, and metrics that are not linear."""
+        if self.side and limit.is_floor != (self.side == ">="):
+            has = "floor" if self.side == ">=" else "ceiling"
+            instead = self.written(metric, self.side, limit.number)
+            raise ValueError(f"{text}: a {self.what} of groups has a {has}; write {instead}")
+        if not metric.structure.is_linear:
+            name = metric_text(metric)
+            depends = f"the denominator of {name} depends on the rule"
+            why = depends if metric.structure.is_ratio else f"{name} is not linear"
+            raise ValueError(
+                f"{text}: {why}, so the rules that keep a {self.what} of it are no convex set; limit every group "
+                f"instead, such as min({name} | group) >= 0.7, or the {self.what} of recall, fpr or rate"
+            )
 
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
         """Return the number of pairs."""
@@ -306,60 +295,29 @@ class Pairs(Across):
             w_a * ends[a][w_a < 0.0] + w_b * ends[b][w_b < 0.0] + constant >= 0.0 for a, b in self.pairs(len(ends))
         )
 
-    def rows_needed(self, limit: Limit, shares: Sequence[float], confidence: float) -> int | None:
-        """Return None: no number of rows is known beforehand."""
-        return None
-
     def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
         """Return the number tightened by errors of the two smallest groups, which add up."""
         error = float(np.sqrt(WIDEST * sum(1.0 / size for size in sorted(sizes)[:2])))
         # no difference and no ratio is made exactly equal: such rules draw
-        return _moved(limit, limit.room * NOT_EQUAL, error, step)
-
-
-def refuse_ratio(metric: Metric, what: str, text: str) -> None:
-    """Raise a ValueError for the constraint ``text`` that compares groups by a quantity that is not linear."""
-    if not metric.structure.is_linear:
-        name = metric_text(metric)
-        why = f"the denominator of {name} depends on the rule" if metric.structure.is_ratio else f"{name} is not linear"
-        raise ValueError(
-            f"{text}: {why}, so the rules that keep a {what} of it are no convex set; limit every group instead, such "
-            f"as min({name} | group) >= 0.7, or the {what} of recall, fpr or rate"
-        )
+        room = 1.0 - limit.number if limit.is_floor else limit.number
+        return limit.moved(room * NOT_EQUAL, error, step)
 
 
 @dataclass(frozen=True)
 class Difference(Pairs):
     """The largest difference between two groups, which can have a ceiling."""
 
+    words: ClassVar[Mapping[str, str]] = {"difference": ""}
+    side: ClassVar[str] = "<="
     equalises: ClassVar[bool] = True
-
-    def text(self, metric: Metric, sense: str) -> str:
-        """Return ``difference(NAME | group)``."""
-        return f"difference({metric_text(metric)} | group)"
 
     def range(self, low: float, high: float) -> tuple[float, float]:
         """Return zero and the width of the metric's range."""
         return 0.0, high - low
 
-    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
-        """Refuse floors, and metrics that are not linear."""
-        if limit.is_floor:
-            instead = f"{self.text(metric, '<=')} <= {number_text(limit.number)}"
-            raise ValueError(f"{text}: a difference of groups has a ceiling; write {instead}")
-        refuse_ratio(metric, "difference", text)
-
     def weights(self, limit: Limit) -> tuple[float, float, float]:
         """Return those of ``limit - (v_a - v_b)``."""
         return -1.0, 1.0, limit.number
-
-    def pairs(self, n_groups: int) -> list[tuple[int, int]]:
-        """Return all ordered pairs."""
-        return ordered_pairs(n_groups)
-
-    def slopes(self, values: Array) -> Array:
-        """Return ones."""
-        return np.ones(len(self.pairs(len(values))))
 
     def leeway(self, limit: Limit) -> float:
         """Return the limit."""
@@ -374,28 +332,17 @@ class Difference(Pairs):
 class Ratio(Pairs):
     """The smallest ratio of two groups, which can have a floor."""
 
-    def text(self, metric: Metric, sense: str) -> str:
-        """Return ``ratio(NAME | group)``."""
-        return f"ratio({metric_text(metric)} | group)"
+    words: ClassVar[Mapping[str, str]] = {"ratio": ""}
+    what: ClassVar[str] = "ratio"
+    side: ClassVar[str] = ">="
 
     def range(self, low: float, high: float) -> tuple[float, float]:
         """Return zero and one."""
         return 0.0, 1.0
 
-    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
-        """Refuse ceilings, and metrics that are not linear."""
-        if not limit.is_floor:
-            instead = f"{self.text(metric, '>=')} >= {number_text(limit.number)}"
-            raise ValueError(f"{text}: a ratio of groups has a floor; write {instead}")
-        refuse_ratio(metric, "ratio", text)
-
     def weights(self, limit: Limit) -> tuple[float, float, float]:
         """Return those of ``v_a - limit v_b``."""
         return 1.0, -limit.number, 0.0
-
-    def pairs(self, n_groups: int) -> list[tuple[int, int]]:
-        """Return all ordered pairs."""
-        return ordered_pairs(n_groups)
 
     def slopes(self, values: Array) -> Array:
         """Return the values below: a ratio moves its function by what stands there."""
@@ -414,16 +361,4 @@ class Ratio(Pairs):
         return np.where(alike, 1.0, low / np.where(alike, 1.0, high))
 
 
-def ordered_pairs(n_groups: int) -> list[tuple[int, int]]:
-    """Return all ordered pairs of groups."""
-    return [(a, b) for a in range(n_groups) for b in range(n_groups) if a != b]
-
-
 ALL_ROWS = AllRows()
-# the words of texts, WORD(NAME | group), and the sign that goes with a word, if only one does
-WORDS: dict[str, tuple[Across, str]] = {
-    "min": (EveryGroup(), ">="),
-    "max": (EveryGroup(), "<="),
-    "difference": (Difference(), ""),
-    "ratio": (Ratio(), ""),
-}

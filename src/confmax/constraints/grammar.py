@@ -7,11 +7,11 @@ stand on the left, and may be in percent: ``5 %`` is 0.05.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from confmax.constraints.across import ALL_ROWS, WORDS, Across, Stated
+from confmax.constraints.across import ALL_ROWS, Across, Difference, EveryGroup, Ratio, Stated
 from confmax.constraints.quantities import quantity
 from confmax.constraints.texts import (
     MOST_CHARACTERS,
@@ -22,9 +22,11 @@ from confmax.constraints.texts import (
     read_number,
     too_long,
 )
-from confmax.constraints.two_groups import two_groups
+from confmax.constraints.two_groups import TwoGroups
 from confmax.constraints.words import Constraint, Quantity, refused_sense
 
+# the kinds of limits on groups: a new kind is added here, and to nothing else that exists
+KINDS: tuple[type[Across], ...] = (TwoGroups, EveryGroup, Difference, Ratio)
 MOST_CONSTRAINTS = 1000  # each is a row of every master problem
 
 _ON_THE_RIGHT = re.compile(rf"([{SIGNS}]+)([^{SIGNS}]*)$")
@@ -66,7 +68,8 @@ def parse(text: str) -> Constraint:
         raise ValueError(f"a constraint is a text or an object of confmax.constraints; got {type(text).__name__}")
     if len(text) > MOST_CHARACTERS:
         raise ValueError(too_long(text))
-    words, sense, limit, across = next(stated for form in FORMS if (stated := form(text)) is not None)
+    stated = next((stated for kind in KINDS if (stated := kind.read(text)) is not None), None)
+    words, sense, limit, across = stated or _quantity_and_number(text)
     found = _QUANTITY.fullmatch(words)
     if found is None:
         raise ValueError(f"{text!r}: {words!r} is no quantity; {_FORM}")
@@ -89,10 +92,6 @@ def _quantity_and_number(text: str) -> Stated:
     return Stated(words, sense, limit, across)
 
 
-# how texts are read, in this order: the first that returns what a text states; the last refuses what none reads
-FORMS: tuple[Callable[[str], Stated | None], ...] = (two_groups, _quantity_and_number)
-
-
 def _across_groups(text: str, words: str, sense: str) -> tuple[Across, str]:
     """Return what of the groups is limited, or the value on all rows, and the words of the metric."""
     found = _OF_GROUPS.fullmatch(words)
@@ -101,18 +100,18 @@ def _across_groups(text: str, words: str, sense: str) -> tuple[Across, str]:
             raise ValueError(f"{text!r}: a limit for every group is written min(recall[yes] | group) {sense} NUMBER")
         return ALL_ROWS, words
     word, inner, by = (part.strip() for part in found.groups())
-    if word not in WORDS or by != "group":
+    kind = next((kind for kind in KINDS if word in kind.words), None)
+    if kind is None or by != "group":
         raise ValueError(
             f"{text!r}: limits of groups are min(... | group) >=, max(... | group) <=, difference(... | group) <= and "
             f"ratio(... | group) >=, such as min(recall[yes] | group) >= 0.7; the group of each row is passed as group="
         )
-    across, only = WORDS[word]
-    if only and only != sense:
+    if kind.words[word] not in ("", sense):
         raise ValueError(
             f"{text!r}: the smallest of the groups has a floor and the largest a ceiling; write "
             f"min({inner} | group) >= NUMBER or max({inner} | group) <= NUMBER"
         )
-    return across, inner
+    return kind(), inner
 
 
 def _split(text: str) -> tuple[str, str, float]:

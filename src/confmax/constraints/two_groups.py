@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.constraints.across import Limit, Pairs, Stated, refuse_ratio
+from confmax.constraints.across import Limit, Pairs, Stated
 from confmax.constraints.texts import SIGNS, metric_text, number_text, plain_sign, read_number
 from confmax.metrics import Metric
 
@@ -58,6 +58,38 @@ class TwoGroups(Pairs):
         """Return the comparison of the groups at these places."""
         return replace(self, places=places)
 
+    @staticmethod
+    def read(text: str) -> Stated | None:
+        """Return what a text states that compares two groups; the number, maybe in percent, follows either side.
+
+        Raise a ValueError if it compares different quantities, one side names no group, or what follows is no number.
+
+        >>> stated = TwoGroups.read("recall[VF | women] >= recall[VF | men] - 2 %")
+        >>> stated.words, stated.sense, stated.limit, stated.across.named
+        ('recall[VF]', '>=', -0.02, ('women', 'men'))
+        """
+        found = []
+        # names may hold signs: the sign between equal quantities is meant
+        for sign in _SIGN.finditer(text):
+            left = _side(text[: sign.start()])
+            right = _side(text[sign.end() :])
+            if left is not None and right is not None and (left.group is not None or right.group is not None):
+                found.append((left, plain_sign(sign[0]), right))
+        if not found:
+            return None
+        left, sense, right = next((one for one in found if one[0].words == one[2].words), found[0])
+        if left.group is None or right.group is None:
+            raise ValueError(f"{text!r}: one side names no group; write both, such as {_FORM}")
+        if left.words != right.words:
+            raise ValueError(
+                f"{text!r} compares {left.words} with {right.words}; groups are compared by one quantity of one class, "
+                f"such as {_FORM}"
+            )
+        if sense not in (">=", "<="):
+            raise ValueError(f"{text!r}: groups are compared by >= or <=, such as {_FORM}; got {sense}")
+        limit = _number_behind(text, right.more) - _number_behind(text, left.more)
+        return Stated(left.words, sense, limit, TwoGroups(left.group, right.group))
+
     def text(self, metric: Metric, sense: str) -> str:
         """Return ``NAME[CLASS | GROUP] - NAME[CLASS | OTHER]``."""
         return f"{_in_group(metric, self.group)} - {_in_group(metric, self.other)}"
@@ -71,10 +103,6 @@ class TwoGroups(Pairs):
         """Return the width of the metric's range, downward and upward."""
         return low - high, high - low
 
-    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
-        """Refuse metrics that are not linear."""
-        refuse_ratio(metric, "difference", text)
-
     def weights(self, limit: Limit) -> tuple[float, float, float]:
         """Return those of ``v_a - v_b - limit`` for a floor, and of its negative for a ceiling."""
         return limit.sign, -limit.sign, -limit.sign * limit.number
@@ -83,10 +111,6 @@ class TwoGroups(Pairs):
         """Return the two groups."""
         a, b = self.places
         return [(a, b)]
-
-    def slopes(self, values: Array) -> Array:
-        """Return one."""
-        return np.ones(1)
 
     def leeway(self, limit: Limit) -> float:
         """Return by how much the group may be worse."""
@@ -118,45 +142,6 @@ class _Side(NamedTuple):
     words: str
     group: str | None
     more: str
-
-
-def two_groups(text: str) -> Stated | None:
-    """Return what a text states that compares two groups by their names; None for other texts.
-
-    The number, which may be in percent, follows either side.
-
-    Raises
-    ------
-    ValueError
-        If it compares different quantities, one side names no group, or what follows is no number.
-
-    Examples
-    --------
-    >>> stated = two_groups("recall[VF | women] >= recall[VF | men] - 2 %")
-    >>> stated.words, stated.sense, stated.limit, stated.across.named
-    ('recall[VF]', '>=', -0.02, ('women', 'men'))
-    """
-    found = []
-    # names may hold signs: the sign between equal quantities is meant
-    for sign in _SIGN.finditer(text):
-        left = _side(text[: sign.start()])
-        right = _side(text[sign.end() :])
-        if left is not None and right is not None and (left.group is not None or right.group is not None):
-            found.append((left, plain_sign(sign[0]), right))
-    if not found:
-        return None
-    left, sense, right = next((one for one in found if one[0].words == one[2].words), found[0])
-    if left.group is None or right.group is None:
-        raise ValueError(f"{text!r}: one side names no group; write both, such as {_FORM}")
-    if left.words != right.words:
-        raise ValueError(
-            f"{text!r} compares {left.words} with {right.words}; groups are compared by one quantity of one class, "
-            f"such as {_FORM}"
-        )
-    if sense not in (">=", "<="):
-        raise ValueError(f"{text!r}: groups are compared by >= or <=, such as {_FORM}; got {sense}")
-    limit = _number_behind(text, right.more) - _number_behind(text, left.more)
-    return Stated(left.words, sense, limit, TwoGroups(left.group, right.group))
 
 
 def _side(text: str) -> _Side | None:

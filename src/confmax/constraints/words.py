@@ -55,6 +55,18 @@ class Quantity:
     # NumPy's numbers leave the comparison to the quantity
     __array_ufunc__: ClassVar[None] = None
 
+    def on(self, across: Across) -> Quantity:
+        """Return what ``across``, a kind of limit, reads of the values: the way to kinds without a method here.
+
+        Examples
+        --------
+        >>> from confmax import constraints as c
+        >>> from confmax.constraints.across import Difference
+        >>> c.rate("VF").on(Difference()) <= 0.02
+        Constraint('difference(rate[VF] | group) <= 0.02')
+        """
+        return Quantity(self.metric, across)
+
     def per_group(self) -> Quantity:
         """Return the value in every group: a floor or a ceiling for each.
 
@@ -64,7 +76,7 @@ class Quantity:
         >>> c.fpr("VF").per_group() <= 0.1
         Constraint('max(fpr[VF] | group) <= 0.1')
         """
-        return Quantity(self.metric, EveryGroup())
+        return self.on(EveryGroup())
 
     def difference(self, group: object = None, other: object = None) -> Quantity:
         """Return the largest difference between two groups, or the value in a group minus that in another.
@@ -91,10 +103,10 @@ class Quantity:
         Constraint('recall[VF | women] >= recall[VF | men] - 0.02')
         """
         if group is None and other is None:
-            return Quantity(self.metric, Difference())
+            return self.on(Difference())
         if group is None or other is None:
             raise ValueError("a difference names two groups, such as difference('women', 'men'), or none")
-        return Quantity(self.metric, TwoGroups(str(plain(group)), str(plain(other))))
+        return self.on(TwoGroups(str(plain(group)), str(plain(other))))
 
     def ratio(self) -> Quantity:
         """Return the smallest ratio of two groups, which can have a floor.
@@ -107,7 +119,7 @@ class Quantity:
         >>> c.rate("VF").ratio() >= 0.8
         Constraint('ratio(rate[VF] | group) >= 0.8')
         """
-        return Quantity(self.metric, Ratio())
+        return self.on(Ratio())
 
     def __ge__(self, limit: object) -> Constraint:
         return Constraint(self.metric, ">=", limit, self.across)  # type: ignore[arg-type]
