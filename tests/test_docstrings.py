@@ -48,7 +48,7 @@ BLOCKS = {
     "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
     "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "optimize.passes_allowed",
     "evaluate.compare", "evaluate.doubts", "errors.Sentence", "errors.extended",
-    "evaluate.plain_rules", "evaluate.check_bootstrap", "solution.Plan", "solution.fit_metric",
+    "evaluate.plain_rules", "evaluate.check_bootstrap", "solution.Plan", "solution.aligned", "solution.fit_metric",
     "solution.tune", "solution.value_on_labels", "solution.warn_of_trivial",
     "calibration.check_calibration", "calibration.choose", "constraints.bind", "constraints.Limits",
 }  # fmt: skip

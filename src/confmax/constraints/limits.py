@@ -23,7 +23,7 @@ from confmax.constraints.words import Constraint
 from confmax.errors import InputError, extended
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
-from confmax.metrics.decided import Coverage, as_written, of_decided
+from confmax.metrics.decided import as_written, of_decided
 from confmax.metrics.limited import ManyRatios, count_of, is_vacuous, ratio_of, without_errors
 from confmax.metrics.metric import STATISTICS
 from confmax.metrics.shares import RATE, Share
@@ -333,14 +333,6 @@ def judged(
     The others are those of classes without rows, in the table or in one of the ``groups`` of its rows, whose recall and
     precision are not defined, what compares groups where there is one, and what names groups without rows. ``abstains``
     is that of `bind`.
-
-    Examples
-    --------
-    >>> from confmax.oracle import make_table
-    >>> table = make_table([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]], ["no", "yes"], classes=["no", "yes", "maybe"])
-    >>> limits, absent = judged(["recall[yes] >= 0.8", "recall[maybe] >= 0.5"], table)
-    >>> limits.texts, absent
-    (('recall[yes] >= 0.8',), ('recall[maybe] >= 0.5',))
     """
     present = table.label_weight() > 0.0
     lacking = [str(plain(name)) for name, has in zip(table.classes, present, strict=True) if not has]
@@ -364,8 +356,7 @@ def judged(
 def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further: int) -> Limits:
     """Return limits some of which speak of the ``groups`` of the rows, which lie side by side.
 
-    Raise a ValueError if there are no groups, one that a limit names is none of them, or one has no row of a class that
-    a limit divides by.
+    Raise a ValueError if there are no groups, one that is named is none, or one lacks a class that a limit divides by.
     """
     about = next(one for one in limits.constraints if one.of_groups)
     if groups is None:
@@ -464,7 +455,7 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
     # a constraint that was placed on another table is placed again by its name
     metric = as_written(one.metric)
     metric = metric if metric.label is None else replace(metric, classes=None)
-    if isinstance(metric.formula, Coverage) and not abstains:
+    if metric.is_coverage and not abstains:
         with _naming(one):
             raise InputError(
                 "coverage is the share of rows that are decided, and this rule decides all rows",
@@ -478,7 +469,7 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
             raise extended(error, after=several) from error
         metric = _labelled(metric, table.classes)
         # fit_metric has refused the coverage of an absent class
-        if metric.one_class is not None and not isinstance(metric.formula, Coverage) and not _scale(metric, table):
+        if metric.one_class is not None and not metric.is_coverage and not _scale(metric, table):
             source = "`y`" if table.has_labels else "`proba`"
             raise InputError(
                 f"{source} has no weight in class {metric.label}, so {metric_text(metric)} is 0 for every rule",
@@ -522,8 +513,8 @@ def _is_read_back(one: Constraint) -> bool:
     if metric.label is None and list(places) != sorted(places):
         return False
     try:
-        again = parse(one.text).metric.formula
-        return again is metric.formula or (isinstance(again, Coverage) and isinstance(metric.formula, Coverage))
+        again = parse(one.text).metric
+        return again.formula == metric.formula or (again.is_coverage and metric.is_coverage)
     except ValueError:
         return False
 
@@ -603,12 +594,10 @@ def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[
         if not one.is_floor or one.across.compares:
             # groups may be alike with next to nothing decided
             continue
-        if isinstance(one.metric.formula, Coverage):
-            place = one.metric.formula.place
-            if place is None:
-                whole = max(whole, one.limit)
-            else:
+        if one.metric.is_coverage:
+            for place in one.metric.divided_by(n_classes):
                 of_classes[place] = max(of_classes[place], one.limit)
+            whole = max(whole, 0.0 if one.metric.divides_by_prior else one.limit)
         elif one.metric.formula == RATE:
             place = (one.metric.classes or (0,))[-1]
             decided[place] = max(decided[place], one.limit)

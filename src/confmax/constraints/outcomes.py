@@ -132,24 +132,11 @@ def outcomes(
     rounding: float,
     n_labelled: int | None = None,
 ) -> tuple[ConstraintOutcome, ...]:
-    """Return what became of each constraint.
+    """Return what became of each constraint at a rule.
 
-    Parameters
-    ----------
-    limits : Limits
-        The constraints.
-    S : Confusion
-        Of the rule, under the estimate that it was tuned on.
-    labels : Confusion or None
-        Of the rule on the labels.
-    prices : ndarray (m,) or None
-        Derivatives of the best value by the functions of the limits.
-    at : Confusion
-        Of the best mixture, where they are derivatives.
-    rounding : float
-        Slacks that are missed by no more are zero.
-    n_labelled : int or None
-        Number of rows with labels; None if their weights are not equal.
+    Its confusion is ``S`` under the estimate that it was tuned on, and ``labels`` on the labels, if there are any:
+    ``n_labelled`` rows, None if their weights are not equal. ``prices`` (m,) are the derivatives of the best value by
+    the functions of the limits, where the confusion is ``at``. Slacks that are missed by ``rounding`` or less are zero.
     """
     values = limits.values(S)
     slacks = _rounded(limits.slacks(S), rounding)

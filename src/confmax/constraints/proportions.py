@@ -26,8 +26,6 @@ def rows_for_floor(limit: float) -> int:
 
     So many rows of a class whose true share is the limit are all right in one sample of ten.
 
-    Examples
-    --------
     >>> rows_for_floor(0.9), rows_for_floor(0.7), rows_for_floor(0.0)
     (22, 7, 1)
     """
@@ -37,15 +35,7 @@ def rows_for_floor(limit: float) -> int:
 
 
 def trials(metric: Metric, S: Confusion, n_rows: float) -> float:
-    """Return how many of ``n_rows`` rows, which have the confusion ``S``, a proportion is a share of.
-
-    Examples
-    --------
-    >>> from confmax import constraints as c
-    >>> S = Confusion.from_matrix([[0.5, 0.1], [0.2, 0.2]])
-    >>> trials(c.recall(1).metric.numbered(2), S, 10)
-    4.0
-    """
+    """Return how many of ``n_rows`` rows, which have the confusion ``S``, a proportion is a share of."""
     return float(np.round(metric.among(S) * n_rows, 6))
 
 
@@ -64,12 +54,8 @@ def interval(share: float, n: float, level: float = LEVEL) -> tuple[float, float
 
     The expected count of a rule that draws need not be whole: it is then rounded outward.
 
-    Examples
-    --------
     >>> [round(end, 4) for end in interval(0.8, 10)]
     [0.4439, 0.9748]
-    >>> interval(0.0, 0)
-    (0.0, 1.0)
     """
     # scipy takes longer to import than confmax
     from scipy.special import betaincinv
@@ -88,8 +74,6 @@ def kept_on_new_rows(share: float, n: float, limit: float, *, is_floor: bool, co
 
     This is the exact one-sided binomial test of the level ``1 - confidence``. Limits that every proportion keeps pass.
 
-    Examples
-    --------
     >>> [kept_on_new_rows(met / 20, 20, 0.8, is_floor=True, confidence=0.9) for met in (18, 19)]
     [False, True]
     """
@@ -102,21 +86,10 @@ def kept_on_new_rows(share: float, n: float, limit: float, *, is_floor: bool, co
 
 
 def chances_of_counts(counts: Any, n: Any, limit: float, *, is_floor: bool) -> Array:
-    """Return the chance of a count at least as good, if the proportion just misses a limit: exact one-sided p-values.
+    """Return exact one-sided p-values: the chance of a count at least as good, if the proportion just misses a limit.
 
-    Parameters
-    ----------
-    counts : array-like
-        How many rows count, whole numbers.
-    n : array-like
-        Of how many rows.
-    limit : float
-        The proportion.
-    is_floor : bool
-        Whether more are better.
+    ``counts`` of ``n`` rows, arrays of whole numbers, count; of a floor, more are better.
 
-    Examples
-    --------
     >>> chances_of_counts([18, 19], 20, 0.8, is_floor=True).round(4)
     array([0.2061, 0.0692])
     """
@@ -139,8 +112,6 @@ def rows_needed(share: float, limit: float, *, is_floor: bool, confidence: float
     for the exact test. It is None if the share does not keep the limit, or so narrowly that more than `MOST_ROWS` rows
     would be needed.
 
-    Examples
-    --------
     >>> rows_needed(0.85, 0.8, is_floor=True, confidence=0.9)
     126
     """

@@ -29,10 +29,7 @@ _FORM = "recall[yes | a] >= recall[yes | b] - 0.02"
 class TwoGroups(Pairs):
     """The value in one group minus that in another, which can have a floor or a ceiling.
 
-    Raises
-    ------
-    ValueError
-        If both are the same group, or a text cannot hold a name.
+    A ValueError if both are the same group, or a text cannot hold a name.
     """
 
     group: str

@@ -33,7 +33,6 @@ from confmax.confusion import Array
 from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
 from confmax.metrics import Metric
-from confmax.metrics.decided import Coverage
 from confmax.rule import DecisionRule
 from confmax.solution import Plan, tune, value_on_labels, warn_of_trivial
 from confmax.solution.confidence import UNEQUAL
@@ -347,7 +346,7 @@ class MetricClassifierCV(RuleClassifier):
         With "prefit" nothing is fitted, and the table itself is checked.
         """
         of_groups = group is not None or any(one.of_groups for one in plan.constraints)
-        if self._is_prefit or not (of_groups or plan.abstains or isinstance(plan.metric.formula, Coverage)):
+        if self._is_prefit or not (of_groups or plan.abstains or plan.metric.is_coverage):
             return None
         # which classes, and groups, have rows decides alone
         labels = np.unique(y) if group is None else y

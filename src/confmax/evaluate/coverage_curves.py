@@ -28,7 +28,7 @@ from confmax.evaluate.uncertainty import (
 )
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import fit_metric
-from confmax.metrics.decided import OfDecided, of_decided
+from confmax.metrics.decided import of_decided
 from confmax.tables import Calibrator, MemoryTable, apply_calibrator, make_table
 from confmax.tables.columns import stated_order
 
@@ -185,7 +185,7 @@ def risk_coverage(
 def of_what_is_decided(metric: Metric, n_classes: int) -> Metric:
     """Return a metric of the rows that are decided; a ValueError for one that speaks of all rows."""
     placed = of_decided(metric, n_classes)
-    if not isinstance(placed.formula, OfDecided):
+    if not placed.is_of_decided:
         raise ValueError(
             f"{metric!r} speaks of all rows, so it has no risk-coverage curve; take a metric of what is "
             f"decided, such as accuracy"

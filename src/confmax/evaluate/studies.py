@@ -30,7 +30,7 @@ from confmax.evaluate.limits import MISSED, GroupLimit, LimitCurve, LimitFigures
 from confmax.evaluate.scores import Estimate, Score
 from confmax.evaluate.uncertainty import Decided, counts_of, plain_rules
 from confmax.metrics import Metric, get
-from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS, Coverage, OfDecided, as_written, of_decided
+from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS, as_written, of_decided
 from confmax.optimize.abstaining import first_rules
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import CountingOracle, make_oracle
@@ -149,7 +149,7 @@ class LimitStudy:
     def free(self) -> optimize.Outcome | None:
         """The best rules without limits."""
         # without limits, what is decided is best if next to nothing is decided
-        alone = self.can_solve and not isinstance(self.metric.formula, (Coverage, OfDecided))
+        alone = self.can_solve and not (self.metric.is_coverage or self.metric.is_of_decided)
         return self.best.within(self.evidence.metric, None, certify=False) if alone else None
 
     @cached_property
@@ -301,7 +301,7 @@ class CoverageStudy:
         self.limits = limits
         table = evidence.table
         # what speaks of all rows has no loss of what is decided: then the accuracy has one
-        speaks_of_decided = isinstance(of_decided(evidence.metric, table.n_classes).formula, OfDecided)
+        speaks_of_decided = of_decided(evidence.metric, table.n_classes).is_of_decided
         self.metric: Metric = evidence.metric if speaks_of_decided else get("accuracy")
         self.loss_of = of_decided(self.metric, table.n_classes)
         counts = evidence.counts(evidence.decided)

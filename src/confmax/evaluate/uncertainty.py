@@ -26,7 +26,7 @@ from confmax.evaluate.scores import PLAIN, Score, lacking
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.catalogue import quantity
-from confmax.metrics.decided import Coverage, as_written, of_decided
+from confmax.metrics.decided import as_written, of_decided
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
@@ -288,7 +288,7 @@ def by_prior(prior: Array) -> Gains:
 
 def _forms(metric: Metric, n_classes: int, kinds: set[bool]) -> dict[bool, Metric]:
     """Return a metric for the ``kinds`` of rules that there are: True for those that abstain, False for the others."""
-    placed = of_decided(metric, n_classes) if True in kinds or isinstance(metric.formula, Coverage) else metric
+    placed = of_decided(metric, n_classes) if True in kinds or metric.is_coverage else metric
     return {abstains: placed if abstains else as_written(placed) for abstains in kinds}
 
 
@@ -311,10 +311,9 @@ def values_at(metric: Metric, S: Confusion) -> Array:
     if not (metric.statistics == "diagonal" or metric.one_class == "alone") and S.columns.shape[1] != M:
         return np.full(len(S), np.nan)
     written = as_written(metric)
-    of = metric.formula.place if isinstance(metric.formula, Coverage) else None
-    used = np.array(written.divided_by(K) if of is None else (of,), dtype=np.intp)
+    used = np.array(written.divided_by(K), dtype=np.intp)
     present = S.rows[:, used] > 0
-    if isinstance(metric.formula, Coverage):
+    if metric.is_coverage:
         # a sum of shares: rounding would tell rules apart that decide all rows
         return np.where(present.all(axis=1), metric.values(S).round(12), np.nan)
     if present.all():

@@ -27,29 +27,12 @@ MATRIX_CELLS = 1 << 24  # of a confusion matrix that a metric needs
 
 
 def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
-    """Return a metric that finds classes by their names, placed among the classes of a table; others as they are.
+    """Return a ``metric`` that finds classes by name, placed among ``classes`` (K) of a table; others as they are.
 
-    A table of gains with names is put into the order of the classes; a metric of one class finds its column.
+    A table of gains with names is put into the order of the classes; a metric of one class finds its column. Raise a
+    ValueError if the names of a table of gains are not those of the classes, or a metric's class is none of them.
 
-    Parameters
-    ----------
-    metric : Metric
-        Any metric.
-    classes : sequence
-        The K classes in the order of the table of probabilities.
-
-    Raises
-    ------
-    ValueError
-        If the names of a table of gains are not those of the classes, or a metric's class is none of them.
-
-    Examples
-    --------
-    >>> import pandas as pd
     >>> from confmax import metrics
-    >>> costs = pd.DataFrame([[0, 1], [5, 0]], index=["no", "yes"], columns=["no", "yes"])
-    >>> aligned(metrics.get("linear", cost=costs), ["yes", "no"]).structure.gain
-    ((-0.0, -5.0), (-1.0, -0.0))
     >>> aligned(metrics.get("recall[no]"), ["yes", "no"]).classes
     (1,)
     """
@@ -79,20 +62,10 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
 
 
 def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Metric:
-    """Return a metric that counts ``pos_label`` as the positive one of two ``classes``; others as they are for None.
+    """Return a metric that counts ``pos_label`` as the positive one of two ``classes``; as it is for None.
 
-    Metrics that name their class, and tables of gains with names, are aligned by their names instead.
-
-    Raises
-    ------
-    ValueError
-        If there are not two classes, or ``pos_label`` is none of them.
-
-    Examples
-    --------
-    >>> from confmax import metrics
-    >>> with_positive(metrics.get("f1"), ["no", "yes"], "no").classes
-    (1, 0)
+    Metrics that name their class, and tables of gains with names, are aligned by their names instead. Raise a
+    ValueError if there are not two classes, or ``pos_label`` is none of them.
     """
     if pos_label is None:
         return metric
@@ -107,14 +80,7 @@ def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Met
 
 
 def or_its_name(metric: Metric, classes: Sequence[Any]) -> str:
-    """Return how a sentence about the order goes on for a metric of one class, which can name its class; else nothing.
-
-    Examples
-    --------
-    >>> from confmax import metrics
-    >>> or_its_name(metrics.get("f1"), ["no", "yes"])
-    ', or name the class, as in f1[yes]'
-    """
+    """Return how a sentence about the order goes on for a metric that can name its class; for others nothing."""
     return f", or name the class, as in {metric.name}[{classes[-1]}]" if metric.one_class else ""
 
 
@@ -136,8 +102,7 @@ def extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:
 def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     """Return ``metric`` for ``table``, without the absent classes if it divides by priors.
 
-    ``explicit`` says whether the order of the classes was given. Raise a ValueError if the metric depends on it and it
-    was not given.
+    A ValueError if it depends on the order of the classes, and that is not ``explicit``: it was not given.
     """
     present = refuse_too_few_classes(table)
     n_decisions = metric.n_decisions(table.n_classes)

@@ -28,9 +28,8 @@ class NotTraceable(TypeError):
 class Traced(NDArrayOperatorsMixin):
     """An array inside a function that is being differentiated; NumPy's functions and methods take it as an array.
 
-    It defines no ``__array__``: ``np.array`` of traced numbers is an array of objects, on which NumPy's arithmetic
-    works entry by entry, and `_plain` makes one traced array of it again. It has no ``dtype`` either: NumPy's own
-    mean of objects would convert to it.
+    It has no ``__array__``: ``np.array`` of traced numbers is an array of objects, on which arithmetic works entry by
+    entry, and `_plain` makes one traced array of it again. It has no ``dtype``: NumPy's mean would convert to it.
     """
 
     def __init__(self, box: Any) -> None:
@@ -166,24 +165,11 @@ def _wrap(value: Any) -> Any:
 
 
 def gradient(psi: Callable[[Any], Any], C: Array) -> Array:
-    """Return the partial derivatives (K, M) of ``psi`` at C, exact up to rounding.
+    """Return the partial derivatives (K, M) of ``psi`` at ``C`` (K, M), exact up to rounding.
 
-    Parameters
-    ----------
-    psi : callable
-        Maps an array to a number, by NumPy's functions, Python's arithmetic and its branches.
-    C : ndarray (K, M)
-        Where.
+    ``psi`` maps an array to a number, by NumPy's functions, Python's arithmetic and its branches. What it, NumPy or
+    autograd raise where a derivative cannot be followed is raised.
 
-    Raises
-    ------
-    Exception
-        Whatever ``psi``, NumPy or autograd raise where a derivative cannot be followed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from confmax.metrics.autodiff import gradient
     >>> gradient(lambda C: np.sqrt(C[0, 0] * C[1, 1]), np.array([[0.4, 0.1], [0.4, 0.1]]))
     array([[0.25, 0.  ],
            [0.  , 1.  ]])

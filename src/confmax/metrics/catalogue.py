@@ -46,13 +46,7 @@ def names() -> list[str]:
 
 
 def plain_names() -> list[str]:
-    """Return the names of the catalogue whose metrics are of all classes and have no parameters, sorted.
-
-    Examples
-    --------
-    >>> "macro_f1" in plain_names(), "recall" in plain_names(), "macro_f_beta" in plain_names()
-    (True, False, False)
-    """
+    """Return the names of the catalogue whose metrics are of all classes and have no parameters, sorted."""
     return [
         name
         for name in names()
@@ -114,24 +108,12 @@ def get(name: str, **params: Any) -> Metric:
 
 
 def quantity(name: str, **params: Any) -> Metric:
-    """Return a metric as `get` does, or what may be limited: ``rate`` and ``fpr`` of a class, and ``coverage``.
-
-    Examples
-    --------
-    >>> quantity("rate", label="yes")
-    rate[yes]
-    """
+    """Return a metric as `get` does, or what may be limited: ``rate`` and ``fpr`` of a class, and ``coverage``."""
     return _named(name, params, _QUANTITIES)
 
 
 def limited_names() -> tuple[list[str], list[str]]:
-    """Return the names of what can be limited: of one class, and of all.
-
-    Examples
-    --------
-    >>> "rate" in limited_names()[0], "g_mean" in limited_names()[1]
-    (True, True)
-    """
+    """Return the names of what can be limited: of one class, and of all."""
     found = [
         metric for metric in _QUANTITIES.values() if refusal(metric, True, "0") is None and metric.name != "linear"
     ]
@@ -140,13 +122,7 @@ def limited_names() -> tuple[list[str], list[str]]:
 
 
 def shares_of_rows() -> list[str]:
-    """Return the names of what is a share of rows, so that exact tests hold for it.
-
-    Examples
-    --------
-    >>> "precision" in shares_of_rows(), "f1" in shares_of_rows()
-    (True, False)
-    """
+    """Return the names of what is a share of rows, so that exact tests hold for it."""
     return sorted(name for name, metric in _QUANTITIES.items() if metric.is_share)
 
 
@@ -242,14 +218,7 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
 
 
 def refuse_without_limits(metric: Metric) -> None:
-    """Refuse, by a ValueError, a metric that a rule without use makes largest where nothing is limited.
-
-    Examples
-    --------
-    >>> refuse_without_limits(resolve("rate[yes]"))
-    Traceback (most recent call last):
-    ValueError: rate[yes] is largest if every row is decided as yes; limit it, such as by precision[yes] >= 0.8
-    """
+    """Refuse, by a ValueError, a metric that a rule without use makes largest where nothing is limited."""
     if metric.formula == shares.RATE:
         name = "NAME" if metric.label is None else metric.label
         raise ValueError(

@@ -76,10 +76,7 @@ class SumOfRatios:
 class OfShares:
     """A metric of the rows that are decided, of their diagonal, column sums and row sums (3 K), whatever their share.
 
-    Attributes
-    ----------
-    metric : Metric
-        The metric, which reads no matrix.
+    The ``metric`` reads no matrix.
     """
 
     metric: Any
@@ -130,15 +127,7 @@ class OfShares:
 
 @dataclass(frozen=True)
 class Climb:
-    """A metric as a smooth function of linear ones.
-
-    Attributes
-    ----------
-    functions : AffineFunctions
-        The linear functions (d).
-    of : Curved
-        The function of them.
-    """
+    """A metric as a smooth function ``of`` linear ``functions`` (d)."""
 
     functions: AffineFunctions
     of: Curved

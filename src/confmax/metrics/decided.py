@@ -15,7 +15,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.curved import Climb, OfShares
-from confmax.metrics.first_order import FirstOrder, Formula, FormulaOfRows, reciprocal
+from confmax.metrics.first_order import FirstOrder, Formula, FormulaOfRows, Function, reciprocal
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.recalls import accuracy, balanced_accuracy
@@ -33,6 +33,8 @@ class Coverage(Formula):
 
     place: int | None = None
     whole: ClassVar[bool] = True
+    is_share: ClassVar[bool] = True
+    is_coverage: ClassVar[bool] = True
 
     def decides(self, n_classes: int) -> int:
         """Return K + 1: the classes, and to abstain."""
@@ -59,11 +61,6 @@ class Coverage(Formula):
         """Return the values alone."""
         return self(S).value
 
-    @property
-    def is_share(self) -> bool:
-        """It is one."""
-        return True
-
     def among(self, S: Confusion) -> Array:
         """Return all rows, or those of the class."""
         return S.rows.sum(-1) if self.place is None else S.rows[..., self.place]
@@ -80,15 +77,10 @@ def coverage_parts(rows: Array, **_: Any) -> Ratios:
 
 @dataclass(frozen=True)
 class OfDecided(FormulaOfRows):
-    """A metric of the rows that are decided, as a formula.
-
-    Attributes
-    ----------
-    inner : Metric
-        The metric, placed among the classes.
-    """
+    """The formula of ``inner``, a metric placed among the classes, on the rows that are decided."""
 
     inner: Metric
+    is_of_decided: ClassVar[bool] = True
 
     def decides(self, n_classes: int) -> int:
         """Return K + 1: the classes, and to abstain."""
@@ -141,31 +133,20 @@ class OfDecided(FormulaOfRows):
 
 
 def of_decided(metric: Metric, n_classes: int, least: float = 0.0, of_classes: tuple[float, ...] = ()) -> Metric:
-    """Return a metric of the rows that are decided, for rules that may abstain.
+    """Return a metric of the rows that are decided, for rules that may abstain; it is placed among ``n_classes`` K.
 
-    Parameters
-    ----------
-    metric : Metric
-        Any metric that is placed among ``n_classes`` K. What speaks of all rows (`coverage`, `rate`, tables of costs)
-        is returned as it is.
-    n_classes : int
-        K; the rules have K + 1 decisions.
-    least : float
-        The least coverage of the rules that count: a bound on the metric divides by it.
-    of_classes : tuple of float
-        The same of each class (K), or nothing.
+    What speaks of all rows (`coverage`, `rate`, tables of costs) is returned as it is. ``least`` is the least coverage
+    of the rules that count, of all rows and ``of_classes`` (K): a bound on the metric divides by it.
 
-    Examples
-    --------
     >>> import confmax
     >>> selective = of_decided(confmax.metrics.get("accuracy"), 2)
     >>> selective.value([[40, 10, 10], [0, 30, 10]])
     0.875
     """
-    if isinstance(metric.formula, Coverage) and metric.label is not None and metric.formula.place is None:
+    if metric.formula == Coverage() and metric.one_class is not None:
         place = (metric.classes or (0,))[-1]
-        return replace(metric, formula=Coverage(place), classes=tuple(range(n_classes)), one_class=None)
-    if metric.of_all_rows or isinstance(metric.formula, OfDecided):
+        return replace(metric.of_class(place, n_classes), formula=Coverage(place))
+    if metric.of_all_rows or metric.is_of_decided:
         return metric
     parts = _lifted(metric, np.full(n_classes, 1.0 / n_classes))
     structure: Structure = General()
@@ -192,7 +173,7 @@ def as_written(metric: Metric) -> Metric:
 
 def reads_rows(metric: Metric) -> bool:
     """Whether a metric reads the row sums, which are those of what is decided."""
-    return metric.statistics == "matrix" or not isinstance(metric.formula, Formula) or metric.formula.reads_rows
+    return metric.statistics == "matrix" or metric.formula.reads_rows
 
 
 # --- ratios -----------------------------------------------------------------------------------------------------------
@@ -283,7 +264,7 @@ def _parts(metric: Metric, rows: Array) -> Ratios | None:
         )
     elif isinstance(formula, Share):
         found = ShareParts(formula)(index)
-    elif formula is balanced_accuracy and not metric.params:
+    elif formula == Function(balanced_accuracy) and not metric.params:
         found = ClassParts(ClassScores(1.0, columns=0))(index)
     else:
         return None

@@ -9,6 +9,8 @@ decision, so the reduced gain is ``a = dpsi/dD``, ``b = dpsi/dc``. A formula map
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,17 +36,46 @@ class FirstOrder(NamedTuple):
 
 
 class Formula(ABC):
-    """A formula that is more than a function of the statistics: its values take less than its derivatives, or it has
-    to be checked before it is used.
+    """The formula of a metric, with what else a metric knows of it.
 
-    Attributes
-    ----------
-    whole : bool
-        Whether it gets the statistics of the whole table, decisions beyond the classes included, and finds its classes
-        itself.
+    ``whole`` says whether it gets the statistics of the whole table, decisions beyond the classes included, and finds
+    its classes itself.
     """
 
     whole: ClassVar[bool] = False
+    takes_further: ClassVar[bool] = True  # whether a matrix may have more decisions than classes
+    is_coverage: ClassVar[bool] = False  # whether it is the share of rows that are decided
+    is_of_decided: ClassVar[bool] = False  # whether it is that of the rows that are decided
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of rows, so that binomial intervals and tests hold for it."""
+        return False
+
+    @property
+    def counts_decided(self) -> bool:
+        """Whether it is a share of the rows that are decided as one class."""
+        return False
+
+    @property
+    def counts_others_decided(self) -> bool:
+        """Whether it takes every row that is not decided as one class to be decided as another class."""
+        return False
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the value depends on the sizes of the classes."""
+        return True
+
+    @property
+    def rises_with_hits(self) -> int:
+        """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as its class is right."""
+        return 1
+
+    @property
+    def lift(self) -> Any:
+        """Its linear functions and ratios, if it is that of tables side by side (`confmax.metrics.seen`); else None."""
+        return None
 
     def decides(self, n_classes: int) -> int:
         """Return between how many decisions it chooses on a table of ``n_classes``."""
@@ -65,48 +96,33 @@ class Formula(ABC):
     def admit(self, n_classes: int, n_decisions: int) -> None:  # noqa: B027
         """Refuse, by a ValueError, tables of ``n_classes`` and ``n_decisions`` for which the function does not work."""
 
-    @property
-    def is_share(self) -> bool:
-        """Whether a metric is a share of rows."""
-        return False
-
-    @property
-    def counts_others_decided(self) -> bool:
-        """Whether it takes every row that is not decided as one class to be decided as another class."""
-        return False
-
-    @property
-    def counts_decided(self) -> bool:
-        """Whether it is a share of the rows that are decided as one class."""
-        return False
-
     def among(self, S: Confusion) -> Array:
         """Return of which rows it is a share (...), as a share of all rows."""
         raise TypeError(f"{type(self).__name__} is no share of rows")
-
-    @property
-    def reads_rows(self) -> bool:
-        """Whether the value depends on the sizes of the classes."""
-        return True
-
-    @property
-    def rises_with_hits(self) -> int:
-        """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as its class is right."""
-        return 1
 
     def reads_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of that many classes."""
         return False
 
 
-class FormulaOfRows(Formula):
-    """The formula of another metric on some of the rows: it is a share of rows if that is one.
+@dataclass(frozen=True)
+class Function(Formula):
+    """A formula that is a function of the statistics, and no more."""
 
-    Attributes
-    ----------
-    inner : Metric
-        The other metric.
-    """
+    function: Callable[..., FirstOrder]
+    takes_further: ClassVar[bool] = False
+
+    def __call__(self, S: Confusion, **params: Any) -> FirstOrder:
+        """Return value and derivatives."""
+        return self.function(S, **params)
+
+    def values(self, S: Confusion, **params: Any) -> Array:
+        """Return the values."""
+        return self.function(S, **params).value
+
+
+class FormulaOfRows(Formula):
+    """The formula of ``inner``, another metric, on some of the rows: it is a share of rows if that is one."""
 
     inner: Any
     whole: ClassVar[bool] = True

@@ -114,14 +114,9 @@ def ratio_of(metric: Metric, rows: Array, n_decisions: int) -> Ratios:
 class ManyRatios:
     """Ratios (n) of linear functions at given row sums, read at once.
 
-    Attributes
-    ----------
-    places : ndarray (n,) of int
-        Which of several metrics they are.
-    tops, bottoms : tuple of ndarray (K, n), (M, n), (n,)
-        Coefficients of the diagonal and of the decisions, and constants.
-    linear : ndarray (n,) of bool
-        Which have the denominator one.
+    ``places`` (n,) say which of several metrics they are. ``tops`` and ``bottoms`` hold the coefficients of the
+    diagonal (K, n) and of the decisions (M, n), and constants (n,). The denominators of those that are ``linear`` (n,)
+    are one.
     """
 
     places: NDArray[np.intp]

@@ -7,7 +7,7 @@ A metric is a frozen instance, not a class of its own. What a solver may do with
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.curved import Climb, SumOfRatios
-from confmax.metrics.first_order import FirstOrder, Formula
+from confmax.metrics.first_order import FirstOrder, Formula, Function
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.metrics.structure import (
     BY_WORD,
@@ -97,7 +97,7 @@ class Metric:
     """
 
     name: str
-    formula: Callable[..., FirstOrder]
+    formula: Formula
     structure: Structure
     statistics: Statistics
     params: tuple[tuple[str, Any], ...] = ()
@@ -121,7 +121,9 @@ class Metric:
     synonyms: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        """Take the word for a structure that knows no more than its shape, and the words of a name for a title."""
+        """Take a function for a formula, a word for a structure that knows its shape alone, the name for a title."""
+        if not isinstance(self.formula, Formula):
+            object.__setattr__(self, "formula", Function(self.formula))
         if isinstance(self.structure, str):
             object.__setattr__(self, "structure", BY_WORD[self.structure])
         if not self.title:
@@ -228,15 +230,13 @@ class Metric:
 
     def values(self, S: Confusion) -> Array:
         """Return the values (B,) at a batch of statistics ``S``, one at a single one; without derivatives."""
-        if not isinstance(self.formula, Formula) or self._is_unplaced:
-            return self.at(S).value
+        if self._is_unplaced:
+            return self.numbered(S.rows.shape[-1]).values(S)
         index = self._selected(S.rows.shape[-1], S.columns.shape[-1])
         return self.formula.values(S if index is None else S.select(index), **self._arguments)
 
     def best_step(self, C: Confusion, V: Confusion) -> float | None:
         """Return the step in [0, 1] from ``C`` toward ``V`` with the largest value; None if it is not known."""
-        if not isinstance(self.formula, Formula) or self._is_unplaced:
-            return None
         index = self._selected(C.rows.shape[-1], C.columns.shape[-1])
         ends = (C, V) if index is None else (C.select(index), V.select(index))
         return self.formula.best_step(*ends, **self._arguments)
@@ -292,8 +292,8 @@ class Metric:
     def linear_functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
         """Return the functions whose smallest one the metric is, at ``rows`` (K,) with ``n_decisions`` M."""
         assert isinstance(self.structure, MinOfLinear)
-        if (groups := self._of_groups) is not None:
-            return cast(LinearFunctions, groups.functions(rows, "linear_functions"))
+        if self.formula.lift is not None:
+            return cast(LinearFunctions, self.formula.lift.functions(rows, "linear_functions"))
         if self.classes is None:
             return self.structure.at(rows)
         return self.structure.at(rows[self._index]).placed(self.classes, len(rows), n_decisions)
@@ -306,8 +306,8 @@ class Metric:
         """
         structure = self.structure
         K = len(rows)
-        if (groups := self._of_groups) is not None:
-            return cast("LinearFunctions | None", groups.functions(rows, "as_functions"))
+        if self.formula.lift is not None:
+            return cast("LinearFunctions | None", self.formula.lift.functions(rows, "as_functions"))
         if isinstance(structure, MinOfLinear):
             return self.linear_functions(rows, n_decisions)
         if isinstance(structure, Linear):
@@ -337,8 +337,8 @@ class Metric:
 
     def as_ratios(self, rows: Array, n_decisions: int) -> Ratios | None:
         """Return the affine ratios that the metric sums at ``rows`` (K,), ``n_decisions`` M; None if none."""
-        if (groups := self._of_groups) is not None:
-            return cast("Ratios | None", groups.ratios(rows))
+        if self.formula.lift is not None:
+            return cast("Ratios | None", self.formula.lift.ratios(rows))
         if self._is_unplaced:
             return self.numbered(len(rows)).as_ratios(rows, n_decisions)
         fractions = self.structure.fractions
@@ -357,8 +357,8 @@ class Metric:
             constants = np.append(parts.top_constant, parts.bottom_constant)
             both = Gains.concatenate([parts.top, parts.bottom])
             return Climb(AffineFunctions(both, constants), SumOfRatios(parts.weights))
-        if (groups := self._of_groups) is not None:
-            return cast("Climb | None", groups.climb(rows))
+        if self.formula.lift is not None:
+            return cast("Climb | None", self.formula.lift.climb(rows))
         return None if self.structure.climb is None else cast(Climb, self.structure.climb(rows))
 
     @property
@@ -368,7 +368,7 @@ class Metric:
 
     def n_decisions(self, n_classes: int) -> int:
         """Return the number of decisions M between which the metric chooses on a table of ``n_classes``."""
-        if isinstance(self.formula, Formula) and self.is_whole:
+        if self.is_whole:
             return self.formula.decides(n_classes)
         return len(self.gain[0]) if self.gain else n_classes
 
@@ -393,8 +393,7 @@ class Metric:
     def finite(self, n_rows: int) -> Metric:
         """Return the metric with a floor of half a row of ``n_rows``, where it would be infinite; else as it is.
 
-        AMS is infinite where no background is accepted. The floor changes nothing if one row of background is accepted,
-        but with it the metric is not quasi-convex.
+        AMS is infinite where no background is accepted. With the floor it is not quasi-convex; values elsewhere stay.
         """
         structure = self.structure
         params = dict(self.params)
@@ -453,7 +452,7 @@ class Metric:
     def class_place(self) -> int | None:
         """The column of the class that a metric of one class is of, the second of two where it names none.
 
-        None for metrics of several classes, and for those of groups side by side and of what is decided.
+        None for metrics of several classes, and for those that get the whole table.
         """
         if self.one_class is None or self.is_whole:
             return None
@@ -462,32 +461,41 @@ class Metric:
     @property
     def is_whole(self) -> bool:
         """Whether the formula gets the statistics of the whole table."""
-        return isinstance(self.formula, Formula) and self.formula.whole
+        return self.formula.whole
 
     def depends_on_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
-        return self.ordered or (isinstance(self.formula, Formula) and self.formula.reads_order(n_classes))
+        return self.ordered or self.formula.reads_order(n_classes)
 
     def among(self, S: Confusion) -> Array:
         """Return of which rows it is a share (...) at confusions ``S`` (...), as a share of all rows."""
-        assert isinstance(self.formula, Formula)
         index = self._selected(S.rows.shape[-1], S.columns.shape[-1])
         return self.formula.among(S if index is None else S.select(index))
 
     @property
     def is_share(self) -> bool:
         """Whether it is a share of rows, so that binomial intervals and tests hold for it."""
-        return isinstance(self.formula, Formula) and self.formula.is_share
+        return self.formula.is_share
+
+    @property
+    def is_coverage(self) -> bool:
+        """Whether it is the share of rows that are decided, which has a meaning only for rules that may abstain."""
+        return self.formula.is_coverage
+
+    @property
+    def is_of_decided(self) -> bool:
+        """Whether it is a metric of the rows that are decided, of a rule that may abstain."""
+        return self.formula.is_of_decided
 
     @property
     def counts_decided(self) -> bool:
         """Whether it is a share of the rows that are decided as one class: its precision."""
-        return isinstance(self.formula, Formula) and self.formula.counts_decided
+        return self.formula.counts_decided
 
     @property
     def rises_with_hits(self) -> int:
         """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as its class is right."""
-        return self.formula.rises_with_hits if isinstance(self.formula, Formula) else 1
+        return self.formula.rises_with_hits
 
     def check_table(self, n_classes: int, n_decisions: int) -> None:
         """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""
@@ -506,20 +514,19 @@ class Metric:
                 f"the gain matrix of {self.name} has shape {shape} and the table has {n_classes} classes; give one row "
                 f"per class and one column per decision"
             )
-        of_classes = self.statistics == "matrix" and shape is None and not isinstance(self.formula, Formula)
+        of_classes = self.statistics == "matrix" and shape is None and not self.formula.takes_further
         if n_decisions > n_classes and of_classes:
             raise ValueError(
                 f"{self.name} compares the classes with each other, and is not defined for {n_decisions} decisions "
                 f"between {n_classes} classes; use a metric of the diagonal and the column sums, such as cohen_kappa"
             )
-        if n_decisions > n_classes and isinstance(self.formula, Formula) and self.formula.counts_others_decided:
+        if n_decisions > n_classes and self.formula.counts_others_decided:
             raise ValueError(
                 f"{self.name} speaks of the rows that are decided as other classes, and is not defined for "
                 f"{n_decisions} decisions between {n_classes} classes; pass abstain= if the last decision is to "
                 f"abstain, or use recall or specificity"
             )
-        if isinstance(self.formula, Formula):
-            self.formula.admit(given, n_decisions if self.classes is None else given)
+        self.formula.admit(given, n_decisions if self.classes is None else given)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -527,11 +534,6 @@ class Metric:
     def _is_unplaced(self) -> bool:
         """Whether the column of its class is not known yet."""
         return self.label is not None and self.classes is None
-
-    @property
-    def _of_groups(self) -> Any:
-        """The formula, if it is that of groups side by side (`confmax.metrics.seen`); else None."""
-        return self.formula if hasattr(self.formula, "layout") else None
 
     @property
     def _arguments(self) -> dict[str, Any]:

@@ -21,18 +21,8 @@ NEGLIGIBLE = 1e-9  # doubts about a value that are not worth a word
 class Ratios:
     """The metric ``sum_b weights_b N_b / D_b`` with ``N_b = <top_b, C> + top_constant_b``, D_b likewise.
 
-    Attributes
-    ----------
-    top, bottom : Gains
-        Linear parts, batches of B.
-    top_constant, bottom_constant : ndarray (B,)
-        Constants at the given row sums.
-    floor : ndarray (B,)
-        A lower bound on D_b over all rules, not negative.
-    weights : ndarray (B,)
-        Non-negative.
-    most : float
-        No ratio exceeds it.
+    ``top`` and ``bottom`` are batches of B gains, their constants (B,) those at the given row sums. ``floor`` (B,) is a
+    lower bound on D_b over all rules, not negative; so are the ``weights`` (B,). No ratio exceeds ``most``.
     """
 
     top: Gains
@@ -86,8 +76,8 @@ class Ratios:
     def bounds(self, levels: Array, excess: Array, doubts: Array | float = 0.0) -> Array:
         """Return upper bounds on the largest N_b / D_b (B,), from ``excess = F_b(levels_b)``; inf where there is none.
 
-        Source: ``N - l D <= F(l)`` for every rule, divided by D (erratum E15 for the constants). ``doubts`` (B,) are
-        added (`doubts`).
+        Source: ``N - l D <= F(l)`` for every rule, divided by D (erratum E15 for the constants). `doubts` (B,) are
+        added.
         """
         above = np.maximum(excess, 0.0)
         steps = np.divide(above, self.floor, out=np.full(above.shape, np.inf), where=self.floor > ABSENT)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion
-from confmax.metrics.first_order import FirstOrder, Formula, reciprocal, safe_ratio
+from confmax.metrics.first_order import FirstOrder, Formula, Function, reciprocal, safe_ratio
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.structure import Concave, DiagonalFunctions, Linear, MinOfLinear, PowerMean
 
@@ -59,6 +59,9 @@ def _through_recalls(
 class _Accuracy(Formula):
     """Sum of the diagonal."""
 
+    is_share: ClassVar[bool] = True
+    reads_rows: ClassVar[bool] = False
+
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         """Return value and derivatives."""
         zero = np.zeros_like(S.diagonal)
@@ -68,19 +71,9 @@ class _Accuracy(Formula):
         """Return the values alone."""
         return np.asarray(S.diagonal.sum(-1))
 
-    @property
-    def is_share(self) -> bool:
-        """It is one."""
-        return True
-
     def among(self, S: Confusion) -> Array:
         """Return one: it is a share of all rows."""
         return np.asarray(S.columns.sum(-1))
-
-    @property
-    def reads_rows(self) -> bool:
-        """It reads the diagonal alone."""
-        return False
 
 
 accuracy = _Accuracy()
@@ -123,22 +116,8 @@ class MeanFormula(Formula):
 def mean_of_recalls(
     name: str, mean: PowerMean, description: str = "", *, title: str = "", scheduled: bool = False
 ) -> Metric:
-    """Return the metric of a power mean of the recalls.
+    """Return the metric of a power mean of the recalls. If ``scheduled``, `confmax.theory` has its smoothing.
 
-    Parameters
-    ----------
-    name : str
-        Name of the metric.
-    mean : PowerMean
-        The mean.
-    description, title : str
-        The metric in words, and its name in prose.
-    scheduled : bool
-        Whether `confmax.theory` has a schedule for its smoothing.
-
-    Examples
-    --------
-    >>> from confmax.metrics.recalls import PowerMean, mean_of_recalls
     >>> round(mean_of_recalls("cautious_mean", PowerMean(-2.0)).value([[40, 10], [20, 30]]), 6)
     0.678823
     """
@@ -253,7 +232,7 @@ METRICS = (
     ),
     Metric(
         "balanced_accuracy",
-        balanced_accuracy,
+        Function(balanced_accuracy),
         Linear(),
         "diagonal",
         divides_by_prior=True,
@@ -263,7 +242,7 @@ METRICS = (
     ),
     Metric(
         "informedness",
-        balanced_accuracy,
+        Function(balanced_accuracy),
         Linear(),
         "diagonal",
         (("adjusted", True),),

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from confmax.confusion import UNIT, Array, Confusion, Gains, sum_of_others
-from confmax.metrics.first_order import TINY, FirstOrder, Formula, reciprocal, safe_ratio
+from confmax.metrics.first_order import TINY, FirstOrder, Formula, Function, reciprocal, safe_ratio
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import General, Linear, Quasiconvex, Ratio
@@ -25,17 +25,9 @@ from confmax.metrics.structure import General, Linear, Quasiconvex, Ratio
 class ClassScores(Formula):
     """The scores ``h D_k / (rows beta^2 r_k + columns c_k - diagonal D_k)``, 0 at 0/0, and one number of them.
 
-    ``h`` makes the score of a class without errors one.
-
-    Parameters
-    ----------
-    rows : float
-        Coefficient of the row sums in the denominator.
-    columns, diagonal : {0, 1}
-        Whether the column sums are added to it, and the diagonal is subtracted.
-    over : {"mean", "sizes", "last"}
-        Whether the metric is the mean of the scores, their sum weighted by the row sums, or the score of one class. A
-        metric of one class has it as the last: the positive one of two (erratum E3), or the one that a label names.
+    ``h`` makes the score of a class without errors one; ``columns`` and ``diagonal`` are 0 or 1. The number is,
+    ``over`` the classes, the mean of the scores, their sum weighted by the row sums ("sizes"), or the score of the last
+    class: the positive one of two (erratum E3), or the one that a label names.
     """
 
     rows: float
@@ -348,7 +340,7 @@ METRICS = (
     ),
     Metric(
         "micro_f1",
-        micro_f1,
+        Function(micro_f1),
         Ratio(fractions=micro_f1_parts),
         "columns",
         ordered=True,
@@ -358,7 +350,7 @@ METRICS = (
     ),
     Metric(
         "micro_f1_once",
-        micro_f1,
+        Function(micro_f1),
         Ratio(fractions=micro_f1_parts),
         "diagonal",
         (("once", True),),
@@ -395,7 +387,7 @@ METRICS = (
     _of_classes("macro_precision", ClassScores(0.0), "mean of the per-class precisions", aliases=("precision_macro",)),
     Metric(
         "cohen_kappa",
-        cohen_kappa,
+        Function(cohen_kappa),
         Ratio(fractions=cohen_kappa_parts),
         "columns",
         equal_weights=True,
@@ -405,7 +397,7 @@ METRICS = (
     ),
     Metric(
         "linear_kappa",
-        weighted_kappa,
+        Function(weighted_kappa),
         Ratio(fractions=weighted_kappa_parts),
         "matrix",
         (("power", 1),),
@@ -416,7 +408,7 @@ METRICS = (
     ),
     Metric(
         "quadratic_kappa",
-        weighted_kappa,
+        Function(weighted_kappa),
         Ratio(fractions=weighted_kappa_parts),
         "matrix",
         (("power", 2),),
@@ -427,7 +419,7 @@ METRICS = (
     ),
     Metric(
         "linear",
-        linear,
+        Function(linear),
         Linear(fractions=linear_parts),
         "matrix",
         ordered=True,
@@ -437,7 +429,7 @@ METRICS = (
     ),
     Metric(
         "ams",
-        ams,
+        Function(ams),
         Quasiconvex(floor="b_min", smoother="b_reg"),
         "columns",
         (("b_reg", 0.0), ("b_min", 0.0)),
@@ -449,7 +441,7 @@ METRICS = (
     ),
     Metric(
         "fowlkes_mallows",
-        fowlkes_mallows,
+        Function(fowlkes_mallows),
         Quasiconvex(),
         "columns",
         binary=True,
@@ -460,7 +452,7 @@ METRICS = (
     ),
     Metric(
         "mcc",
-        mcc,
+        Function(mcc),
         Quasiconvex(),
         "columns",
         equal_weights=True,

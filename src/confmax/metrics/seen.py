@@ -21,21 +21,19 @@ from confmax.metrics.structure import AffineFunctions, LinearFunctions
 
 @dataclass(frozen=True)
 class Seen(FormulaOfRows):
-    """A metric of groups side by side, as a formula.
+    """The formula of ``inner``, a metric placed among the K classes, on groups that lie side by side in a ``layout``.
 
-    Attributes
-    ----------
-    inner : Metric
-        The metric, placed among the K classes.
-    layout : Layout
-        Where the groups stand.
-    group : int or None
-        The group whose rows count; None for all rows.
+    The rows of one ``group`` count, or for None all rows.
     """
 
     inner: Metric
     layout: Layout
     group: int | None = None
+
+    @property
+    def lift(self) -> Seen:
+        """It is one."""
+        return self
 
     def decides(self, n_classes: int) -> int:
         """Return the number of decisions between ``n_classes`` of all groups."""
@@ -134,17 +132,8 @@ class Seen(FormulaOfRows):
 def seen(metric: Metric, layout: Layout | None, group: int | None = None) -> Metric:
     """Return a metric that is placed among K classes as one of groups side by side; as it is without a layout.
 
-    Parameters
-    ----------
-    metric : Metric
-        The metric.
-    layout : Layout or None
-        Where the groups stand.
-    group : int or None
-        The group whose rows count; None for all rows.
+    The rows of one ``group`` count, or for None all rows.
 
-    Examples
-    --------
     >>> import confmax, numpy as np
     >>> layout = Layout(2, 2)
     >>> C = np.zeros((4, 4))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,16 +26,8 @@ from confmax.metrics.structure import Linear, Ratio, Structure
 class Rows:
     """A sum of shares of all rows, by their coefficients; the class is the last one.
 
-    Attributes
-    ----------
-    right : float
-        Of the rows of the class that are decided as it.
-    decided, true : float
-        Of the rows that are decided as the class, and of those of the class.
-    others_decided, others_true : float
-        Of the rows that are decided as other classes, and of those of other classes.
-    all_rows : float
-        Of all rows.
+    Rows of the class that are decided as it are ``right``; ``decided`` are all rows that are decided as it, ``true``
+    all of the class, and ``others_decided`` and ``others_true`` the same of all other classes.
     """
 
     right: float = 0.0
@@ -130,17 +122,14 @@ ALL_ROWS = Rows(all_rows=1.0)
 class Share(Formula):
     """The share ``hits / of`` of rows of one class, or ``1 - misses / of``; 0 at 0/0.
 
-    Attributes
-    ----------
-    of : Rows
-        The rows that it speaks of.
-    hits, misses : Rows or None
-        Those of them that count, or those that do not: the one whose sum has fewer terms.
+    Of the rows ``of`` that it speaks of, ``hits`` count, or ``misses`` do not: the one whose sum has fewer terms is
+    given.
     """
 
     of: Rows
     hits: Rows | None = None
     misses: Rows | None = None
+    is_share: ClassVar[bool] = True
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         """Return value and derivatives."""
@@ -181,11 +170,6 @@ class Share(Formula):
         counted = self.hits or self.misses
         assert counted is not None
         return counted
-
-    @property
-    def is_share(self) -> bool:
-        """It is one."""
-        return True
 
     @property
     def counts_decided(self) -> bool:
@@ -239,22 +223,8 @@ class ShareParts:
 
 
 def share(name: str, formula: Share, description: str, **more: Any) -> Metric:
-    """Return the metric of a share.
+    """Return the metric of a share: "one class" in its description stands for the class; ``more`` are its attributes.
 
-    Parameters
-    ----------
-    name : str
-        Name of the metric.
-    formula : Share
-        The share.
-    description : str
-        The metric in words, with "one class" for the class.
-    **more
-        Further attributes of the `Metric`.
-
-    Examples
-    --------
-    >>> from confmax.metrics.shares import OTHERS_DECIDED, RIGHT, TRUE, Share, share
     >>> npv = share("npv", Share(of=OTHERS_DECIDED, misses=TRUE - RIGHT), "share of the rows ...")
     >>> npv.value([[40, 10], [20, 30]])
     0.6666666666666667

@@ -31,19 +31,12 @@ DEPENDENT = 1e-9  # relative error up to which a gain counts as a combination of
 
 @dataclass(frozen=True)
 class PowerMean:
-    """The power mean of the recalls T, or one minus the power mean of what they miss.
+    """The power mean of the recalls T, or (``of_misses``) one minus the power mean of what they miss, ``1 - M(1 - T)``.
 
     It is an increasing function of ``sum_k phi(T_k)``, where phi is concave and ``phi'(t)`` is ``t^(exponent - 1)``, or
-    ``(1 - t)^(exponent - 1)`` of misses.
-
-    The harmonic mean has the exponent -1, the geometric mean 0; the Q-mean is that ``of_misses`` with the exponent 2.
-
-    Parameters
-    ----------
-    exponent : float
-        Below 1; of misses above 1. The mean is then concave, and not linear.
-    of_misses : bool
-        Whether it is ``1 - M(1 - T)``.
+    ``(1 - t)^(exponent - 1)`` of misses. The harmonic mean has the exponent -1, the geometric mean 0; the Q-mean is
+    that of misses with the exponent 2. The exponent is below 1, of misses above 1: the mean is then concave, and not
+    linear.
     """
 
     exponent: float
@@ -69,8 +62,8 @@ class PowerMean:
     def partial(self, T: Array) -> Array:
         """Return the derivatives (..., K) of `value`.
 
-        Where the mean has no gradient: NaN if its slope is infinite there (geometric mean at a recall of zero), else a
-        supergradient: the mean of those of the recalls that vanish, or zero at the perfect classifier.
+        Where there is none: NaN if the slope is infinite (geometric mean at a recall of zero), else a supergradient:
+        the mean of those of the recalls that vanish, or zero at the perfect classifier.
         """
         K = T.shape[-1]
         p = self.exponent
@@ -135,14 +128,8 @@ def power_mean(x: Array, p: float) -> Array:
 class DiagonalFunctions:
     """One function per class, ``C[k, k] / scales_k``: the recalls, and their multiples.
 
-    They take K numbers, where K gains would take K^2.
-
-    Attributes
-    ----------
-    scales : ndarray (S,)
-        Positive denominators at the given row sums.
-    classes : tuple of int or None
-        Columns of the S classes in a table of ``n_classes`` (None: all, in their order).
+    They take K numbers, where K gains would take K^2. ``scales`` (S,) are positive denominators at the given row sums;
+    ``classes`` are the columns of the S classes in a table of ``n_classes`` (None: all, in their order).
     """
 
     scales: Array
@@ -192,17 +179,10 @@ class MeanFloor:
 
 @dataclass(frozen=True, eq=False)
 class AffineFunctions:
-    """Any functions ``<Q_u, C> + constants_u``.
+    """Any functions ``<Q_u, C> + constants_u``: S matrices Q_u in ``gains``, and ``constants`` (S,), None for zeros.
 
-    Attributes
-    ----------
-    gains : Gains
-        The matrices Q_u, a batch of S.
-    constants : ndarray (S,) or None
-        Constants at the given row sums; None for zeros.
-    parts : tuple of AffineFunctions
-        The same functions, one after another, some of which are reduced; or none. Their values are those of the
-        metrics that they come from: in float32 the columns of a matrix do not add up to how often they are decided.
+    ``parts`` are the same functions, one after another, some of which are reduced; or none. Their values are those of
+    the metrics that they come from: in float32 the columns of a matrix do not add up to how often they are decided.
     """
 
     gains: Gains
@@ -340,13 +320,7 @@ class Structure:
 
 @dataclass(frozen=True, eq=False)
 class Linear(Structure):
-    """A linear function: one plug-in step maximises it.
-
-    Attributes
-    ----------
-    gain : tuple of tuples of float, or None
-        The matrix (K, M) of a metric that is such a table.
-    """
+    """A linear function: one plug-in step maximises it. ``gain`` (K, M) is the matrix of a metric that is a table."""
 
     name: ClassVar[str] = "linear"
     is_linear: ClassVar[bool] = True
@@ -420,13 +394,7 @@ class MinOfLinear(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Quasiconvex(Structure):
-    """Largest at an end of every segment: some deterministic rule is optimal.
-
-    Attributes
-    ----------
-    floor : str or None
-        The parameter that keeps the metric finite.
-    """
+    """Largest at an end of every segment: some deterministic rule is optimal. ``floor`` names what keeps it finite."""
 
     name: ClassVar[str] = "quasiconvex"
 
@@ -475,20 +443,10 @@ def random_confusion(rng: np.random.Generator, rows: Array, n_decisions: int) ->
 
 
 def refutation(values: Array, structure: str) -> str | None:
-    """Return in words how the values at `STEPS` along a segment contradict the structure, None where they do not.
+    """Return in words how values (33,) at `STEPS` along a segment contradict a structure, None where they do not.
 
-    Parameters
-    ----------
-    values : ndarray (33,)
-        The metric at ``(1 - t) A + t B`` for t in `STEPS`; A and B have the same row sums.
-    structure : str
-        What is declared over all such matrices.
+    The segment is ``(1 - t) A + t B``; A and B have the same row sums.
 
-    Examples
-    --------
-    >>> from confmax.metrics.structure import STEPS, refutation
-    >>> refutation(STEPS**2, "ratio") is None
-    True
     >>> refutation(STEPS**2, "concave")
     'at 3% of the way it is 0.000976562, below the mean of the values beside it, 0.00195312'
     """

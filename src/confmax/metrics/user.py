@@ -44,19 +44,10 @@ class _Unfit(Exception):
 
 @dataclass(frozen=True)
 class UserFormula(Formula):
-    """A function of the matrix as a formula.
+    """A function ``psi`` of the matrix (K, M) as a formula, and its ``gradient`` (K, M), if the user gives one.
 
-    Parameters
-    ----------
-    psi : callable
-        Maps C (K, M) to a number.
-    gradient : callable or None
-        Maps C to the (K, M) partial derivatives.
-    name, structure : str
-        For messages and the check.
-    smallest : MinOfLinear or None
-        The linear functions whose smallest one it is declared to be. They then give its values and derivatives, and
-        the function serves for checks.
+    ``name`` and ``structure`` are for messages and the check. ``smallest`` holds the linear functions whose smallest
+    one it is declared to be: they then give its values and derivatives, and the function serves for checks.
     """
 
     psi: Callable[[Array], float]
@@ -115,11 +106,8 @@ class UserFormula(Formula):
     def admit(self, n_classes: int, n_decisions: int) -> None:
         """Check at one shape, once.
 
-        Raises
-        ------
-        ValueError
-            If the function raises there or is not finite, if the user's gradient disagrees with differences, or if a
-            segment refutes the structure.
+        A ValueError if the function raises there or is not finite, if the user's gradient disagrees with differences,
+        or if a segment refutes the structure.
         """
         if (n_classes, n_decisions) not in self._slopes:
             try:
@@ -178,8 +166,8 @@ class UserFormula(Formula):
         """Whether the value changes when classes are exchanged: rows and columns of the matrix at the same time.
 
         Exchanging the first two classes and moving all by one make every order; a random order is tried beside them.
-        A function that raises on such a matrix, or is not finite, is taken to depend on the order: it may have a place
-        for each class.
+        What raises on such a matrix, or is not finite, is taken to depend on the order: it may have a place for each
+        class.
         """
         K = n_classes
         rng = np.random.default_rng([K, K, 1])

@@ -6,7 +6,6 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array, Gains
 from confmax.metrics import Metric
-from confmax.metrics.decided import OfDecided
 from confmax.metrics.seen import Seen
 
 THRESHOLDS = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 0.99])  # from the least to the most
@@ -22,7 +21,7 @@ def first_rules(metric: Metric, priors: Array) -> Gains | None:
         layout = metric.formula.layout
         found = first_rules(metric.formula.inner, layout.priors(priors))
         return None if found is None else layout.beside([found] * layout.n_groups)
-    if not isinstance(metric.formula, OfDecided) or metric.structure.is_concave or metric.structure.is_ratio:
+    if not metric.is_of_decided or metric.structure.is_concave or metric.structure.is_ratio:
         return None
     present = priors > ABSENT
     K = len(priors)

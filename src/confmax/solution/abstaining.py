@@ -9,7 +9,7 @@ from typing import Any
 from confmax.constraints import Limits, least_coverage
 from confmax.errors import InputError
 from confmax.metrics import Metric
-from confmax.metrics.decided import Coverage, of_decided
+from confmax.metrics.decided import of_decided
 from confmax.tables import Table
 from confmax.tables.labels import plain
 
@@ -21,22 +21,9 @@ NUMBER = -1
 def abstain_name(abstain: Any, classes: Sequence[Any], decisions: Sequence[Any] | None = None) -> Any:
     """Return what a rule decides where it abstains; None if it decides every row.
 
-    Parameters
-    ----------
-    abstain : bool, str, int or float
-        What `maximize` is given: a name, True for ``"abstain"`` beside names and -1 beside integers, or False.
-    classes : sequence
-        Names of the classes.
-    decisions : sequence or None
-        Names of all decisions, where a table of costs has them.
+    ``abstain`` is what `maximize` is given: a name, True for ``"abstain"`` beside names and -1 beside integers, or
+    False. A table of costs names all ``decisions``. Raise a ValueError if a class has this name, or it is no name.
 
-    Raises
-    ------
-    ValueError
-        If a class has this name, or it is no name.
-
-    Examples
-    --------
     >>> abstain_name(True, ["no", "yes"]), abstain_name(True, [0, 1]), abstain_name("later", [0, 1])
     ('abstain', -1, 'later')
     """
@@ -61,17 +48,13 @@ def abstain_name(abstain: Any, classes: Sequence[Any], decisions: Sequence[Any] 
 def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: Any) -> Metric:
     """Return a metric, placed on a ``table``, of the rows that a rule with the ``limits`` decides.
 
-    ``name`` is that of abstaining; None, and the metric stays as it is.
-
-    Raises
-    ------
-    ValueError
-        If the best rule would abstain from nearly all rows, or the metric has no value for abstaining.
+    ``name`` is that of abstaining; None, and the metric stays as it is. Raise a ValueError if the best rule would
+    abstain from nearly all rows, or the metric has no value for abstaining.
     """
     K = table.n_classes
     classes = tuple(table.classes)
     if name is None:
-        if isinstance(metric.formula, Coverage):
+        if metric.is_coverage:
             raise InputError(
                 "coverage is the share of rows that are decided", "pass `abstain=True`, or maximise another metric"
             )
@@ -90,7 +73,7 @@ def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: A
             )
         return replace(metric, names=(classes, (*classes, name)))
     least, of_classes = least_coverage(limits, K)
-    if isinstance(metric.formula, Coverage):
+    if metric.is_coverage:
         if limits is None:
             raise InputError(
                 "coverage is largest if every row is decided",

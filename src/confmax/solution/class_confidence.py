@@ -64,20 +64,10 @@ def _counts_follow_thresholds(one: Constraint) -> bool:
 
 
 def threshold_with_confidence(task: Task, k: int) -> Solution:
-    """Return the best threshold on the raw probability of class ``k`` whose limits hold with a ``confidence``.
+    """Return the best threshold on the raw probability of class ``k`` whose limits hold with the plan's confidence.
 
-    Parameters
-    ----------
-    task : Task
-        Labelled rows of equal weight, a metric and limits that read class ``k`` alone. The calibration is that of the
-        other classes; the class keeps its raw probability.
-    k : int
-        Column of the class.
-
-    Warns
-    -----
-    UserWarning
-        If no threshold passes, or rows look like copies of each other.
+    The rows are labelled and of equal weight; metric and limits read class ``k`` alone. The calibration is that of the
+    other classes; the class keeps its raw probability. Warn if no threshold passes, or rows look like copies.
     """
     plan = task.plan
     table = task.raw.in_memory()
@@ -122,18 +112,9 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
 
 @dataclass(frozen=True, eq=False)
 class _Tests:
-    """The tests of all thresholds of a class.
+    """The tests of all thresholds ``cuts`` of a class, with the ``limits`` placed among two columns.
 
-    Attributes
-    ----------
-    cuts : ClassCuts
-        The thresholds, with what the labels say.
-    limits : Limits
-        Placed among two columns.
-    expected : float
-        The sum of the probabilities of the class.
-    error : float
-        Of every test.
+    ``expected`` is the sum of the probabilities of the class, and ``error`` that of every test.
     """
 
     cuts: ClassCuts

@@ -10,7 +10,6 @@ import numpy as np
 
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.errors import InputError, Sentence
-from confmax.metrics.decided import OfDecided
 from confmax.metrics.seen import unseen
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
 from confmax.optimize.class_cuts import ClassCuts, class_of
@@ -79,7 +78,7 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
     S = outcome.mixture.confusion
     stopped = outcome.status is Status.STOPPED or problem.shortfall(S) == 0.0
     # of what is decided, a metric is bounded by the least coverage that the limits ask for
-    if not isinstance(limits, Limits) or stopped or isinstance(unseen(problem.metric).formula, OfDecided):
+    if not isinstance(limits, Limits) or stopped or unseen(problem.metric).is_of_decided:
         return outcome
     reached = limits.values(S).tolist()
     missed = limits.slacks(S) < 0.0

@@ -48,22 +48,8 @@ def with_model_bound(
 
     The bound is left out if none is known for the metric, and if the rule misses a limit on the model: the bound holds
     for rules that keep all limits there. Both are left out if no passes are left, if the search was stopped, and for
-    rows in parts, where every pass takes long.
-
-    Parameters
-    ----------
-    solution : Solution
-        Of any search, whose rule decides on the raw probabilities of the rows.
-    metric : Metric
-        What was maximised; of groups side by side, as the solver sees it.
-    table : Table
-        The calibrated rows; groups side by side.
-    limits : Limits or None
-        Constraints on the rule.
-    rules : sequence of Mixture
-        Good rules on the calibrated probabilities, which the run starts from.
-    max_passes : int or None
-        Maximum number of scans of the table, those of the search included; None: as many as a solver takes on its own.
+    rows in parts, where every pass takes long. ``metric`` and the calibrated ``table`` are as the solver sees them. The
+    run starts from ``rules`` on the calibrated probabilities; ``max_passes`` includes the scans of the search.
     """
     if solution.mode == "model" or (solution.model_share == 1.0 and solution.upper_bound is not None):
         solution = replace(

@@ -53,18 +53,9 @@ def calibration_of_class(
     """Return a calibration, or none, by the loss of "class k or not" on left-out rows, and these rows under it.
 
     A threshold reads the order of the rows alone, so both orders are compared after a calibration of their own, by
-    vector scaling of the two columns. Where the raw order is better the class keeps its probability.
-
-    Parameters
-    ----------
-    fitted : Calibration
-        The one that was chosen for all classes.
-    left_out : MemoryTable
-        Rows under fits without them (`confmax.calibration.choice.held_out`), over the raw ones.
-    k : int
-        Column of the class.
-    labelled : MemoryTable
-        All rows that it was fitted on.
+    vector scaling of the two columns. Where the raw order is better the class keeps its probability. ``fitted`` was
+    chosen for all classes on the rows ``labelled``; ``left_out`` are rows under fits without them, over the raw ones
+    (`held_out`).
     """
     if fitted.calibrator is None or left_out.raw is None:
         return fitted, left_out
@@ -77,16 +68,8 @@ def calibration_of_class(
 def for_raw_order(fitted: Calibration | None, labelled: MemoryTable, k: int, seed: int) -> Calibration | None:
     """Return a calibration that leaves class ``k`` its raw probability, or none where the others are as often right.
 
-    Parameters
-    ----------
-    fitted : Calibration or None
-        The one that was chosen for all classes.
-    labelled : MemoryTable
-        The rows that it was fitted on.
-    k : int
-        Column of the class.
-    seed : int
-        Of the folds of `confmax.calibration.choice.held_out`, on whose left-out rows the decisions are compared.
+    ``fitted`` was chosen for all classes on the rows ``labelled``. The decisions are compared on left-out rows of the
+    folds of `held_out`, which ``seed`` makes.
     """
     if fitted is None:
         return None
@@ -160,15 +143,8 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     """Return the best threshold of one class that keeps all limits on the labels; None if there is none, or no need.
 
     There is a need where a limit is missed, where it is kept by deciding no row as its class, and where a threshold
-    that keeps a precision on the labels is better there than the rule that keeps it on the estimate. Thresholds on the
-    raw and on the calibrated probability are compared.
-
-    Parameters
-    ----------
-    problem, outcome : Problem and Outcome
-        The run on the estimate.
-    solution : Tuned
-        Its result.
+    that keeps a precision on the labels is better there than the rule that keeps it on the estimate: ``solution``, the
+    result of the run. Thresholds on the raw and on the calibrated probability are compared.
     """
     limits = problem.limits
     table = problem.oracle.table

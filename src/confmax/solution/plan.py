@@ -189,26 +189,11 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A plan on the rows of a table.
+    """A plan on the rows of a table, with all that is placed there.
 
-    Attributes
-    ----------
-    plan : Plan
-        The settings.
-    metric : Metric
-        What is maximised, placed on the table; if the rule may abstain, of the rows that it decides.
-    raw : Table
-        Raw probabilities (n, K).
-    limits : Limits or None
-        The constraints, placed on the table.
-    groups : Groups or None
-        The groups of the rows.
-    abstain : object
-        The name of abstaining; None if every row is decided.
-    out_of_fold : Table or None
-        As for `Plan.on`.
-    one_class : int or None
-        The class whose threshold answers the task. `confmax.solution.tune` sets it.
+    Of a rule that may abstain, whose name of it is ``abstain``, the ``metric`` is that of the rows that it decides.
+    ``raw`` holds raw probabilities (n, K). ``one_class`` is the class whose threshold answers the task, which
+    `confmax.solution.tune` sets; the other parts are those of `Plan.on`.
     """
 
     plan: Plan

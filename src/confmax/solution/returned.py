@@ -14,7 +14,7 @@ from confmax.constraints import ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels, outcomes
 from confmax.constraints.proportions import counted_rows, interval, trials
 from confmax.metrics.alignment import extra_names
-from confmax.metrics.decided import OfDecided, as_written
+from confmax.metrics.decided import as_written
 from confmax.metrics.seen import seen, unseen
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.oracle import make_oracle
@@ -154,7 +154,7 @@ def best_rule(
     if randomized == "auto":
         mixed = loss > RANDOMIZED_ABOVE and not _too_few_to_draw(problem, outcome, loss)
     two_cuts = False
-    if randomized is not True and isinstance(metric.formula, OfDecided) and as_written(metric).class_place is not None:
+    if randomized is not True and metric.is_of_decided and as_written(metric).class_place is not None:
         # two thresholds on the class separate it, the others and abstaining, where the best single rule is such a pair
         mixed = False
         two_cuts = abstaining_class_cuts(with_ties_broken(outcome.single.atoms[0])) is not None

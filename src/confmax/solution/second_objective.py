@@ -49,23 +49,9 @@ def decided_for_accuracy(
 ) -> Mixture:
     """Return the rule that decides most rows rightly among those that are as good as the ``chosen`` one.
 
-    Parameters
-    ----------
-    problem : Problem
-        What was solved.
-    outcome : Outcome
-        Its solution.
-    chosen : Mixture
-        The rule that is to be returned: the best mixture, or the best single rule.
-    draws : bool
-        Whether the rule may draw.
-    least : float
-        The value below which the metric must not fall: that of rules which people use without confmax.
-
-    Returns
-    -------
-    Mixture
-        A rule that keeps the limits, and whose metric is not lower by more than the tolerance allows.
+    That one is to be returned: the best mixture, or the best single rule, of an ``outcome``. The rule keeps the limits,
+    and its metric is not lower by more than the tolerance allows, nor below ``least``, the value of rules which people
+    use without confmax. It may draw if it ``draws``.
     """
     accuracy = seen(get("accuracy"), problem.oracle.table.layout)
     spent = problem.oracle.n_passes >= problem.max_passes or problem.oracle.table.n_classes > MOST_CLASSES
@@ -282,8 +268,6 @@ def decides_most_probable(gain: Gains, places: NDArray[np.intp]) -> bool:
 def alike(gain: Gains, tol: float) -> list[NDArray[np.intp]]:
     """Return sets of decisions that have the same scores in one ``gain`` up to ``tol``, whatever the row.
 
-    Examples
-    --------
     >>> alike(Gains.reduced([0.0, 2.0, 0.0], [0.0, -0.5, 0.0]), 1e-6)
     [array([0, 2])]
     """
