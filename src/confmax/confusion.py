@@ -274,17 +274,10 @@ def _features(K: int, power: int) -> Array:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the classes and decisions of each group stand, of groups side by side.
+    """Where the classes and decisions of each group stand, of groups side by side, with decisions beyond the classes.
 
-    Attributes
-    ----------
-    n_groups, n_classes, n_further : int
-        G, K, and the number D of decisions beyond the classes.
-    shared : bool
-        Whether every row belongs to all groups, by its probability of each, and gets one decision for all of them.
+    Groups are ``shared`` if every row belongs to all groups, by its probability of each, and gets one decision for all.
 
-    Examples
-    --------
     >>> layout = Layout(2, 3, 1)
     >>> layout.decisions(1).tolist(), layout.all_classes, layout.all_decisions
     ([3, 4, 5, 7], 6, 8)
@@ -391,23 +384,7 @@ class Layout:
 
 
 def sum_of_others(x: Array) -> Array:
-    """Return ``sum x - x_k`` for every k, without cancellation.
-
-    Parameters
-    ----------
-    x : ndarray (..., K)
-        Numbers of one sign.
-
-    Returns
-    -------
-    ndarray (..., K)
-        The sum of all entries but the k-th.
-
-    Examples
-    --------
-    >>> sum_of_others(np.array([1.0, 1e-20])).tolist()
-    [1e-20, 1.0]
-    """
+    """Return ``sum x - x_k`` for every k, without cancellation, for numbers ``x`` (..., K) of one sign."""
     out = np.zeros(x.shape)
     # what is before k plus what is behind it: the sum of all less x_k would cancel where x_k is nearly all
     out[..., 1:] = np.cumsum(x[..., :-1], axis=-1)

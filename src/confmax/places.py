@@ -38,25 +38,16 @@ class _Place:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a ``path`` that cannot be written to, before any work is done.
+    """Refuse a ``path`` that cannot be written to, by a ValueError, before any work is done.
 
-    Raises
-    ------
-    ValueError
-        If the path is a directory, a socket or a block device, or is reached by links in a circle; if the file, or the
-        folder that it lies in, is write-protected; if the folder does not exist.
+    That is a directory, a socket or a block device, a path by links in a circle, a file or a folder that is
+    write-protected, or one in a folder that does not exist.
     """
     _resolved(path)
 
 
 def replaces(path: Path) -> bool:
-    """Return whether writing to ``path`` replaces a file: devices and pipes are written to in place.
-
-    Raises
-    ------
-    ValueError
-        As `check_place`.
-    """
+    """Return whether writing to ``path`` replaces a file: devices and pipes are written to in place."""
     return _resolved(path).old is not None
 
 
@@ -92,14 +83,8 @@ def write_whole(path: Path, data: bytes) -> None:
 
     A file that is replaced keeps its mode, and its owner where the system allows that; a new file gets the mode that
     the umask says. Of a file with several hard links only this name gets the new content: the others keep the old one.
-    Opening a FIFO waits for its reader, as a shell does.
-
-    Raises
-    ------
-    ValueError
-        As `check_place`.
-    OSError
-        If writing fails, with the path. A regular file is then what it was before.
+    Opening a FIFO waits for its reader, as a shell does. An OSError names the path, and a regular file is then what it
+    was before.
     """
     place = _resolved(path)
     try:

@@ -27,22 +27,9 @@ def model_share(table: Table, fraction: float = 1.0) -> float:
     """Return the weight of the model, from 0 to 1, in the blend of model and label confusion.
 
     The weight is ``min(1, sum w V / sum w D^2)`` with ``w = 1 / (V + 1e-4)``, summed over classes and rules. If the
-    rows are a sample, the excess of ``sum w D^2`` over ``sum w V`` is the bias on all rows, whose variance is smaller
-    than V.
-
-    Parameters
-    ----------
-    table : Table
-        Labelled rows whose probabilities were calibrated without them (`confmax.calibration.held_out`). The rules
-        decide on the raw probabilities.
-    fraction : float
-        Number of these rows, as a fraction of all rows that the blend is used for.
-
-    Examples
-    --------
-    >>> from confmax.oracle import make_table
-    >>> model_share(make_table([[0.6, 0.4], [0.6, 0.4], [0.4, 0.6], [0.4, 0.6]] * 5, [0, 1, 1, 0] * 5))
-    1.0
+    rows are a sample, a ``fraction`` of all rows that the blend is used for, the excess of ``sum w D^2`` over ``sum w
+    V`` is the bias on all rows, whose variance is smaller than V. The labelled rows of the table were calibrated
+    without them (`confmax.calibration.held_out`); the rules decide on the raw probabilities.
     """
     differences, variances = _recall_differences(table.in_memory())
     weight = 1.0 / (variances + LEAST_VARIANCE)

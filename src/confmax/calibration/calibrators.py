@@ -147,18 +147,7 @@ class Temperature(Scaling):
         return True
 
     def parameters(self, K: int) -> tuple[Array, Array]:
-        """Return the power and the offset of every class.
-
-        Parameters
-        ----------
-        K : int
-            Number of classes.
-
-        Returns
-        -------
-        ndarray (K,), ndarray (K,)
-            ``1 / T`` and zero.
-        """
+        """Return the power ``1 / T`` and the offset zero of each of ``K`` classes, (K,) both."""
         return np.full(K, 1.0 / self.temperature), np.zeros(K)
 
     def reordered(self, index: Sequence[int]) -> Temperature:

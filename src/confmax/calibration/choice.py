@@ -219,18 +219,9 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
 def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = None) -> tuple[Table, NDArray[np.int64]]:
     """Return the rows that have weight, calibrated by fits on the other folds, and their folds (n,).
 
-    With more than 4M entries, return a sample: the one on which `choose` compares the kinds.
-
-    Parameters
-    ----------
-    table : Table
-        The labelled table that `choose` got.
-    found : Calibration
-        The result of `choose`. Its kind is fitted again without each fold.
-    seed : int
-        Seed of the folds. The seed of `choose` gives the same folds.
-    given : object or None
-        The caller's calibration, if ``found.kind`` is "given"; one that is ``found`` itself holds the object to fit.
+    The kind that `choose` ``found`` on this table is fitted again without each fold; the seed of `choose` gives the
+    same folds. With more than 4M entries, a sample is returned: the one on which `choose` compares the kinds. ``given``
+    is the caller's calibration, if ``found.kind`` is "given"; one that is ``found`` itself holds the object to fit.
     """
     floor = found.calibrator.floor if isinstance(found.calibrator, Scaling) else scaling.FLOOR
     rows = labelled(table, seed, floor)
@@ -310,22 +301,22 @@ def _need_labels(table: MemoryTable, kind: Any) -> None:
 def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
     """Return the kind that "auto" takes, the fits of all kinds and the means of their losses."""
     losses: dict[str, Array | None] = {"none": _raw(sample)}
-    group = sample.copies()
+    copies = sample.copies()
     fits = {}
     for kind in ("temperature", "vector"):
         fits[kind] = first_fit(sample, kind)
-        losses[kind] = fits[kind].left_out(group)
+        losses[kind] = fits[kind].left_out(copies)
     known = {kind: loss for kind, loss in losses.items() if loss is not None}
     possible = {kind: loss for kind, loss in known.items() if kind != "none" or not refutes_zeros(sample)}
-    found = _simplest(possible or known, sample, group)
+    found = _simplest(possible or known, sample, copies)
     if sample.suffices_for_matrix:
         fits["matrix"] = first_fit(sample, "matrix", fits["vector"])
-        by_matrix = fits["matrix"].left_out(group)
+        by_matrix = fits["matrix"].left_out(copies)
         # a row changes much in a fit of so many numbers: both kinds are compared by the same folds
         simpler = known["none"] if found == "none" else fits[found].of_steady_folds()
         if by_matrix is not None and simpler is not None:
             known["matrix"] = by_matrix
-            found = _simplest({found: simpler, "matrix": by_matrix}, sample, group)
+            found = _simplest({found: simpler, "matrix": by_matrix}, sample, copies)
     return found, fits, _means(known, sample)
 
 
@@ -366,17 +357,17 @@ def _fit_object(given: Any, rows: Rows, use: NDArray[np.bool_] | slice) -> Any:
     return own
 
 
-def _simplest(losses: dict[str, Array], rows: Rows, group: NDArray[np.intp]) -> str:
+def _simplest(losses: dict[str, Array], rows: Rows, copies: NDArray[np.intp]) -> str:
     """Return the first kind whose mean loss is within one standard error, of the paired difference, of the smallest.
 
-    Rows of a ``group`` (n,) are copies and count together."""
+    Rows of one number among ``copies`` (n,) count together."""
     total = rows.weight.sum()
     means = {kind: float((rows.weight * loss).sum()) / total for kind, loss in losses.items()}
     best = min(means, key=lambda kind: means[kind])
     # `losses` lists the kinds from the simplest on: the first one that is as good as the best is chosen
     for kind in losses:
         worse = means[kind] - means[best]
-        off = np.bincount(group, weights=rows.weight * (losses[kind] - losses[best] - worse))
+        off = np.bincount(copies, weights=rows.weight * (losses[kind] - losses[best] - worse))
         if worse <= np.sqrt(float((off * off).sum())) / total:
             return kind
     return best

@@ -36,33 +36,16 @@ WAY_OUT = "name the columns like the classes, or pass `classes=` with the names 
 def doubt_of_order(
     table: Table, *, likely: Sequence[int] | None = None, calibrated: float | None = None, fitted: bool = False
 ) -> str:
-    """Return a sentence that doubts the order of the columns, empty where the labels bear it out.
+    """Return a sentence that doubts the order of the columns of raw probabilities, empty where labels bear it out.
 
-    Parameters
-    ----------
-    table : Table
-        Of raw probabilities. Without labels there is no doubt, nor of a sparse table, whose zeros are no information.
-    likely : sequence of int or None
-        For each class, the column that it has in another order which the caller thinks likely: a better fit of that
-        order is a doubt whatever the class shares are.
-    calibrated : float or None
-        Log loss of the probabilities that rules are tuned on, in nats. Where it is below that of the class shares,
-        calibration has repaired a model that is overconfident, which is not told then; labels of other rows are.
-    fitted : bool
-        Whether models were fitted on the same rows and labels, which are then in the order of the probabilities.
+    Without labels there is no doubt, nor of a sparse table, whose zeros are no information. ``likely`` has the column
+    of each class in another order which the caller thinks likely: a better fit of that order is a doubt whatever the
+    class shares are. Where the log loss of the ``calibrated`` probabilities is below that of the class shares,
+    calibration has repaired a model that is overconfident, which is not told then; labels of other rows are. Where
+    models were ``fitted`` on the same rows and labels, these are in the order of the probabilities.
 
-    Notes
-    -----
     Differences of log losses count from two standard errors of the paired difference on. The best of the K! orders of
     the columns counts as better from ``2 + sqrt(2 log K!)`` on: so much more is the best of so many by chance.
-
-    Examples
-    --------
-    >>> from confmax.oracle import make_table
-    >>> doubt_of_order(make_table([[0.9, 0.1], [0.2, 0.8]] * 50, [0, 1] * 50))
-    ''
-    >>> print(doubt_of_order(make_table([[0.9, 0.1], [0.2, 0.8]] * 50, [1, 0] * 50)))  # doctest: +ELLIPSIS
-    the log loss of the probabilities is 1.96, larger than that of the class shares, 0.69: the columns are probably ...
     """
     rows = table.in_memory()
     if rows.labels is None or rows.is_truncated:

@@ -145,20 +145,11 @@ def _smallest(hashes: NDArray[np.uint64], n_rows: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A family fitted on some rows.
+    """A family fitted on some rows, which are over the floor that suits it.
 
-    Attributes
-    ----------
-    kind : str
-        One of `KINDS`.
-    rows : Rows
-        The rows, over the floor that suits the family.
-    theta : ndarray (2, K) or (K, K + 1)
-        Powers and offsets; of a matrix its rows, each with the offset behind it.
-    strength : float
-        Precision of the prior on powers of other classes (matrix scaling).
-    losses : ndarray (n,) or None
-        Losses of the rows under the fit without their fold, where they are known.
+    ``theta`` holds powers and offsets (2, K); of a matrix its rows, each with the offset behind it (K, K + 1), and
+    ``strength`` is the precision of the prior on its powers of other classes. ``losses`` (n,) are those of the rows
+    under the fit without their fold, where they are known.
     """
 
     kind: str
@@ -221,17 +212,17 @@ class Fit:
 
         return fitted
 
-    def left_out(self, group: NDArray[np.intp]) -> Array | None:
+    def left_out(self, copies: NDArray[np.intp]) -> Array | None:
         """Return every row's loss (n,) under the fit without its copies; None where all rows are copies.
 
         One Newton step leads there from the fit on all rows, but for kinds with so many parameters that a row changes
         much: a matrix, and very many classes. Their losses are under the fits without one of five folds.
         """
-        if group.max() == 0:
+        if copies.max() == 0:
             return None
         if self.kind == "matrix":
             return self.of_steady_folds() if self.losses is None else self.losses
-        losses = scaling.left_out_losses(self.rows, self.theta, group, common=self.kind == "temperature")
+        losses = scaling.left_out_losses(self.rows, self.theta, copies, common=self.kind == "temperature")
         return of_folds(self.rows, self.on_others(), self.rows.folds()) if losses is None else losses
 
     def of_steady_folds(self, curvature: Array | None = None) -> Array | None:

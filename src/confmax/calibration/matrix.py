@@ -42,12 +42,7 @@ LOSSES = -1  # the order of what writes the losses of rows
 class MatrixLoss:
     """The penalised log loss of matrix scaling, for parameters ``theta = (W, b)`` (K, K + 1), flat.
 
-    Parameters
-    ----------
-    rows : Sample
-        The rows.
-    strength : float
-        Precision of the prior on powers of other classes.
+    ``strength`` is the precision of the prior on powers of other classes.
     """
 
     rows: Sample
@@ -180,26 +175,11 @@ def prior_precision(K: int, strength: float) -> Array:
 
 
 def monotone_margins(W: Array) -> tuple[Array, Array]:
-    """Return what must not be negative if no class is to become less likely as its own probability grows.
+    """Return what must not be negative if no class is to become less likely as its own probability grows, twice (K, K).
 
     Where p_k grows and the others shrink in proportion to each other, the score of class k rises as much as that of
     class j whatever p is if ``W[k, k] >= W[j, k]`` and if the rest of row j sums to no less than the rest of row k.
-
-    Parameters
-    ----------
-    W : ndarray (K, K)
-        Powers.
-
-    Returns
-    -------
-    ndarray (K, K), ndarray (K, K)
-        Both differences for classes j (rows) and k (columns), zero for j = k.
-
-    Examples
-    --------
-    >>> own, others = monotone_margins(np.array([[1.0, 0.0, 0.3], [0.0, 0.1, 0.0], [0.0, 0.0, 1.0]]))
-    >>> bool((own >= 0).all()), bool((others >= 0).all())
-    (True, False)
+    Both differences are for classes j (rows) and k (columns), zero for j = k.
     """
     own = np.diagonal(W) - W
     sums = W.sum(axis=1)
@@ -234,21 +214,11 @@ def _row_of(limit: int, K: int) -> Array:
 
 
 def fit_matrix(rows: Sample, strength: float, start: Array, *, curvature: Array | None = None, tol: float) -> Array:
-    """Return the parameters ``(W, b)`` (K, K + 1) of least penalised log loss within the limits.
+    """Return the parameters ``(W, b)`` (K, K + 1) of least penalised log loss within the limits, from a ``start``.
 
-    Parameters
-    ----------
-    rows : Sample
-        The rows.
-    strength : float
-        Precision of the prior on powers of other classes.
-    start : ndarray (K, K + 1)
-        Where to begin.
-    curvature : ndarray or None
-        Second derivatives of the mean log loss nearby (`MatrixLoss.curvature`).
-    tol : float
-        Expected decrease of the total loss, nats, of the last step that is taken; above `NEWTON_CLASSES` classes steps
-        end where no parameter is off by more than about a hundredth of its standard error.
+    ``curvature`` are second derivatives of the mean log loss nearby (`MatrixLoss.curvature`). ``tol`` is the expected
+    decrease of the total loss, nats, of the last step that is taken; above `NEWTON_CLASSES` classes steps end where no
+    parameter is off by more than about a hundredth of its standard error.
     """
     loss = MatrixLoss(rows, strength)
     theta = start.reshape(-1)

@@ -45,26 +45,11 @@ def newton(
 ) -> Array:
     """Minimise by Newton steps with a Hessian that is kept for as long as steps shrink fast: it costs many gradients.
 
-    The differences of gradients correct a Hessian that is kept (L-BFGS).
-
-    Parameters
-    ----------
-    loss : Loss
-        What is minimised.
-    theta : ndarray (d,)
-        Where to begin.
-    tol : float
-        Expected decrease of the last step that is taken.
-    still : ndarray of int or None
-        Parameters that stay as they are.
-    hessian : ndarray (d, d) or None
-        A Hessian from nearby to begin with.
-    factored : callable or None
-        Returns what solves systems of a Hessian; by default by `numpy.linalg.solve`, for systems that are small.
-    step_of : callable or None
-        Returns the step from an inverse of the Hessian, gradient and theta; by default Newton's.
-    slow : float
-        What a step may promise, as a part of what the last one did, before a new Hessian is worth its time.
+    The differences of gradients correct a Hessian that is kept (L-BFGS). It may begin with a ``hessian`` (d, d) from
+    nearby. ``tol`` is the expected decrease of the last step that is taken. Parameters ``still`` stay as they are.
+    ``factored`` returns what solves systems of a Hessian, by default `numpy.linalg.solve`, for systems that are small.
+    ``step_of`` returns the step from an inverse of the Hessian, gradient and theta, by default Newton's. A new Hessian
+    is worth its time where a step promises more than a part ``slow`` of what the last one did.
     """
     still = np.zeros(0, dtype=np.intp) if still is None else still
     value, gradient, _ = loss(theta, NO_SECOND)

@@ -28,26 +28,12 @@ class Pull(NamedTuple):
 
 
 def pulls(W: Array) -> list[Pull]:
-    """Return what changes the odds of classes most, the largest first, at most three.
+    """Return what changes the odds of classes most by the powers W (K, K), the largest first.
 
-    The power is that on the odds of the class against the others but the given one: ``W[moved, given]`` minus the mean
-    of their ``W[., given]``. A constant in a column of W, which no result depends on, does not change it.
-
-    Parameters
-    ----------
-    W : ndarray (K, K)
-        Powers of a `MatrixScaling`.
-
-    Returns
-    -------
-    list of Pull
-        Those of at least .01. None for two classes, where the odds of the moved class are those of the given one.
-        Of three classes, what one gains another loses, and the one that gains is named.
-
-    Examples
-    --------
-    >>> pulls(np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.25, 1.0]]))
-    [Pull(given=1, moved=0, power=0.25)]
+    There are at most three, each of at least .01. The power is that on the odds of the class against the others but the
+    given one: ``W[moved, given]`` minus the mean of their ``W[., given]``. A constant in a column of W, which no result
+    depends on, does not change it. There is none for two classes, where the odds of the moved class are those of the
+    given one. Of three classes, what one gains another loses, and the one that gains is named.
     """
     K = len(W)
     if K < 3:
@@ -75,27 +61,10 @@ class Move(NamedTuple):
 
 
 def moves(raw: NDArray[Any], calibrated: NDArray[Any], labels: NDArray[np.int64], weight: Array) -> list[Move]:
-    """Return where a calibration moves most probability, summed over the rows, the largest first, at most three.
+    """Return where a calibration moves most probability, summed over the rows, the largest first.
 
-    Parameters
-    ----------
-    raw, calibrated : ndarray (n, K)
-        Probabilities before and after.
-    labels : ndarray (n,)
-        True classes as column numbers.
-    weight : ndarray (n,)
-        Weights of the rows.
-
-    Returns
-    -------
-    list of Move
-        Those of at least .0005 of the probability of all rows.
-
-    Examples
-    --------
-    >>> rows = [np.array([p] * 4) for p in ([0.1, 0.7, 0.2], [0.3, 0.5, 0.2])]
-    >>> moves(*rows, np.array([0, 1, 1, 2]), np.ones(4))
-    [Move(given=1, moved=0, before=0.1, after=0.3, labelled=0.25)]
+    There are at most three, each of at least .0005 of the probability of all rows, from the probabilities before and
+    after (n, K), and the labels and weights of the rows (n,).
     """
     K = raw.shape[1]
     top = np.asarray(decide(raw, Gains.reduced(np.ones(K)))[0])

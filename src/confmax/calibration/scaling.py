@@ -38,7 +38,7 @@ NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves,
 WIDE_TOL = 1e-4  # and steps end where no parameter is off by more than about a hundredth of its standard error
 PARTS = 64
 PART_ROWS = 4096
-# where a group has nearly all curvature along its step, a step says little
+# where copies have nearly all curvature along their step, a step says little
 TINY = 1e-300
 MOST_SHARE = 0.9
 
@@ -48,16 +48,9 @@ MOST_SHARE = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows that a calibrator is fitted on.
+    """Rows that a calibrator is fitted on: logarithms over a floor (n, K) (`log_table`), labels and weights (n,).
 
-    Attributes
-    ----------
-    z : ndarray (n, K)
-        Logarithms of the probabilities over a floor (`log_table`).
-    labels : ndarray (n,)
-        Columns of the true classes.
-    weight : ndarray (n,)
-        In rows; rows of weight zero are skipped.
+    Weights are in rows; rows of weight zero are skipped.
     """
 
     z: NDArray[Any]
@@ -145,27 +138,14 @@ def one_power(power: float, K: int) -> Array:
 # --- what is left out -------------------------------------------------------------------------------------------------
 
 
-def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, common: bool) -> Array | None:
-    """Return the log loss (n,) of every row under the fit without the rows of its group.
+def left_out_losses(rows: Sample, theta: Array, copies: NDArray[np.intp], *, common: bool) -> Array | None:
+    """Return the log loss (n,) of every row under the fit without its copies.
 
-    A Newton step leads from the fit on all rows to the fit without a group, with the Hessian of the other rows along
-    the step (approximate leave-one-out; Beirami et al., *On optimal generalizability in parametric learning*, 2017).
-
-    Parameters
-    ----------
-    rows : Sample
-        All rows.
-    theta : ndarray (2, K)
-        The fit on all rows: powers and offsets.
-    group : ndarray (n,)
-        Which rows are left out together, numbered from 0.
-    common : bool
-        Whether the fit is one power, the same for all classes, without offsets.
-
-    Returns
-    -------
-    ndarray (n,) or None
-        None with more classes than have a Hessian.
+    None with more classes than have a Hessian. A Newton step leads from the fit ``theta`` (2, K) on all rows, powers
+    and offsets, to the fit without copies, with the Hessian of the other rows along the step (approximate
+    leave-one-out; Beirami et al., *On optimal generalizability in parametric learning*, 2017). Rows of one number among
+    ``copies`` (n,), from 0, are left out together. A ``common`` fit is one power, the same for all classes, without
+    offsets.
     """
     n, K = rows.z.shape
     if K > NEWTON_CLASSES:
@@ -178,26 +158,26 @@ def left_out_losses(rows: Sample, theta: Array, group: NDArray[np.intp], *, comm
         hessian = derivatives(rows, theta, FULL)[2]
         inverse[np.ix_(free, free)] = np.linalg.inv(hessian[np.ix_(free, free)])
     if kernels.native is None:
-        return _without_groups(rows, theta, group, inverse)
+        return _without_copies(rows, theta, copies, inverse)
     # most rows have no copies: the kernel takes a row by itself through all steps
     out = np.empty(n)
     (a, b) = theta
-    alone = np.bincount(group)[group] == 1
+    alone = np.bincount(copies)[copies] == 1
     in_parts(
         n,
         lambda start, stop: kernels.native.leave_out(
             rows.z, rows.labels, rows.weight, alone, start, stop, a, b, inverse, TINY, MOST_SHARE, out
         ),
     )
-    copies = np.flatnonzero(~alone)
-    if len(copies):
-        part = Sample(rows.z[copies], rows.labels[copies], rows.weight[copies])
-        out[copies] = _without_groups(part, theta, np.unique(group[copies], return_inverse=True)[1], inverse)
+    repeated = np.flatnonzero(~alone)
+    if len(repeated):
+        part = Sample(rows.z[repeated], rows.labels[repeated], rows.weight[repeated])
+        out[repeated] = _without_copies(part, theta, np.unique(copies[repeated], return_inverse=True)[1], inverse)
     return out
 
 
-def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse: Array) -> Array:
-    """Return the log loss (n,) of rows one Newton step away from their groups, by the ``inverse`` Hessian (d, d)."""
+def _without_copies(rows: Sample, theta: Array, copies: NDArray[np.intp], inverse: Array) -> Array:
+    """Return the log loss (n,) of rows one Newton step away from their copies, by the ``inverse`` Hessian (d, d)."""
     n, K = rows.z.shape
     y = rows.labels
     w = rows.weight
@@ -213,14 +193,14 @@ def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse
         return np.asarray(by * w[start:stop, None])
 
     slope = np.concatenate(in_parts(n, slopes))
-    order = np.argsort(group, kind="stable")
-    firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    order = np.argsort(copies, kind="stable")
+    firsts = np.flatnonzero(np.diff(copies[order], prepend=-1))
     slope = np.add.reduceat(slope[order], firsts, axis=0)
     step = np.concatenate(in_parts(len(slope), lambda start, stop: times(slope[start:stop], inverse)))
 
     def along(start: int, stop: int) -> tuple[Array, Array]:
         x = rows.z[start:stop].astype(np.float64)
-        moved = step[group[start:stop]]
+        moved = step[copies[start:stop]]
         return x * a + b, x * moved if common else x * moved[:, :K] + moved[:, K:]
 
     def bends(start: int, stop: int) -> Array:
@@ -229,13 +209,13 @@ def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse
         mean = (q * change).sum(axis=1, keepdims=True)
         return np.asarray(w[start:stop] * (q * (change - mean) ** 2).sum(axis=1))
 
-    # of all curvature along the step, the share of the group itself is gone with it
+    # of all curvature along the step, the share of the copies is gone with it
     bend = np.add.reduceat(np.concatenate(in_parts(n, bends))[order], firsts)
     longer = 1.0 / (1.0 - np.minimum(bend / np.maximum((slope * step).sum(axis=1), TINY), MOST_SHARE))
 
     def losses(start: int, stop: int) -> Array:
         score, change = along(start, stop)
-        score += change * longer[group[start:stop], None]
+        score += change * longer[copies[start:stop], None]
         return np.asarray(softmax_rows(score)[1] - score[np.arange(len(score)), y[start:stop]])
 
     return np.concatenate(in_parts(n, losses))
@@ -247,14 +227,7 @@ def _without_groups(rows: Sample, theta: Array, group: NDArray[np.intp], inverse
 def fit_power(rows: Sample, start: float = 1.0, *, tol: float = 1e-8) -> float:
     """Return the power ``1 / T`` of least penalised log loss, by Newton steps inside a shrinking bracket.
 
-    Parameters
-    ----------
-    rows : Sample
-        The rows.
-    start : float
-        Where to begin.
-    tol : float
-        Expected decrease of the total loss, nats, of the last step that is taken.
+    ``tol`` is the expected decrease of the total loss, nats, of the last step that is taken.
     """
     low, high = POWERS
     power = start

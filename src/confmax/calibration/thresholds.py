@@ -26,25 +26,13 @@ BEYOND = 2.0**60  # times the weight of the others: they break ties and change n
 
 
 def cuts(gains: Gains, calibrator: Calibrator | None) -> list[float | None]:
-    """Return the threshold of every gain on the raw probability of the second class.
+    """Return the threshold of every gain (A,) on the raw probability of the second of two classes.
 
-    Parameters
-    ----------
-    gains : Gains
-        A of them.
-    calibrator : Calibrator or None
-        What is applied to the raw probabilities first.
+    It is the smallest float64 p for which the second class is decided on the row (1 - p, p): 0.0 if it always is,
+    infinity if it never is. None if the second class is decided *below* some probability, if there are more classes or
+    decisions than two, or if it is not known that the calibration is monotone: objects that are not confmax's, and
+    powers of which one is negative.
 
-    Returns
-    -------
-    list of float or None (A,)
-        The smallest float64 p for which the second class is decided on the row (1 - p, p): 0.0 if it always is,
-        infinity if it never is. None if the second class is decided *below* some probability, if there are more
-        classes or decisions than two, or if it is not known that the calibration is monotone: objects that are not
-        confmax's, and powers of which one is negative.
-
-    Examples
-    --------
     >>> cuts(Gains.reduced([[1.0, 3.0], [1.0, -1.0], [-1.0, -1.0]]), None)
     [0.25, inf, None]
     """
@@ -56,24 +44,9 @@ def cuts(gains: Gains, calibrator: Calibrator | None) -> list[float | None]:
 def abstaining_cuts(gain: Gains, calibrator: Calibrator | None) -> tuple[float, float] | None:
     """Return between which raw probabilities of the second of two classes a gain abstains, its last decision.
 
-    Parameters
-    ----------
-    gain : Gains
-        One of them.
-    calibrator : Calibrator or None
-        What is applied to the raw probabilities first.
-
-    Returns
-    -------
-    (float, float) or None
-        The smallest float64 p for which the first class is not decided on the row (1 - p, p), and the smallest one for
-        which the second class is; infinity if there is none. None if the decisions do not follow each other in this
-        order, if there are not two classes and one decision more, or if the calibration is not known to be monotone.
-
-    Examples
-    --------
-    >>> abstaining_cuts(Gains.reduced([1.0, 1.0], [0.0, 0.25, 0.75]), None)
-    (0.24999999999999994, 0.5000000000000001)
+    They are the smallest float64 p for which the first class is not decided on the row (1 - p, p), and the smallest one
+    for which the second class is; infinity if there is none. None if the decisions do not follow each other in this
+    order, if there are not two classes and one decision more, or if the calibration is not known to be monotone.
     """
     if gain.n_classes != 2 or gain.n_decisions != 3 or not _is_monotone(calibrator):
         return None
@@ -132,15 +105,9 @@ def _cut(
 class ClassFirst(NamedTuple):
     """How a gain decides that compares the probability of one class first.
 
-    Attributes
-    ----------
-    k : int
-        The class.
-    cut : float
-        It is decided from this probability on, after any calibration; infinite, of either sign, if the probability
-        does not matter.
-    others : Gains or None
-        What is decided below the cut, with zeros in the place of the class; None for the most probable other class.
+    Class ``k`` is decided from the probability ``cut`` on, after any calibration; it is infinite, of either sign, if
+    the probability does not matter. ``others`` decide below the cut, with zeros in the place of the class; None stands
+    for the most probable other class.
     """
 
     k: int
@@ -153,18 +120,9 @@ def class_first(gain: Gains) -> ClassFirst | None:
 
     Such gains give one class its score, and the others scores that are too small to do more than order them.
 
-    Parameters
-    ----------
-    gain : Gains
-        One of them.
-
-    Examples
-    --------
     >>> found = class_first(Gains.reduced([2.0**-70, 2.0, 2.0**-69], [0.0, -0.5, -(2.0**-71)]))
-    >>> found.k, found.cut
-    (1, 0.25)
-    >>> found.others.pair()
-    (array([[0.5, 0. , 1. ]]), array([[ 0.  ,  0.  , -0.25]]))
+    >>> found.k, found.cut, found.others.pair()
+    (1, 0.25, (array([[0.5, 0. , 1. ]]), array([[ 0.  ,  0.  , -0.25]])))
     """
     if gain.full is not None or gain.power or gain.n_classes < 2 or gain.has_further:
         return None
@@ -198,25 +156,10 @@ def decided_from(gain: Gains, k: int, dtype: Any) -> float:
 
 
 def class_cut(gain: Gains) -> tuple[int, float] | None:
-    """Return which class a gain decides by its probability alone, and from which probability on.
+    """Return which class a gain decides by its probability alone, and from which probability on, after any calibration.
 
-    The most probable other class is decided below the cut (`confmax.oracle.ties`).
-
-    Parameters
-    ----------
-    gain : Gains
-        One of them.
-
-    Returns
-    -------
-    (int, float) or None
-        The class, and the cut on its probability, after any calibration; infinite, of either sign, if the probability
-        does not matter. None for other gains, and for those of two classes.
-
-    Examples
-    --------
-    >>> class_cut(Gains.reduced([1e-21, 2.0, 1e-21], [0.0, -0.5, 0.0]))
-    (1, 0.25)
+    The most probable other class is decided below the cut (`confmax.oracle.ties`), which is infinite, of either sign,
+    if the probability does not matter. None for other gains, and for those of two classes.
     """
     first = class_first(gain) if gain.n_classes > 2 else None
     return None if first is None or first.others is not None else (first.k, first.cut)
@@ -225,22 +168,9 @@ def class_cut(gain: Gains) -> tuple[int, float] | None:
 def abstaining_class_cuts(gain: Gains) -> tuple[int, float, float] | None:
     """Return which class a gain decides by its probability alone, and between which of its probabilities it abstains.
 
-    Parameters
-    ----------
-    gain : Gains
-        One of them; its last decision is to abstain.
-
-    Returns
-    -------
-    (int, float, float) or None
-        The class, and its probabilities, after any calibration, from which the most probable other class is not decided
-        and from which the class is, as in `abstaining_cuts`. None for other gains, and for those of two classes.
-
-    Examples
-    --------
-    >>> full = Gains.from_matrix([[1e-21, -0.75, 0.0, -0.25], [0.0, 0.5, 0.0, 0.25], [0.0, -0.75, 1e-21, -0.25]])
-    >>> abstaining_class_cuts(full)
-    (1, 0.5, 0.6666666666666667)
+    Its last decision is to abstain. The probabilities, after any calibration, are those from which the most probable
+    other class is not decided, and from which the class is, as in `abstaining_cuts`. None for other gains, and for
+    those of two classes.
     """
     K = gain.n_classes
     if gain.power or not 3 <= K <= MAX_MATRIX_CLASSES or gain.n_decisions != K + 1:

@@ -31,13 +31,7 @@ def printable(text: str, most: int = 40) -> str:
 
 
 def with_names(text: str, names: Sequence[Any]) -> str:
-    """Return a metric's text with the ``names`` of the classes that it is computed over, in the place of their numbers.
-
-    Examples
-    --------
-    >>> with_names("min_recall(classes=(0, 2))", ["VF", "F", "M"])
-    'min_recall(classes=(VF, M))'
-    """
+    """Return a metric's text with the ``names`` of the classes that it is computed over for their numbers."""
 
     def named(found: re.Match[str]) -> str:
         places = [int(k) for k in re.findall(r"\d+", found[1])]
@@ -436,16 +430,9 @@ def _least_weights(gains: Gains) -> Array:
 class Numbers(NamedTuple):
     """Weights and offsets of a rule as text, for tables.
 
-    Attributes
-    ----------
-    shares : list of str
-        The probability of each rule that is shown; empty where there is only one.
-    heads : list of str
-        "weight", and "offset" where there are any, for each rule that is shown.
-    names, cells : list of str, list of list of str
-        The name of each class that is shown, and its numbers.
-    left_out : list of str
-        What is not shown.
+    ``shares`` are the probabilities of the rules that are shown, where there are several; ``heads`` are "weight", and
+    "offset" where there are any, for each of them. ``cells`` are the numbers of the classes of these ``names``, and
+    ``left_out`` says what is not shown.
     """
 
     shares: list[str]

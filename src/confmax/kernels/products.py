@@ -34,13 +34,7 @@ def in_order(vectors: Matrix, matrix: Matrix) -> Matrix:
 
 
 class Positive:
-    """A positive definite matrix (d, d), factored.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is not positive definite.
-    """
+    """A positive definite matrix (d, d), factored; a ValueError for one that is not."""
 
     def __init__(self, matrix: Matrix) -> None:
         self.factor = np.array(matrix, order="C")

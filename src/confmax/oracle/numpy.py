@@ -25,15 +25,7 @@ def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
 
 
 class NumpyOracle(TableOracle):
-    """Reference oracle.
-
-    Parameters
-    ----------
-    table : Table
-        The checked table, of any kind that fits into memory as an array.
-    model_share : float
-        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
-    """
+    """Reference oracle, on a table of any kind that fits into memory as an array."""
 
     table: MemoryTable
 

@@ -20,17 +20,8 @@ def with_ties_broken(gains: Gains, layout: Layout | None = None) -> Gains:
     """Return ``gains`` that decide the most probable of the classes which a gain does not tell apart.
 
     If there are several such sets of classes, these are the classes of the largest set. Other gains are returned as
-    they are.
+    they are. With a layout, each group is decided by its own gains.
 
-    Parameters
-    ----------
-    gains : Gains
-        Any batch of them.
-    layout : Layout or None
-        Where groups stand whose rows lie side by side; each group is decided by its own gains.
-
-    Examples
-    --------
     >>> broken = with_ties_broken(Gains.reduced([0.0, 2.0, 0.0], [0.0, -0.5, 0.0]))
     >>> broken.a[0] > 0.0
     array([ True,  True,  True])
@@ -49,11 +40,6 @@ def never_told_apart(functions: Gains, layout: Layout | None = None) -> NDArray[
     """Return which decisions (M,) belong to the largest set of classes that none of some ``functions`` tells apart.
 
     Of groups side by side these are the classes of each group. None belongs to a set of one class.
-
-    Examples
-    --------
-    >>> never_told_apart(Gains.reduced([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
-    array([ True, False,  True])
     """
     M = functions.n_decisions
     out = np.zeros(M, dtype=bool)

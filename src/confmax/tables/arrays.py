@@ -74,13 +74,7 @@ def row_limits(P: NDArray[Any]) -> tuple[float, float]:
 
 
 def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> Array:
-    """Return weights (n,) in float64; those of a ``whole`` table must not all be zero.
-
-    Raises
-    ------
-    ValueError
-        For a wrong length, or weights that are no finite numbers of at least zero.
-    """
+    """Return weights (n,) in float64, or a ValueError: finite, not negative, and of a ``whole`` table not all zero."""
     weight = vector(sample_weight, "sample_weight", "one weight")
     try:
         weight = weight.astype(np.float64)
@@ -189,16 +183,10 @@ def row_sums(P: NDArray[Any]) -> Array:
 def check_rows(
     P: NDArray[Any], limits: tuple[float, float] = (np.inf, np.inf), hashes: NDArray[np.uint64] | None = None
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the column sums (K,), and which of the four demands some row does not meet (4,).
+    """Return the column sums (K,) of P (n, K), and which of the four demands some row does not meet (4,).
 
-    Parameters
-    ----------
-    P : ndarray (n, K)
-        The table.
-    limits : (float, float)
-        How far the sum of a row may be from one to be near it, and to be it (`row_limits`).
-    hashes : ndarray (n,) of uint64 or None
-        Takes the rows' hashes (`confmax.tables.fingerprints`).
+    ``limits`` say how far the sum of a row may be from one to be near it, and to be it (`row_limits`). ``hashes`` (n,)
+    take those of the rows (`confmax.tables.fingerprints`).
     """
     n, K = P.shape
     if kernels.native is None:

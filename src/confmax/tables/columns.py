@@ -32,18 +32,10 @@ SHOWN = 8  # names in a message
 class Found:
     """Where classes are among names.
 
-    Attributes
-    ----------
-    places : tuple of int or None
-        For each class, the place of its name; None unless every class has exactly one.
-    names : tuple of str
-        The names as they were compared: without a common prefix and suffix, where the classes were found so.
-    own : tuple of (int, int)
-        The classes that were found under one name, with their places.
-    missing : tuple
-        The classes that have no name, where ``places`` is None.
-    twice : tuple of (class, str, str) or None
-        A class with two names, and these.
+    ``places`` holds the place of the name of each class; it is None unless every class has exactly one. ``names`` are
+    those that were compared: without a common prefix and suffix, where the classes were found so. ``own`` pairs classes
+    that have one name with its place, ``missing`` are the classes without a name, ``twice`` is a class with two names,
+    and these.
     """
 
     places: tuple[int, ...] | None
@@ -55,16 +47,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of a table are to be read.
+    """How the columns of a table are to be read, and what to warn of.
 
-    Attributes
-    ----------
-    order : tuple of int or None
-        For each class, the place of its column; None: the columns are in the order of the classes.
-    classes : tuple or None
-        The classes, None where neither names nor the caller tell them.
-    note : str
-        What to warn of; empty if the names told everything.
+    ``order`` has the place of each class's column, None for as they are; ``classes`` are None where nobody states them.
     """
 
     order: tuple[int, ...] | None = None
@@ -73,13 +58,7 @@ class Columns:
 
 
 def column_names(proba: Any) -> list[str] | None:
-    """Return a frame's column names as text, None for what has none.
-
-    Parameters
-    ----------
-    proba : object
-        A frame of pandas, Polars or Dask, a pyarrow table, or an array.
-    """
+    """Return a frame's column names as text, None for what has none."""
     columns = getattr(proba, "column_names", None)  # of pyarrow, whose ``columns`` are the columns themselves
     if not isinstance(columns, list):
         columns = getattr(proba, "columns", None)
@@ -93,24 +72,12 @@ def arranged(
     *,
     stated: bool = True,
 ) -> Columns:
-    """Return which column of a table is which class.
+    """Return which column of a table is which class, from the ``names`` of its K columns.
 
-    Parameters
-    ----------
-    names : sequence of str or None
-        Names of the K columns.
-    classes : sequence or None
-        The classes in the order that is wanted; without them the labels, and without these the names, tell them.
-    labels : ndarray (n,), Coded or None
-        True classes, as they are given.
-    stated : bool
-        Whether the caller has stated that ``classes`` are in the order of the columns: names that fit none of the
-        classes need no warning then.
-
-    Raises
-    ------
-    ValueError
-        If ``classes`` names a class twice, or the names fit some of the classes and not others.
+    ``classes`` are those in the order that is wanted; without them the labels (n,), as they are given, and without
+    these the names say which classes there are. Where the caller has ``stated`` that classes are in the order of the
+    columns, names that fit none of them need no warning. ValueError if a class is named twice, or names fit some
+    classes only.
     """
     if classes is not None:
         wanted = tuple(plain(name) for name in np.asarray(classes, dtype=object).reshape(-1))
@@ -128,12 +95,8 @@ def arranged(
 def stated_order(y: Any, proba: Any = None) -> tuple[Any, ...] | None:
     """Return the classes in the order that an ordered categorical ``y`` states, None for other labels.
 
-    Parameters
-    ----------
-    y : object
-        Labels; a ``pandas.Categorical`` or a Series of it, or the name of a column of a Dask frame.
-    proba : array-like, data frame, Dask collection (n, K) or None
-        Probabilities. If there are K categories, all of them are classes, else those that have rows; all without it.
+    ``y`` may be the name of a column of a Dask frame. If ``proba`` (n, K) has as many columns as there are categories,
+    all of them are classes, else those that have rows; all without it.
     """
     inside = isinstance(y, str) and y in (column_names(proba) or ())
     kind = getattr(proba[y] if inside else y, "dtype", None)
@@ -155,19 +118,9 @@ def matched(
 ) -> tuple[tuple[int, ...] | None, str]:
     """Return the place of the column of each of K classes, None for as they are, and what to warn of.
 
-    Parameters
-    ----------
-    names : sequence of str or None
-        Names of the columns; other than K of them are left to the check of the table's shape.
-    classes : sequence
-        The classes in the order that is wanted.
-    stated : bool
-        Whether somebody has stated that the columns are in this order; names must not say otherwise.
-
-    Raises
-    ------
-    ValueError
-        If the names fit some of the classes and not others, or a class has two columns.
+    Other than K names are left to the check of the table's shape. Where somebody has ``stated`` that the columns are in
+    this order, names must not say otherwise. ValueError if names fit some of the classes only, or a class has two
+    columns.
     """
     # a table of another width is refused by its shape, which says more than names that are missing
     if names is None or len(names) != len(classes):
@@ -190,27 +143,15 @@ def order_of(names: Sequence[str] | None, classes: Sequence[Any]) -> tuple[int, 
 
 
 def find(names: Sequence[str], classes: Sequence[Any], *, whole: bool = True, affix: bool = True) -> Found:
-    """Return where the classes are among names.
+    """Return where classes, plain values, are among names such as those of columns.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Such as those of columns.
-    classes : sequence
-        Class names or labels, as plain values.
-    whole : bool
-        Whether all names are of classes, so that a prefix or suffix must be that of all.
-    affix : bool
-        Whether a common prefix and suffix may be left out.
+    Where ``whole``, all names are of classes, so that a prefix or suffix must be that of all. ``affix`` says whether a
+    common prefix and suffix may be left out.
 
-    Examples
-    --------
     >>> find(["p_yes", "p_no"], ["no", "yes"]).places
     (1, 0)
     >>> find(["TRUE", "false"], [False, True]).places
     (1, 0)
-    >>> find(["a", "z"], ["a", "b"]).missing
-    ('b',)
     """
     # 0 and 1 may be written as truth values, and the other way round
     truth = all(str(plain(name)).casefold() in ("0", "1", "false", "true") for name in classes)
@@ -243,28 +184,11 @@ def table_order(
     *,
     axes: tuple[str, str] = ("index of the table of costs", "header of the table of costs"),
 ) -> tuple[list[int], list[int]]:
-    """Return the rows and the columns of a table of gains or costs in the order of the classes, further ones last.
+    """Return the rows and the columns of a table (K, M) of gains in the order of the classes, further ones last.
 
-    Parameters
-    ----------
-    rows, columns : sequence or None
-        Names of the true classes (K,) and of the decisions (M,); an axis without names follows the order of the other.
-    shape : (int, int)
-        (K, M).
-    classes : sequence
-        The K classes.
-    axes : (str, str)
-        What the names of rows and of columns are called.
-
-    Raises
-    ------
-    ValueError
-        If an axis names some class not at all or twice.
-
-    Examples
-    --------
-    >>> table_order(None, ["wait", "no", "yes"], (2, 3), ["yes", "no"])
-    ([1, 0], [2, 1, 0])
+    ``rows`` and ``columns`` name the true classes (K,) and the decisions (M,); an axis without names follows the order
+    of the other. ``axes`` are what both are called in the sentence of the ValueError, if one names a class not at all
+    or twice.
     """
     inner = lines = list(range(shape[0]))
     if columns is not None:
@@ -478,18 +402,9 @@ def _stripped(names: Sequence[str], prefix: str, suffix: str) -> list[str]:
 def refuse_part(
     found: Found, names: Sequence[str], way_out: str, *, of: str = "proba", of_two: str = "drop or rename one of them"
 ) -> None:
-    """Refuse names that fit some of the classes, or fit one twice.
+    """Refuse, by a ValueError, names of which some fit classes and some do not, or two fit one.
 
-    Parameters
-    ----------
-    found : Found
-        Where the classes are among ``names``, none of which need fit.
-    names : sequence of str
-        Names of columns.
-    way_out, of_two : str
-        What the user can do about columns that are not named like classes, and about two that are named like one.
-    of : str
-        What has the columns.
+    ``of`` is what has the columns; ``way_out`` and ``of_two`` say what the user can do about each.
     """
     if found.twice is not None:
         raise ValueError(_two_columns(*found.twice, of, of_two))

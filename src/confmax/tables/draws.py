@@ -54,12 +54,7 @@ def as_seed(random_state: Any) -> int:
     """Return the seed, from 0 to 2**64 - 1, that ``random_state`` stands for: it is what a rule stores and repeats.
 
     An integer is its own seed. A RandomState or Generator gives its next draw. None gives 63 bits of the operating
-    system, so that NumPy's global state is neither read nor moved.
-
-    Raises
-    ------
-    ValueError
-        If ``random_state`` is something else, or an integer out of range.
+    system, so that NumPy's global state is neither read nor moved. ValueError for anything else.
     """
     if random_state is None:
         return int.from_bytes(os.urandom(8), "little") >> 1
@@ -84,13 +79,7 @@ def is_whole(value: Any, least: int, most: float = np.inf) -> bool:
 
 
 def given_keys(keys: ArrayLike, n: int) -> NDArray[np.uint64]:
-    """Return the caller's keys (n,), integers or strings, as 64-bit words.
-
-    Raises
-    ------
-    ValueError
-        If there is not one key per row, or a key is neither an integer nor a string.
-    """
+    """Return the caller's keys (n,), integers or strings, as 64-bit words; a ValueError for others."""
     refuse_masked(keys, "keys")
     values = host_array(keys)
     if values.shape != (n,):
@@ -192,13 +181,7 @@ def stratified_folds(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.
 
 
 def folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
-    """Return the fold of every row (n,), numbered from 0; there are fewer than asked for where few rows differ.
-
-    Raises
-    ------
-    ValueError
-        If there would be one fold only.
-    """
+    """Return the fold of every row (n,), numbered from 0; ValueError if few rows differ and one fold holds all."""
     # a fold that no row fell into is left out, and the others are numbered without a gap
     names, fold = np.unique(stratified_folds(table, n_folds, seed), return_inverse=True)
     if len(names) < 2:
@@ -210,22 +193,7 @@ def folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.in
 
 
 def cross_fit(fit: Callable[[Part], Fitted], parts: Iterable[Part]) -> Iterator[tuple[Part, Fitted]]:
-    """Yield every part of the rows with what ``fit`` makes of the other rows.
-
-    Parameters
-    ----------
-    fit : callable
-        Maps the rows to leave out to what is fitted on the others.
-    parts : iterable
-        The rows of every part, such as `masks` of folds, or the test rows of a splitter.
-
-    Examples
-    --------
-    >>> size = np.array([2.0, 4.0, 9.0])
-    >>> fitted = cross_fit(lambda part: float(size[~part].mean()), masks(np.array([0, 0, 1])))
-    >>> [(part.tolist(), mean) for part, mean in fitted]
-    [([True, True, False], 9.0), ([False, False, True], 3.0)]
-    """
+    """Yield every part of the rows, such as `masks` of folds, with what ``fit`` of this part makes of the others."""
     for part in parts:
         yield part, fit(part)
 

@@ -27,15 +27,7 @@ SHOWN = 8  # groups in a message
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The group of every row.
-
-    Attributes
-    ----------
-    names : tuple
-        Names of the G groups, sorted.
-    codes : ndarray (n,) of int
-        The place of each row's group among them.
-    """
+    """The group of every row: sorted names (G,), and the place of each row's group among them (n,)."""
 
     names: tuple[Any, ...]
     codes: NDArray[np.intp]
@@ -53,29 +45,10 @@ class Groups:
 
     @classmethod
     def of(cls, group: Any, n: int, names: Sequence[Any] | None = None, *, proba: Any = None) -> Groups:
-        """Return the groups of n rows.
+        """Return the groups of n rows from their names or numbers (n,).
 
-        Parameters
-        ----------
-        group : array-like (n,)
-            Names or numbers of the groups.
-        n : int
-            Number of rows.
-        names : sequence or None
-            Groups that are known, in their order; None: those that there are, sorted.
-        proba : object
-            The table of the rows, whose index is compared.
-
-        Raises
-        ------
-        ValueError
-            For a wrong length, a row without a group, a group that is not known, or too many groups.
-
-        Examples
-        --------
-        >>> groups = Groups.of(["b", "a", "b"], 3)
-        >>> groups.names, groups.codes.tolist()
-        (('a', 'b'), [1, 0, 1])
+        ``names`` are groups that are known, in their order; None: those that there are, sorted. The index of ``proba``
+        is compared. ValueError for a wrong length, a row without a group, one that is not known, or too many of them.
         """
         refuse_other_rows(proba, group, "group")
         coded, found = _coded_groups(group)
@@ -124,15 +97,7 @@ def _coded_groups(group: Any) -> tuple[Coded, dict[int, Any]]:
 
 @dataclass(frozen=True, eq=False)
 class GroupShares:
-    """The probability of every group for every row, where its group is not known.
-
-    Attributes
-    ----------
-    names : tuple
-        Names of the G groups.
-    proba : ndarray (n, G)
-        Probabilities that sum to one.
-    """
+    """The probability of each of G named groups (n, G) for every row, where its group is not known."""
 
     names: tuple[Any, ...]
     proba: Array
@@ -150,21 +115,10 @@ class GroupShares:
 
     @classmethod
     def of(cls, group_proba: Any, n: int, names: Sequence[Any] | None = None) -> GroupShares:
-        """Return the probabilities of groups of n rows.
+        """Return the probabilities of groups of n rows, (n, G); the columns of a frame name these.
 
-        Parameters
-        ----------
-        group_proba : array-like or data frame (n, G)
-            Probabilities of the groups; the columns of a frame name these.
-        n : int
-            Number of rows.
-        names : sequence or None
-            Groups that are known; None: those of the columns, or 0..G-1.
-
-        Raises
-        ------
-        ValueError
-            If these are no probabilities, or of other rows or groups.
+        ``names`` are groups that are known; None: those of the columns, or 0..G-1. ValueError if these are no
+        probabilities, or of other rows or groups.
         """
         columns = column_names(group_proba)
         if names is None:
@@ -187,17 +141,7 @@ class GroupShares:
 
 @dataclass(frozen=True, eq=False)
 class SideBySide(Table):
-    """A table whose groups lie side by side.
-
-    Attributes
-    ----------
-    whole : Table
-        All rows.
-    groups : Groups, GroupShares or GroupsInParts
-        Their groups.
-    n_further : int
-        Number of decisions beyond the classes.
-    """
+    """A table whose groups lie side by side: all its rows, their groups, and decisions beyond the classes."""
 
     whole: Any
     groups: Any
@@ -350,20 +294,7 @@ class GroupedTable(SideBySide):
 
 
 class GroupedOracle:
-    """The oracle of a table whose groups lie side by side: one scan of every group's rows.
-
-    Parameters
-    ----------
-    table : GroupedTable
-        The table.
-    model_share : float
-        Part of the model in the confusion.
-
-    Attributes
-    ----------
-    parts : dict of int to Oracle
-        The oracles of the groups that have weight.
-    """
+    """The oracle of a table whose groups lie side by side: one scan of the rows of every group that has weight."""
 
     def __init__(self, table: GroupedTable, model_share: float) -> None:
         self.table = table
@@ -461,15 +392,7 @@ class MixedTable(SideBySide):
 
 
 class MixedOracle:
-    """The oracle of a table whose rows belong to all groups: ``score_j = sum_g P(g | x) (a_gj p_j + b_gj)``.
-
-    Parameters
-    ----------
-    table : MixedTable
-        The table.
-    model_share : float
-        Part of the model in the confusion.
-    """
+    """The oracle of a table whose rows belong to all groups: ``score_j = sum_g P(g | x) (a_gj p_j + b_gj)``."""
 
     def __init__(self, table: MixedTable, model_share: float) -> None:
         self.table = table

@@ -178,16 +178,10 @@ REGISTRY: list[Entry] = []
 
 
 def register(name: str, recognises: Callable[[Any], bool], load: Callable[[], Kind | Converted]) -> None:
-    """Add a kind of values, or replace the one of this name; kinds that are registered later are tried first.
+    """Add a kind of values, or replace the one of this ``name``; kinds that are registered later are tried first.
 
-    Parameters
-    ----------
-    name : str
-        Of the kind.
-    recognises : callable
-        Tells whether a value is of this kind; imports nothing, and takes no time.
-    load : callable
-        Returns the kind, with imports that only its values need.
+    ``recognises`` tells whether a value is of this kind: it imports nothing, and takes no time. ``load`` returns the
+    kind, with imports that only its values need.
     """
     # changed in place, because other modules hold this list
     REGISTRY[:] = [Entry(name, recognises, load), *(entry for entry in REGISTRY if entry.name != name)]
@@ -277,22 +271,8 @@ def make_table(
 def given_hashes(proba: Any) -> Any:
     """Return the hash of every row (n,) of probabilities that are no table yet: what a rule draws from without keys.
 
-    Parameters
-    ----------
-    proba : array-like, scipy.sparse matrix or torch tensor (n, K)
-        Probabilities, columns in the order of the classes; rows need not sum to one.
-
-    Returns
-    -------
-    ndarray (n,) of uint64
-        For a tensor the same bits as a tensor of int64 on its device.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from confmax.tables import given_hashes
-    >>> bool((given_hashes([[0.25, 0.75]]) == given_hashes(np.array([[0.25, 0.75]], np.float32))).all())
-    True
+    Columns of ``proba`` (n, K) are in the order of the classes; rows need not sum to one. Of a tensor, the same bits
+    are a tensor of int64 on its device.
     """
     kind, rows = known(proba)
     return kind.given_hashes(rows)
@@ -308,10 +288,7 @@ def calibrated_rows(calibrator: Calibrator | None, proba: Any) -> Checked:
 def apply_calibrator(calibrator: Calibrator | None, proba: Any) -> Any:
     """Return what ``calibrator`` makes of checked ``proba`` (n, K), checked in turn, in the same dtype.
 
-    Raises
-    ------
-    ValueError
-        If these are not (n, K) probabilities.
+    ValueError if these are not (n, K) probabilities.
     """
     return proba if calibrator is None else calibrated_rows(calibrator, proba).proba
 
@@ -390,10 +367,7 @@ def decision_probabilities(rule: Rule, proba: Any) -> Any:
 def named(names: NDArray[Any], decisions: Any) -> Any:
     """Return the ``names`` (M,) of ``decisions`` (n,), in their dtype: lazy for lazy ones, tensors for tensors.
 
-    Raises
-    ------
-    ValueError
-        If the decisions are a tensor and the names are not numbers that a tensor holds.
+    ValueError if the decisions are a tensor and the names are not numbers that a tensor holds.
     """
     if names.dtype == np.int64 and np.array_equal(names, np.arange(len(names))):
         # every name is its own index: there is nothing to look up, and no second array to fill
@@ -429,25 +403,13 @@ def rows_of(values: Any, index: NDArray[np.intp]) -> Any:
 
 
 def refuse_elsewhere(proba: Any, sentence: str) -> None:
-    """Refuse ``proba`` (n, K) whose rows are not in memory.
-
-    Raises
-    ------
-    ValueError
-        With the ``sentence``.
-    """
+    """Refuse ``proba`` (n, K) whose rows are not in memory, by a ValueError with the ``sentence``."""
     if not kind_for(proba).in_memory:
         raise ValueError(sentence)
 
 
 def refuse_name(proba: Any) -> None:
-    """Refuse the name of a file in the place of probabilities.
-
-    Raises
-    ------
-    ValueError
-        If ``proba`` is a string or a path.
-    """
+    """Refuse, by a ValueError, the name of a file in the place of probabilities ``proba``."""
     # labels and weights are columns of the same file, and only `open_table` has names for them
     if isinstance(proba, (str, os.PathLike)):
         raise ValueError(

@@ -31,13 +31,7 @@ class Coded:
 
 
 def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) -> NDArray[np.int64]:
-    """Return labels (n,) as column numbers (n,).
-
-    Raises
-    ------
-    ValueError
-        For a wrong length or a label that is no class; the sentence names the first such row.
-    """
+    """Return labels (n,) as column numbers (n,), or a ValueError that names the first row whose label is no class."""
     if labels.shape != (n,):
         raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
     code = {plain(name): k for k, name in enumerate(classes)}
@@ -95,13 +89,7 @@ def refuse_other_rows(proba: Any, values: Any, name: str) -> None:
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Refuse an array with masked entries: the values under the mask are nobody's numbers.
-
-    Raises
-    ------
-    ValueError
-        If an entry is masked; the sentence names the first.
-    """
+    """Refuse, by a ValueError, an array with masked entries: the values under the mask are nobody's numbers."""
     # no array is masked before this module is imported, and nobody else waits for it
     if "numpy.ma" not in sys.modules or not np.ma.isMaskedArray(values):
         return

@@ -136,28 +136,8 @@ class MemoryKind(Kind, Storage):
 def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None) -> NDArray[Any]:
     """Return probabilities as a float32 or float64 array (n, K) whose rows sum to one up to rounding.
 
-    A frame's columns are put in the order of ``classes`` by their names. A scipy.sparse matrix becomes
-    a csr_array, a torch tensor stays one.
-
-    Parameters
-    ----------
-    proba : array-like, data frame, scipy.sparse matrix or torch tensor (n, K)
-        The table to check.
-    classes : sequence or None
-        Names of the columns of a frame, in the order that you want.
-
-    Raises
-    ------
-    ValueError
-        For a wrong shape, entries that are not numbers, NaN, infinite or negative, or a row that sums to something
-        else than one.
-
-    Examples
-    --------
-    >>> from confmax.tables import checked_probabilities
-    >>> checked_probabilities([[1, 0], [0.5, 0.5]])
-    array([[1. , 0. ],
-           [0.5, 0.5]])
+    The columns of a frame are put in the order of ``classes`` by their names. A scipy.sparse matrix ``proba`` becomes a
+    csr_array, a torch tensor stays one. ValueError for what are no probabilities.
     """
     kind, rows = known(proba)
     order = None if classes is None else order_of(column_names(rows), classes)
@@ -201,7 +181,7 @@ def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -
 class TransferredDecisions:
     """An oracle that decides on one table and counts by the truth of an oracle over other probabilities of its rows.
 
-    It answers what a rule on raw probabilities is worth under the estimate from calibrated ones. Its answers maximise
+    It says what a rule on raw probabilities is worth under the estimate from calibrated ones. Its answers maximise
     nothing in particular.
     """
 
@@ -249,13 +229,7 @@ def _tally(oracle: Oracle, decision: NDArray[Any], n_decisions: int, *, matrix: 
 
 
 def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
-    """Return which classes of ``table`` carry weight (K,), by labels if there are any; at least two must.
-
-    Raises
-    ------
-    ValueError
-        If all weight lies in one class.
-    """
+    """Return which classes of ``table`` carry weight (K,), by labels if there are any; ValueError for one alone."""
     share = table.label_weight() if table.has_labels else table.mean_probability()
     present = share > ABSENT
     if present.sum() < 2:

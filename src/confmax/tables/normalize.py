@@ -14,30 +14,11 @@ from confmax.tables.kinds import known
 
 
 def normalized(proba: Any) -> tuple[Any, str]:
-    """Return probabilities whose rows are divided by their sums, and what to say of the sums.
+    """Return probabilities (n, K) whose rows are divided by their sums, and what to say of the sums.
 
-    Parameters
-    ----------
-    proba : array-like or data frame (n, K)
-        Numbers of which none is negative. A frame stays one, so that its names and its index count.
-
-    Returns
-    -------
-    proba : ndarray or data frame (n, K)
-        Rows that sum to one.
-    note : str
-        Which row's sum is farthest from one; empty if all are close enough to need no division.
-
-    Raises
-    ------
-    ValueError
-        If the rows are not in memory as numbers, an entry is negative or not finite, or a row sums to zero.
-
-    Examples
-    --------
-    >>> from confmax.tables.normalize import normalized
-    >>> normalized([[0.5, 0.5], [0.34, 0.68]])[1]
-    'the rows of proba were divided by their sums; that of row 1 is farthest from one: 1.02'
+    A frame stays one, so that its names and its index count. The note says which row's sum is farthest from one; it is
+    empty if all are close enough to need no division. ValueError if the rows are not in memory as numbers, an entry is
+    negative or not finite, or a row sums to zero.
     """
     kind, given = known(proba)
     if kind is not ARRAYS:

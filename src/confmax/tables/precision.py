@@ -41,13 +41,7 @@ def is_wide(gains: Gains, dtype: Any) -> NDArray[np.bool_]:
 
 
 def refuse_unheld(gains: Gains) -> None:
-    """Refuse gains whose coefficients span more than float64 holds.
-
-    Raises
-    ------
-    ValueError
-        With the smallest and the largest of them.
-    """
+    """Refuse, by a ValueError, gains whose coefficients span more than float64 holds."""
     least, largest = spans(gains)
     bad = np.flatnonzero(least < largest * LEAST)
     if len(bad):

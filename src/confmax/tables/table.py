@@ -196,18 +196,10 @@ class Table(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """What the check of probabilities gives.
+    """What the check of probabilities gives: rows that sum to one up to rounding, in the form that their storage holds.
 
-    Attributes
-    ----------
-    storage : Storage
-        How the rows are held.
-    proba : ndarray, csr_array, tensor, or what else a storage holds (n, K)
-        Rows that sum to one up to rounding.
-    totals : ndarray (K,) or None
-        The sum of each column, where the check has added it up.
-    hashes, unordered : ndarray (n,) of uint64 or None
-        Hashes of the rows as they were given (`MemoryTable.row_hashes`), where the check has computed them.
+    Where the check has computed them: the sum of each column, and the hashes of the rows as they were given
+    (`MemoryTable.row_hashes`, `MemoryTable.unordered_hashes`).
     """
 
     storage: Storage
@@ -220,12 +212,7 @@ class Checked:
 class TableOracle:
     """What oracles that read a table share: which estimate they count by, and its row sums.
 
-    Parameters
-    ----------
-    table : Table
-        The checked table.
-    model_share : float
-        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
+    C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
     """
 
     def __init__(self, table: Table, model_share: float) -> None:
@@ -329,31 +316,11 @@ class Storage(ABC):
 class MemoryTable(Checked, Table):
     """A checked table of class probabilities in memory.
 
-    Attributes
-    ----------
-    storage : Storage
-        How the rows are held.
-    proba : ndarray, csr_array or tensor (n, K)
-        Each row sums to one up to rounding.
-    totals : ndarray (K,) or None
-        The sum of each column, where the check has added it up.
-    hashes : ndarray (n,) of uint64 or None
-        A hash of each row's probabilities as they were given, where the check has computed it: see `row_hashes`.
-    unordered : ndarray (n,) of uint64 or None
-        The same of `unordered_hashes`, where rows were divided by their sums.
-    labels : ndarray (n,) of int or None
-        True classes as column numbers.
-    weight : ndarray (n,) of float64 or None
-        Sample weights, any unit; None means equal weights.
-    classes : tuple
-        Names of the columns; 0..K-1 when nothing else is known.
-    calibrator : Calibrator or None
-        What made ``proba`` from the probabilities of ``raw``; None for that table itself.
-    raw : MemoryTable or None
-        The table as it was given, where this one is calibrated.
-    groups : Groups or None
-        The group of each row, where these rows are a part of a table in parts, in the order of the groups; or its
-        sample.
+    Labels are column numbers. Weights have any unit; None means equal ones.
+
+    ``calibrator`` has made ``proba`` from the probabilities of ``raw``, the table as it was given; both are None for
+    that table itself. ``groups`` are those of the rows of a part of a table in parts, in the order of the groups, or of
+    its sample.
     """
 
     _: KW_ONLY

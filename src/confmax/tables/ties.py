@@ -36,26 +36,11 @@ def rows_read(n_rows: int, n_classes: int) -> NDArray[np.intp] | None:
 def density_of_ties(
     proba: NDArray[Any], weight: Array | None, total: float, functions: Gains, prices: Array
 ) -> Array | None:
-    """Return the second derivative (d, d) of the support function of d linear functions, by their prices.
+    """Return the second derivative (d, d) of the support function of d linear functions, by their prices (d,).
 
-    Parameters
-    ----------
-    proba : ndarray (n, K)
-        Rows, of which the best decisions by the model's confusion maximise the sum of the functions. Of a large array
-        only `rows_read` are looked at.
-    weight : ndarray (n,) or None
-        Of the rows.
-    total : float
-        The sum of all weights.
-    functions : Gains
-        The functions (d), reduced and of probabilities.
-    prices : ndarray (d,)
-        What they are multiplied by.
-
-    Returns
-    -------
-    ndarray (d, d) or None
-        None where all prices are zero.
+    The best decisions on rows of ``proba`` (n, K) maximise the sum of the functions, reduced and of probabilities,
+    times their prices. Of a large array only `rows_read` are looked at. ``total`` is the sum of all weights (n,). None
+    where all prices are zero.
     """
     by_weight, by_offset = functions.coefficients()
     a = prices @ by_weight

@@ -31,18 +31,9 @@ def decide_drawn(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], bool]:
     """Return the decision of every row by the atom that its key draws, the keys, both (n,), and whether rows are bad.
 
-    Parameters
-    ----------
-    proba : ndarray (n, K)
-        Probabilities, or what else reduced gains multiply.
-    gains, weights
-        The atoms, which may decide more than the K classes, and their probabilities (A,).
-    words : ndarray (6,)
-        The coefficients of the hash.
-    keys : ndarray (n,) or None
-        The rows' keys; None takes their hashes.
-    limits : tuple of float or None
-        What the sums of rows may be off by, as in `check_rows`; None does not check the rows.
+    The rows are probabilities (n, K), or what else reduced gains multiply; the atoms may decide more than the K
+    classes. ``words`` (6,) are the coefficients of the hash. Without keys, rows draw by their hashes. ``limits`` are
+    those of `check_rows`; None does not check the rows.
     """
     first, second = kernel_gains(gains, proba.dtype)
     n, K = proba.shape

@@ -40,25 +40,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class DaskSource:
-    """Blocks of Dask collections as the parts of a table.
+    """Blocks of Dask collections as the parts of a table; rows that were computed are held.
 
-    Attributes
-    ----------
-    blocks : tuple of (first, lengths, probabilities, labels, weights, groups)
-        Of each part: the number of its first block, the rows of each block, and lists of delayed objects: one for each
-        block, or one for all of them, or none. Rows that were computed are held.
-    n_rows, n_classes : int
-        Of all parts together.
-    names : tuple of str or None
-        Names of the columns of a frame.
-    has_labels, has_groups : bool
-        Whether there are true classes, and a group of every row.
-    order : tuple of int or None
-        In which order the columns are given on.
-    held : tuple of delayed objects or None
-        What `kept` has made of each part, where the part lies.
-    progress : callable or None
-        Called after each pass with the number of rows, twice.
+    Of each part, ``blocks`` has the number of its first block, the rows of each block, and lists of delayed objects of
+    probabilities, labels, weights and groups: one for each block, or one for all of them, or none. ``held`` is what
+    `kept` has made of each part, where the part lies. ``progress`` is called after each pass with the number of rows,
+    twice.
     """
 
     blocks: tuple[tuple[int, list[int], list[Any], list[Any], list[Any], list[Any]], ...]
@@ -123,31 +110,10 @@ def dask_source(
 ) -> DaskSource:
     """Return the blocks of Dask collections as a source; their rows are computed once and held where they lie.
 
-    Parameters
-    ----------
-    proba : Dask array or Dask DataFrame (n, K)
-        Probabilities; the sizes of an array's chunks may be unknown. Of a frame, ``columns`` if they are named, else
-        all columns but those that ``y``, ``sample_weight`` and ``group`` name.
-    y, sample_weight, group : Dask array or Series (n,), array-like (n,), str or None
-        Labels, weights and groups in the same partitions, in memory, or the name of a column of the frame.
-    columns : sequence of str or None
-        Columns of probabilities of a frame, in class order.
-    progress : callable or None
-        Called with the number of rows after each pass.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column, or labels, weights and groups do not lie beside the probabilities.
-
-    Examples
-    --------
-    >>> import numpy as np, dask.array as da
-    >>> from confmax.oracle import make_oracle, make_table
-    >>> from confmax.confusion import Gains
-    >>> P = da.from_array(np.array([[0.8, 0.2], [0.4, 0.6], [0.5, 0.5]]), chunks=(2, 2))
-    >>> make_oracle(make_table(P)).maximize(Gains.reduced([1.0, 1.0])).columns.round(3)
-    array([[0.333, 0.667]])
+    Probabilities are an array (n, K), whose chunks may have unknown sizes, or a frame's ``columns``, else all of its
+    columns but those that ``y``, ``sample_weight`` and ``group`` name. These three are names of columns, collections
+    (n,) in the same partitions, or in memory. ``progress`` is called with the number of rows after each pass.
+    ValueError if there is no such column, or labels, weights and groups do not lie beside the probabilities.
     """
     names = None
     if is_frame(proba):
@@ -195,13 +161,7 @@ def _is_array(values: Any) -> bool:
 
 
 def one_column_chunk(proba: Any) -> Any:
-    """Return a Dask array (n, K) whose rows are not divided between chunks; a frame as it is.
-
-    Raises
-    ------
-    ValueError
-        If it has another number of dimensions, or is no array or frame.
-    """
+    """Return a Dask array (n, K) whose rows are not divided between chunks, a frame as it is; else a ValueError."""
     if is_frame(proba) and proba.ndim == 2:
         return proba
     if not _is_array(proba) or proba.ndim != 2:
@@ -445,24 +405,10 @@ def _lazily(
 ) -> Any:
     """Return what ``work(block, **beside of the block)`` makes of every block, as a lazy Dask collection.
 
-    Parameters
-    ----------
-    work : callable
-        Takes a block (m, K) or (m,) and what lies beside it (m,); returns an array (m,), or (m, M) where there are
-        names.
-    proba : Dask array, DataFrame or Series
-        Whatever is to be mapped, block by block.
-    beside : mapping of str to Dask array or Series, array-like, str or None
-        The keys and the group of every row, by these names, in the same partitions; array-like beside arrays of known
-        chunks only; the name of a frame's column that is no probability. None is left out.
-    names : sequence or None
-        Names of the result's columns.
-    dtype : dtype
-        Of the result.
-
-    Returns
-    -------
-    Dask array (n,) or (n, M) with the same chunks, or a Series or DataFrame with the same index.
+    ``proba`` is mapped block by block, (m, K) or (m,). ``beside`` are keys and group of every row, by these names: in
+    the same partitions, in memory beside chunks of known sizes, or the name of a frame's column that is no probability;
+    None is left out. With ``names`` of columns the result is (n, M), else (n,): an array with the same chunks, or a
+    frame or series with the same index.
     """
     empty = np.empty(0 if names is None else (0, len(names)), dtype)
     known = {name: values for name, values in (beside or {}).items() if values is not None}

@@ -44,13 +44,7 @@ class Piece:
     beside: tuple[tuple[str, tuple[int, int]], ...] = ()  # files of labels, weights and groups, with their stamps
 
     def refuse_changed(self) -> None:
-        """Refuse a file that is no longer the one that was opened; so are those beside it.
-
-        Raises
-        ------
-        ValueError
-            If its size or time is another, or it is gone.
-        """
+        """Refuse, by a ValueError, a file that is no longer the one that was opened, or one beside it."""
         for path, stamp in ((self.path, self.stamp), *self.beside):
             if not os.path.isfile(path) or stamp_of(path) != stamp:
                 raise ValueError(f"{path} has changed since it was opened; keep files as they are during a run")
@@ -63,26 +57,12 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class FileSource:
-    """Rows in files; nothing of them is held.
+    """Rows in files, of which nothing is held.
 
-    Attributes
-    ----------
-    pieces : tuple of Piece
-        The parts that have rows, in order.
-    columns : tuple of str
-        Columns of probabilities; one column of lists of K numbers is named alone. Empty for an array.
-    label, weight, group : str or None
-        Names of columns, or for arrays files of their own.
-    n_classes : int
-        Columns of probabilities.
-    names : tuple of str or None
-        Their names; None where there is one column of lists, or an array.
-    order : tuple of int or None
-        In which order the columns of Parquet files are given on.
-    step : callable or None
-        What is made of each part before it is used.
-    progress : callable or None
-        Called with the rows read of a pass so far, and the rows of the table.
+    ``pieces`` are the parts that have rows, in order. One column of lists of K numbers is named alone; an array has no
+    columns, and its label, weight and group are files of their own. ``order`` is that in which columns of Parquet files
+    are given on. ``step`` makes something of each part before it is used. ``progress`` is called with the rows read of
+    a pass so far, and the rows of the table.
     """
 
     pieces: tuple[Piece, ...]
@@ -234,13 +214,7 @@ def is_list(kind: Any) -> bool:
 
 
 def array_of_lists(column: Any) -> NDArray[Any]:
-    """Return an Arrow column of lists of K numbers as an array (n, K); a missing number is NaN.
-
-    Raises
-    ------
-    ValueError
-        If a row has no list, or one of another length.
-    """
+    """Return an Arrow column of lists of K numbers as an array (n, K), a missing one as NaN; else a ValueError."""
     import pyarrow as pa
 
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -260,13 +234,7 @@ def array_of_lists(column: Any) -> NDArray[Any]:
 
 
 def refuse_label_type(kind: Any, name: str, path: Path, what: str = "label") -> None:
-    """Refuse a column of labels, or of ``what`` else, that holds neither strings nor numbers, before its rows are read.
-
-    Raises
-    ------
-    ValueError
-        Naming the column and its type.
-    """
+    """Refuse a column of labels, or of ``what`` else, by its type: it must hold strings or numbers."""
     import pyarrow as pa
 
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind

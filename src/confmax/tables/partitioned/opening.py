@@ -96,13 +96,7 @@ def open_table(
 
 
 def files_of(path: Any) -> list[Path]:
-    """Return the files that names, patterns and directories stand for, in order.
-
-    Raises
-    ------
-    ValueError
-        If there is no such file, or something else is given than names of files on this machine.
-    """
+    """Return the files that names, patterns and directories stand for, in order; ValueError if there is none."""
     found: list[Path] = []
     for each in _names(path):
         _refuse_address(each)

@@ -30,20 +30,10 @@ RowsRead = Callable[[int, int], None]  # takes the rows read of a pass so far, a
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The rows of one part as they lie there, unchecked.
+    """The rows of one part as they lie there, unchecked: n may be zero.
 
-    Attributes
-    ----------
-    proba : ndarray or frame (n, K) or None
-        Probabilities in the order of the source's columns, None where labels alone are read; n may be zero.
-    labels : ndarray (n,), Coded or None
-        True classes, as names or numbers.
-    weight : ndarray (n,) or None
-        Sample weights.
-    name : str
-        What a person calls this part, such as "row group 3 of a.parquet".
-    group : ndarray (n,), Coded or None
-        The group of each row, as names or numbers.
+    Probabilities (n, K) are in the order of the source's columns, None where labels alone are read. Labels, weights and
+    groups are (n,) or None. ``name`` is what a person calls this part, such as "row group 3 of a.parquet".
     """
 
     proba: Any
@@ -54,21 +44,7 @@ class Part:
 
 
 class Source(Protocol):
-    """Where the parts of a table lie.
-
-    Attributes
-    ----------
-    n_rows, n_classes : int
-        Of all parts together.
-    names : tuple of str or None
-        Names of the columns of probabilities.
-    has_labels : bool
-        Whether there are true classes.
-    has_groups : bool
-        Whether there is a group of every row.
-    holds : bool
-        Whether `kept` holds what it makes; otherwise it is made anew in every pass.
-    """
+    """Where the parts of a table lie; rows, columns and names of columns are those of all parts together."""
 
     @property
     def n_rows(self) -> int:
@@ -112,23 +88,10 @@ class Source(Protocol):
 class Summary:
     """What one part, or all of them, add up to.
 
-    Attributes
-    ----------
-    n_rows, n_weighted : int
-        Rows, and rows whose weight is not zero.
-    weight : float
-        Sum of the weights.
-    totals : ndarray (K,)
-        Weighted sum of each column.
-    label_weight : ndarray (K,) or (0,)
-        Weight of each true class; empty without labels.
-    sample : tuple of MemoryTable
-        The chosen rows of each part.
-    renormalised : int
-        Number of parts in which some row was divided by its sum.
-    by_group : ndarray (3, G, K) or (0,)
-        Of every group, the number of rows of each true class, their weight, and the weighted sum of each column; empty
-        without groups.
+    Rows, those whose weight is not zero, the sum of the weights, the weighted sum of each column (K,), the weight of
+    each true class (K,), the chosen rows of each part, and the number of parts in which some row was divided by its
+    sum. Of every group: the number of rows of each true class, their weight, and the weighted sum of each column (3, G,
+    K). Empty without labels or groups.
     """
 
     n_rows: int
@@ -164,13 +127,7 @@ def attempted(work: Callable[[Any], Any], part: Any) -> Any:
 
 
 def refuse_first(found: Iterable[Any]) -> None:
-    """Raise the sentence of the first part that was refused.
-
-    Raises
-    ------
-    ValueError
-        If there is one.
-    """
+    """Raise the sentence of the first part that was refused, as a ValueError, if there is one."""
     for each in found:
         if isinstance(each, Refused):
             raise ValueError(str(each))
@@ -217,12 +174,7 @@ def as_table(
 ) -> CheckedPart:
     """Return the checked table of a part, or with fraction zero the table of one that was found good before.
 
-    ``groups`` are the names of those of all parts, None where there are none.
-
-    Raises
-    ------
-    ValueError
-        As `make_table`, with the name of the part before it.
+    ``groups`` are the names of those of all parts, None where there are none. A ValueError begins with the part's name.
     """
     if len(part.proba) == 0:
         return CheckedPart(None, fraction)

@@ -42,22 +42,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class SparkSource:
-    """Rows of a Spark DataFrame, a part per partition.
+    """Rows of a Spark DataFrame, a part per partition; only the columns that are named here are read.
 
-    Attributes
-    ----------
-    frame : pyspark.sql.DataFrame
-        As it was given; only the columns named here are read.
-    columns : tuple of str
-        Columns of probabilities, in order; or one of arrays or ``pyspark.ml`` vectors.
-    label, weight : str or None
-        Columns of true classes and of sample weights.
-    n_classes : int
-        Number of probabilities of a row.
-    group : str or None
-        Column of groups.
-    seen : dict
-        What runs over the labels and groups alone have found.
+    Probabilities are in several columns, in order, or in one of arrays or ``pyspark.ml`` vectors. ``seen`` holds what
+    runs over the labels and groups alone have found.
     """
 
     frame: Any
@@ -169,22 +157,9 @@ def frame_source(
 ) -> SparkSource:
     """Return a Spark DataFrame as a source of parts; its types are checked here, its rows with the first pass.
 
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        With probabilities in the column ``probability`` (arrays or ``pyspark.ml`` vectors), else in the columns named
-        like the classes, else in all columns of floating-point numbers but label, weight and group.
-    label, weight, group : str or None
-        Columns of true classes, of sample weights and of groups.
-    columns : sequence of str or None
-        The columns of probabilities, or the one that holds all.
-    classes : sequence or None
-        Class names, by which columns are found.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing or of another type, or the frame has no rows, no partitions or no end.
+    Probabilities are in ``columns``, else in the column ``probability`` (arrays or ``pyspark.ml`` vectors), else in the
+    columns named like the classes, else in all columns of floating-point numbers but label, weight and group.
+    ValueError if a column is missing or of another type, or the frame has no rows, no partitions or no end.
     """
     refuse_frames(frame)
     for given, what in ((label, "y"), (weight, "sample_weight"), (group, "group")):
@@ -247,13 +222,7 @@ def refuse_stopped(frame: Any) -> None:
 def chosen_columns(
     kinds: dict[str, Any], columns: Sequence[str] | None, others: set[str | None], classes: Callable[[], Sequence[Any]]
 ) -> tuple[str, ...]:
-    """Return the columns of probabilities, in order, or the one that holds all.
-
-    Raises
-    ------
-    ValueError
-        If they cannot be told, or are of another type.
-    """
+    """Return the columns of probabilities, in order, or the one that holds all; ValueError if they cannot be told."""
     if columns is not None:
         chosen = parts.stated_columns(columns)
         parts.refuse_missing("the Spark DataFrame", chosen, kinds)
@@ -440,11 +409,7 @@ def with_decisions(
 ) -> Any:
     """Return a Spark DataFrame with the column ``output`` of what a rule decides.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing or of another type, or no column can be told to hold the probabilities. If ``group`` is
-        missing for a rule with groups, or given for another one.
+    ValueError if a column is missing or of another type, or if there is a group for a rule without groups, or none.
     """
     from pyspark.sql.pandas import functions
 

@@ -52,22 +52,10 @@ ROWS_PER_CLASS = 50
 @final
 @dataclass(frozen=True, eq=False)
 class PartitionedTable(Table):
-    """A checked table whose rows are elsewhere.
+    """A checked table whose rows are elsewhere: the source of its parts, and a sample in memory.
 
-    Attributes
-    ----------
-    source : Source
-        The parts, as tables of raw probabilities.
-    classes : tuple
-        Names of the columns.
-    known : Summary
-        What the first pass has added up.
-    sample : MemoryTable
-        The rows in memory: about as many as `SAMPLE_CELLS` entries, chosen by a hash of their content.
-    calibrator : Calibrator or None
-        What every pass applies to each part.
-    groups : GroupsInParts or None
-        The groups of the rows, if these have groups.
+    The parts are tables of raw probabilities. ``known`` is what the first pass has added up. The sample has about
+    `SAMPLE_CELLS` entries, chosen by a hash of the rows' content. Every pass applies the calibrator to each part.
     """
 
     source: Any
@@ -114,13 +102,7 @@ class PartitionedTable(Table):
         return PartsOracle(in_parts(oracle.table), oracle.model_share).summed(work)
 
     def dense(self, what: str) -> NoReturn:
-        """Refuse: ``what`` needs all rows in one place.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
+        """Refuse, by a ValueError: ``what`` needs all rows in one place."""
         raise ValueError(
             f"{what} needs all rows in memory, and this table is read in parts; choose another solver, or tune on a "
             f"sample of the rows in an array"
@@ -145,10 +127,7 @@ class PartitionedTable(Table):
 def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: bool = True) -> PartitionedTable:
     """Check all parts in one pass and return them as one table; ``stated`` as for `make_table`.
 
-    Raises
-    ------
-    ValueError
-        For anything that is no such table; the sentence names the part and its first offending row.
+    ValueError for anything that is no such table; the sentence names the part and its first offending row.
     """
     # a source of somebody else may not speak of groups
     grouped = getattr(source, "has_groups", False)
@@ -245,13 +224,7 @@ def _times_weight(table: Table, found: Confusion) -> list[Array]:
 
 @dataclass(frozen=True, eq=False)
 class GroupsInParts:
-    """The groups of rows that lie in parts, which have the group of each row.
-
-    Attributes
-    ----------
-    names : tuple
-        Names of the G groups, sorted.
-    """
+    """The sorted names of the groups of rows that lie in parts, which have the group of each row."""
 
     names: tuple[Any, ...]
 

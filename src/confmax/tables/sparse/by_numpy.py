@@ -23,16 +23,9 @@ Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # entries, columns and
 
 
 class Entries:
-    """The m stored entries of some rows.
+    """The m stored entries of some rows: classes j, probabilities p, and rows, counted from the first, all (m,).
 
-    Attributes
-    ----------
-    j, p : ndarray (m,)
-        Their classes and probabilities.
-    row : ndarray (m,) of int
-        The row of each entry, counted from the first of these rows.
-    starts, counts : ndarray (n,) of int
-        Where each row begins among these entries, and how many it stores.
+    ``starts`` and ``counts`` (n,) say where each row begins among these entries, and how many it stores.
     """
 
     def __init__(self, arrays: Arrays, start: int, stop: int) -> None:

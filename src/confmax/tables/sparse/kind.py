@@ -25,16 +25,7 @@ MOST_CELLS = 100_000_000  # of the probabilities of decisions
 
 @final
 class SparseRows(MemoryKind):
-    """Rows in a canonical ``scipy.sparse.csr_array`` of float32 or float64.
-
-    Examples
-    --------
-    >>> import scipy.sparse
-    >>> from confmax.oracle import make_table
-    >>> table = make_table(scipy.sparse.csr_array([[0.8, 0.2, 0.0], [0.0, 0.0, 1.0]]))
-    >>> table.backend, table.proba.nnz, table.mean_probability()
-    ('sparse', 3, array([0.4, 0.1, 0.5]))
-    """
+    """Rows in a canonical ``scipy.sparse.csr_array`` of float32 or float64."""
 
     backend = "sparse"
     # a truncated table's zeros carry no information, and a floor would make the table dense: it is never calibrated

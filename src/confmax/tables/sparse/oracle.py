@@ -29,28 +29,12 @@ MATRIX_CELLS = 1 << 24  # of a confusion matrix
 
 
 class SparseOracle(TableOracle):
-    """Oracle on a table in sparse rows: compiled, or by NumPy where no compiler was.
-
-    Examples
-    --------
-    >>> import scipy.sparse
-    >>> from confmax.confusion import Gains
-    >>> from confmax.oracle import make_oracle, make_table
-    >>> oracle = make_oracle(make_table(scipy.sparse.csr_array([[0.8, 0.2, 0.0], [0.0, 0.4, 0.6]])))
-    >>> oracle.maximize(Gains.reduced([1.0, 1.0, 1.0])).diagonal
-    array([[0.4, 0. , 0.3]])
-    """
+    """Oracle on a table in sparse rows: compiled, or by NumPy where no compiler was."""
 
     table: MemoryTable
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return the confusions (batch of B) of the decisions that maximise each gain.
-
-        Raises
-        ------
-        ValueError
-            If the matrix is asked for and would be large.
-        """
+        """Return the confusions (batch of B) of the best decisions by each gain; ValueError for a large matrix."""
         K = self.table.n_classes
         M = gains.n_decisions
         if matrix and K * M > MATRIX_CELLS:

@@ -32,13 +32,7 @@ NO_SUMS = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0, 0))
 
 
 def divided(csr: Any) -> Any:
-    """Return a canonical csr_array (n, K), its rows checked and divided by their sums: itself where they sum to one.
-
-    Raises
-    ------
-    ValueError
-        If some row is no distribution.
-    """
+    """Return a canonical csr_array (n, K), checked and divided by its row sums: itself where these are one."""
     data, indices, indptr = arrays = arrays_of(csr)
     n = csr.shape[0]
     sums = np.empty(n)

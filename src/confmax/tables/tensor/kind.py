@@ -36,13 +36,6 @@ class Tensors(MemoryKind):
     """Rows in a tensor (n, K) of float16, bfloat16, float32 or float64.
 
     Each row of 32 or 64 bits sums to one up to rounding; rows of 16 bits are used as they are, in float32.
-
-    Examples
-    --------
-    >>> from confmax.oracle import make_table
-    >>> table = make_table(torch.tensor([[0.75, 0.25], [0.5, 0.5]]))
-    >>> table.backend, table.mean_probability()
-    ('torch', array([0.625, 0.375]))
     """
 
     backend = "torch"

@@ -86,19 +86,9 @@ def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
 class TorchOracle(TableOracle):
     """Oracle over a table on a device.
 
-    Parameters
-    ----------
-    table : MemoryTable
-        The checked table, in a tensor.
-    model_share : float
-        C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
-    decides_on : torch.Tensor (n, K) or None
-        Other probabilities of the same rows, from which decisions are made; the statistics stay those of ``table``.
-
-    Warns
-    -----
-    UserWarning
-        If the kernel for CUDA does not agree with the plain operations on the first rows: it is not used.
+    Decisions are made from ``decides_on`` (n, K), other probabilities of the same rows, if these are given; the
+    statistics stay those of the table. A warning says if the kernel for CUDA does not agree with the plain operations
+    on the first rows: it is not used then.
     """
 
     table: MemoryTable

@@ -37,16 +37,9 @@ BITS = 61  # of a sum in fixed point; two more are left for rows whose sum excee
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """Rows, labels and weights on a device, as scans read them.
+    """Rows on a device, and their labels and weights in host memory, as scans read them.
 
-    Attributes
-    ----------
-    proba : torch.Tensor (n, K), float16, bfloat16, float32 or float64
-        Each row of 32 or 64 bits sums to one up to rounding; rows of 16 bits are used as they are, in float32.
-    labels : ndarray (n,) of int or None
-        True classes, in host memory.
-    weight : ndarray (n,) of float64 or None
-        Sample weights, in host memory.
+    Each row of 32 or 64 bits sums to one up to rounding; rows of 16 bits are used as they are, in float32.
     """
 
     proba: Any
@@ -67,20 +60,12 @@ class DeviceRows:
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    """Weights of rows, and how products with them become integers.
+    """Weights of rows (n,), and how products with them become integers.
 
-    A row's weight is ``2^-shift`` times its weight as it was given, so that all together are between a half and one;
-    products of weights and probabilities are rounded to multiples of ``2^-61`` (an error of at most ``n 2^-62`` of all
-    weight in a sum over n rows, and of about ``n^(1/2) 2^-62`` where errors are independent).
-
-    Attributes
-    ----------
-    weight : torch.Tensor (n,) or None
-        Scaled weights, float64; None for equal ones, each ``2^-shift``.
-    total : float
-        Sum of the weights as they were given: the number of rows for None.
-    shift : int
-        Exponent of the scale.
+    A row's weight is ``2^-shift`` times its weight as it was given, so that all together, ``total``, are between a half
+    and one; None stands for equal weights. Products of weights and probabilities are rounded to multiples of ``2^-61``
+    (an error of at most ``n 2^-62`` of all weight in a sum over n rows, and of about ``n^(1/2) 2^-62`` where errors are
+    independent).
     """
 
     weight: Tensor
@@ -187,15 +172,10 @@ def take(proba: Tensor, decision: Tensor) -> Tensor:
 def checked_tensor(proba: Tensor) -> Tensor:
     """Return a tensor of probabilities (n, K) on its own device, its rows summing to one up to rounding.
 
-    A vector (n,) becomes two columns: it holds the probabilities of the second of two classes.
-
-    float16 and bfloat16 stay; integers become float64. A row's sum may differ from one by 1e-3, or by the spacing of
-    bfloat16 near one. The caller's tensor is never changed and, being right, not copied.
-
-    Raises
-    ------
-    ValueError
-        As `checked_probabilities`, in the same words; and for a layout or a device that is not read.
+    A vector (n,) holds the probabilities of the second of two classes. float16 and bfloat16 stay; integers become
+    float64. A row's sum may differ from one by 1e-3, or by the spacing of bfloat16 near one. The caller's tensor is
+    never changed and, being right, not copied. What is refused is refused in the words of arrays, and so are other
+    layouts and devices.
     """
     if proba.layout != torch.strided or proba.is_quantized:
         raise ValueError(f"proba is a tensor of layout {proba.layout}; pass a dense one: proba.to_dense()")
