@@ -49,7 +49,9 @@ def in_groups(rule: Any, proba: Any, group: Any, keys: Any, what: str) -> Any:
         # an opened table brings the groups of its rows
         if group is not None or not kind.brings_groups:
             groups_given(rule, group)
-        return kind.in_groups(rule, rows, group, keys, what)
+        if what == "predict_index":
+            return kind.predict_index(rule, rows, keys, group)
+        return kind.decision_probabilities(rule, rows, group)
     groups = groups_of_rows(rule, group, n_rows(rows), proba)
     parts = []
     for g, name in enumerate(rule.groups):

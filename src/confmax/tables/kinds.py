@@ -105,28 +105,21 @@ class Kind(ABC):
         return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)
 
     @abstractmethod
-    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
-        """Return `make_table`."""
-
-    def table_in_groups(
-        self, proba: Any, y: Any, sample_weight: Any, group: Any, classes: Sequence[Any] | None, *, stated: bool
+    def table(
+        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
     ) -> Table:
-        """Return `make_table` of rows that are not in memory, with the ``group`` of each."""
-        raise ValueError("groups of these rows cannot be read; pass an array or a frame of them")
+        """Return `make_table`; kinds in memory are not given the ``group`` of each row."""
 
     @abstractmethod
-    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
-        """Return the decisions (n,) of a rule, where the rows are, and lazily where they are lazy."""
+    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> Any:
+        """Return the decisions (n,) of a rule, where the rows are, and lazily where they are lazy.
+
+        Kinds in memory get rules without groups alone, as in `decision_probabilities`.
+        """
 
     @abstractmethod
-    def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
+    def decision_probabilities(self, rule: Rule, proba: Any, group: Any = None) -> Any:
         """Return the probability of every decision of a rule (n, M), in the same place."""
-
-    def in_groups(self, rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
-        """Return what the method ``what`` of a rule with groups answers, for rows that are not in memory."""
-        raise ValueError(
-            "rules of groups decide rows in memory or Dask collections; pass an array or a frame, part by part"
-        )
 
     @abstractmethod
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
@@ -263,9 +256,7 @@ def make_table(
     """
     refuse_name(proba)
     kind, rows = known(proba)
-    if group is None or kind.in_memory:
-        return kind.table(rows, y, sample_weight, classes, stated=stated)
-    return kind.table_in_groups(rows, y, sample_weight, group, classes, stated=stated)
+    return kind.table(rows, y, sample_weight, classes, stated=stated, group=None if kind.in_memory else group)
 
 
 def given_hashes(proba: Any) -> Any:

@@ -36,8 +36,9 @@ class MemoryKind(Kind, Storage):
         return self
 
     @final
-    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
-        """Return `make_table`."""
+    def table(
+        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
+    ) -> Table:
         # the index of a frame is lost once it is an array, so its order is compared first
         for values, name in ((y, "y"), (sample_weight, "sample_weight")):
             refuse_other_rows(proba, values, name)
@@ -53,12 +54,11 @@ class MemoryKind(Kind, Storage):
         return MemoryTable(**vars(checked), labels=coded, weight=weight, classes=resolved)
 
     @final
-    def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
-        """Return the probability of every decision of a rule (n, M), in the same place."""
+    def decision_probabilities(self, rule: Rule, proba: Any, group: Any = None) -> Any:
         found = calibrated_rows(rule.calibrator, rule.checked(proba))
         return found.storage.probabilities(found.proba, rule.gains, rule.weights)
 
-    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
+    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> Any:
         """Return the decisions (n,) of a rule on given probabilities, which are checked first, where the rows are.
 
         Without keys a row's hash is its key, and a warning says where many rows share theirs.

@@ -394,16 +394,7 @@ class MemoryTable(Checked, Table):
     def held_as(self, storage: Storage, proba: Any) -> MemoryTable:
         """Return the same rows as ``proba`` (n, K) in another ``storage``."""
         # the sums of the columns are left out: in another storage they are added in another order
-        return MemoryTable(
-            storage,
-            proba,
-            None,
-            self.hashes,
-            self.unordered,
-            labels=self.labels,
-            weight=self.weight,
-            classes=self.classes,
-        )
+        return replace(self, storage=storage, proba=proba, totals=None, calibrator=None, raw=None, groups=None)
 
     def with_rows(self, proba: Any, labels: NDArray[np.int64] | None, weight: Array | None) -> MemoryTable:
         """Return checked rows of the same classes, held alike: ``proba`` (m, K), ``labels`` and ``weight`` (m,)."""
@@ -445,44 +436,23 @@ class MemoryTable(Checked, Table):
 
     def take(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> MemoryTable:
         """Return the ``chosen`` rows (n,), a mask or indices, as a table; hashed as they were given."""
-        labels = None if self.labels is None else self.labels[chosen]
-        weight = None if self.weight is None else self.weight[chosen]
-        groups = None if self.groups is None else self.groups.take(chosen)
         # a part keeps the hashes of its rows, so that samples and folds of a part are those of the whole table
-        hashes = self.row_hashes()[chosen]
-        unordered = None
-        if self.unordered is not None or self.raw is not None:
-            unordered = self.unordered_hashes()[chosen]
-        return replace(
-            self,
-            proba=self.storage.rows(self.proba, chosen),
-            labels=labels,
-            weight=weight,
-            calibrator=None,
-            raw=None,
-            totals=None,
-            hashes=hashes,
-            unordered=unordered,
-            groups=groups,
-        )
+        given = self.unordered is None and self.raw is None
+        unordered = None if given else self.unordered_hashes()
+        hashed = replace(self, hashes=self.row_hashes(), unordered=unordered, calibrator=None, raw=None)
+        return hashed.at(chosen)
+
+    def at(self, chosen: Any) -> MemoryTable:
+        """Return the ``chosen`` rows, a slice, a mask or indices (n,), with the hashes that are known."""
+        beside: dict[str, Any] = {name: getattr(self, name) for name in ("hashes", "unordered", "labels", "weight")}
+        part = {name: None if values is None else values[chosen] for name, values in beside.items()}
+        groups = None if self.groups is None else self.groups.take(chosen)
+        return replace(self, proba=self.storage.rows(self.proba, chosen), totals=None, groups=groups, **part)
 
     def between(self, low: int, high: int) -> MemoryTable:
         """Return the rows of an array from ``low`` to before ``high`` as a table, without a copy."""
-        rows = slice(low, high)
-        beside: tuple[Any, ...] = (self.hashes, self.unordered, self.labels, self.weight)
-        hashes, unordered, labels, weight = (None if each is None else each[rows] for each in beside)
         raw = None if self.raw is None else self.raw.between(low, high)
-        return replace(
-            self,
-            proba=self.proba[rows],
-            labels=labels,
-            weight=weight,
-            raw=raw,
-            totals=None,
-            hashes=hashes,
-            unordered=unordered,
-            groups=None,
-        )
+        return replace(self.at(slice(low, high)), raw=raw, groups=None)
 
     @cached_property
     def groups_apart(self) -> tuple[MemoryTable, ...]:

@@ -79,7 +79,8 @@ class Arrays(MemoryKind):
 
     def rows(self, proba: NDArray[Any], chosen: NDArray[Any]) -> NDArray[Any]:
         """Return the chosen rows; those that are named by their indices lie far apart."""
-        return gathered(proba, chosen) if chosen.dtype == np.intp else proba[chosen]
+        far = isinstance(chosen, np.ndarray) and chosen.dtype == np.intp
+        return gathered(proba, chosen) if far else proba[chosen]
 
     def dense(self, proba: NDArray[Any], what: str) -> Checked:
         """Return the rows as they are."""
@@ -108,7 +109,7 @@ class Arrays(MemoryKind):
         """Return the scan."""
         return ArrayOracle(table.dense("backend='array'"), model_share)
 
-    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
+    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, from one scan that checks the rows too where that is possible."""
         names = column_names(proba)
         if names is not None:

@@ -330,34 +330,21 @@ class DaskCollections(Kind):
     given_hashes = ARRAYS.given_hashes
     host = ARRAYS.host
 
-    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
-        """Return `make_table`."""
-        return self.table_in_groups(proba, y, sample_weight, None, classes, stated=stated)
-
-    def table_in_groups(
-        self, proba: Any, y: Any, sample_weight: Any, group: Any, classes: Sequence[Any] | None, *, stated: bool
+    def table(
+        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
     ) -> Table:
-        """Return `make_table` with the group of every row."""
         return partitioned_table(dask_source(proba, y, sample_weight, group=group), classes, stated=stated)
 
-    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> Any:
+    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> Any:
         """Return the decisions of a rule: lazy, int64 (n,)."""
-        return _lazily(partial(_decisions, rule, _order(rule, proba, keys)), one_column_chunk(proba), {"keys": keys})
+        work = partial(_decisions, rule, _order(rule, proba, keys, group))
+        return _lazily(work, one_column_chunk(proba), {"keys": keys, "group": group})
 
-    def decision_probabilities(self, rule: Rule, proba: Any) -> Any:
+    def decision_probabilities(self, rule: Rule, proba: Any, group: Any = None) -> Any:
         """Return the probability of every decision (n, M): lazy, float64."""
+        work = partial(_probabilities, rule, _order(rule, proba, group))
         names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
-        work = partial(_probabilities, rule, _order(rule, proba))
-        return _lazily(work, one_column_chunk(proba), names=names, dtype=np.float64)
-
-    def in_groups(self, rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
-        """Return what a rule with groups decides, or the probability of every decision: lazy."""
-        order = _order(rule, proba, keys, group)
-        given = one_column_chunk(proba)
-        if what == "predict_index":
-            return _lazily(partial(_decisions, rule, order), given, {"keys": keys, "group": group})
-        names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
-        return _lazily(partial(_probabilities, rule, order), given, {"group": group}, names=names, dtype=np.float64)
+        return _lazily(work, one_column_chunk(proba), {"group": group}, names=names, dtype=np.float64)
 
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         """Return the names (n,) of decisions (n,): lazy."""

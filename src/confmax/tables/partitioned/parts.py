@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.errors import extended
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.arrays import as_array, checked_weight, gathered
+from confmax.tables.arrays import as_array, checked_weight
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.groups import Groups, distinct_groups
 from confmax.tables.labels import Coded, distinct, encode_labels, vector
@@ -186,24 +186,13 @@ def as_table(
         labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
         mine = None if groups is None else Groups.of(part.group, len(P), groups)
-    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes)
-    return CheckedPart(table if mine is None else _by_group(table, mine), fraction, found.proba is not P)
+    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, groups=mine)
+    return CheckedPart(_by_group(table), fraction, found.proba is not P)
 
 
-def _by_group(table: MemoryTable, groups: Groups) -> MemoryTable:
-    """Return the rows of a part in the order of their groups, which then are slices of it."""
-    order = np.argsort(groups.codes, kind="stable")
-    beside: tuple[Any, ...] = (table.hashes, table.unordered, table.labels, table.weight)
-    hashes, unordered, labels, weight = (None if each is None else each[order] for each in beside)
-    return replace(
-        table,
-        proba=gathered(table.proba, order),
-        hashes=hashes,
-        unordered=unordered,
-        labels=labels,
-        weight=weight,
-        groups=groups.take(order),
-    )
+def _by_group(table: MemoryTable) -> MemoryTable:
+    """Return the rows of a part in the order of their groups, if it has any, which then are slices of it."""
+    return table if table.groups is None else table.at(np.argsort(table.groups.codes, kind="stable"))
 
 
 def joined(found: Iterable[CheckedPart]) -> CheckedPart:
@@ -212,9 +201,7 @@ def joined(found: Iterable[CheckedPart]) -> CheckedPart:
     tables = [each.table for each in several if each.table is not None]
     if len(several) == 1 or not tables:
         return several[0]
-    whole = _one_after_another(tables)
-    if whole.groups is not None:
-        whole = _by_group(whole, whole.groups)
+    whole = _by_group(_one_after_another(tables))
     return CheckedPart(whole, several[0].fraction, any(each.renormalised for each in several))
 
 
@@ -299,32 +286,23 @@ def ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
 
 def _one_after_another(tables: Sequence[MemoryTable]) -> MemoryTable:
     """Return the rows of tables of the same classes as one table."""
+
+    def join(one: Callable[[MemoryTable], Any]) -> Any:
+        found = [one(table) for table in tables]
+        return None if found[0] is None else np.concatenate(found)
+
     # rows that were divided by their sums keep the hashes that they were given with
-    kept = any(t.unordered is not None for t in tables)
-    first = tables[0].groups
-    given = [
-        (
-            t.proba,
-            t.row_hashes(),
-            t.unordered_hashes() if kept else None,
-            t.labels,
-            t.weight,
-            None if t.groups is None else t.groups.codes,
-        )
-        for t in tables
-    ]
-    rows = [None if each[0] is None else np.concatenate(each) for each in zip(*given, strict=True)]
-    proba, hashes, unordered, labels, weight, codes = rows
-    return MemoryTable(
-        ARRAYS,
-        proba,
-        None,
-        hashes,
-        unordered,
-        labels=labels,
-        weight=weight,
-        classes=tables[0].classes,
-        groups=None if first is None else replace(first, codes=codes),
+    divided = any(table.unordered is not None for table in tables)
+    first = tables[0]
+    return replace(
+        first,
+        proba=join(lambda table: table.proba),
+        totals=None,
+        hashes=join(lambda table: table.row_hashes()),
+        unordered=join(lambda table: table.unordered_hashes()) if divided else None,
+        labels=join(lambda table: table.labels),
+        weight=join(lambda table: table.weight),
+        groups=None if first.groups is None else replace(first.groups, codes=join(lambda table: table.groups.codes)),
     )
 
 

@@ -386,19 +386,14 @@ class SparkFrames(ReadInParts):
 
     refusal = "a Spark DataFrame is decided by Spark: use rule.transform(df), which adds a column of decisions"
 
-    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
-        """Return `make_table`."""
-        return self.table_in_groups(proba, y, sample_weight, None, classes, stated=stated)
-
-    def table_in_groups(
-        self, proba: Any, y: Any, sample_weight: Any, group: Any, classes: Sequence[Any] | None, *, stated: bool
+    def table(
+        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
     ) -> Table:
-        """Return `make_table` with a column of groups."""
         source = frame_source(proba, y, sample_weight, group=group, classes=classes)
         return partitioned_table(source, classes, stated=stated)
 
     # decisions are a column of the frame: `with_decisions`
-    predict_index = in_groups = ReadInParts._refuse
+    predict_index = ReadInParts._refuse
 
 
 SPARK = SparkFrames()

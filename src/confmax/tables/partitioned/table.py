@@ -318,37 +318,29 @@ class Opened(ReadInParts):
         "in memory"
     )
 
-    def table(self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool) -> Table:
-        """Return `make_table`; labels and weights are named where the table is opened."""
+    def table(
+        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
+    ) -> Table:
+        """Return `make_table`; labels, weights and groups are named where the table is opened."""
+        if group is not None:
+            raise ValueError("an opened table brings the group of each row; pass group= to open_table")
         if y is not None or sample_weight is not None:
             raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
         return partitioned_table(proba, classes, stated=stated)
 
-    def table_in_groups(
-        self, proba: Any, y: Any, sample_weight: Any, group: Any, classes: Sequence[Any] | None, *, stated: bool
-    ) -> Table:
-        """Refuse: groups are named where the table is opened."""
-        raise ValueError("an opened table brings the group of each row; pass group= to open_table")
-
-    def predict_index(self, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64]:
-        """Return the decisions (n,) of a rule, read part by part."""
-        if keys is not None:
-            raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
-        order = order_of(proba.names, rule.class_names[: rule.n_classes])
-        source = proba if order is None else proba.with_columns(order)
-        return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, rule))])
-
-    def in_groups(self, rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> NDArray[np.int64]:
-        """Return the decisions (n,) of a rule with groups, read part by part with the group of each row."""
-        if what != "predict_index":
-            self._refuse()
-        if group is not None or not getattr(proba, "has_groups", False):
+    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> NDArray[np.int64]:
+        """Return the decisions (n,) of a rule, read part by part with the group of each row."""
+        if rule.groups and (group is not None or not getattr(proba, "has_groups", False)):
             shown = ", ".join(map(repr, rule.groups[:8]))
             raise ValueError(
                 f"this rule decides by groups ({shown}), and an opened table brings the group of each row; pass group= "
                 f"to open_table"
             )
-        return self.predict_index(rule, proba, keys)
+        if keys is not None:
+            raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
+        order = order_of(proba.names, rule.class_names[: rule.n_classes])
+        source = proba if order is None else proba.with_columns(order)
+        return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, rule))])
 
 
 def _decide_part(rule: Rule, part: Part) -> NDArray[np.int64]:
