@@ -1,5 +1,7 @@
 """Tables and evidence for tests of reports."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import confmax
@@ -28,8 +30,9 @@ def judge(
     own = rule if solution is None else solution.rule
     chosen = solution.metric if metric is None else resolve(metric)
     table = make_table(P, y, weight, classes or own.class_names[: own.n_classes])
-    groups = None if group is None else Groups.of(group, len(P))
-    return shown(evidence_of(table, chosen, own, solution, groups), second, replicates, **more)
+    if group is not None:
+        table = replace(table, groups=Groups.of(group, len(P)))
+    return shown(evidence_of(table, chosen, own, solution), second, replicates, **more)
 
 
 def cross_fit(metric, P, y, *, folds=5, second="accuracy", weight=None, replicates=199, **settings):

@@ -1,6 +1,7 @@
 """Reports of rows in groups: values by group, limits of groups, the rules of groups, and what is refused."""
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -118,26 +119,27 @@ def test_the_trade_off_ends_at_the_rule_of_every_group():
 def test_tuning_rows_are_known_by_their_groups():
     P, y, group = grouped()
     solution, table = tuned(), make_table(P, y)
-    assert tuned_on(solution, table, Groups.of(group, len(P)))
-    assert not tuned_on(solution, table, Groups.of(np.where(group == "men", "women", "men"), len(P)))
-    assert not tuned_on(solution, table, Groups.of(group == "men", len(P)))
+    assert tuned_on(solution, replace(table, groups=Groups.of(group, len(P))))
+    swapped = Groups.of(np.where(group == "men", "women", "men"), len(P))
+    assert not tuned_on(solution, replace(table, groups=swapped))
+    assert not tuned_on(solution, replace(table, groups=Groups.of(group == "men", len(P))))
     assert not tuned_on(solution, table)
 
 
 def test_folds_are_decided_by_the_rules_of_their_groups():
     P, y, group = grouped(600)
-    table, groups = make_table(P, y), Groups.of(group, len(P))
+    table = replace(make_table(P, y), groups=Groups.of(group, len(P)))
 
     def tune(kept, kind):
         return confmax.maximize("accuracy", P[kept], y[kept], classes=(0, 1, 2), group=group[kept],
                                 constraints=LIMITS[0], **kind)  # fmt: skip
 
-    evidence = cross_fitted(table, tune(np.ones(len(y), bool), {}), tune, n_folds=3, seed=0, groups=groups)
+    evidence = cross_fitted(table, tune(np.ones(len(y), bool), {}), tune, n_folds=3, seed=0)
     fold = folds_to_judge(table, 3, 0)
     for k, one in enumerate(evidence.solutions):
         mine = fold == k
         np.testing.assert_array_equal(evidence.decided.decisions[0, mine], one.rule.predict(P[mine], group=group[mine]))
-    again = pooled([one.rule for one in evidence.solutions], table, fold, groups)
+    again = pooled([one.rule for one in evidence.solutions], table, fold)
     np.testing.assert_array_equal(again.decisions, evidence.decided.decisions)
     assert len(evidence.parts) == 6 and sum(part.n_rows for _, part in evidence.parts) == len(y)
 

@@ -164,7 +164,10 @@ class OneSentence(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-@click.group(cls=OneSentence, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+
+
+@click.group(cls=OneSentence, invoke_without_command=True, context_settings=SETTINGS)
 @click.version_option(__version__, prog_name="confmax")
 @click.pass_context
 def confmax(context: click.Context) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing
-from confmax.cli.grouped import check_group
-from confmax.cli.matching import rows_for, typed
+from confmax.cli.matching import check_group, rows_for, typed
 from confmax.cli.outputs import check_output, load_rule, writing
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
 from confmax.cli.tables import write_decisions

@@ -21,15 +21,7 @@ COMMA, POINT = (rf"^\s*[+-]?[0-9]*{mark}[0-9]+([eE][+-]?[0-9]+)?\s*$" for mark i
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file, or the bytes of a stream.
-
-    Attributes
-    ----------
-    path : Path
-        What messages call it.
-    data : bytes or None
-        What the stream held; None for a file.
-    """
+    """A file at ``path``, or the ``data`` of a stream that messages call so."""
 
     path: Path
     data: bytes | None = None
@@ -53,10 +45,7 @@ def read_cells_of(source: Source) -> list[list[str]]:
 def sniffed(source: Source) -> str:
     """Return the mark that separates the cells of the first rows; a comma where there is one column only.
 
-    Raises
-    ------
-    ValueError
-        If two marks separate them equally well.
+    A ValueError if two marks separate them equally well.
     """
     found: dict[str, list[list[str]]] = {}
     for mark in SEPARATORS:
@@ -83,13 +72,7 @@ def _is_plain(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:
-    """Return the cells of the first rows, blank rows left out.
-
-    Raises
-    ------
-    ValueError
-        If the text is not UTF-8, or its first row is not CSV.
-    """
+    """Return the cells of the first rows, blank rows left out; a ValueError if they are not UTF-8, or not CSV."""
     rows: list[list[str]] = []
     try:
         with source.open() as file, io.TextIOWrapper(file, newline="", encoding="utf-8-sig") as text:

@@ -53,36 +53,12 @@ TABLE_OPTIONS = tuple(option.name for option in fields(TableOptions) if option.n
 class FileRows:
     """A file's rows as the library takes them, and which columns they come from.
 
-    Attributes
-    ----------
-    path : Path
-        The file, pattern or directory.
-    options : TableOptions
-        What the command line says about it.
-    classes : tuple
-        Class names.
-    columns : tuple of str
-        The column that each class is read from.
-    block : str or None
-        The two-dimensional array (NPZ), or the column of lists, that holds all of them.
-    order : tuple of int
-        For each class, the place of its column among those that were chosen.
-    order_known : bool
-        Whether the order of the classes was given, or is that of numbers.
-    notes : tuple of str
-        What the reader should be warned of.
-    n_rows : int
-        Number of rows.
-    proba : ndarray (n, K), or a table opened by `open_table`
-        Probabilities, columns in the order of ``classes``; an array is checked.
-    labels : ndarray (n,) or None
-        True classes, as names.
-    weight : ndarray (n,) or None
-        Sample weights.
-    group : ndarray (n,) or None
-        Names of the rows' groups.
-    frame : Frame or None
-        All columns of the file; None if it is read in parts.
+    ``proba`` (n, K) are checked probabilities, columns in the order of ``classes``, or a table opened by `open_table`;
+    ``labels`` and ``group`` (n,) are names. ``columns`` are those that the classes are read from, ``block`` the
+    two-dimensional array (NPZ), or the column of lists, that holds all of them, and ``order`` the place of each class's
+    column among those that were chosen. ``order_known`` says that the order of the classes was given, or is that of
+    numbers, and ``notes`` what the reader should be warned of. ``frame`` holds all columns; None if it is read in
+    parts.
     """
 
     path: Path
@@ -122,10 +98,7 @@ class _Place:
 def aligned_columns(head: Frame, options: TableOptions, distinct: Sequence[Any]) -> FileRows:
     """Return the columns of a file of which only the first rows and the distinct labels are known, without its rows.
 
-    Raises
-    ------
-    ValueError
-        As `read_rows`.
+    A ValueError as `read_rows`.
     """
     for name, option in ((options.label, "--label"), (options.weight, "--weight"), (options.group, "--group")):
         if name is not None:
@@ -140,21 +113,9 @@ def read_rows(
 ) -> FileRows:
     """Return probabilities, labels and weights of a file.
 
-    Parameters
-    ----------
-    frame : Frame
-        The file.
-    options : TableOptions
-        What the command line says.
-    rule_classes : sequence
-        Classes of the rule that is to be applied: they must be found in the file.
-    rule_positive : object or None
-        The positive one of them, if the rule was tuned for a metric of it: a column of scores is its probability.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing or ambiguous, the classes cannot be matched, or the probabilities are none.
+    ``rule_classes`` are those of a rule that is to be applied, and must be found. ``rule_positive`` is the positive
+    one, if the rule was tuned for a metric of it: a column of scores is its probability. A ValueError if a column is
+    missing or ambiguous, the classes cannot be matched, or the probabilities are none.
     """
     labels = None
     if options.label is not None:
@@ -478,8 +439,6 @@ def _checked(
 def is_named_like(column: str, name: Any) -> bool:
     """Return whether a column is named like a class, on its own or as a word of a name such as ``p_yes``.
 
-    Examples
-    --------
     >>> is_named_like("p_yes", "yes"), is_named_like("Yes", "yes"), is_named_like("eyes", "yes")
     (True, True, False)
     """
@@ -495,10 +454,7 @@ def _from_scores(
 ) -> tuple[_Place, NDArray[Any]]:
     """Return the probabilities (n, 2) of two classes from the column of those of class k, and what each column is.
 
-    Raises
-    ------
-    ValueError
-        If a score is missing or lies outside 0 to 1.
+    A ValueError if a score is missing or lies outside 0 to 1.
     """
     scores = frame.numbers(column)
     bad = ~((scores >= 0) & (scores <= 1))
@@ -522,12 +478,8 @@ def _from_scores(
 def _class_of_score(column: str, positive: str | None, classes: Sequence[Any], last: Any) -> int:
     """Return the place of the class, of two, whose probability a column holds.
 
-    ``last`` is the positive class, if --classes or a rule that was tuned for a metric of it says it.
-
-    Raises
-    ------
-    ValueError
-        If there are not two classes, nothing says whose probability it is, or two things say different classes.
+    ``last`` is the positive class, if --classes or a rule that was tuned for a metric of it says it. A ValueError if
+    there are not two classes, nothing says whose probability it is, or two things say different classes.
     """
     if len(classes) != 2:
         what = f"there are {len(classes)} ({joined(classes)}); give one column of probabilities per class"

@@ -84,6 +84,38 @@ def _separator(_context: click.Context, _option: click.Parameter, value: str | N
 
 PATH = click.Path(path_type=Path)
 OUT = _Output(path_type=Path)
+
+
+def _column(name: str, text: str, **more: Any) -> Callable[[_Command], _Command]:
+    """Return an option that names a column."""
+    return click.option(name, metavar="COL", shell_complete=column_names, help=text, **more)
+
+
+def _metric(name: str, *names: str, **more: Any) -> Callable[[_Command], _Command]:
+    """Return an option that names a metric; the last of ``names`` is its text."""
+    *keys, text = names
+    return click.option(name, *keys, metavar="NAME", shell_complete=metric_names, help=text, **more)
+
+
+def _names(name: str, text: str) -> Callable[[_Command], _Command]:
+    """Return an option that takes a list of names."""
+    return click.option(name, callback=list_of_names, metavar="A,B,C", help=text)
+
+
+def _choice(name: str, words: str, text: str) -> Callable[[_Command], _Command]:
+    """Return an option that takes one of several words, by default the first."""
+    choices = words.split()
+    return click.option(name, type=click.Choice(choices), default=choices[0], help=text)
+
+
+def _rule_file(name: str, *names: str, **more: Any) -> Callable[[_Command], _Command]:
+    """Return an option that names a rule file; the last of ``names`` is its text."""
+    *keys, text = names
+    return click.option(name, *keys, type=PATH, metavar="RULE", shell_complete=rule_files, help=text, **more)
+
+
+RULE = click.argument("rule", type=PATH, shell_complete=rule_files)
+FILE = click.argument("file", type=PATH)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 PARAM = click.option(
     "--param",
@@ -93,15 +125,11 @@ PARAM = click.option(
     metavar="KEY=VALUE",
     help="Parameter of the metric, such as beta=2.",
 )
-LABEL = click.option(
-    "--label", metavar="COL", required=True, shell_complete=column_names, help="Column of true classes."
-)
-COLUMNS = click.option(
+LABEL = _column("--label", "Column of true classes.", required=True)
+COLUMNS = _names(
     "--columns",
-    callback=list_of_names,
-    metavar="A,B,C",
-    help="Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. "
-    "Default: those named like the classes, otherwise all other numeric columns.",
+    "Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. Default: those named "
+    "like the classes, otherwise all other numeric columns.",
 )
 SUBJECT_TO = click.option(
     "--subject-to",
@@ -109,43 +137,28 @@ SUBJECT_TO = click.option(
     multiple=True,
     metavar="LIMIT",
     shell_complete=limits,
-    help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may "
-    "be repeated. The estimate of the confusion matrix counts; only with --confusion model "
-    "is anything proved.",
+    help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may be repeated. The "
+    "estimate of the confusion matrix counts; only with --confusion model is anything proved.",
 )
 ABSTAIN = click.option(
     "--abstain",
     metavar="NAME",
-    help="Let the rule leave rows undecided: it decides NAME for them, such as abstain. Metrics and "
-    "limits are then those of the rows that are decided; 'coverage' is their share, and needs "
-    "a floor, such as --subject-to 'coverage >= 0.8'.",
+    help="Let the rule leave rows undecided: it decides NAME for them, such as abstain. Metrics and limits are "
+    "then those of the rows that are decided; 'coverage' is their share, and needs a floor, such as "
+    "--subject-to 'coverage >= 0.8'.",
 )
-GROUP = click.option(
+GROUP = _column(
     "--group",
-    metavar="COL",
-    shell_complete=column_names,
-    help="Column of groups, for rules that decide by groups: limits speak of them, such as "
-    "'min(recall[VF] | group) >= 0.7'.",
+    "Column of groups, for rules that decide by groups: limits speak of them, such as 'min(recall[VF] | group) >= "
+    "0.7'.",
 )
-SECOND = click.option(
-    "--second",
-    metavar="NAME",
-    default="accuracy",
-    show_default=True,
-    shell_complete=metric_names,
-    help="Second metric of the page's trade-off.",
-)
-SCORE = click.option(
-    "--score",
-    metavar="COL",
-    shell_complete=column_names,
-    help="The only column of probabilities, for two classes: those of --positive.",
-)
+SECOND = _metric("--second", "Second metric of the page's trade-off.", default="accuracy")
+SCORE = _column("--score", "The only column of probabilities, for two classes: those of --positive.")
 NORMALIZE = click.option(
     "--normalize",
     is_flag=True,
-    help="Divide every row of probabilities by its sum, as for numbers that were rounded. A "
-    "warning shows the sum that is farthest from one.",
+    help="Divide every row of probabilities by its sum, as for numbers that were rounded. A warning shows the sum "
+    "that is farthest from one.",
 )
 SEP = click.option(
     "--sep",
@@ -170,16 +183,11 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
 table_options = _together(
     NORMALIZE,
     SEP,
-    click.option("--weight", metavar="COL", shell_complete=column_names, help="Column of sample weights."),
+    _column("--weight", "Column of sample weights."),
     click.option("--positive", metavar="NAME", help="The positive class, if there are two."),
     SCORE,
     COLUMNS,
-    click.option(
-        "--classes",
-        callback=list_of_names,
-        metavar="A,B,C",
-        help="Class names in order; needed for metrics that depend on the order.",
-    ),
+    _names("--classes", "Class names in order; needed for metrics that depend on the order."),
 )
 # bootstrap intervals
 REPLICATES = click.option(
@@ -188,15 +196,10 @@ REPLICATES = click.option(
     type=click.IntRange(min=0),
     metavar="N",
     default=1000,
-    show_default=True,
     help="Bootstrap replicates for the intervals; 0 for none.",
 )
-LEVEL = click.option(
-    "--level", type=float, metavar="X", default=0.95, show_default=True, help="Coverage of the intervals."
-)
-SEED = click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of random numbers."
-)
+LEVEL = click.option("--level", type=float, metavar="X", default=0.95, help="Coverage of the intervals.")
+SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, help="Seed of random numbers.")
 bootstrap_options = _together(
     SEED,
     click.option("--stratified", is_flag=True, help="Resample within each class, as if class sizes were fixed."),
@@ -210,8 +213,8 @@ rule_output = _together(
         "-o",
         "--out",
         type=OUT,
-        help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without "
-        "-o nothing is written.",
+        help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without -o "
+        "nothing is written.",
     ),
 )
 
@@ -231,8 +234,8 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
 
 
 @_command("confmax.cli.apply")
-@click.argument("rule", type=PATH, shell_complete=rule_files)
-@click.argument("file", type=PATH)
+@RULE
+@FILE
 @click.option(
     "-o",
     "--out",
@@ -245,11 +248,8 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
 @click.option("--positive", metavar="NAME", help="The class whose probability --score holds.")
 @SEP
 @NORMALIZE
-@click.option(
-    "--key",
-    metavar="COL",
-    shell_complete=column_names,
-    help="Column of identifiers. A rule that decides at random draws by them, so that a row keeps its decision.",
+@_column(
+    "--key", "Column of identifiers. A rule that decides at random draws by them, so that a row keeps its decision."
 )
 @GROUP
 @AS_JSON
@@ -269,21 +269,15 @@ def apply() -> None:
 
 
 @_command("confmax.cli.export")
-@click.argument("rule", type=PATH, shell_complete=rule_files)
+@RULE
 @click.option("--to", "language", type=click.Choice(list(EXPORTS)), required=True, help="What to write.")
 @click.option(
     "--dialect",
     metavar="NAME",
-    help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb, which keeps the order of the "
-    "rows there, or sqlite; or with the extra confmax[sql] others, such as mysql.  [default: "
-    "standard]",
+    help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb, which keeps the order of the rows "
+    "there, or sqlite; or with the extra confmax[sql] others, such as mysql.  [default: standard]",
 )
-@click.option(
-    "--columns",
-    callback=list_of_names,
-    metavar="A,B,C",
-    help="For SQL: columns of probabilities, in class order. Default: those named like the classes.",
-)
+@_names("--columns", "For SQL: columns of probabilities, in class order. Default: those named like the classes.")
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float64"]),
@@ -327,30 +321,15 @@ def metrics() -> None:
 
 
 @_command("confmax.cli.score")
-@click.argument("file", type=PATH)
+@FILE
 @LABEL
-@click.option(
-    "--rule",
-    type=PATH,
-    metavar="RULE",
-    shell_complete=rule_files,
-    help="A rule file to score beside argmax and p/prior.",
-)
-@click.option(
+@_rule_file("--rule", "A rule file to score beside argmax and p/prior.")
+@_column(
     "--group",
-    metavar="COL",
-    shell_complete=column_names,
-    help="Column of groups: values are shown for every group too. Rules that decide by groups need it, and "
-    "their limits are judged by the values of the groups.",
+    "Column of groups: values are shown for every group too. Rules that decide by groups need it, and their "
+    "limits are judged by the values of the groups.",
 )
-@click.option(
-    "--metric",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=metric_names,
-    help="Only this metric; may be repeated.",
-)
+@_metric("--metric", "names", "Only this metric; may be repeated.", multiple=True)
 @PARAM
 @table_options
 @bootstrap_options
@@ -370,35 +349,23 @@ def score() -> None:
     """
 
 
-@_command("confmax.cli.score")
-@click.argument("file", type=PATH)
+@_command("confmax.cli.compare")
+@FILE
 @LABEL
-@click.option(
+@_metric(
     "--metric",
     "names",
+    "Tune for this metric and evaluate by it; may be repeated. Default: five that suit the classes.",
     multiple=True,
-    metavar="NAME",
-    shell_complete=metric_names,
-    help="Tune for this metric and evaluate by it; may be repeated. Default: five that suit the classes.",
 )
 @PARAM
-@click.option(
-    "--rule",
-    "rules",
-    type=PATH,
-    multiple=True,
-    metavar="RULE",
-    shell_complete=rule_files,
-    help="A rule file to compare with the tuned rules; may be repeated.",
-)
+@_rule_file("--rule", "rules", "A rule file to compare with the tuned rules; may be repeated.", multiple=True)
 @SUBJECT_TO
 @ABSTAIN
-@click.option(
+@_column(
     "--group",
-    metavar="COL",
-    shell_complete=column_names,
-    help="Column of groups: values are shown for every group too. Limits that speak of groups, and rules "
-    "that decide by groups, need it.",
+    "Column of groups: values are shown for every group too. Limits that speak of groups, and rules that decide "
+    "by groups, need it.",
 )
 @table_options
 @bootstrap_options
@@ -422,102 +389,74 @@ def compare() -> None:
 
 
 @_command("confmax.cli.tune")
-@click.argument("file", type=PATH)
-@click.option(
-    "--label",
-    metavar="COL",
-    shell_complete=column_names,
-    help="Column of true classes. Without it, only the probabilities are used.",
-)
-@click.option(
-    "--metric",
-    metavar="NAME",
-    shell_complete=metric_names,
-    help="What to maximise; 'confmax metrics' lists the names.",
-)
+@FILE
+@_column("--label", "Column of true classes. Without it, only the probabilities are used.")
+@_metric("--metric", "What to maximise; 'confmax metrics' lists the names.")
 @PARAM
 @click.option(
     "--costs",
     type=PATH,
     metavar="FILE.csv",
-    help="Table of costs for the metric linear: one row per true class, one column per decision. A first row "
-    "or column of names is matched to the classes; without names the order is that of --classes. "
-    "Further columns are further decisions, such as abstaining.",
+    help="Table of costs for the metric linear: one row per true class, one column per decision. A first row or "
+    "column of names is matched to the classes; without names the order is that of --classes. Further "
+    "columns are further decisions, such as abstaining.",
 )
 @SUBJECT_TO
 @ABSTAIN
 @GROUP
-@click.option(
+@_choice(
     "--on-infeasible",
-    type=click.Choice(["raise", "closest"]),
-    default="raise",
-    show_default=True,
-    help="If no rule keeps all limits: an error (exit code 3), or the rule that misses them least.",
+    "raise closest",
+    "If no rule keeps all limits: an error (exit code 3), or the rule that misses them least.",
 )
 @click.option(
     "--confidence",
     type=float,
     metavar="LEVEL",
-    help="How surely the limits hold on new rows, such as 0.9: about half of the rows tune, the others test. "
-    "A question about one class is tested on all rows. For limits on shares of rows, such as recall, "
+    help="How surely the limits hold on new rows, such as 0.9: about half of the rows tune, the others test. A "
+    "question about one class is tested on all rows. For limits on shares of rows, such as recall, "
     "precision, rate, accuracy and coverage; exit code 3 if one is not assured.",
 )
 @table_options
-@click.option(
+@_choice(
     "--confusion",
-    type=click.Choice(["auto", "model", "labels", "blend"]),
-    default="auto",
-    show_default=True,
-    help="Estimate of the confusion matrix: expected from the probabilities (model, "
-    "with an optimality guarantee), counted on the labels, or a blend of both; "
-    "auto: a blend if there are labels.",
+    "auto model labels blend",
+    "Estimate of the confusion matrix: expected from the probabilities (model, with an optimality guarantee), "
+    "counted on the labels, or a blend of both; auto: a blend if there are labels.",
 )
-@click.option(
+@_choice(
     "--calibration",
-    type=click.Choice(["auto", "none", "temperature", "vector", "matrix"]),
-    default="auto",
-    show_default=True,
-    help="How the probabilities are corrected first, using the labels; auto: the kind "
-    "that cross-validated log loss favours. The rule applies it.",
+    "auto none temperature vector matrix",
+    "How the probabilities are corrected first, using the labels; auto: the kind that cross-validated log loss "
+    "favours. The rule applies it.",
 )
 @click.option(
     "--solver",
     default="auto",
-    show_default=True,
     metavar="NAME",
     shell_complete=solver_names,
     help="Algorithm; auto chooses by the metric.",
 )
-@click.option(
-    "--randomized",
-    type=click.Choice(["auto", "yes", "no"]),
-    default="auto",
-    show_default=True,
-    help="Whether the rule may decide at random; auto: only if that gains more than 0.001.",
+@_choice(
+    "--randomized", "auto yes no", "Whether the rule may decide at random; auto: only if that gains more than 0.001."
 )
-@click.option(
-    "--tol", type=float, metavar="X", default=1e-6, show_default=True, help="Stop when the gap is at most this."
-)
+@click.option("--tol", type=float, metavar="X", default=1e-6, help="Stop when the gap is at most this.")
 @click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")
-@click.option(
-    "--seed", "random_state", type=int, metavar="N", default=0, show_default=True, help="Seed of random numbers."
-)
-@click.option(
+@click.option("--seed", "random_state", type=int, metavar="N", default=0, help="Seed of random numbers.")
+@_choice(
     "--in-parts",
-    type=click.Choice(["auto", "yes", "no"]),
-    default="auto",
-    show_default=True,
-    help=f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the "
-    "memory. FILE is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with "
-    "--label and --weight naming .npy files.",
+    "auto yes no",
+    f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the memory. FILE "
+    "is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with --label and --weight "
+    "naming .npy files.",
 )
 @rule_output
 @click.option(
     "--report",
     type=OUT,
     metavar="PAGE.html",
-    help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule "
-    "that was tuned without its fold, one of five.",
+    help="Also write an HTML page that evaluates the rule by cross-fitting: every row is decided by a rule that "
+    "was tuned without its fold, one of five.",
 )
 @SECOND
 @AS_JSON
@@ -543,7 +482,7 @@ def tune() -> None:
 
 
 @_command("confmax.cli.explain")
-@click.argument("rule", type=PATH, shell_complete=rule_files)
+@RULE
 @click.option(
     "--proba",
     callback=_numbers,
@@ -567,28 +506,18 @@ def explain() -> None:
 
 
 @_command("confmax.cli.report")
-@click.argument("rule", type=PATH, shell_complete=rule_files)
-@click.argument("file", type=PATH)
+@RULE
+@FILE
 @LABEL
-@click.option(
-    "--metric",
-    metavar="NAME",
-    shell_complete=metric_names,
-    help="The metric to evaluate.  [default: what the rule was tuned for]",
-)
+@_metric("--metric", "The metric to evaluate.  [default: what the rule was tuned for]")
 @PARAM
 @SECOND
-@click.option(
-    "--group",
-    metavar="COL",
-    shell_complete=column_names,
-    help="Column of groups: the page shows every metric by group. Rules that decide by groups need it.",
-)
+@_column("--group", "Column of groups: the page shows every metric by group. Rules that decide by groups need it.")
 @table_options
 @REPLICATES
 @LEVEL
 @SEED
-@click.option("-o", "--out", type=OUT, default=Path("report.html"), show_default=True, help="Where to write the page.")
+@click.option("-o", "--out", type=OUT, default=Path("report.html"), help="Where to write the page.")
 @AS_JSON
 def report() -> None:
     """Write an HTML page that evaluates RULE on the rows of FILE.

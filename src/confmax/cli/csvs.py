@@ -43,17 +43,8 @@ def refuse_repeated(names: Sequence[str], path: Path) -> None:
 def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, str]:
     """Return CSV text as a table of text, and the mark between its cells.
 
-    Parameters
-    ----------
-    source : Source
-        Where the text is.
-    separator : str or None
-        The mark between cells; None: what the first rows show.
-
-    Raises
-    ------
-    ValueError
-        If it is no well-formed CSV, has no column names or repeats one, has no rows, or may be separated by two marks.
+    The ``separator``, or what the first rows show. A ValueError if it is no well-formed CSV, has no column names or
+    repeats one, has no rows, or may be separated by two marks.
     """
     # these checks say what is wrong; pyarrow's own message would only name a row
     cells.check_quotes(source)
@@ -83,13 +74,7 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
 
 
 def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:
-    """Return a table as CSV text, without quotes where no cell needs them.
-
-    Raises
-    ------
-    ValueError
-        If a column is of a type that CSV has no text for.
-    """
+    """Return a table as CSV text, without quotes where no cell needs them; a ValueError for types without a text."""
     # pyarrow would put every name between quotes, which the file that was read need not have had
     header = io.StringIO()
     csv.writer(header, delimiter=separator, lineterminator="\n").writerow(table.column_names)

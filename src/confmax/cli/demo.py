@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from functools import partial
@@ -13,20 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax import metrics
-from confmax.calibration import Calibration
 from confmax.cli.columns import TableOptions, read_rows
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.show import Bar, Document, Page, number, print_document
 from confmax.cli.tables import read_frame
-from confmax.oracle import make_oracle
+from confmax.evaluate.evidence import pooled
+from confmax.evaluate.uncertainty import counts_of
 from confmax.rule import DecisionRule
-from confmax.solution import Solution, maximize
+from confmax.solution import Plan
+from confmax.solution.tuning import on_some_rows
 from confmax.tables import make_table
-from confmax.tables.draws import cross_fit, masks
+from confmax.tables.draws import masks
 
 METRICS = ("g_mean", "macro_f1", "min_recall", "cohen_kappa")
 CLASSES = ("VF", "F", "M", "L")
-Fit = Callable[[NDArray[np.bool_]], DecisionRule]
 
 
 def demo(out: Path | None, force: bool, as_json: bool) -> None:
@@ -52,100 +53,49 @@ def load() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return rows.proba, rows.labels, frame.names_in("fold", "column")
 
 
-def held_out_value(metric: str, fit: Fit, table: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]) -> float:
-    """Return a metric on held-out rows: a rule is fitted on all folds but one and decides that one; counts are pooled.
-
-    Parameters
-    ----------
-    metric : str
-        Name of the metric, evaluated once on the pooled confusion matrix.
-    fit : callable
-        Maps which rows to use (n,) to a rule.
-    table : tuple
-        From `load`.
-    """
-    proba, labels, folds = table
-    pooled = np.zeros((len(CLASSES), len(CLASSES)))
-    for part, rule in cross_fit(lambda part: fit(~part), masks(folds)):
-        # the scan that tuning has compiled, rather than the rule's own; a rule that draws counts by its probabilities
-        oracle = make_oracle(make_table(proba[part], labels[part], classes=CLASSES), "labels")
-        matrix = rule.evaluate(oracle, matrix=True).matrix
-        assert matrix is not None
-        pooled += matrix * part.sum()
-    return metrics.get(metric).value(pooled / pooled.sum())
-
-
-class Tuner:
-    """Tunes rules for several metrics on parts of one table, and calibrates each part once."""
-
-    def __init__(self, proba: NDArray[Any], labels: NDArray[Any]) -> None:
-        self.proba = proba
-        self.labels = labels
-        self.calibrations: dict[bytes, Calibration | None] = {}
-
-    def solve(self, metric: str, rows: NDArray[np.bool_]) -> Solution:
-        """Return the solution for a metric on some ``rows`` (n,)."""
-        proba = self.proba[rows]
-        labels = self.labels[rows]
-        key = rows.tobytes()
-        calibration = self.calibrations.get(key, "auto")
-        found = maximize(metric, proba, labels, classes=CLASSES, calibration=calibration)
-        self.calibrations[key] = found.calibration
-        return found
-
-    def rule(self, metric: str, rows: NDArray[np.bool_]) -> DecisionRule:
-        """Return the rule of the solution."""
-        return self.solve(metric, rows).rule
-
-    def by_prior(self, rows: NDArray[np.bool_]) -> DecisionRule:
-        """Return the rule that divides by the class shares."""
-        return DecisionRule.from_weights(
-            [1.0 / np.mean(self.labels[rows] == name) for name in CLASSES], classes=CLASSES
-        )
-
-
-def _argmax(_rows: NDArray[np.bool_]) -> DecisionRule:
-    return DecisionRule.from_weights(np.ones(len(CLASSES)), classes=CLASSES)
-
-
 def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[DecisionRule, dict[str, Any]]:
     """Return the G-mean rule of all rows, and the comparison as a document that JSON can hold.
 
-    Parameters
-    ----------
-    progress : callable or None
-        Called with the number of steps done and in all.
+    A value is that of the confusion matrix which is pooled over the folds, each decided by the rule of the others.
+    ``progress`` is called with the number of steps done and in all.
     """
-    table = load()
-    proba, labels, folds = table
-    tuner = Tuner(proba, labels)
-    every = np.ones(len(labels), dtype=bool)
+    proba, labels, folds = load()
+    table = make_table(proba, labels, classes=CLASSES).in_memory()
+    fold = np.unique(folds, return_inverse=True)[1].reshape(-1)
+    # None are all rows
+    parts = [*(~held for held in masks(fold)), None]
+    shares = [[np.mean(labels[rows] == name) for name in CLASSES] for rows in parts[:-1]]
+    weights = {"argmax": np.ones((len(shares), len(CLASSES))), "p_prior": 1.0 / np.array(shares)}
+    plain = {key: [DecisionRule.from_weights(one, classes=CLASSES) for one in of] for key, of in weights.items()}
+    # what calibrates the rows for the first metric does so for all
+    calibrations: list[Any] = ["auto"] * len(parts)
     results = []
     solutions = {}
-    for done, metric in enumerate(METRICS):
-        fits: dict[str, Fit] = {"argmax": _argmax, "p_prior": tuner.by_prior, "tuned": partial(tuner.rule, metric)}
-        row: dict[str, Any] = {"metric": metric}
-        for step, (key, fit) in enumerate(fits.items()):
+    steps = itertools.count(1)
+    for metric in METRICS:
+        solve = on_some_rows(Plan.checked(metric), table)
+        found = []
+        for k, rows in enumerate(parts):
+            found.append(solve(rows, {"calibration": calibrations[k]}))
+            calibrations[k] = found[-1].calibration
             if progress is not None:
-                progress(done * 4 + step, len(METRICS) * 4)
-            row[key] = held_out_value(metric, fit, table)
-        if progress is not None:
-            progress(done * 4 + 3, len(METRICS) * 4)
-        found = solutions[metric] = tuner.solve(metric, every)
+                progress(next(steps), len(METRICS) * len(parts))
+        best = solutions[metric] = found.pop()
+        rules = {**plain, "tuned": [one.rule for one in found]}
+        counts = {key: counts_of(pooled(each, table, fold), table) for key, each in rules.items()}
+        known = ("model_value", "model_upper_bound", "model_gap", "guarantee")
         results.append(
-            row
-            | {
-                "model_value": found.model_value,
-                "model_upper_bound": found.model_upper_bound,
-                "model_gap": found.model_gap,
-                "guarantee": found.guarantee,
+            {
+                "metric": metric,
+                **{key: metrics.get(metric).value(C / C.sum()) for key, C in counts.items()},
+                **{name: getattr(best, name) for name in known},
             }
         )
     best = solutions["g_mean"]
     return best.rule, {
         "data": "hpc_cv (R package modeldata, MIT licence): out-of-fold predictions of a classifier of computing jobs",
         "rows": len(labels),
-        "folds": len(np.unique(folds)),
+        "folds": len(parts) - 1,
         "classes": {name: int(np.sum(labels == name)) for name in CLASSES},
         "confusion": best.mode,
         "results": results,

@@ -47,15 +47,14 @@ def explain(rule: Path, proba: list[float] | None, group: str | None, as_json: b
             "rule_file": str(rule),
             "groups": {name: explanation(part, proba, str(rule)) for name, part in parts.items()},
         }
-        decides = {name: _decides(part) for name, part in parts.items()}
-        print_document(document, as_json, partial(_show_groups, decides=decides))
+        print_document(document, as_json, partial(_show_groups, rules=parts))
         return
     if group is not None:
         # imported here: it reads files, which takes pyarrow
         from confmax.cli.matching import typed
 
         loaded = loaded.of_group(typed([group], loaded.groups)[0])
-    print_document(explanation(loaded, proba, str(rule)), as_json, partial(_show, decides=_decides(loaded)))
+    print_document(explanation(loaded, proba, str(rule)), as_json, partial(_show, rule=loaded))
 
 
 # --- what it does ----------------------------------------------------------------------------------------------------
@@ -64,12 +63,10 @@ def explain(rule: Path, proba: list[float] | None, group: str | None, as_json: b
 def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) -> Document:
     """Return what a rule does, as a document that JSON can hold, for one row of probabilities (K,) also its steps.
 
-    Raises
-    ------
-    ValueError
-        If ``proba`` is not one row of K probabilities.
+    A ValueError if ``proba`` is not one row of K probabilities.
     """
     names = [str(name) for name in rule.class_names]
+    one = words.one_class(rule)
     thresholds = _thresholds(rule)
     decided_from = None
     if thresholds is not None:
@@ -89,7 +86,8 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
         "calibration": _calibration(rule),
         "score_of": "gain table" if rule.gains.full is not None else FEATURES[rule.gains.power],
         "parts": _parts(rule),
-        "one_class": _one_class(rule),
+        # 0: always, None: never
+        "one_class": one and {"class": names[one.k], "threshold": None if one.cut > 1.0 else max(one.cut, 0.0)},
         "decided_from": decided_from,
         "words": _words(rule, thresholds),
         "example": None if proba is None else _example(rule, proba),
@@ -132,14 +130,6 @@ def _undecided_of_two(gains: Array) -> list[float]:
         elif second < first:
             high = min(high, first / (first - second))
     return [1.0 - low, high] if low <= high else [-math.inf, -math.inf]
-
-
-def _one_class(rule: DecisionRule) -> Document | None:
-    """Return the class that is decided by its probability alone, and from where on: 0 always, None never."""
-    one = words.one_class(rule)
-    if one is None:
-        return None
-    return {"class": str(rule.class_names[one.k]), "threshold": None if one.cut > 1.0 else max(one.cut, 0.0)}
 
 
 def _parts(rule: DecisionRule) -> list[Document]:
@@ -311,26 +301,26 @@ def _last_largest(scores: NDArray[Any]) -> int:
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def _show(page: Page, document: Document, decides: str) -> None:
-    page.items({**_about(document), **_way(document, decides)})
-    _show_steps(page, document)
+def _show(page: Page, document: Document, rule: DecisionRule) -> None:
+    page.items({**_about(document), **_way(document, rule)})
+    _show_steps(page, document, rule)
 
 
-def _show_groups(page: Page, document: Document, decides: dict[str, str]) -> None:
+def _show_groups(page: Page, document: Document, rules: dict[str, DecisionRule]) -> None:
     """Print what the groups share, and how the rows of each are decided."""
     every = document["groups"]
     page.items({**_about(next(iter(every.values()))), "groups": joined(list(every), SHOWN)})
     for name, part in list(every.items())[:SHOWN_GROUPS]:
         page.say("", f"Group {name}", style="bold")
-        page.items(_way(part, decides[name]))
-        _show_steps(page, part)
+        page.items(_way(part, rules[name]))
+        _show_steps(page, part, rules[name])
     if len(every) > SHOWN_GROUPS:
         page.say("", f"... {len(every) - SHOWN_GROUPS} more groups; --group NAME shows one of them, --json shows all.")
 
 
 def _about(document: Document) -> dict[str, str]:
     """Return what a rule is for."""
-    classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
+    classes, names = (list(map(str, document[key])) for key in ("classes", "decisions"))
     items = {
         "rule": document["rule_file"],
         "tuned for": words.with_names(document["tuned_for"], classes) or "an unnamed metric",
@@ -345,27 +335,26 @@ def _about(document: Document) -> dict[str, str]:
     return items
 
 
-def _way(document: Document, decides: str) -> dict[str, str]:
+def _way(document: Document, rule: DecisionRule) -> dict[str, str]:
     """Return in a few words how a rule decides."""
+    p = "probability" if rule.calibrator is None else "calibrated probability"
+    one = words.one_class(rule)
+    if rule.gains.full is not None:
+        decides = f"the largest of the {rule.n_decisions} scores sum_i {p} of i * gain[i, decision]"
+    elif one is None:
+        decides = f"the largest of {words.score_of_class(rule, p)}"
+    else:
+        alone = "alone" if words.others_of(one) is None else "first, then by those of the others"
+        decides = f"by the {_probability(rule, one.k)} of {rule.class_names[one.k]} {alone}"
     items = {"calibrates": _calibrates(document["calibration"]), "decides": decides}
-    if document["randomized"]:
-        items["draws"] = f"between {len(document['parts'])} parts, by seed {document['seed']} and row"
+    if rule.is_randomized:
+        items["draws"] = f"between {len(rule.weights)} parts, by seed {rule.seed} and row"
     return items
 
 
-def _show_steps(page: Page, document: Document) -> None:
-    """Print a rule in words and numbers, and the steps of its decision on a row."""
-    classes, names = [[str(name) for name in document[key]] for key in ("classes", "decisions")]
-    if document["words"]:
-        page.say("", "In words", style="bold")
-        page.say(*document["words"])
-    one = _one_class_of(document["parts"][0])
-    others = None if one is None else words.others_of(one)
-    if document["one_class"] is None or others is not None or "offsets" in (document["calibration"] or {}):
-        page.say()
-        _show_numbers(page, document, classes, names)
-    if document["example"] is not None:
-        _show_example(page, document, names)
+def _probability(rule: DecisionRule, k: int) -> str:
+    """Return what the probability of class k is called, which a calibration may leave as it is."""
+    return "calibrated probability" if words.is_calibrated(rule, k) else "probability"
 
 
 def _calibrates(calibration: Document | None) -> str:
@@ -388,55 +377,64 @@ def _calibrates(calibration: Document | None) -> str:
     return f"first: each probability{more} to the power of its class, times its factor, then divided by their sum"
 
 
-def _decides(rule: DecisionRule) -> str:
-    p = "probability" if rule.calibrator is None else "calibrated probability"
-    if rule.gains.full is not None:
-        return f"the largest of the {rule.n_decisions} scores sum_i {p} of i * gain[i, decision]"
-    one = words.one_class(rule)
-    if one is not None:
-        p = "calibrated probability" if words.is_calibrated(rule, one.k) else "probability"
-        if words.others_of(one) is not None:
-            return f"by the {p} of {rule.class_names[one.k]} first, then by those of the others"
-        return f"by the {p} of {rule.class_names[one.k]} alone"
-    return f"the largest of {words.score_of_class(rule, p)}"
+def _show_steps(page: Page, document: Document, rule: DecisionRule) -> None:
+    """Print a rule in words and numbers, and the steps of its decision on a row."""
+    if document["words"]:
+        page.say("", "In words", style="bold")
+        page.say(*document["words"])
+    parts = _first_classes(rule)
+    others = None if parts[0] is None else words.others_of(parts[0])
+    if document["one_class"] is None or others is not None or "offsets" in (document["calibration"] or {}):
+        page.say()
+        _show_numbers(page, document, rule, parts)
+    if document["example"] is not None:
+        _show_example(page, document, rule, parts)
 
 
-def _show_numbers(page: Page, document: Document, classes: Sequence[str], names: Sequence[str]) -> None:
+def _first_classes(rule: DecisionRule) -> list[ClassFirst | None]:
+    """Return how each part decides that compares one of several classes first; None for other parts."""
+    if rule.gains.full is not None or rule.n_decisions < 3:
+        return [None] * len(rule.weights)
+    return [class_first(Gains.reduced(a, b)) for a, b in zip(*words.coefficients(rule.gains), strict=True)]
+
+
+def _show_numbers(page: Page, document: Document, rule: DecisionRule, firsts: Sequence[ClassFirst | None]) -> None:
     """Print the numbers of a rule: a line per class."""
+    names = list(map(str, rule.class_names))
+    classes = names[: rule.n_classes]
     calibration = document["calibration"] or {}
     parts = document["parts"]
     has_offsets = any(any(part.get("offsets", ())) for part in parts)
-    columns: dict[str, Sequence[float | None]] = {}
+    columns: dict[str, list[float | None]] = {}
     if "offsets" in calibration:
         # beyond 700 a factor would overflow
         factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
         powers = calibration.get("powers") or np.diagonal(calibration["matrix"]).tolist()
-        columns = {"power": powers, "factor": factors}
-        if "kept" in calibration:
-            place = classes.index(str(calibration["kept"]))
-            for name, values in columns.items():
-                columns[name] = [*values[:place], None, *values[place + 1 :]]
+        columns = {"power": list(powers), "factor": list(factors)}
+        for values in columns.values() if "kept" in calibration else ():
+            values[classes.index(str(calibration["kept"]))] = None
     # what all parts share is shown once
-    if columns and (document["one_class"] is not None or document["randomized"]):
+    if columns and (document["one_class"] is not None or rule.is_randomized):
         _show_columns(page, names, columns)
         columns = {}
-    for part in parts[:SHOWN_PARTS]:
-        if document["randomized"]:
+    for part, one in list(zip(parts, firsts, strict=True))[:SHOWN_PARTS]:
+        if rule.is_randomized:
             page.say(f"Drawn with probability {part['share']:.1%}", style="bold")
-        one = _one_class_of(part)
         if one is not None:
             # a rule that draws nothing has its sentence above
-            if document["randomized"]:
-                page.say(_by_one_class(document, classes, one))
-            _show_others(page, classes, one)
+            if rule.is_randomized:
+                page.say(_by_one_class(rule, classes, one))
+            others = words.others_of(one)
+            if others is not None:
+                weights, offsets = (np.delete(numbers[0], one.k).tolist() for numbers in words.coefficients(others))
+                rest = [name for k, name in enumerate(classes) if k != one.k]
+                _show_columns(page, rest, {"weight": weights, **({"offset": offsets} if any(offsets) else {})})
         elif "gains" in part and len(names) > WIDEST:
             page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
         elif "gains" in part:
             # adding zero makes 0 of -0, which a cost of nothing is as a gain
-            table = [
-                [name, *(f"{gain + 0.0:.4g}" for gain in row)] for name, row in zip(classes, part["gains"], strict=True)
-            ]
-            page.table(["true class", *names], table)
+            rows = ([f"{gain + 0.0:.4g}" for gain in row] for row in part["gains"])
+            page.table(["true class", *names], [[name, *row] for name, row in zip(classes, rows, strict=True)])
         else:
             offsets = {"offset": part["offsets"]} if has_offsets else {}
             _show_columns(page, names, {**columns, "weight": part["weights"], **offsets})
@@ -454,73 +452,51 @@ def _show_columns(page: Page, names: Sequence[str], columns: Mapping[str, Sequen
         page.say(f"... {len(lines) - SHOWN} more classes; --json shows all.")
 
 
-def _show_others(page: Page, names: Sequence[str], one: ClassFirst) -> None:
-    """Print the numbers by which the classes other than one are decided, where they have any."""
-    others = words.others_of(one)
-    if others is not None:
-        weights, offsets = (np.delete(part[0], one.k).tolist() for part in words.coefficients(others))
-        rest = [name for k, name in enumerate(names) if k != one.k]
-        _show_columns(page, rest, {"weight": weights, **({"offset": offsets} if any(offsets) else {})})
-
-
-def _one_class_of(part: Document) -> ClassFirst | None:
-    """Return how a part decides that compares one of several classes first; None for other parts."""
-    if "gains" in part or len(part["weights"]) < 3:
-        return None
-    return class_first(Gains.reduced(part["weights"], part["offsets"]))
-
-
-def _probability(document: Document, name: str) -> str:
-    """Return what the probability of a class is called, which a calibration may leave as it is."""
-    calibration = document["calibration"]
-    return "probability" if calibration is None or str(calibration.get("kept")) == name else "calibrated probability"
-
-
-def _by_one_class(document: Document, names: Sequence[str], one: ClassFirst) -> str:
+def _by_one_class(rule: DecisionRule, names: Sequence[str], one: ClassFirst) -> str:
     """Return what a part does that decides one class by its probability alone."""
-    p = _probability(document, names[one.k])
+    name = names[one.k]
     if one.cut <= words.UNSEEN:
-        return f"{names[one.k]} in every row."
+        return f"{name} in every row."
     rest = words.rest_of_one(one, names)
     if one.cut > 1.0:
         return f"{rest[:1].upper()}{rest[1:]}."
-    return f"{names[one.k]} if its {p} is at least {words.probability(one.cut)}, else {rest}."
+    return f"{name} if its {_probability(rule, one.k)} is at least {words.probability(one.cut)}, else {rest}."
 
 
-def _show_example(page: Page, document: Document, names: Sequence[str]) -> None:
+def _show_example(page: Page, document: Document, rule: DecisionRule, firsts: Sequence[ClassFirst | None]) -> None:
     """Print the steps of the decision on one row."""
     example = document["example"]
+    names = list(map(str, rule.class_names))
     page.say("", f"The row {','.join(f'{p:.4g}' for p in example['proba'])}, step by step", style="bold")
     values = {"probability": example["proba"]}
-    if example["calibrated"] is not None:
+    if rule.calibrator is not None:
         values["calibrated"] = example["calibrated"]
     if document["score_of"] not in ("probability", "gain table"):
         values["distance"] = example["scored"]
     columns = {"class": names, **{head: list(map(number, column)) for head, column in values.items()}}
     decided = f"{example['decision']}, the largest score (*)"
-    if document["one_class"] is not None:
-        steps, reason = _one_class_steps(document, names)
-        columns = {**columns, **steps}
+    if document["one_class"] is not None and firsts[0] is not None:
+        steps, reason = _one_class_steps(document, rule, firsts[0])
+        columns |= steps
         decided = f"{example['decision']}, {reason}"
     else:
         for k, part in enumerate(example["parts"][:SHOWN_PARTS]):
-            columns[f"score {k + 1}" if document["randomized"] else "score"] = [
-                score + ("*" if name == part["decision"] else " ")
-                for name, score in zip(names, _shown_scores(document["parts"][k], part["scores"]), strict=True)
+            shown = _shown_scores(document["parts"][k], part["scores"], firsts[k])
+            columns[f"score {k + 1}" if rule.is_randomized else "score"] = [
+                score + ("*" if name == part["decision"] else " ") for name, score in zip(names, shown, strict=True)
             ]
-    if document["randomized"]:
+    if rule.is_randomized:
         shares = [f"{name} {share:.1%}" for name, share in example["decision_probabilities"].items() if share]
         decided = f"{', '.join(shares)}; drawn by the probabilities of this row: {example['decision']}"
     # a rule may have more decisions than classes: those have a score and no probability
     page.table(list(columns), list(zip_longest(*columns.values(), fillvalue="")))
-    if document["randomized"] and any(_one_class_of(part) for part in document["parts"][:SHOWN_PARTS]):
+    if rule.is_randomized and any(firsts[:SHOWN_PARTS]):
         page.say("A score that stands alone is what the probability exceeds its threshold by.")
     page.say("", f"Decided: {decided}")
 
 
-def _shown_scores(part: Document, scores: Sequence[float]) -> list[str]:
+def _shown_scores(part: Document, scores: Sequence[float], one: ClassFirst | None) -> list[str]:
     """Return the scores of a part; where one class is compared with its threshold, by how much it exceeds this."""
-    one = _one_class_of(part)
     if one is None or not math.isfinite(one.cut):
         return list(map(number, scores))
     # the scores of the others only order them, and are far below the digits that are shown
@@ -528,23 +504,18 @@ def _shown_scores(part: Document, scores: Sequence[float]) -> list[str]:
     return [f"{scores[k] / part['weights'][k]:+.4f}" if j == k else "" for j in range(len(scores))]
 
 
-def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str, list[str]], str]:
+def _one_class_steps(document: Document, rule: DecisionRule, one: ClassFirst) -> tuple[dict[str, list[str]], str]:
     """Return the columns of a rule that decides one class by its probability alone, and why it decides so.
 
     They are the threshold, the scores of the others where these have numbers of their own, and what is decided.
     """
     example = document["example"]
-    one = _one_class_of(document["parts"][0])
-    assert one is not None
     k = one.k
-    name = names[one.k]
-    yes = example["decision"] == name
     cut = document["one_class"]["threshold"]
-    best = "most probable other class"
-    columns = {}
     scores = np.array(example["scored"])
     shown = "never" if cut is None else "always" if cut <= words.UNSEEN else words.probability(cut)
-    columns["threshold"] = [shown if j == k else "" for j in range(len(names))]
+    columns = {"threshold": [shown if j == k else "" for j in range(len(scores))]}
+    best = "most probable other class"
     others = words.others_of(one)
     if others is not None:
         a, b = (part[0] for part in words.coefficients(others))
@@ -553,8 +524,9 @@ def _one_class_steps(document: Document, names: Sequence[str]) -> tuple[dict[str
         columns["score"] = ["" if j == k else number(score) for j, score in enumerate(scores)]
     # a score below all others: the class itself is not compared with its own threshold
     scores[k] = -np.inf
-    cells = ["" for _ in names]
-    cells[k], cells[_last_largest(scores)] = "yes" if yes else "no", best
-    p = "probability" if example["calibrated"] is None else _probability(document, name)
-    reason = "as in every row" if shown == "always" else f"its {p} reaches the threshold" if yes else f"the {best}"
-    return {**columns, "decided": cells}, reason
+    cells = ["" for _ in scores]
+    yes = example["decision"] == str(rule.class_names[k])
+    cells[k] = "yes" if yes else "no"
+    cells[_last_largest(scores)] = best
+    reason = f"its {_probability(rule, k)} reaches the threshold" if yes else f"the {best}"
+    return {**columns, "decided": cells}, "as in every row" if shown == "always" else reason

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 from numpy.typing import NDArray
 
 from confmax.cli import app
@@ -54,8 +55,6 @@ def check_applies(metric: Metric, rows: FileRows) -> None:
 def name_beside(text: str, classes: Sequence[Any]) -> Any:
     """Return the name of a further decision as a command line gives it, as a number where the ``classes`` are numbers.
 
-    Examples
-    --------
     >>> name_beside("-1", [0, 1]), name_beside("later", [0, 1]), name_beside("-1", ["no", "yes"])
     (-1, 'later', '-1')
     """
@@ -107,6 +106,17 @@ def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
     places = tuple(list(classes).index(own[k]) for k in metric.classes)
     in_order = metric.label is None and places == tuple(range(len(own)))
     return replace(metric, classes=None if in_order else places)
+
+
+def check_group(rule: DecisionRule, path: str, group: str | None) -> None:
+    """Refuse, for a rule that decides by groups, a command line without the column of these."""
+    if not rule.groups_known:
+        raise ValueError(
+            f"{path} decides by the probabilities of groups, which no file holds; use predict of the library"
+        )
+    if rule.groups and group is None:
+        known = joined([str(name) for name in rule.groups])
+        raise click.UsageError(f"{path} decides by the groups {known}; give --group, the column of these")
 
 
 def typed(group: Sequence[Any] | NDArray[Any], known: Sequence[Any]) -> list[Any]:

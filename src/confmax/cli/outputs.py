@@ -47,13 +47,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a result to where an option says.
-
-    Raises
-    ------
-    ValueError
-        If that fails, with the path.
-    """
+    """Write a result to where an option says; a ValueError with the path if that fails."""
     with writing(path):
         write_whole(path, data)
 

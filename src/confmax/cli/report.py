@@ -11,8 +11,7 @@ import click
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
-from confmax.cli.grouped import check_group
-from confmax.cli.matching import over, rows_for, typed
+from confmax.cli.matching import check_group, over, rows_for, typed
 from confmax.cli.outputs import check_output, load_rule, refuse_same, writing
 from confmax.cli.show import print_document
 from confmax.evaluate.applicable import named

@@ -70,10 +70,8 @@ def key_of(rule: str) -> str:
 class Page:
     """Where text is printed: as wide as the terminal, or with lines of unlimited length in a pipe.
 
-    Parameters
-    ----------
-    *outputs : Path or None
-        Where results were written. If one of them is stdout, the text goes to stderr, so that stdout holds data only.
+    If one of the ``outputs``, where results were written, is stdout, the text goes to stderr: stdout then holds data
+    only.
     """
 
     def __init__(self, *outputs: Path | None) -> None:

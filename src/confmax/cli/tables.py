@@ -49,21 +49,10 @@ _DAMAGE = (ValueError, OSError, EOFError, KeyError, RuntimeError, MemoryError, z
 class Frame:
     """The columns of one file, for which a pyarrow table does not suffice.
 
-    A table holds columns of one length and one dimension. NPZ files also hold two-dimensional arrays, and arrays of
-    other lengths such as those of a second sample; cells of CSV are text that has no type yet.
-
-    Attributes
-    ----------
-    path : Path
-        Where it came from.
-    columns : dict of str to pyarrow.ChunkedArray
-        One-dimensional columns, in file order.
-    arrays : dict of str to ndarray
-        For NPZ, every array of the file; its one-dimensional ones are in ``columns`` too.
-    table : pyarrow.Table or None
-        The table as it was read, None for NPZ.
-    separator : str or None
-        Of CSV, the mark between cells; None for other formats. All columns of CSV are text, with decimal points.
+    A table holds columns of one length and one dimension. NPZ files also hold two-dimensional ``arrays``, and arrays of
+    other lengths such as those of a second sample; the one-dimensional ones are in ``columns`` too, in file order.
+    ``table`` is the table as it was read, None for NPZ. Of CSV, whose cells are text that has no type yet,
+    ``separator`` is the mark between cells; None for other formats. Decimals of CSV have points.
     """
 
     path: Path
@@ -88,10 +77,7 @@ class Frame:
     def block(self, name: str) -> NDArray[Any] | None:
         """Return a two-dimensional array, or a column of lists of K numbers, as (n, K) with K >= 2; None if it is none.
 
-        Raises
-        ------
-        ValueError
-            If the lists are not all of one length.
+        A ValueError if the lists are not all of one length.
         """
         if name in self.arrays:
             array = self.arrays[name]
@@ -120,10 +106,7 @@ class Frame:
     def numbers(self, name: str) -> NDArray[Any]:
         """Return a column (n,) as float32 or float64, empty cells of typed files as NaN.
 
-        Raises
-        ------
-        ValueError
-            If a cell is not a number; the sentence names the first such row.
+        A ValueError names the first row that is not a number.
         """
         column = self.columns[name]
         if self.is_text:
@@ -141,10 +124,7 @@ class Frame:
     def names_in(self, name: str, role: str) -> NDArray[Any]:
         """Return a column (n,) of labels or keys: strings, integers or (not whole) floats.
 
-        Raises
-        ------
-        ValueError
-            If a cell is empty, there are no rows, or the column holds neither strings nor numbers.
+        A ValueError if a cell is empty, there are no rows, or the column holds neither strings nor numbers.
         """
         column = self.columns[name]
         if not len(column):
@@ -200,21 +180,10 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def read_frame(path: Path, separator: str | None = None) -> Frame:
-    """Return the columns of a CSV, Parquet or NPZ file, or of CSV text from a stream.
+    """Return the columns of a CSV, Parquet or NPZ file, or of CSV text from a stream: ``-`` is standard input.
 
-    Parameters
-    ----------
-    path : Path
-        The file; ``-`` for standard input. Devices and pipes hold CSV unless their names say otherwise.
-    separator : str or None
-        The mark between the cells of CSV; None: what its first rows show.
-
-    Raises
-    ------
-    ValueError
-        If the file is not there, is not what its name says, or is damaged; the sentence says which.
-    OSError
-        If it cannot be read.
+    Devices and pipes hold CSV unless their names say otherwise. ``separator`` is the mark between its cells; None: what
+    the first rows show. A ValueError if the file is not there, is not what its name says, or is damaged.
     """
     _check_readable(path)
     extension = format_of(path)
@@ -338,23 +307,9 @@ def write_decisions(
 ) -> list[str]:
     """Write the columns of ``frame`` and the column `DECISION`, in the format that the name of ``path`` says.
 
-    Parameters
-    ----------
-    path : Path
-        Where to; the file appears whole or not at all.
-    frame : Frame
-        What was read.
-    decisions : ndarray (n,)
-        One decision per row, as names.
-    block : str or None
-        The two-dimensional array that was decided on; its columns are called ``block_names`` in a table.
-    block_names : sequence
-        Names of the block's columns.
-
-    Returns
-    -------
-    list of str
-        Arrays of an NPZ file that have no place in a table of n rows and were left out.
+    The file appears whole or not at all. ``decisions`` (n,) are names. ``block`` is the two-dimensional array that was
+    decided on, whose columns are called ``block_names`` in a table. Return the arrays of an NPZ file that have no place
+    in a table of n rows and were left out.
     """
     extension = format_of(path)
     if DECISION in frame.columns or DECISION in frame.arrays:

@@ -225,13 +225,7 @@ def _calibration(calibration: Calibration) -> Document:
 
 
 def rows_in_parts(path: Path, options: TableOptions, progress: Callable[[int, int], None] | None = None) -> FileRows:
-    """Return the table of `open_table`, its columns in the order of the classes.
-
-    Raises
-    ------
-    ValueError
-        As `read_rows`.
-    """
+    """Return the table of `open_table`, its columns in the order of the classes; a ValueError as `read_rows`."""
     # a score is one column, and open_table takes all
     given = {"--score": options.score, "--sep": options.sep, "--normalize": options.normalize or None}
     option = next((name for name, value in given.items() if value is not None), None)
@@ -297,13 +291,8 @@ def _mapped_rows(path: Path, options: TableOptions, progress: Callable[[int, int
 def is_read_in_parts(path: Path, in_parts: str) -> bool:
     """Return whether a file, directory or pattern is read in parts.
 
-    With "auto" these are directories, patterns, ``.npy`` files, and Parquet that takes more than `SHARE` of the memory;
-    with "yes" and "no" it is as they say.
-
-    Raises
-    ------
-    ValueError
-        If a file cannot be read in this way.
+    A ValueError if it cannot be read as ``in_parts`` says. With "auto" these are directories, patterns, ``.npy`` files,
+    and Parquet that takes more than `SHARE` of the memory.
     """
     # a file whose name holds brackets or stars is that file
     several = path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
@@ -341,13 +330,8 @@ def _memory() -> int:
 def read_costs(path: Path, classes: Sequence[Any]) -> tuple[list[list[float]], tuple[str, ...], bool]:
     """Return the costs (K, M) in the order of the classes, the decisions beyond them, and whether names gave the order.
 
-    The file has one row per true class and one column per decision. A first row of names, and a first column of
-    names, are matched to the classes; with one of them alone, the other axis follows its order.
-
-    Raises
-    ------
-    ValueError
-        If it is not such a table.
+    The file has one row per true class and one column per decision. A first row of names, and a first column of names,
+    are matched to the classes; with one of them alone, the other axis follows its order.
     """
     names = [str(name) for name in classes]
     cells = read_cells(path)

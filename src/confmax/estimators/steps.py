@@ -237,7 +237,7 @@ def refit_loss(
     if doubtful and not large:
         # on few rows chance alone loses as much: the same rows decide twice, so their difference is resampled
         tables = {"before": out_of_fold, "after": refitted}
-        rules = {name: decided_by(rule, table, groups) for name, table in tables.items()}
+        rules = {name: decided_by(rule, replace(table, groups=groups)) for name, table in tables.items()}
         found = compare(out_of_fold, {"metric": metric}, rules, n_replicates=REPLICATES, stratified=True)
         low = found.difference("before", "after").low
         doubtful = low is not None and low > 0.0

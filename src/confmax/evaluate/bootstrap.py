@@ -46,16 +46,8 @@ def tally(
 ) -> Cells:
     """Sort rows into cells.
 
-    Parameters
-    ----------
-    labels : ndarray (n,)
-        True classes as column numbers.
-    decisions : ndarray (A, n)
-        Decisions of A deterministic rules.
-    weight : ndarray (n,) or None
-        Positive weights of the rows.
-    sizes : (int, sequence of int)
-        The number of classes K, and the number of decisions M of each rule.
+    ``labels`` (n,) are true classes, ``decisions`` (A, n) those of A deterministic rules, both as column numbers;
+    ``weight`` (n,) is positive. ``sizes`` are the number of classes K, and the number of decisions M of each rule.
     """
     K = sizes[0]
     Ms = tuple(map(int, sizes[1]))
@@ -140,14 +132,8 @@ def replicates(cells: Cells, n_replicates: int, rng: np.random.Generator, *, str
 class Counter:
     """Turns weights of cells into the confusions of rules, each a mixture of some of the A deterministic ones.
 
-    Parameters
-    ----------
-    cells : Cells
-        The cells.
-    mixtures : sequence of ndarray
-        For each rule the weights of its atoms, which are the next so many of the A decisions.
-    matrix : bool
-        Whether the matrices are needed.
+    ``mixtures`` are for each rule the weights of its atoms, which are the next so many of the A decisions. ``matrix``
+    says whether the matrices are needed.
     """
 
     def __init__(self, cells: Cells, mixtures: Sequence[Array], *, matrix: bool) -> None:

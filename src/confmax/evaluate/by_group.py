@@ -1,18 +1,18 @@
-"""What rules make of limits of groups on labelled rows."""
+"""What rules make of limits on labelled rows; where groups are limited, these lie side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Confusion
+from confmax.constraints import Limits
+from confmax.evaluate.scores import Estimate, Score
 from confmax.evaluate.uncertainty import Decided, counts_of
 from confmax.tables import MemoryTable
-from confmax.tables.groups import Groups
 
 
 def confusion_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Confusion:
@@ -22,13 +22,13 @@ def confusion_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | Non
 
 
 def side_by_side(
-    limits: Any, decided: Decided, table: MemoryTable, groups: Groups | None, proba: NDArray[Any] | None = None
-) -> tuple[Any, Confusion]:
+    limits: Limits, decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None
+) -> tuple[Limits, Confusion]:
     """Return limits and the confusion of decisions on labelled rows, for limits of groups that of every group.
 
-    ``limits`` are `confmax.constraints.Limits`. With ``proba`` (n, K) the confusion is the one that these probabilities
-    expect.
+    With ``proba`` (n, K) the confusion is the one that these probabilities expect.
     """
+    groups = table.groups
     if limits.layout is None or groups is None:
         return limits, confusion_of(decided, table, proba)
     # a rule may have more decisions than its limits speak of
@@ -47,6 +47,25 @@ def side_by_side(
     return replace(limits, layout=layout), S[0]
 
 
-def values_of_members(limits: Any, k: int, S: Confusion) -> Sequence[float]:
-    """Return what limit ``k``, one of groups, limits in each of these, at a confusion of groups side by side."""
-    return [float(metric.values(S)) for metric in limits.members(limits.constraints[k])]
+class Judged(NamedTuple):
+    """What a rule makes of a limit on labelled rows; ``by_group`` are the values in each group of a limit of groups."""
+
+    value: float
+    estimate: Estimate  # the value, with its interval where the limit is one of all rows
+    kept: bool
+    vacuous: bool
+    by_group: dict[Any, Estimate]
+
+
+def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, table: MemoryTable) -> list[Judged]:
+    """Return what a ``rule`` of a ``score`` makes of limits, given what it ``decided``; the score has them by texts."""
+    limits, S = side_by_side(limits, decided, table)
+    found = []
+    values = zip(limits.constraints, limits.values(S), limits.slacks(S), limits.vacuous(S), strict=True)
+    for one, value, slack, vacuous in values:
+        text = str(one)
+        estimate = Estimate(float(value), None, None) if one.of_groups else score.estimate(rule, text)
+        parts = score.by_group.items() if one.of_groups else ()
+        by_group = {name: part.estimate(rule, text) for name, part in parts}
+        found.append(Judged(float(value), estimate, bool(slack >= 0.0), bool(vacuous), by_group))
+    return found

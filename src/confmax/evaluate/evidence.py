@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.errors import extended
-from confmax.evaluate.protocols import Rule, Tuned, frequent_gain, rules_of_groups, with_gain
+from confmax.evaluate.protocols import Tuned, frequent_gain, rules_of_groups, with_gain
 from confmax.evaluate.uncertainty import Decided, check_weights_of_groups, counts_of, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle
+from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable, Table, apply_calibrator
 from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
-from confmax.tables.groups import Groups
 
 EQUAL = 1e-9  # statistics of the same rows agree better than this
 
@@ -31,9 +31,9 @@ EQUAL = 1e-9  # statistics of the same rows agree better than this
 class Evidence:
     """Rows and decisions."""
 
-    table: MemoryTable  # raw probabilities (n, K) with labels
+    table: MemoryTable  # raw probabilities (n, K) with labels, and the groups of the rows if they are known
     metric: Metric  # what the rule was tuned for, or is evaluated by; of a rule that abstains, on the decided rows
-    rule: Rule  # the one that is reported on
+    rule: DecisionRule  # the one that is reported on
     decided: Decided  # what is decided for the rows
     kept: Decided  # what `rule` decides, which differs from `decided` where the figures are cross-fitted
     single: Decided | None  # what the most frequent of a randomised rule's rules decides
@@ -42,7 +42,6 @@ class Evidence:
     fold: NDArray[np.int64] | None = None  # (n,), where the figures are cross-fitted
     solutions: tuple[Tuned, ...] = ()  # of the folds: tuned on all rows but those of the fold
     seen: bool = False  # whether the rule was tuned on these rows
-    groups: Groups | None = None  # of the rows, if they are known
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -56,45 +55,34 @@ class Evidence:
         return np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
 
     @property
-    def parts(self) -> list[tuple[Rule, MemoryTable]]:
+    def parts(self) -> list[tuple[DecisionRule, MemoryTable]]:
         """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
         if self.fold is None:
-            return rules_of_groups(self.rule, self.table, self.groups)
-        parts = []
-        for k, solution in enumerate(self.solutions):
-            held = self.fold == k
-            groups = None if self.groups is None else self.groups.take(held)
-            parts += rules_of_groups(solution.rule, self.table.take(held), groups)
-        return parts
+            return rules_of_groups(self.rule, self.table)
+        held = [(solution.rule, self.table.take(self.fold == k)) for k, solution in enumerate(self.solutions)]
+        return [part for rule, table in held for part in rules_of_groups(rule, table)]
 
     def counts(self, decided: Decided) -> Array:
         """Return the weights (K, M) of rows by true class and decision."""
         return counts_of(decided, self.table)
 
 
-def evidence_of(
-    table: MemoryTable, metric: Metric, rule: Rule, solution: Tuned | None = None, groups: Groups | None = None
-) -> Evidence:
-    """Return the evidence of a finished rule on the rows of a table, which may be in ``groups``.
+def evidence_of(table: MemoryTable, metric: Metric, rule: DecisionRule, solution: Tuned | None = None) -> Evidence:
+    """Return the evidence of a finished rule on the rows of a table.
 
-    Raises
-    ------
-    ValueError
-        If the rule decides by groups and there are none, it does not know one, or it reads their probabilities. If all
-        rows of a group have the weight zero.
+    A ValueError if the rule decides by groups and the table has none, the rule does not know one, or it reads their
+    probabilities; and if all rows of a group have the weight zero.
     """
     check_groups(rule)
-    if groups is not None:
-        check_weights_of_groups(table, groups)
-    decided = decided_by(rule, table, groups)
-    single = decided_by(with_gain(rule, frequent_gain(rule)), table, groups) if rule.is_randomized else None
-    mark = getattr(rule, "tuned_on", None)
+    check_weights_of_groups(table)
+    decided = decided_by(rule, table)
+    single = decided_by(with_gain(rule, frequent_gain(rule)), table) if rule.is_randomized else None
     # a rule that does not say which rows these are may be known by its solution
-    seen = solution is not None and tuned_on(solution, table, groups) if mark is None else mark == table.fingerprint()
+    seen = rule.tuned_on == table.fingerprint()
+    if rule.tuned_on is None:
+        seen = solution is not None and tuned_on(solution, table)
     proba = apply_calibrator(rule.calibrator, table.proba)
-    return Evidence(
-        table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen, groups=groups
-    )
+    return Evidence(table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen)
 
 
 def seen_by_tuning(n_rows: int) -> str:
@@ -102,86 +90,68 @@ def seen_by_tuning(n_rows: int) -> str:
     return f"these are the {n_rows:,} rows that the rule was tuned on: figures on new rows are lower"
 
 
-def check_groups(rule: Any) -> None:
+def check_groups(rule: DecisionRule) -> None:
     """Refuse, by a ValueError, a rule that decides by the probabilities of groups: no row has one group."""
-    if getattr(rule, "groups", ()) and not rule.groups_known:
+    if rule.groups and not rule.groups_known:
         raise ValueError(
             "this rule decides by the probabilities of groups, of which a report knows none; score what "
             "predict(proba, group_proba=...) returns by confmax.score"
         )
 
 
-def cross_fitted(
-    table: MemoryTable,
-    solution: Tuned,
-    tune: Callable[[NDArray[np.bool_], Mapping[str, Any]], Tuned],
-    *,
-    n_folds: int,
-    seed: int,
-    groups: Groups | None = None,
-) -> Evidence:
-    """Return the evidence in which every row is decided by the rule tuned without its fold.
+Tune = Callable[[NDArray[np.bool_], Mapping[str, Any]], Tuned]  # which rows (n,) to use, and settings of `maximize`
 
-    Folds are stratified and depend on the content of the rows and the seed, never on their order. The rules of the
-    folds are of the kind of the solution's rule, see `kind_of`. If every fold chose anew whether to draw and how to
-    calibrate, the figures would be those of other rules than the one that is kept.
 
-    Parameters
-    ----------
-    table : MemoryTable
-        All rows, labelled.
-    solution : Solution
-        The solution on all of them.
-    tune : callable
-        Maps which rows to use (n,), and settings of `maximize`, to the `Solution` on these rows with these.
-    n_folds : int
-        Number of folds.
-    seed : int
-        Seed of the folds.
-    groups : Groups or None
-        The groups of the rows, which rules that decide by groups need.
+def solutions_of_folds(
+    tune: Tune, fold: NDArray[np.int64], kind: Mapping[str, Any], *, fails: str, way_out: str
+) -> tuple[Tuned, ...]:
+    """Return what is tuned without each fold, with the settings ``kind``; ``fold`` (n,) is that of every row.
 
-    Raises
-    ------
-    ValueError
-        If nothing can be tuned without one of the folds. For groups as in `evidence_of`.
+    If nothing can be tuned without one of them, a ValueError: ``fails``, the reason in brackets, and the ``way_out``.
     """
-    check_groups(solution.rule)
-    kept = decided_by(solution.rule, table, groups)
-    fold = folds_to_judge(table, n_folds, seed)
-    kind = kind_of(solution)
     solutions: list[Tuned] = []
     try:
         for _, one in cross_fit(quietly(lambda part: tune(~part, kind)), masks(fold)):
             solutions.append(one)
     except ValueError as error:
-        fails = f"no rule can be tuned without fold {len(solutions) + 1} of {fold.max() + 1} ("
-        raise extended(error, fails, "); evaluate the rule on other rows instead, or pass more rows") from None
-    found = of_folds([one.rule for one in solutions], table, solution.metric, fold, groups)
-    return replace(found, rule=solution.rule, kept=kept, solution=solution, solutions=tuple(solutions))
+        raise extended(error, f"{fails.format(len(solutions) + 1, fold.max() + 1)} (", f"); {way_out}") from None
+    return tuple(solutions)
 
 
-def of_folds(
-    rules: Sequence[Rule], table: MemoryTable, metric: Metric, fold: NDArray[np.int64], groups: Groups | None = None
-) -> Evidence:
-    """Return the evidence in which rule ``fold[i]``, tuned for a ``metric``, decides row i, which may be in a group."""
+def cross_fitted(table: MemoryTable, solution: Tuned, tune: Tune, *, n_folds: int, seed: int) -> Evidence:
+    """Return the evidence in which every row of a labelled table is decided by the rule tuned without its fold.
+
+    Folds are stratified and depend on the content of the rows and the seed, never on their order. The rules of the
+    folds are of the kind of the rule of the ``solution`` on all rows, see `kind_of`. If every fold chose anew whether
+    to draw and how to calibrate, the figures would be those of other rules than the one that is kept.
+
+    A ValueError if nothing can be tuned without one of the folds, and for groups as in `evidence_of`.
+    """
+    check_groups(solution.rule)
+    kept = decided_by(solution.rule, table)
+    fold = folds_to_judge(table, n_folds, seed)
+    fails = "no rule can be tuned without fold {} of {}"
+    way_out = "evaluate the rule on other rows instead, or pass more rows"
+    solutions = solutions_of_folds(tune, fold, kind_of(solution), fails=fails, way_out=way_out)
+    found = of_folds([one.rule for one in solutions], table, solution.metric, fold)
+    return replace(found, rule=solution.rule, kept=kept, solution=solution, solutions=solutions)
+
+
+def of_folds(rules: Sequence[DecisionRule], table: MemoryTable, metric: Metric, fold: NDArray[np.int64]) -> Evidence:
+    """Return the evidence in which rule ``fold[i]``, tuned for a ``metric``, decides row i."""
     # the single rules show what drawing adds: they are pooled over the same folds
     singles = [with_gain(rule, frequent_gain(rule)) for rule in rules]
     # every fold has a calibration of its own, which was fitted without its rows
     proba = np.empty_like(table.proba)
     for part, rule in zip(masks(fold), rules, strict=True):
         proba[part] = apply_calibrator(rule.calibrator, table.proba[part])
-    decided = pooled(rules, table, fold, groups)
-    single = pooled(singles, table, fold, groups) if any(rule.is_randomized for rule in rules) else None
-    return Evidence(table, as_written(metric), rules[0], decided, decided, single, proba, fold=fold, groups=groups)
+    decided = pooled(rules, table, fold)
+    single = pooled(singles, table, fold) if any(rule.is_randomized for rule in rules) else None
+    return Evidence(table, as_written(metric), rules[0], decided, decided, single, proba, fold=fold)
 
 
-def pooled(
-    rules: Sequence[Rule], table: MemoryTable, which: NDArray[np.int64], groups: Groups | None = None
-) -> Decided:
+def pooled(rules: Sequence[DecisionRule], table: MemoryTable, which: NDArray[np.int64]) -> Decided:
     """Return what the rules decide, rule ``which[i]`` for row i, as one mixture of deterministic decisions.
-
-    ``groups`` are those of the rows, for rules that decide by groups.
 
     Rules that draw have other shares in other folds: the unit interval is cut where any of them changes, and in each
     piece every fold has one deterministic rule.
@@ -194,7 +164,7 @@ def pooled(
     out = np.empty((len(shares), table.n_rows), np.int64)
     for k, (rule, end) in enumerate(zip(rules, ends, strict=True)):
         part = which == k
-        lines = decided_by(rule, table.take(part), None if groups is None else groups.take(part)).decisions
+        lines = decided_by(rule, table.take(part)).decisions
         # the middle of a piece lies inside one share of every rule
         atom = np.minimum(np.searchsorted(end, middles), len(lines) - 1)
         out[:, part] = lines[atom]
@@ -212,27 +182,24 @@ def kind_of(solution: Tuned) -> dict[str, Any]:
     return settings if kind == "given" else {**settings, "calibration": None if kind == "none" else kind}
 
 
-def tuned_on(solution: Tuned, table: Table, groups: Groups | None = None) -> bool:
-    """Return whether a table holds the rows that a solution was tuned on: the statistics of its rule are the same.
-
-    ``groups`` are those of the rows, for a rule that decides by groups.
-    """
+def tuned_on(solution: Tuned, table: Table) -> bool:
+    """Return whether a table holds the rows that a solution was tuned on: the statistics of its rule are the same."""
     # a blend or a label estimate cannot be computed again without labels
     if not table.has_labels and solution.mode != "model":
         return False
-    rule: Any = solution.rule
+    rule = solution.rule
     if rule.groups:
         # other groups are other rows
-        if groups is None or groups.names != rule.groups:
+        if table.groups is None or table.groups.names != rule.groups:
             return False
-        table = groups.beside(table.in_memory(), rule.n_decisions - rule.n_classes)
+        table = table.groups.beside(table.in_memory(), rule.n_decisions - rule.n_classes)
     calibrator = None if solution.calibration is None else solution.calibration.calibrator
     # the oracle of the tuning, on these rows: equal rows give equal statistics
     share = solution.model_share if solution.mode == "blend" else None
-    oracle = make_oracle(table.calibrated(calibrator), solution.mode, model_share=share)
-    counted = rule.evaluate(oracle)
+    counted = rule.evaluate(make_oracle(table.calibrated(calibrator), solution.mode, model_share=share))
     # the statistics of a solution are those of all groups together
-    counted = rule.layout.total(counted) if rule.groups else counted
+    if rule.layout is not None:
+        counted = rule.layout.total(counted)
     # one rule counted on two tables of its classes: the vectors have the same lengths
     here, there = (np.concatenate([S.rows, S.diagonal, S.columns]) for S in (counted, solution.statistics))
     return np.allclose(here, there, rtol=0.0, atol=EQUAL)

@@ -38,6 +38,7 @@ from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import Decided, compare, decided_by, in_groups, plain_rules, values_at
 from confmax.metrics import Metric, get
 from confmax.metrics.catalogue import title_of
+from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable
 
 BINS = 10
@@ -263,16 +264,14 @@ def figures(
         if beside is not None:
             studied |= beside.metrics
             rules |= beside.rules
-    score = compare(table, {**shown, **by_class, **studied}, rules, n_replicates=n_replicates, level=level, seed=seed)
+    bootstrap: dict[str, Any] = {"n_replicates": n_replicates, "level": level, "seed": seed}
+    score = compare(table, {**shown, **by_class, **studied}, rules, **bootstrap)
     # a decision beyond the classes may have the name of a class: all labels are made different together
     names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
     rows = _metric_rows(score, evidence.metric, shown, names, K)
-    if evidence.groups is not None:
-        of_groups = {row.name: {**shown, **by_class}[row.name] for row in rows}
-        of_groups |= {} if study is None else study.metrics_of_groups
-        settings = {"n_replicates": n_replicates, "level": level, "seed": seed}
-        parts_of = in_groups(table, evidence.groups, of_groups, {**plain, "rule": evidence.decided}, **settings)
-        score = replace(score, by_group=parts_of)
+    of_groups = {row.name: {**shown, **by_class}[row.name] for row in rows}
+    of_groups |= {} if study is None else study.metrics_of_groups
+    score = replace(score, by_group=in_groups(table, of_groups, {**plain, "rule": evidence.decided}, **bootstrap))
     # argmax decides classes only, and both matrices have a column for every decision of the rule
     argmax = plain["argmax"]._replace(n_decisions=evidence.decided.n_decisions)
     change = ConfusionChange(evidence.counts(argmax), evidence.counts(evidence.decided))
@@ -314,45 +313,36 @@ def figures(
 def _groups(figures: Figures, argmax: Decided) -> tuple[GroupFigures, ...]:
     """Return the figures of every group with a row, given what ``argmax`` decides."""
     evidence = figures.evidence
-    if evidence.groups is None:
-        return ()
+    groups = evidence.table.groups
     moved = evidence.decided.shares @ (evidence.decided.decisions != argmax.decisions)
-    rules = _rules_of_groups(figures)
-    groups = []
     total = evidence.weight.sum()
+    found = []
     for name, score in figures.score.by_group.items():
-        mine = evidence.groups.codes == evidence.groups.names.index(name)
-        weight = evidence.weight[mine].sum()
+        mine = groups.codes == groups.names.index(name)
+        weight = evidence.weight[mine]
         rows = [_metric_row(score, row.name, row.label, row.description) for row in figures.metrics]
-        groups.append(
+        found.append(
             GroupFigures(
                 printable(str(name)),
                 score.n_rows,
-                float(weight / total),
-                float(evidence.weight[mine] @ moved[mine] / weight) if weight else 0.0,
+                float(weight.sum() / total),
+                float(weight @ moved[mine] / weight.sum()),
                 tuple(rows),
-                rules.get(name),
+                _with_rule_of(figures, name, mine) if evidence.rule.groups else None,
             )
         )
-    return tuple(groups)
+    return tuple(found)
 
 
-def _rules_of_groups(figures: Figures) -> dict[Any, Figures]:
-    """Return the figures with the rule of each group in the place of the rule, nothing for a rule of all rows."""
+def _with_rule_of(figures: Figures, name: Any, mine: NDArray[np.bool_]) -> Figures:
+    """Return the figures with the rule of a group, whose rows are ``mine`` (n,), in the place of the rule."""
     evidence = figures.evidence
-    figures_of = {}
-    by_group: Any = evidence.rule
-    if not by_group.groups or evidence.groups is None:
-        return {}
-    for name in evidence.groups.names:
-        rule = by_group.of_group(name)
-        mine = evidence.groups.codes == evidence.groups.names.index(name)
-        kept = evidence.kept._replace(decisions=evidence.kept.decisions[:, mine])
-        parts = zip(figures.classes, _ways(rule, kept, evidence.table.take(mine)), strict=True)
-        classes = [replace(row, **way) for row, way in parts]
-        curve = threshold_curve(rule, evidence.table.take(mine), evidence.metric)
-        figures_of[name] = replace(figures, evidence=replace(evidence, rule=rule), classes=tuple(classes), curve=curve)
-    return figures_of
+    rule = evidence.rule.of_group(name)
+    table = evidence.table.take(mine)
+    kept = evidence.kept._replace(decisions=evidence.kept.decisions[:, mine])
+    classes = [replace(row, **way) for row, way in zip(figures.classes, _ways(rule, kept, table), strict=True)]
+    curve = threshold_curve(rule, table, evidence.metric)
+    return replace(figures, evidence=replace(evidence, rule=rule), classes=tuple(classes), curve=curve)
 
 
 def _metric_rows(
@@ -398,43 +388,28 @@ def _class_rows(
     rows = []
     for k in range(K):
         sums = (change.before[k], change.before[:, k], change.after[:, k])
-        low_high = (float(folds[:, k].min()), float(folds[:, k].max())) if len(folds) else None
-        before = estimates("argmax", change.before, k)
-        after = estimates("rule", change.after, k)
         share, decided_before, decided_after = (float(C.sum() / total) for C in sums)
-        way = ways[k] if K == 2 else {**ways[k], "level_plain": decided_before}
-        rows.append(
-            ClassRow(
-                names[k],
-                int(n_rows[k]),
-                share,
-                decided_before,
-                decided_after,
-                before,
-                after,
-                folds=low_high,
-                spread=float(spread[k]),
-                **way,
-            )
+        row = ClassRow(
+            names[k],
+            int(n_rows[k]),
+            share,
+            decided_before,
+            decided_after,
+            estimates("argmax", change.before, k),
+            estimates("rule", change.after, k),
+            folds=(float(folds[:, k].min()), float(folds[:, k].max())) if len(folds) else None,
+            spread=float(spread[k]),
+            **ways[k],
         )
+        rows.append(row if K == 2 else replace(row, level_plain=decided_before))
     return tuple(rows)
 
 
-def _ways(rule: Any, kept: Decided, table: MemoryTable) -> list[dict[str, Any]]:
+def _ways(rule: DecisionRule, kept: Decided, table: MemoryTable) -> list[dict[str, Any]]:
     """Return what a `ClassRow` says of how each class is decided, given what the rule decides for the rows."""
-    ranges = class_ranges(kept, table)
-    favour = favours(rule)
-    ways = [
-        {
-            "rows": ranges[k],
-            "favour": favour[k],
-            "threshold": None,
-            "between": None,
-            "level": ranges[k].share,
-            "level_plain": np.nan,
-        }
-        for k in range(table.n_classes)
-    ]
+    pairs = zip(class_ranges(kept, table), favours(rule), strict=True)
+    unknown = {"threshold": None, "between": None, "level_plain": np.nan}
+    ways = [{**unknown, "rows": rows, "favour": favour, "level": rows.share} for rows, favour in pairs]
     of_class = one_class(rule)
     if of_class is not None:
         ways[of_class.k]["threshold"] = np.inf if of_class.cut > 1.0 else max(of_class.cut, 0.0)
@@ -452,10 +427,10 @@ def _levels_of_folds(evidence: Evidence) -> Array:
     """
     rules = [solution.rule for solution in evidence.solutions]
     K = evidence.table.n_classes
-    if getattr(evidence.rule, "groups", ()) or not rules:
+    if evidence.rule.groups or not rules:
         return np.empty((0, K))
     if K > 2:
-        decided = [decided_by(rule, evidence.table, evidence.groups) for rule in rules]
+        decided = [decided_by(rule, evidence.table) for rule in rules]
         return np.array([[rows.share for rows in class_ranges(fold, evidence.table)] for fold in decided])
     if any(decided_between(rule, k) for rule in (evidence.rule, *rules) for k in range(2)):
         return np.empty((0, K))

@@ -1,13 +1,10 @@
-"""What evaluation reads of a rule and of a solution: `DecisionRule` fits a protocol, `Solution` adds to a record.
-
-The fields of the rule's dataclass are part of `Rule`, so that `dataclasses.replace` makes another rule of its kind.
-"""
+"""What evaluation reads of rules from elsewhere, a protocol, and of a solution, a record that `Solution` adds to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +12,8 @@ from numpy.typing import NDArray
 from confmax.calibration import Calibration
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.tables import MemoryTable, Oracle
-from confmax.tables.groups import Groups
-from confmax.tables.kinds import Rule as AppliedRule
+from confmax.rule import DecisionRule
+from confmax.tables import MemoryTable
 
 
 @runtime_checkable
@@ -43,26 +39,12 @@ class Decides(Protocol):
         """Return the same rule for columns in the order ``class_names``."""
 
 
-@runtime_checkable
-class Rule(Decides, AppliedRule, Protocol):
-    """A rule that is evaluated, see `confmax.DecisionRule`: it is applied to tables of all kinds, too."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def abstain(self) -> Any: ...
-    @property
-    def threshold(self) -> float | None: ...
-    def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion: ...
-    def to_json(self) -> str: ...
-
-
 # the fields stand here, below `Solution`, because reports read them: a second list of them would have to agree with it
 @dataclass(frozen=True, eq=False, repr=False)
 class Tuned:
     """How a rule was found: the fields of `confmax.Solution`, which says what each of them is."""
 
-    rule: Rule
+    rule: DecisionRule
     value: float
     upper_bound: float | None
     randomization_loss: float | None
@@ -125,50 +107,43 @@ def if_right(solution: Tuned) -> str | None:
     return f"{right}, no {rule} exceeds {most:.4g}; this one has {value:.4g}{end}"
 
 
-def refuse_groups(rule: Any, what: str) -> None:
+def refuse_groups(rule: DecisionRule, what: str) -> None:
     """Refuse, by a ValueError, a rule whose gains are those of groups side by side, for ``what`` reads one gain."""
-    if getattr(rule, "groups", ()):
+    if rule.groups:
         raise ValueError(
             f"{what} shows one rule for all rows, and this rule decides by groups; show rule.of_group(NAME) on the "
             f"rows of this group"
         )
 
 
-def frequent_gain(rule: Rule) -> Gains:
+def frequent_gain(rule: DecisionRule) -> Gains:
     """Return the gain that a rule draws most often; of a rule that decides by groups, theirs side by side."""
     return rule.gains[int(np.argmax(rule.weights))]
 
 
-def with_gain(rule: Rule, gain: Gains) -> Rule:
+def with_gain(rule: DecisionRule, gain: Gains) -> DecisionRule:
     """Return the deterministic rule of one ``gain`` that is like ``rule`` otherwise."""
-    # `replace` makes a rule of the same class, which this package does not know
     return replace(rule, gains=gain, weights=np.ones(1))
 
 
-def rules_of_groups(rule: Rule, table: MemoryTable, groups: Groups | None) -> list[tuple[Rule, MemoryTable]]:
-    """Return a rule with its rows; of a rule that decides by groups, the rule of each of the ``groups`` with its rows.
+def rules_of_groups(rule: DecisionRule, table: MemoryTable) -> list[tuple[DecisionRule, MemoryTable]]:
+    """Return a rule with its rows; of a rule that decides by groups, the rule of each group with the rows of this.
 
     Groups without a row that has weight are left out.
     """
-    by_group: Any = rule
-    if groups is None or not by_group.groups:
-        return [(rule, table)] if table.weight_total else []
-    parts = [(by_group.of_group(name), table.take(groups.codes == g)) for g, name in enumerate(groups.names)]
+    parts = [(rule, table)]
+    if table.groups is not None and rule.groups:
+        codes = table.groups.codes
+        parts = [(rule.of_group(name), table.take(codes == g)) for g, name in enumerate(table.groups.names)]
     return [(one, part) for one, part in parts if part.n_rows and part.weight_total]
 
 
-def plain_rule(rule: Rule) -> Rule:
+def plain_rule(rule: DecisionRule) -> DecisionRule:
     """Return argmax of the raw probabilities for the classes of ``rule``."""
     K = rule.n_classes
-    return replace(
-        rule,
-        gains=Gains.reduced(np.ones(K)),
-        weights=np.ones(1),
-        class_names=rule.class_names[:K],
-        calibrator=None,
-        abstain=None,
-        **({"groups": ()} if getattr(rule, "groups", ()) else {}),
-    )
+    names = rule.class_names[:K]
+    gains = Gains.reduced(np.ones(K))
+    return replace(rule, gains=gains, weights=np.ones(1), class_names=names, calibrator=None, abstain=None, groups=())
 
 
 def convergence(solution: Tuned) -> tuple[NDArray[np.int64], Array, Array]:

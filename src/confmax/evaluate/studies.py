@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from confmax import optimize
-from confmax.confusion import Array, Confusion
+from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits, least_coverage
 from confmax.constraints.limits import judged
 from confmax.constraints.outcomes import outcomes
 from confmax.constraints.texts import metric_text
-from confmax.evaluate.by_group import confusion_of, side_by_side, values_of_members
+from confmax.evaluate.by_group import confusion_of, judged_limits, side_by_side
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.coverage_curves import CHOW, CoverageFigures, RiskCoverage, Undecided, chow, chow_curve, curve_of
 from confmax.evaluate.evidence import Evidence
@@ -198,51 +198,39 @@ class LimitStudy:
             at = self.within.mixture.confusion
             priced = outcomes(self.limits, at, None, self.within.prices, at, rounding=MISSED)
             prices = [outcome.price for outcome in priced]
-        limits, S = side_by_side(self.limits, evidence.decided, evidence.table, evidence.groups, evidence.proba)
-        vacuous = limits.vacuous(self._labelled["rule"])
+        M = evidence.decided.n_decisions
+        table = evidence.table
+        rules = {name: rule._replace(n_decisions=M) for name, rule in plain_rules(table).items()}
+        rules["rule"] = evidence.decided
+        by_rule = [judged_limits(self.limits, score, name, rules[name], table) for name in RULES]
+        limits, S = side_by_side(self.limits, evidence.decided, table, evidence.proba)
         rows = []
-        for k, (limit, value) in enumerate(zip(limits.constraints, limits.values(S), strict=True)):
+        judged_values = zip(limits.constraints, limits.values(S), *by_rule, prices, strict=True)
+        for limit, expected, rule, argmax, prior, price in judged_values:
             text = str(limit)
             outcome = outcome_of.get(text)
-            of_groups = limit.of_groups
-            rule, argmax, prior = (self._estimate(score, name, k) for name in RULES)
+            members = limits.members(limit) if limit.of_groups else ()
+            parts = (one.by_group.values() for one in (rule, argmax, prior))
+            values = (float(metric.values(S)) for metric in members)
+            by_group = [GroupLimit(str(name), *part) for name, *part in zip(rule.by_group, values, *parts, strict=True)]
             rows.append(
                 LimitRow(
                     text,
                     limit.limit,
                     limit.is_floor,
-                    float(value),
-                    rule,
-                    argmax,
-                    prior,
+                    float(expected),
+                    rule.estimate,
+                    argmax.estimate,
+                    prior.estimate,
                     # the price of the tuning is that of the rule, and other rows have another one
-                    prices[k] if outcome is None else outcome.price,
-                    bool(vacuous[k]),
+                    price if outcome is None else outcome.price,
+                    rule.vacuous,
                     outcome,
-                    _in_groups(score, text, values_of_members(limits, k, S)) if of_groups else (),
-                    of_groups and not limit.across.compares,
+                    tuple(by_group),
+                    limit.of_groups and not limit.across.compares,
                 )
             )
         return tuple(rows)
-
-    @cached_property
-    def _labelled(self) -> dict[str, Confusion]:
-        """The confusions of the rules on the labels, where groups are limited with these side by side."""
-        assert self.limits is not None
-        evidence = self.evidence
-        limits = self.limits
-        M = evidence.decided.n_decisions
-        rules = {name: rule._replace(n_decisions=M) for name, rule in plain_rules(evidence.table).items()}
-        rules["rule"] = evidence.decided
-        return {name: side_by_side(limits, it, evidence.table, evidence.groups)[1] for name, it in rules.items()}
-
-    def _estimate(self, score: Score, rule: str, k: int) -> Estimate:
-        """Return the value of limit ``k`` for a rule on the labels: of all rows with its interval, else without."""
-        assert self.limits is not None
-        limit = self.limits.constraints[k]
-        if not limit.of_groups:
-            return score.estimate(rule, str(limit))
-        return Estimate(float(self.limits.values(self._labelled[rule])[k]), None, None)
 
     def _curve(self, rows: tuple[LimitRow, ...]) -> LimitCurve | None:
         """Return the curve of the dearest limit."""
@@ -280,14 +268,6 @@ class LimitStudy:
             (float(self.limits.values(S)[k]), float(self.metric.values(S))),
             (loose, float(self.metric.values(free))),
         )
-
-
-def _in_groups(score: Score, text: str, expected: Sequence[float]) -> tuple[GroupLimit, ...]:
-    """Return what a limit of groups limits in each of them."""
-    return tuple(
-        GroupLimit(str(name), value, *(part.estimate(rule, text) for rule in RULES))
-        for (name, part), value in zip(score.by_group.items(), expected, strict=True)
-    )
 
 
 # --- what is left undecided -------------------------------------------------------------------------------------------
@@ -438,9 +418,10 @@ def _rest(share: Estimate) -> Estimate:
 
 def studies(evidence: Evidence) -> tuple[LimitStudy | None, CoverageStudy | None]:
     """Return the studies of the limits of a rule and of what it leaves undecided, None where there is nothing."""
-    texts: tuple[str, ...] = getattr(evidence.rule, "constraints", ())
+    texts = evidence.rule.constraints
+    table = evidence.table
     abstains = evidence.decided.abstains
-    limits, absent = judged(texts, evidence.table, abstains=abstains, groups=evidence.groups) if texts else (None, ())
+    limits, absent = judged(texts, table, abstains=abstains, groups=table.groups) if texts else (None, ())
     undecided = CoverageStudy(evidence, limits) if abstains else None
     # without a decided row there is neither a loss nor a curve
     if undecided is not None and not undecided.coverage > 0.0:

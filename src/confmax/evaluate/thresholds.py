@@ -18,9 +18,10 @@ from scipy.special import expit, logit
 from confmax.calibration.words import coefficients, one_class, others_of
 from confmax.confusion import Array, Confusion
 from confmax.evaluate.applicable import positive_class
-from confmax.evaluate.protocols import Rule, plain_rule, with_gain
+from confmax.evaluate.protocols import plain_rule, with_gain
 from confmax.evaluate.uncertainty import Decided, by_prior, values_at
 from confmax.metrics import Metric
+from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable, apply_calibrator
 
 MOST_ODDS = 36.0  # log odds beyond which a float64 probability is 0 or 1
@@ -31,7 +32,7 @@ BY_RANK = 200
 ORDER_CHECKED = 1001  # probabilities at which a rule is checked to decide from a threshold on
 
 
-def class_thresholds(rules: Sequence[Rule], mean: Array) -> Array:
+def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
     """Return the smallest probability (len(rules), K) at which each class is decided, the others sharing the rest.
 
     No row need have such probabilities, if there are more than two classes: then it is a measure of rules, to compare
@@ -43,7 +44,7 @@ def class_thresholds(rules: Sequence[Rule], mean: Array) -> Array:
     K = len(mean)
     rest = _shares_of_others(mean)
 
-    def decided(rule: Rule, odds: Array) -> NDArray[np.bool_]:
+    def decided(rule: DecisionRule, odds: Array) -> NDArray[np.bool_]:
         # bisection of log odds finds thresholds near 0 and 1 as exactly as those in the middle
         t = expit(odds)
         P = rest * expit(-odds)[:, None]
@@ -80,7 +81,7 @@ def _shares_of_others(mean: Array) -> Array:
     return np.asarray(rest / rest.sum(axis=1, keepdims=True))
 
 
-def decided_between(rule: Rule, k: int) -> tuple[float, float] | None:
+def decided_between(rule: DecisionRule, k: int) -> tuple[float, float] | None:
     """Return between which probabilities class k of two is decided; None where it is from one on, or never.
 
     Weights and offsets of probabilities favour a class the more, the more probable it is; of other rules every
@@ -141,7 +142,7 @@ def _range(p: NDArray[Any]) -> tuple[float, float] | None:
     return (float(p.min()), float(p.max())) if len(p) else None
 
 
-def favours(rule: Rule) -> list[tuple[float, float] | None]:
+def favours(rule: DecisionRule) -> list[tuple[float, float] | None]:
     """Return how often the probability of each class (K) counts, the least once, and the offset that is added.
 
     Of a rule that decides one class by its probability alone, these are the numbers of the others. None where a rule
@@ -189,7 +190,7 @@ class ThresholdCurve:
         return float(np.interp(threshold, self.thresholds, self.values))
 
 
-def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> ThresholdCurve | None:
+def threshold_curve(rule: DecisionRule, table: MemoryTable, metric: Metric) -> ThresholdCurve | None:
     """Return the curve of a ``metric`` on a ``table`` of raw probabilities, with the points of ``rule``.
 
     With labels the rows are counted. Without, the probabilities as the rule calibrates them say what is expected. None
@@ -236,7 +237,7 @@ def threshold_curve(rule: Rule, table: MemoryTable, metric: Metric) -> Threshold
     return ThresholdCurve(at, values(np.column_stack(above)), tuple(marks), str(table.classes[k]))
 
 
-def _parts(rule: Rule, k: int) -> list[tuple[Rule, float, float]]:
+def _parts(rule: DecisionRule, k: int) -> list[tuple[DecisionRule, float, float]]:
     """Return the rules that a rule of two classes draws, their thresholds on the raw probability of class k, shares.
 
     A threshold is 0 where the class is always decided, infinite where it never is. None are returned if a rule does not

@@ -13,10 +13,11 @@ import numpy as np
 
 from confmax.calibration.thresholds import class_cut
 from confmax.confusion import Array, Confusion, Gains
-from confmax.evaluate.protocols import Rule, frequent_gain
+from confmax.evaluate.protocols import frequent_gain
 from confmax.evaluate.uncertainty import values_at
 from confmax.metrics import Metric
 from confmax.oracle import make_oracle
+from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable
 
 STEPS = 31  # from t = 0 over 1 to 1.5
@@ -33,7 +34,7 @@ class TradeOff:
 
 
 def trade_off(
-    parts: Sequence[tuple[Rule, MemoryTable]],
+    parts: Sequence[tuple[DecisionRule, MemoryTable]],
     metrics: tuple[Metric, Metric],
     *,
     n_steps: int = STEPS,
@@ -41,16 +42,9 @@ def trade_off(
 ) -> TradeOff | None:
     """Return the way from argmax to the rule, None where the rule has no such way that is cheap.
 
-    Parameters
-    ----------
-    parts : sequence of (Rule, MemoryTable)
-        Rules, each with the raw rows that it decides; of cross-fitted figures one per fold.
-    metrics : (Metric, Metric)
-        The tuned metric and the other one.
-    n_steps : int
-        S.
-    mode : {"labels", "model"}
-        Whether rows are counted, or expected by their calibrated probabilities.
+    ``parts`` are rules with the raw rows that they decide, of cross-fitted figures one per fold; ``metrics`` are the
+    tuned one and the other. In ``mode`` "labels" rows are counted, in "model" expected by their calibrated
+    probabilities.
     """
     t = np.linspace(0.0, 1.5, n_steps)
     matrix = any(metric.statistics == "matrix" for metric in metrics)
@@ -74,7 +68,7 @@ def trade_off(
     return TradeOff(t, tuned, other)
 
 
-def way(rule: Rule, t: Array) -> Gains | None:
+def way(rule: DecisionRule, t: Array) -> Gains | None:
     """Return the gains at the steps t (S,): argmax at 0, at 1 the rule, of several the most frequent one."""
     gain = frequent_gain(rule)
     if gain.full is None and not gain.power:
@@ -91,27 +85,13 @@ def way(rule: Rule, t: Array) -> Gains | None:
 
 
 def reduced_path(gain: Gains, t: Array) -> Gains:
-    """Return a gain at the steps ``t``: argmax at 0, the gain itself at 1, both to the bit.
+    """Return a gain at the steps ``t`` (S,), not negative: argmax at 0, the gain itself at 1, both to the bit.
 
     The logarithms of weights and the offsets are ``t`` times those of the gain; weights that are not all positive are
     scaled linearly. A gain that decides one class by its probability alone has weights of which the logarithms mean
     nothing: its scores go linearly from argmax's to its own, and beyond that the log odds of its cut are ``t`` times
     its own.
 
-    Parameters
-    ----------
-    gain : Gains
-        One of them, reduced to probabilities.
-    t : ndarray (S,)
-        The steps, not negative.
-
-    Returns
-    -------
-    Gains
-        S of them.
-
-    Examples
-    --------
     >>> reduced_path(Gains.reduced([1.0, 16.0]), np.array([0.0, 0.5, 1.0])).a
     array([[1.  , 1.  ],
            [0.5 , 2.  ],

@@ -176,17 +176,17 @@ def score(
     explicit = explicit or any(one is not None and one.depends_on_order(table.n_classes) for one in tuned_for)
     for name, one in chosen.items():
         chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
-    groups = None if group is None else Groups.of(group, table.n_rows, proba=proba)
+    if group is not None:
+        table = replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
     settings: dict[str, Any] = {
         "n_replicates": int(n_replicates),
         "level": float(level),
         "stratified": bool(stratified),
         "seed": seed,
     }
-    decided = {name: _decided(name, one, table, groups) for name, one in {**plain_rules(table), **judged}.items()}
+    decided = {name: _decided(name, one, table) for name, one in {**plain_rules(table), **judged}.items()}
     result = compare(table, chosen, decided, **settings)
-    if groups is not None:
-        result = replace(result, by_group=in_groups(table, groups, chosen, decided, **settings))
+    result = replace(result, by_group=in_groups(table, chosen, decided, **settings))
     # of probabilities that are overconfident nothing is said here
     for sentence in (doubt_of_order(table, calibrated=0.0), *doubts(result, chosen)):
         warn(sentence)
@@ -241,15 +241,16 @@ def compare(
 
 
 def in_groups(
-    table: MemoryTable, groups: Groups, metrics: Mapping[str, Metric], decided: Mapping[str, Decided], **settings: Any
+    table: MemoryTable, metrics: Mapping[str, Metric], decided: Mapping[str, Decided], **settings: Any
 ) -> dict[Any, Score]:
-    """Return the score of what rules ``decided`` on a ``table`` for the rows of each of its ``groups``.
+    """Return the score of what rules ``decided`` on a ``table`` for the rows of each of its groups, by their names.
 
     ``metrics`` and ``settings`` are those of `compare`. Groups without a row are left out.
     """
-    check_weights_of_groups(table, groups)
+    check_weights_of_groups(table)
+    groups = table.groups
     found = {}
-    for g, name in enumerate(groups.names):
+    for g, name in enumerate(() if groups is None else groups.names):
         rows = np.flatnonzero(groups.codes == g)
         if len(rows):
             mine = {rule: one._replace(decisions=one.decisions[:, rows]) for rule, one in decided.items()}
@@ -257,9 +258,10 @@ def in_groups(
     return found
 
 
-def check_weights_of_groups(table: MemoryTable, groups: Groups) -> None:
+def check_weights_of_groups(table: MemoryTable) -> None:
     """Refuse, by a ValueError, a group whose rows all have the weight zero: it has no values."""
-    if table.weight is None:
+    groups = table.groups
+    if table.weight is None or groups is None:
         return
     n_rows = np.bincount(groups.codes)
     total = np.bincount(groups.codes, table.weight)
@@ -334,14 +336,12 @@ def values_at(metric: Metric, S: Confusion) -> Array:
 # --- rules and checks ------------------------------------------------------------------------------------------------
 
 
-def _decided(
-    name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable, groups: Groups | None = None
-) -> Decided:
-    """Return what a rule decides on raw probabilities, of rows in ``groups``."""
+def _decided(name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable) -> Decided:
+    """Return what a rule, or decisions by name, decide on raw probabilities."""
     if isinstance(rule, Decided):
         return rule
     if isinstance(rule, Decides):
-        return decided_by(aligned_rule(name, rule, table.classes), table, groups)
+        return decided_by(aligned_rule(name, rule, table.classes), table)
     try:
         codes = encode_labels(vector(rule, "the decisions", "one class"), table.classes, table.n_rows)
     except ValueError as error:
@@ -349,13 +349,9 @@ def _decided(
     return Decided(codes[None], np.ones(1), table.n_classes)
 
 
-def decided_by(rule: Decides, table: MemoryTable, groups: Groups | None = None) -> Decided:
-    """Return what a rule decides on the raw probabilities of a ``table``, whose rows are in ``groups``."""
-    # only rules that decide by groups are asked with them: rules from elsewhere know none
-    of_groups: Any = getattr(rule, "groups", ())
-    decided: Any = rule.decided
-    found: tuple[Any, Any, Any] = decided(table, groups) if of_groups else decided(table)
-    return Decided(*found, getattr(rule, "abstain", None) is not None)
+def decided_by(rule: Decides, table: MemoryTable) -> Decided:
+    """Return what a rule decides on the raw probabilities of a ``table``, by the groups of its rows if it has some."""
+    return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None)
 
 
 def counts_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Array:

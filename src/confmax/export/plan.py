@@ -39,14 +39,9 @@ class Exportable(Rule, Protocol):
 
 
 class FirstSteps(NamedTuple):
-    """Decisions by the probability of one class, before the others are compared.
+    """Decisions by the probability of one class, k, before the others are compared.
 
-    Attributes
-    ----------
-    k : int
-        The class.
-    steps : tuple of (int, float)
-        Decisions, and the probability from which on each is made if none before it is; 0 for always.
+    ``steps`` are decisions with the probability from which on each is made if none before it is; 0 for always.
     """
 
     k: int
@@ -55,40 +50,20 @@ class FirstSteps(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """A deterministic rule as an export needs it.
+    """A deterministic rule as an export needs it."""
 
-    Attributes
-    ----------
-    gains : ndarray (K,) or (K, M)
-        Of reduced gains the weights: scores ``gains_j x_j + offsets_j``. Full gains: scores ``sum_i gains[i, j] p_i``.
-    offsets : ndarray (M,) or None
-        Of reduced gains; None for full ones. Those beyond the classes are the scores of further decisions.
-    power : int
-        ``x_j`` is ``p_j`` for 0, else the expected distance of the classes to this power.
-    scaling : tuple of ndarray (K,) or (K, K), ndarray (K,), float, or None
-        W, b and floor of the calibration ``softmax(W log(p + floor) + b)``; W is a diagonal (K,) or has all rows.
-    kept : int or None
-        Class that keeps its probability before the calibration; the others share the rest by their own softmax.
-    names : tuple
-        Names of the K classes, then of further decisions.
-    metric : str
-        What the rule was tuned for.
-    labels : list (M,) or None
-        What the export returns for each decision; None for its index.
-    first : FirstSteps or None
-        Decisions by the probability of one class. Gains and offsets then decide between the others, and mean nothing in
-        the place of this class.
-    """
-
+    # reduced gains (K,): scores `gains_j x_j + offsets_j`; full gains (K, M): scores `sum_i gains[i, j] p_i`
     gains: NDArray[Any]
-    offsets: NDArray[Any] | None
-    power: int
+    offsets: NDArray[Any] | None  # (M,) of reduced gains; those beyond the classes are the scores of further decisions
+    power: int  # x_j is p_j for 0, else the expected distance of the classes to this power
+    # W, (K, K) or a diagonal (K,), b (K,) and floor of the calibration `softmax(W log(p + floor) + b)`
     scaling: tuple[Array, Array, float] | None
-    names: tuple[Any, ...]
-    metric: str
-    labels: list[Any] | None = None
+    names: tuple[Any, ...]  # of the K classes, then of further decisions
+    metric: str  # what the rule was tuned for
+    labels: list[Any] | None = None  # (M,), what the export returns for each decision; None for its index
+    # decisions by one class: gains and offsets then decide between the others, and mean nothing in its place
     first: FirstSteps | None = None
-    kept: int | None = None
+    kept: int | None = None  # a class that keeps its probability; the others share the rest by their own softmax
 
     @property
     def n_classes(self) -> int:
@@ -124,14 +99,9 @@ class Plan:
 def plans_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool = False) -> list[Plan]:
     """Return the numbers of ``rule`` in a dtype, in float64 where that does not hold them: a plan for each group.
 
-    A rule without groups has one plan. With ``labels`` also the labels, as ``what`` can hold them: "to_sql",
-    "to_onnx" or "to_python".
-
-    Raises
-    ------
-    ValueError
-        If the rule draws between several gains, decides by the probabilities of groups, its calibrator is an object
-        that is not confmax's, or a class name cannot be written as a label.
+    A rule without groups has one plan. With ``labels`` also the labels, as ``what`` can hold them: "to_sql", "to_onnx"
+    or "to_python". A ValueError if the rule draws between several gains, decides by the probabilities of groups, its
+    calibrator is an object that is not confmax's, or a class name cannot be written as a label.
     """
     if not isinstance(labels, (bool, np.bool_)):
         raise ValueError(f"labels is True for labels or False for the index; got {labels!r}")
@@ -198,10 +168,7 @@ def _steps(k: int, *steps: tuple[int, float]) -> FirstSteps:
 def group_literals(rule: Exportable, what: str) -> list[Any]:
     """Return the names of a rule's groups as exactly a str, bool, int or float each; for "to_sql" of one type.
 
-    Raises
-    ------
-    ValueError
-        If a name cannot be written.
+    A ValueError if a name cannot be written.
     """
     names = [
         _plain(name, what + " writes groups that are strings or finite numbers, and one is {!r}; rename it")

@@ -500,10 +500,7 @@ class _Writer:
     ) -> tuple[str, str]:
         """Return the largest value and its label, found by comparing a few at a time, in rounds.
 
-        Raises
-        ------
-        _TooLong
-            Where nothing has a name, so that each round would write out the one before many times.
+        Raise `_TooLong` where nothing has a name, so that each round would write out the one before many times.
         """
         if self.prefix is None:
             raise _TooLong

@@ -14,7 +14,7 @@ def summary(figures: Figures) -> str:
     n = len(limits.rows) + len(limits.absent)
     text = f"The rule was tuned within {'one limit' if n == 1 else f'{n} limits'}."
     if limits.absent:
-        group = "" if figures.evidence.groups is None else " in a group"
+        group = "" if figures.evidence.table.groups is None else " in a group"
         text += (
             f" These rows cannot judge {listed(limits.absent)}: no row has the class{group}, so its recall and "
             f"precision are not defined."

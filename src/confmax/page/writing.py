@@ -28,7 +28,7 @@ from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import Evidence, evidence_of, seen_by_tuning
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
 from confmax.evaluate.palette import style_variables
-from confmax.evaluate.protocols import Rule, Tuned
+from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.scores import AS_GOOD
 from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
@@ -37,6 +37,7 @@ from confmax.metrics.decided import as_written
 from confmax.page import coverage_words, group_words, limit_words, proof_words, words
 from confmax.page.charts import charts
 from confmax.places import check_place, write_whole
+from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed
@@ -62,7 +63,7 @@ class Settings:
 
 def write(
     path: AnyPath,
-    rule: Rule | Tuned,
+    rule: DecisionRule | Tuned,
     proba: ArrayLike,
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
@@ -136,7 +137,7 @@ def write(
     """
     solution = rule if isinstance(rule, Tuned) else None
     evaluated = rule.rule if isinstance(rule, Tuned) else rule
-    if not isinstance(evaluated, Rule):
+    if not isinstance(evaluated, DecisionRule):
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
     how = Settings(n_replicates, level, as_seed(random_state), source, again, order_known)
     check_first(path, how.n_replicates, how.level)
@@ -149,13 +150,14 @@ def write(
     tuned_for = named(evaluated.metric) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
-    groups = None if group is None else Groups.of(group, table.n_rows, proba=proba)
-    evidence = evidence_of(table, chosen, evaluated, solution, groups)
+    if group is not None:
+        table = replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
+    evidence = evidence_of(table, chosen, evaluated, solution)
     if evidence.seen:
         warn(seen_by_tuning(table.n_rows))
     call = "confmax.report.write({!r}, rule, proba, y{})" if solution is None else "solution.report({!r}, proba, y{})"
     pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
-    beside = "" if groups is None else ", group=group"
+    beside = "" if group is None else ", group=group"
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path), beside))
 
 
@@ -166,7 +168,7 @@ def check_first(path: AnyPath, n_replicates: int, level: float) -> None:
     check_bootstrap(n_replicates, level)
 
 
-def _metric_of(rule: Rule, solution: Tuned | None, metric_given: AnyMetric | None) -> Metric:
+def _metric_of(rule: DecisionRule, solution: Tuned | None, metric_given: AnyMetric | None) -> Metric:
     if metric_given is not None:
         return resolve(metric_given)
     if solution is not None:

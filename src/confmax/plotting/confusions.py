@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ from confmax.solution import Solution
 MOST_WRITTEN = 12  # classes up to which numbers are written into a matrix
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConfusionChangeDisplay(OfRows):
     """Confusion matrices of argmax and of a rule, and their difference; rows are true classes.
 
     In the difference blue is better and orange is worse: more correct decisions, or fewer mistakes, are better.
 
-    Parameters
+    Attributes
     ----------
     before, after : ndarray (K, M)
         Confusion matrices, fractions of all weight.
@@ -49,13 +51,15 @@ class ConfusionChangeDisplay(OfRows):
            [0.25, 0.25]])
     """
 
-    def __init__(self, *, before: Array, after: Array, names: Sequence[str], normalize: str = "true") -> None:
-        if normalize not in ("true", "all"):
-            raise ValueError(f"normalize is 'true' (rows sum to one) or 'all'; got {normalize!r}")
-        self.before = before
-        self.after = after
-        self.names = list(names)
-        self.normalize = normalize
+    before: Array
+    after: Array
+    names: Sequence[str]
+    normalize: str = "true"
+
+    def __post_init__(self) -> None:
+        """Refuse a ``normalize`` that is neither word."""
+        if self.normalize not in ("true", "all"):
+            raise ValueError(f"normalize is 'true' (rows sum to one) or 'all'; got {self.normalize!r}")
 
     @classmethod
     def from_solution(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ STEPS = 61  # of a trade-off: every fortieth of the way from argmax to the rule,
 RULES = {"argmax": ("o", "quiet"), "p/prior": ("s", "second"), "tuned rule": ("D", "accent")}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TradeOffDisplay(OfRows):
     """The trade-off between the tuned metric and another one, for rules from argmax to the tuned one and beyond.
 
@@ -38,7 +40,7 @@ class TradeOffDisplay(OfRows):
     If the rule decides one of several classes by its probability alone, the scores go linearly from those of argmax to
     those of the rule, and beyond the rule the log odds of its threshold are ``t`` times as large.
 
-    Parameters
+    Attributes
     ----------
     steps, tuned, other : ndarray (S,)
         ``t``, the tuned metric and the other one.
@@ -57,14 +59,11 @@ class TradeOffDisplay(OfRows):
     0.75
     """
 
-    def __init__(
-        self, *, steps: Array, tuned: Array, other: Array, plain: tuple[float, float], labels: tuple[str, str]
-    ) -> None:
-        self.steps = steps
-        self.tuned = tuned
-        self.other = other
-        self.plain = plain
-        self.labels = labels
+    steps: Array
+    tuned: Array
+    other: Array
+    plain: tuple[float, float]
+    labels: tuple[str, str]
 
     @classmethod
     def from_solution(
@@ -120,6 +119,7 @@ class TradeOffDisplay(OfRows):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ThresholdDisplay(OfRows):
     """A metric against the threshold on the positive class's probability, with the points of three rules.
 
@@ -127,7 +127,7 @@ class ThresholdDisplay(OfRows):
     probabilities: the calibration of the rule is undone. If the rows are those that the solution was found on, ``rows``
     and the title say so. argmax has its point at .5, ``argmax(p / prior)`` at the share of the positive class.
 
-    Parameters
+    Attributes
     ----------
     thresholds, values : ndarray (T,)
         The metric if the positive class is decided where its probability is at least the threshold. At the last
@@ -155,15 +155,12 @@ class ThresholdDisplay(OfRows):
     'labels of the 40 tuning rows'
     """
 
-    def __init__(
-        self, *, thresholds: Array, values: Array, marks: Sequence[Mark], positive: str, metric: str, rows: str
-    ) -> None:
-        self.thresholds = thresholds
-        self.values = values
-        self.marks = tuple(marks)
-        self.positive = positive
-        self.metric = metric
-        self.rows = rows
+    thresholds: Array
+    values: Array
+    marks: Sequence[Mark]
+    positive: str
+    metric: str
+    rows: str
 
     @classmethod
     def from_rule(
@@ -256,22 +253,19 @@ class ThresholdDisplay(OfRows):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RiskCoverageDisplay(OfRows):
     """The loss among the rows that are decided against their share, for Chow's rule and rules that abstain.
 
-    Parameters
+    Attributes
     ----------
     curves : mapping of str to RiskCoverage
         The curves, by name; `confmax.risk_coverage` makes one. All are of one metric.
     points : mapping of str to (float, float), or None
         Coverage and loss of single rules, by name.
     over : tuple of two floats, or None
-        The coverages that areas are taken over; by default those that all curves reach.
-
-    Attributes
-    ----------
-    areas : dict
-        The mean loss of every curve over these coverages, by name.
+        The coverages that areas are taken over; by default those that all curves reach. ``areas`` then holds the mean
+        loss of every curve over these coverages, by name.
 
     Examples
     --------
@@ -283,18 +277,16 @@ class RiskCoverageDisplay(OfRows):
     {"Chow's rule": 0.069}
     """
 
-    def __init__(
-        self,
-        *,
-        curves: Mapping[str, RiskCoverage],
-        points: Mapping[str, tuple[float, float]] | None = None,
-        over: tuple[float, float] | None = None,
-    ) -> None:
-        self.curves = dict(curves)
-        self.points = dict(points or {})
-        low = max(float(curve.coverages[0]) for curve in self.curves.values())
-        high = min(float(curve.coverages[-1]) for curve in self.curves.values())
-        self.over = (low, high) if over is None else over
+    curves: Mapping[str, RiskCoverage]
+    points: Mapping[str, tuple[float, float]] | None = None
+    over: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Take areas over the coverages that all curves reach, where nothing else is said."""
+        if self.over is None:
+            low = max(float(curve.coverages[0]) for curve in self.curves.values())
+            high = min(float(curve.coverages[-1]) for curve in self.curves.values())
+            self.over = (low, high)
         self.areas = {name: curve.area(*self.over) for name, curve in self.curves.items()}
 
     @classmethod
@@ -331,14 +323,16 @@ class RiskCoverageDisplay(OfRows):
     def plot(self, ax: Any = None) -> RiskCoverageDisplay:
         """Draw the curves where areas are taken, with the areas in the legend, and the points into axes ``ax``."""
         self.figure_, self.ax_, colours = axes_of(ax)
+        assert self.over is not None
+        low, high = self.over
         shown = [colours["quiet"], colours["second"], *CLASSES]
         for k, (name, curve) in enumerate(self.curves.items()):
             label = f"{name}, area {self.areas[name]:.3g}"
             # few rows decide little, and the loss of so few would flatten the rest of the line
-            inside = (curve.coverages >= self.over[0] - NEAR) & (curve.coverages <= self.over[1] + NEAR)
+            inside = (curve.coverages >= low - NEAR) & (curve.coverages <= high + NEAR)
             line = curve.coverages[inside], curve.losses[inside]
             self.ax_.plot(*line, color=shown[k % len(shown)], label=label)
-        for name, point in self.points.items():
+        for name, point in (self.points or {}).items():
             self.ax_.plot(*point, "D", color=colours["accent"], label=name)
         metrics = dict.fromkeys(curve.metric for curve in self.curves.values())
         self.ax_.set(xlabel="coverage", ylabel=f"1 - {', '.join(metrics)} of what is decided")
@@ -346,10 +340,11 @@ class RiskCoverageDisplay(OfRows):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay:
     """The best value and the upper bound after each scan of the table.
 
-    Parameters
+    Attributes
     ----------
     passes : ndarray (S,)
         Number of scans of the table after each step.
@@ -369,11 +364,10 @@ class ConvergenceDisplay:
     'scans of the table'
     """
 
-    def __init__(self, *, passes: NDArray[Any], values: Array, bounds: Array, metric: str) -> None:
-        self.passes = passes
-        self.values = values
-        self.bounds = bounds
-        self.metric = metric
+    passes: NDArray[Any]
+    values: Array
+    bounds: Array
+    metric: str
 
     @classmethod
     def from_solution(cls, solution: Solution, *, ax: Any = None) -> ConvergenceDisplay:

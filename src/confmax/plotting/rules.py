@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from confmax.tables import make_table
 MOST_POINTS = 2000  # rows that are drawn into regions
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WeightsDisplay:
     """Weights and offsets of a rule, and how much they vary between folds.
 
@@ -28,7 +30,7 @@ class WeightsDisplay:
     classes by its probability alone, the weight of this class is one, and the other weights show as zero: they only
     order the other classes.
 
-    Parameters
+    Attributes
     ----------
     weights, offsets : ndarray (1 + F, K)
         Those of the rule, then those of the rules that were tuned without each fold.
@@ -45,11 +47,10 @@ class WeightsDisplay:
     array([[1., 4.]])
     """
 
-    def __init__(self, *, weights: Array, offsets: Array, names: Sequence[str], metric: str) -> None:
-        self.weights = weights
-        self.offsets = offsets
-        self.names = list(names)
-        self.metric = metric
+    weights: Array
+    offsets: Array
+    names: Sequence[str]
+    metric: str
 
     @classmethod
     def from_rule(cls, rule: DecisionRule, *, others: Sequence[DecisionRule] = (), ax: Any = None) -> WeightsDisplay:
@@ -121,10 +122,11 @@ def _shown(gain: Gains) -> tuple[Array, Array]:
     return np.where(np.abs(weights) < UNSEEN, 0.0, weights), np.where(np.abs(offsets) < UNSEEN, 0.0, offsets)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DecisionRegionsDisplay:
     """The regions in which each of three classes is decided, in the triangle of all probabilities.
 
-    Parameters
+    Attributes
     ----------
     points : ndarray (n, 3)
         Probabilities on a grid.
@@ -144,20 +146,11 @@ class DecisionRegionsDisplay:
     array([0])
     """
 
-    def __init__(
-        self,
-        *,
-        points: Array,
-        decided: NDArray[Any],
-        names: Sequence[str],
-        rows: Array | None = None,
-        labels: NDArray[Any] | None = None,
-    ) -> None:
-        self.points = points
-        self.decided = decided
-        self.names = list(names)
-        self.rows = rows
-        self.labels = labels
+    points: Array
+    decided: NDArray[Any]
+    names: Sequence[str]
+    rows: Array | None = None
+    labels: NDArray[Any] | None = None
 
     @classmethod
     def from_rule(

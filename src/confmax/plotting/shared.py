@@ -43,12 +43,7 @@ def rows_for(
 def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any, dict[str, str]]:
     """Return a figure, one axes or an array of n, new ones where none are given, and the colours for them.
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-    ValueError
-        If there are not n axes.
+    An ImportError without matplotlib, a ValueError if there are not n axes.
     """
     # matplotlib is an extra: whoever draws needs it, and whoever imports this package does not
     try:

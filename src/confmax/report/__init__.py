@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.constraints import resolve as resolve_constraints
 from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.uncertainty import AnyMetric
 from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
 from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write
-from confmax.solution import Solution, maximize
+from confmax.solution import Plan, Solution
+from confmax.solution.tuning import on_some_rows
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.groups import Groups
 
@@ -88,7 +89,7 @@ def write_cross_fitted(
     solution : Solution or None
         The result of `maximize` on these rows with these settings, if you have it already.
     **settings
-        Further keywords of `confmax.maximize`, used for all rows and for every fold.
+        Further settings of `confmax.maximize`, used for all rows and for every fold.
 
     Returns
     -------
@@ -119,29 +120,22 @@ def write_cross_fitted(
     # who passes the classes in column order has said what the order is
     if not (order_known or (order_known is None and classes is not None)):
         check_order((chosen, other) if solution is None else (other,), table)
-    groups = None if group is None else Groups.of(group, table.n_rows, proba=proba)
-    by_group = any(one.of_groups for one in resolve_constraints(settings.get("constraints", ())))
-    fixed = {"classes": table.classes, "random_state": seed, **settings}
+    plan = Plan.checked(chosen, random_state=seed, **settings)
+    if group is not None:
+        table = replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
+    solve = on_some_rows(plan, table)
+    whole = solve(None, {}) if solution is None else solution
 
-    def tune(kept: NDArray[np.bool_] | slice, kind: Mapping[str, Any]) -> Solution:
-        assert table.labels is not None
-        weight = None if table.weight is None else table.weight[kept]
-        # labels by name and all class names, as a part of the rows may lack a class
-        names = np.array(table.classes, dtype=object)[table.labels[kept]]
+    def tune(rows: NDArray[np.bool_], kind: Mapping[str, Any]) -> Solution:
         # a fold that cannot keep the limits is no reason for no report, which says so
-        nearest = {"on_infeasible": "closest"} if kind else {}
-        mine = np.array(groups.names, dtype=object)[groups.codes[kept]] if groups is not None and by_group else None
-        return maximize(
-            chosen, table.proba[kept], names, sample_weight=weight, group=mine, **{**fixed, **kind, **nearest}
-        )
+        return solve(rows, {**kind, "on_infeasible": "closest"})
 
-    whole_table = tune(slice(None), {}) if solution is None else solution
-    evidence = cross_fitted(table, whole_table, tune, n_folds=int(folds), seed=seed, groups=groups)
+    evidence = cross_fitted(table, whole, tune, n_folds=int(folds), seed=seed)
     # a callback watches the run and changes nothing on the page
     given = [(name, str(value)) for name, value in settings.items() if name != "callback"]
-    pairs = [("metric", repr(whole_table.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *given]
-    beside = "" if groups is None else ", group=group"
+    pairs = [("metric", repr(whole.metric)), ("folds", f"{len(evidence.solutions)}, stratified by class"), *given]
+    beside = "" if group is None else ", group=group"
     call = f"confmax.report.write_cross_fitted({os.fspath(path)!r}, {repr(chosen)!r}, proba, y{beside})"
     how = Settings(n_replicates, level, seed, source, again, order_known)
     finish(path, evidence, other, how, pairs, call)
-    return whole_table
+    return whole

@@ -28,7 +28,6 @@ from confmax.rule.grouped import in_groups, predict_mixed, probabilities_mixed
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
 from confmax.tables.fingerprints import Fingerprint
-from confmax.tables.groups import Groups
 from confmax.tables.kinds import decision_probabilities, named, predict_index
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.normalize import divided
@@ -424,10 +423,10 @@ class DecisionRule:
             oracle = same_estimate(oracle, again) if table.calibrator is None else TransferredDecisions(again, oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
-    def decided(self, table: MemoryTable, groups: Groups | None = None) -> tuple[NDArray[np.int64], Array, int]:
+    def decided(self, table: MemoryTable) -> tuple[NDArray[np.int64], Array, int]:
         """Return what every atom decides on the raw probabilities of ``table``: exact, before any draw.
 
-        ``groups`` are those of its rows, for a rule with groups, else a ValueError.
+        A rule with groups needs a table whose ``groups`` are those of its rows, else a ValueError.
 
         Returns
         -------
@@ -445,6 +444,7 @@ class DecisionRule:
                 "this rule decides by the probabilities of groups, which a table does not hold; pass what "
                 "predict(proba, group_proba=...) returns in its place"
             )
+        groups = table.groups
         if groups is None:
             raise InputError("this rule decides by groups", "pass `group=`, the group of every row")
         unknown = [name for name in groups.names if name not in self.groups]

@@ -50,10 +50,7 @@ _SINCE = {
 def dump(rule: Any, calibrator: Any) -> str:
     """Return the JSON text of a `DecisionRule`, with this ``calibrator`` in the place of its own.
 
-    Raises
-    ------
-    ValueError
-        If a class name or the calibrator is of a kind that a file cannot hold.
+    A ValueError if a class name or the calibrator is of a kind that a file cannot hold.
     """
     gains = rule.gains
     _refuse_names(rule.class_names)
@@ -88,10 +85,7 @@ def dump(rule: Any, calibrator: Any) -> str:
 def parse(text: str | bytes) -> dict[str, Any]:
     """Return the fields of the `DecisionRule` in a rule file's text.
 
-    Raises
-    ------
-    ValueError
-        With the reason, if anything is not as the schema says.
+    A ValueError if anything is not as the schema says.
     """
     # before anything is parsed: JSON takes several times the memory of its text
     if len(text) > MAX_BYTES:
@@ -158,10 +152,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
 def canonical(constraints: Any) -> tuple[str, ...]:
     """Return constraints, as texts or objects, as the texts that a file holds.
 
-    Raises
-    ------
-    ValueError
-        If one of them has no text that can be read back, or there are too many.
+    A ValueError if one of them has no text that can be read back, or there are too many.
     """
     if isinstance(constraints, tuple) and not constraints:
         return ()

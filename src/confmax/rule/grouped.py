@@ -24,25 +24,11 @@ from confmax.tables.kinds import (
 
 
 def in_groups(rule: Any, proba: Any, group: Any, keys: Any, what: str) -> Any:
-    """Return what the rules of the groups answer for the rows of each, lazily for lazy rows.
+    """Return what the rules of the groups of a ``rule`` answer for the rows of each, lazily for lazy rows.
 
-    Parameters
-    ----------
-    rule : DecisionRule
-        A rule with groups.
-    proba : array-like, data frame, sparse matrix, tensor or Dask collection (n, K)
-        Probabilities as they are given.
-    group : array-like or Dask collection (n,)
-        The group of each row.
-    keys : array-like (n,) or None
-        Identifiers of the rows.
-    what : {"predict_index", "decision_probabilities"}
-        The method of the rule that answers.
-
-    Raises
-    ------
-    ValueError
-        If there is no group for a row, or the rule does not know it, or rows are not in memory.
+    ``proba`` (n, K) are given probabilities, ``group`` (n,) the group of each row, ``keys`` (n,) identifiers or None,
+    and ``what`` is the method that answers: "predict_index" or "decision_probabilities". A ValueError if there is no
+    group for a row, or the rule does not know it, or rows are not in memory.
     """
     kind, rows = known(proba)
     if not kind.in_memory:

@@ -10,12 +10,8 @@ from confmax.confusion import Gains
 def thresholds(gains: Gains, *, calibrated: bool, cut: float | None, grouped: bool = False) -> list[float]:
     """Return t (K,) such that ``argmax p_k / t_k`` decides like the gains, the largest t one.
 
-    ``cut`` is the rule's threshold on the raw probability of the second of two classes, if it has one.
-
-    Raises
-    ------
-    ValueError
-        If no thresholds do.
+    A ValueError if none does. ``cut`` is the rule's threshold on the raw probability of the second of two classes, if
+    it has one.
     """
     weights_only = gains.full is None and not gains.power and not gains.has_further and not calibrated
     a, b = (part[0] for part in gains.coefficients()) if weights_only else (np.zeros(0), np.zeros(0))

@@ -342,10 +342,10 @@ def _on_test_rows(outcome: ConstraintOutcome) -> tuple[list[float], list[int]]:
 
 def _counted(rule: DecisionRule, testing: _Testing) -> Confusion:
     """Return the confusion of a rule on labelled rows, by its draws where it draws; of groups side by side."""
-    table = testing.table
     groups = testing.groups
+    table = replace(testing.table, groups=groups)
     assert table.labels is not None
-    decisions, shares, M = rule.decided(table, groups)
+    decisions, shares, M = rule.decided(table)
     atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, testing.keys), "right")
     decided = decisions[atom, np.arange(table.n_rows)]
     if rule.layout is None or groups is None:

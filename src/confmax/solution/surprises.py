@@ -8,6 +8,8 @@ They do not repeat another warning or an error.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from confmax.calibration.words import with_names
@@ -132,8 +134,8 @@ def _counted(solution: Solution, raw: Table, groups: AnyGroups | None) -> Confus
     if not rule.groups:
         return rule.evaluate(make_oracle(raw, "labels"))
     assert isinstance(groups, Groups)
-    rows = raw.in_memory()
-    C = counts_of(decided_by(rule, rows, groups), rows)
+    rows = replace(raw.in_memory(), groups=groups)
+    C = counts_of(decided_by(rule, rows), rows)
     return Confusion.from_matrix(C / C.sum())
 
 

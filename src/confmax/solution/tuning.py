@@ -6,7 +6,7 @@ Estimators, reports and the command line do the same with tables of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from confmax.solution.plan import Plan, Task
 from confmax.solution.result import Solution
 from confmax.solution.search import search
 from confmax.solution.surprises import warn_of_surprises
-from confmax.tables import Table, make_table
+from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState
 from confmax.tables.groups import Groups
@@ -225,6 +225,23 @@ def tune_all_rows(task: Task, likely: Sequence[int] | None = None) -> Solution:
     return solution
 
 
+def on_some_rows(plan: Plan, table: MemoryTable) -> Callable[[Any, Mapping[str, Any]], Solution]:
+    """Return a function of rows (n,) of a table with labels and of settings: what the plan finds on them with these.
+
+    None are all rows. `maximize` finds the same on these rows, if it is given all classes in the order of the columns.
+    """
+    plan = plan.but(metric=with_positive(plan.metric, table.classes, plan.pos_label))
+    by_group = any(one.of_groups for one in plan.constraints)
+
+    def solve(rows: Any, settings: Mapping[str, Any]) -> Solution:
+        part = table if rows is None else table.take(rows)
+        # a group without rows has no rule
+        groups = part.groups.present() if by_group and part.groups is not None else None
+        return tune_all_rows(plan.but(**settings).on(replace(part, groups=None), groups=groups))
+
+    return solve
+
+
 def tune(task: Task) -> Solution:
     """Return the solution of a ``task``: a plan on a table (`Plan.on`).
 
@@ -261,7 +278,7 @@ def value_on_labels(rule: DecisionRule, metric: Metric, table: Table, groups: Gr
     """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities, its rows in ``groups``."""
     if groups is not None:
         # not side by side: a group of the rule may have no row here
-        whole = table.in_memory()
-        C = counts_of(decided_by(rule, whole, groups), whole)
+        whole = replace(table.in_memory(), groups=groups)
+        C = counts_of(decided_by(rule, whole), whole)
         return float(metric.values(Confusion.from_matrix(C / C.sum())))
     return float(metric.values(rule.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")))

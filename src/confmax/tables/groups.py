@@ -39,6 +39,11 @@ class Groups:
         """Return the groups of the ``chosen`` rows (n,), a mask or indices."""
         return Groups(self.names, self.codes[chosen])
 
+    def present(self) -> Groups:
+        """Return the groups without those that have no row."""
+        present, codes = np.unique(self.codes, return_inverse=True)
+        return Groups(tuple(self.names[k] for k in present), codes.reshape(-1))
+
     def beside(self, table: Table, n_further: int = 0) -> GroupedTable:
         """Return a table of these rows with the groups side by side."""
         return GroupedTable(table.in_memory(), self, n_further)

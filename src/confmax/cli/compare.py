@@ -1,0 +1,321 @@
+"""`confmax compare`: a rule for each of several metrics, judged on rows that it was not tuned on.
+
+There are five folds by the content of the rows, each decided by the rule tuned on the other four. So every row has one
+decision per metric, all are counted on the same rows, and the bootstrap compares them in pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from confmax import metrics as catalogue
+from confmax.cli import app
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions
+from confmax.cli.judging import (
+    EVERY_ROW,
+    aligned_metrics,
+    bootstrap_document,
+    decisions,
+    groups_of_file,
+    judged_table,
+    limit_documents,
+    metrics_and_bootstrap,
+    of_what_is_decided,
+    scores_of,
+)
+from confmax.cli.matching import check_group, name_beside, not_applicable, over, rows_for
+from confmax.cli.outputs import load_rule
+from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
+from confmax.cli.texts import joined
+from confmax.constraints import Limits, bind
+from confmax.evaluate import Score
+from confmax.evaluate.evidence import Evidence, of_folds, solutions_of_folds
+from confmax.evaluate.studies import CoverageStudy
+from confmax.evaluate.uncertainty import decided_by
+from confmax.metrics import Metric
+from confmax.metrics.decided import of_decided
+from confmax.optimize.column_generation import refused_within_limits
+from confmax.rule import DecisionRule
+from confmax.solution import Plan, Solution
+from confmax.solution.tuning import on_some_rows
+from confmax.tables import MemoryTable
+from confmax.tables.draws import folds_to_judge
+
+N_FOLDS = 5
+SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
+OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
+
+
+def compare(file: Path, as_json: bool, **more: Any) -> None:
+    """Run `confmax compare`."""
+    wanted, settings = metrics_and_bootstrap(more)
+    paths, constraints, abstain = (more.pop(key) for key in ("rules", "constraints", "abstain"))
+    # the metric is one of several; the other settings are checked before the file is read
+    plan = Plan.checked(
+        "accuracy", constraints=constraints, abstain=abstain, on_infeasible="closest", random_state=settings["seed"]
+    )
+    if len(set(paths)) < len(paths):
+        raise click.UsageError("--rule names a file twice; name each rule once")
+    rules = {str(path): load_rule(path, of_groups=True) for path in paths}
+    for path, rule in rules.items():
+        check_group(rule, path, more["group"])
+    if more["group"] is None and any(one.of_groups for one in plan.constraints):
+        raise click.UsageError("a limit of --subject-to speaks of groups; give --group, the column of these")
+    rows = rows_for(next(iter(rules.values()), None), file, TableOptions(**more))
+    if abstain is not None:
+        plan = plan.but(abstain=name_beside(abstain, rows.classes))
+    with Bar("comparing", "rules") as bar:
+        document = comparison(rows, wanted, rules, bar, plan, **settings)
+    print_document(document, as_json, _show)
+
+
+def comparison(
+    rows: FileRows,
+    wanted: Sequence[Metric],
+    rules: Mapping[str, DecisionRule],
+    bar: Bar,
+    plan: Plan,
+    **settings: Any,
+) -> Document:
+    """Return every rule's value by every metric, on labelled rows that it was not tuned on.
+
+    Rules are tuned for the ``wanted`` metrics (none: those that suit the classes) by the ``plan``, whose limits judge
+    all rules. ``rules`` are further ones, by the names of their files, and ``settings`` those of the bootstrap.
+    """
+    table = judged_table(rows)
+    chosen = _chosen(wanted, rows, plan)
+    # what cannot be maximised so is refused before anything is tuned
+    for metric in chosen.values():
+        plan.placed(metric, table, groups=table.groups)
+    abstains = plan.abstains or any(rule.abstain is not None for rule in rules.values())
+    evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
+    if abstains:
+        evaluated, _ = of_what_is_decided(evaluated, table, rows)
+    limits = bind(plan.constraints, table, explicit=True, abstains=abstains, groups=table.groups)
+    _warn_of_rare(table)
+    given = _of_files(rules, rows)
+    # a file may hold the names of a rule's groups as text
+    applied = {
+        path: decided_by(rule, replace(table, groups=groups_of_file(rows, rule))) for path, rule in given.items()
+    }
+    evidence = _cross_fitted(table, chosen, plan, bar)
+    areas = _areas(evidence, limits) if plan.abstains else {}
+    tuned_for = {one: one.removeprefix("for ") for one in evidence} | {path: rules[path].metric for path in given}
+    tuned = {one: found.decided for one, found in evidence.items()}
+    decided = decisions(table, {**tuned, **applied}, abstains=abstains)
+    scores = scores_of(table, evaluated, limits, decided, settings)
+    documents = []
+    for name in scores.rules:
+        kept = limit_documents(scores, limits, decided[name], table, name)
+        in_each = {str(group): _values(part, name, evaluated)["values"] for group, part in scores.by_group.items()}
+        documents.append(
+            {
+                "rule": name,
+                "tuned_for": tuned_for.get(name),
+                "cross_fitted": name in evidence,
+                **_values(scores, name, evaluated),
+                **({"risk_coverage": areas[name]} if name in areas else {}),
+                **({} if table.groups is None else {"groups": in_each}),
+                **({} if limits is None else {"constraints": kept}),
+            }
+        )
+    return {
+        **source_document(rows),
+        "folds": N_FOLDS,
+        **({"abstain": plan.abstain} if plan.abstains else {}),
+        "metrics": list(evaluated),
+        "rules": documents,
+        "best": _best(scores, evaluated),
+        "intervals": bootstrap_document(scores),
+    }
+
+
+def _warn_of_rare(table: MemoryTable) -> None:
+    """Warn of classes with so few rows that rules without one fold have seen hardly any of them."""
+    counts = np.bincount(np.asarray(table.labels), minlength=table.n_classes)
+    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * N_FOLDS]
+    if rare:
+        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
+
+
+def _of_files(rules: Mapping[str, DecisionRule], rows: FileRows) -> dict[str, DecisionRule]:
+    """Return rules, by their files, for the classes of the rows; refuse those of other classes."""
+    for path, rule in rules.items():
+        own = rule.class_names[: rule.n_classes]
+        if set(own) != set(rows.classes):
+            raise ValueError(
+                f"the rule {path} decides between {joined(own)} and the classes here are {joined(rows.classes)}; "
+                f"compare rules of the same classes"
+            )
+    return {path: over(rule, rows.classes) for path, rule in rules.items()}
+
+
+def _applicable(chosen: Iterable[Metric], rows: FileRows) -> dict[str, Metric]:
+    return {repr(metric): metric for metric in chosen if not not_applicable(metric, rows)}
+
+
+def _chosen(wanted: Sequence[Metric], rows: FileRows, plan: Plan) -> dict[str, Metric]:
+    """Return the metrics to tune for; those that cannot be maximised within limits are left out, or refused."""
+    K = len(rows.classes)
+
+    def why_not(metric: Metric) -> str | None:
+        if not plan.constraints:
+            return None
+        return refused_within_limits(of_decided(metric, K) if plan.abstains else metric)
+
+    if not wanted:
+        # of what is decided, accuracy needs no other metric beside it
+        names = (*(["accuracy"] if plan.abstains else []), *(OF_TWO if K == 2 else SEVERAL))
+        return _applicable((metric for metric in map(catalogue.get, names) if not why_not(metric)), rows)
+    chosen = aligned_metrics(wanted, rows)
+    for why in filter(None, map(why_not, chosen.values())):
+        raise ValueError(why)
+    if len(chosen) < len(wanted):
+        raise ValueError("--metric names a metric twice; name each once")
+    return chosen
+
+
+def _cross_fitted(table: MemoryTable, chosen: Mapping[str, Metric], plan: Plan, bar: Bar) -> dict[str, Evidence]:
+    """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
+    folds = folds_to_judge(table, N_FOLDS, plan.random_state)
+    evidence: dict[str, Evidence] = {}
+    for name, metric in chosen.items():
+        solve = on_some_rows(plan.but(metric=metric), table)
+        begun = iter(range(len(evidence) * N_FOLDS, len(chosen) * N_FOLDS))
+
+        def tune(rows: Any, kind: Mapping[str, Any], solve: Any = solve, begun: Any = begun) -> Solution:
+            bar.update(next(begun), N_FOLDS * len(chosen))
+            solution: Solution = solve(rows, kind)
+            return solution
+
+        fails = f"no rule for {name} can be tuned without one of the folds"
+        found = solutions_of_folds(tune, folds, {}, fails=fails, way_out="add rows of rare classes")
+        if missing := sum(not solution.feasible for solution in found):
+            app.warn(
+                f"for {name}: in {missing} of {len(found)} folds no rule was met that keeps all limits on the other "
+                f"folds, and the one that misses them least is used"
+            )
+        evidence[f"for {name}"] = of_folds([solution.rule for solution in found], table, metric, folds)
+    return evidence
+
+
+def _areas(evidence: Mapping[str, Evidence], limits: Limits | None) -> dict[str, Document]:
+    """Return the areas under the risk-coverage curves of rules that abstain, by their names."""
+    studies = {name: CoverageStudy(one, limits) for name, one in evidence.items()}
+    # without a decided row there is no curve
+    return {name: study.areas for name, study in studies.items() if study.coverage > 0.0}
+
+
+def _values(scores: Score, rule: str, metrics: Iterable[str]) -> Document:
+    """Return one rule's values by metric, with replicates also intervals, and differences to argmax."""
+    every = scores.to_dict()["metrics"]
+    entries = {metric: every[metric][rule] for metric in metrics}
+    document: Document = {"values": {metric: entry["value"] for metric, entry in entries.items()}}
+    if scores.n_replicates:
+        document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
+    if rule != "argmax":
+        document["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
+    return document
+
+
+def _best(scores: Score, metrics: Iterable[str]) -> dict[str, list[str]]:
+    """Return the rules with the largest value, by metric."""
+    best = {}
+    for metric, values in zip(metrics, scores.values, strict=False):
+        # nothing equals NaN: where no value is finite, no rule is the best
+        top = max(values[np.isfinite(values)], default=np.nan)
+        best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
+    return best
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def _show(page: Page, document: Document) -> None:
+    """Print the values of every rule, what it makes of limits, and its differences to argmax."""
+    show_source(page, document)
+    names = document["metrics"]
+    rules = document["rules"]
+
+    def starred(value: float | None, *, star: bool) -> str:
+        return number(value) + ("*" if star else " ")
+
+    def table(title: str, columns: Sequence[str], cells: Mapping[str, Sequence[str]]) -> None:
+        page.say("", title, style="bold")
+        page.table(["rule", *columns], [[rule, *line] for rule, line in cells.items()])
+
+    best = document["best"]
+    table(
+        "Values; * is the best of its column",
+        names,
+        {
+            row["rule"]: [starred(value, star=row["rule"] in best[name]) for name, value in row["values"].items()]
+            for row in rules
+        },
+    )
+    limits = rules[0].get("constraints", ())
+    by_group = {k: one for k, one in enumerate(limits) if "by_group" in one}
+    if limits:
+        kept = {row["rule"]: [starred(one["value"], star=one["kept"]) for one in row["constraints"]] for row in rules}
+        table("Limits; * is kept on these rows", [one["text"] for one in limits], kept)
+    for k, one in by_group.items():
+        parts = {row["rule"]: row["constraints"][k]["by_group"].values() for row in rules}
+        cells = {rule: [number(part["value"]) for part in each] for rule, each in parts.items()}
+        table(f"{one['text']}, by group", list(one["by_group"]), cells)
+    _show_areas(page, rules)
+    for name in rules[0].get("groups", {}):
+        cells = {row["rule"]: [number(value) for value in row["groups"][name].values()] for row in rules}
+        table(f"Values in group {name}", names, cells)
+    intervals = document["intervals"]
+    if intervals is not None:
+        minus = {row["rule"]: row["minus_argmax"].values() for row in rules if "minus_argmax" in row}
+        differences = {rule: list(map(_difference, each)) for rule, each in minus.items()}
+        table("Difference to argmax, with its interval", names, differences)
+    page.say(
+        "",
+        f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
+        f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows.",
+    )
+    if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in rules):
+        page.say(
+            "Rules given with --rule are applied as they are: if they were tuned on these rows, their values are "
+            "optimistic."
+        )
+    if any(value is None for row in rules for value in row["values"].values()):
+        page.say("-: not finite, or not defined for a rule of more decisions than classes.")
+    if intervals is not None:
+        page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
+    if "coverage" in names:
+        page.say(EVERY_ROW)
+    kept_options = ("file", "constraints", "abstain", *(["group"] if by_group else []), *TABLE_OPTIONS)
+    again = app.command_line(click.get_current_context(), "confmax tune", kept_options)
+    page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
+
+
+def _show_areas(page: Page, rules: Sequence[Document]) -> None:
+    """Print the areas under the risk-coverage curves of the rules that have one."""
+    cells = []
+    for rule in rules:
+        area = rule.get("risk_coverage")
+        if area is not None:
+            over = f"{area['from']:.0%} to {area['to']:.0%}"
+            cells.append([rule["rule"], area["metric"], over, number(area["chow"]), number(area["best"])])
+    if cells:
+        page.say("", "Area under the risk-coverage curve: mean loss over these coverages", style="bold")
+        page.table(["rule", "loss of", "coverage", "Chow's rule", "best rules"], cells)
+        page.say(
+            "Chow's rule decides the most probable class of the rows where its probability is largest. The best rules "
+            "are those for each coverage, by the probabilities of the rows."
+        )
+
+
+def _difference(minus: Document) -> str:
+    if minus["value"] is None:
+        return "-"
+    return f"{minus['value']:+.3f} [{minus['low']:+.3f}, {minus['high']:+.3f}]"

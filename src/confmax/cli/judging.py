@@ -1,0 +1,198 @@
+"""What `confmax score` and `confmax compare` share: rules judged on the labels of a file, in all rows and by group.
+
+A metric of what is decided counts one decision more than there are classes. Rules that decide every row count as rules
+that have this decision and never take it, so their coverage is one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from confmax import metrics as catalogue
+from confmax.calibration.column_order import doubt_of_order
+from confmax.cli import app
+from confmax.cli.columns import FileRows
+from confmax.cli.matching import check_applies, not_applicable, typed
+from confmax.cli.show import Document, between, finite
+from confmax.cli.texts import joined
+from confmax.constraints import Limits
+from confmax.evaluate import Estimate, Score, uncertainty
+from confmax.evaluate.by_group import judged_limits
+from confmax.evaluate.uncertainty import Decided, check_bootstrap, doubts, in_groups, plain_rules
+from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned
+from confmax.metrics.decided import of_decided
+from confmax.rule import DecisionRule
+from confmax.solution import fit_metric
+from confmax.tables import MemoryTable, make_table
+from confmax.tables.groups import Groups
+
+EVERY_ROW = "Metrics are those of the rows that a rule decides; argmax and p/prior decide every row."
+
+
+def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[Metric], dict[str, Any]]:
+    """Take the metrics and the settings of the bootstrap out of a command's options."""
+    names = options.pop("names")
+    params = options.pop("params")
+    # which of several metrics a parameter is for cannot be told
+    if params and len(names) != 1:
+        raise click.UsageError("--param belongs to one --metric; give exactly one")
+    if "linear" in names:
+        command = click.get_current_context().info_name
+        raise ValueError(f"{command} has no table of costs for linear; confmax tune --costs shows its values")
+    settings = {key: options.pop(key) for key in ("n_replicates", "level", "stratified", "seed")}
+    check_bootstrap(settings["n_replicates"], settings["level"])
+    # by `resolve`, which knows coverage too
+    return [catalogue.get(name, **params) if params else catalogue.resolve(name) for name in names], settings
+
+
+# --- rows and decisions ----------------------------------------------------------------------------------------------
+
+
+def judged_table(rows: FileRows, rule: DecisionRule | None = None) -> MemoryTable:
+    """Return labelled rows as a table; classes without rows, and columns that seem to be in another order, are told."""
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
+    absent = [name for name, weight in zip(rows.classes, table.label_weight(), strict=True) if not weight]
+    if absent:
+        app.warn(f"no row has the label {joined(absent)}: metrics that divide by class sizes leave it out")
+    doubt = doubt_of_order(table, calibrated=0.0)
+    if doubt:
+        app.warn(doubt)
+    return replace(table, groups=groups_of_file(rows, rule))
+
+
+def groups_of_file(rows: FileRows, rule: DecisionRule | None) -> Groups | None:
+    """Return the groups of a file's rows, those that a rule decides by where it has some; None without a column.
+
+    Raise a ValueError if the rule does not know the group of a row. Groups without a row in the file are left out.
+    """
+    if rows.group is None:
+        return None
+    if rule is None or not rule.groups:
+        return Groups.of(rows.group, rows.n_rows)
+    return Groups.of(typed(rows.group, rule.groups), rows.n_rows, rule.groups).present()
+
+
+def aligned_metrics(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
+    """Return the metrics that were asked for, by name, for the classes of a file; refuse those that do not apply."""
+    found = [aligned(metric, rows.classes) for metric in wanted]
+    for metric in found:
+        check_applies(metric, rows)
+    return {repr(metric): metric for metric in found}
+
+
+def of_what_is_decided(
+    metrics: Mapping[str, Metric], table: MemoryTable, rows: FileRows
+) -> tuple[dict[str, Metric], list[Document]]:
+    """Return coverage and ``metrics`` of what is decided, by name; and which of them have no value here, and why."""
+    used = {"coverage": catalogue.resolve("coverage")}
+    skipped = []
+    for name, metric in metrics.items():
+        try:
+            with warnings.catch_warnings():
+                # which classes have no rows has been said of the table
+                warnings.simplefilter("ignore", UserWarning)
+                decided = of_decided(fit_metric(metric, table, explicit=True), table.n_classes)
+            why = not_applicable(decided, rows)
+        except ValueError:
+            why = "no row has its class" if metric.one_class else "few classes have rows"
+        if why:
+            skipped.append({"metric": name, "why": why})
+        else:
+            used[name] = decided
+    return used, skipped
+
+
+def decisions(table: MemoryTable, further: Mapping[str, Decided], *, abstains: bool) -> dict[str, Decided]:
+    """Return what argmax, p/prior and ``further`` rules decide; if some ``abstains``, all between K + 1 decisions."""
+    every = {**plain_rules(table), **further}
+    M = table.n_classes + 1
+    for name, one in every.items():
+        if abstains and (one.n_decisions > M or (one.n_decisions == M and not one.abstains)):
+            raise ValueError(
+                f"the rule {name} has decisions beyond the classes that are not called abstaining, and other rules "
+                f"here abstain; leave it out, or compare it with rules that decide every row"
+            )
+    return {name: one._replace(n_decisions=M, abstains=True) for name, one in every.items()} if abstains else every
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def scores_of(
+    table: MemoryTable,
+    used: Mapping[str, Metric],
+    limits: Limits | None,
+    decided: Mapping[str, Decided],
+    settings: Mapping[str, Any],
+) -> Score:
+    """Return values of rules by the metrics ``used`` and by those that are limited, by their texts.
+
+    What makes the values doubtful is printed. What a limit of groups limits has a value in every group alone.
+    """
+    wanted = () if limits is None else limits.constraints
+    of_all = {**used, **{str(one): one.metric for one in wanted if not one.of_groups}}
+    scores = uncertainty.compare(table, of_all, decided, **settings)
+    app.warn(*doubts(scores, of_all, undefined=False))
+    in_each = {**used, **{str(one): one.metric for one in wanted}}
+    return replace(scores, by_group=in_groups(table, in_each, decided, **settings))
+
+
+def limit_documents(
+    scores: Score, limits: Limits | None, decided: Decided, table: MemoryTable, rule: str
+) -> list[Document]:
+    """Return what a ``rule``, by what it ``decided``, makes of limits on these rows."""
+    documents = []
+    judged = [] if limits is None else judged_limits(limits, scores, rule, decided, table)
+    for one, found in zip(() if limits is None else limits.constraints, judged, strict=True):
+        document = {"text": str(one), "value": finite(found.value), "kept": found.kept, "vacuous": found.vacuous}
+        if one.of_groups:
+            document["by_group"] = {
+                str(name): {"value": finite(part.value), **_interval(scores, part)}
+                for name, part in found.by_group.items()
+            }
+        else:
+            document |= _interval(scores, found.estimate)
+        documents.append(document)
+    return documents
+
+
+def _interval(scores: Score, it: Estimate) -> Document:
+    """Return the interval of a value, nothing without replicates."""
+    return {"interval": [it.low, it.high]} if scores.n_replicates else {}
+
+
+def with_interval(one: Document) -> str:
+    """Return the value of a document with its interval, if it has one."""
+    return between(one["value"], *one.get("interval", (None, None)))
+
+
+def rows_undecided(decided: Decided) -> float:
+    """Return how many rows are left undecided; of a rule that draws, the expected number."""
+    last = decided.n_decisions - 1
+    return float(decided.shares @ (decided.decisions == last).sum(axis=1))
+
+
+def bootstrap_document(scores: Score) -> Document | None:
+    """Return what the intervals are."""
+    if not scores.n_replicates:
+        return None
+    return {
+        "method": scores.method,
+        "level": scores.level,
+        "replicates": scores.n_replicates,
+        "stratified": scores.stratified,
+        "absent": {str(name): share for name, share in scores.absent.items()},
+    }
+
+
+def undecided_words(document: Document) -> dict[str, str]:
+    """Return how many rows a rule leaves undecided, nothing for one that decides every row."""
+    if "abstain" not in document:
+        return {}
+    return {"undecided": f"{document['rows_undecided']:g} of {document['rows']} rows, as {document['abstain']}"}
