@@ -7,6 +7,7 @@ import pytest
 
 from confmax import kernels
 from confmax.kernels import blocks
+from confmax.tables.partitioned import table
 
 # Spark's programs are short here: Java's optimising compiler takes about half of their processor time
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -37,3 +38,11 @@ def form(request, monkeypatch):
         monkeypatch.setattr(kernels, "native", None)
     elif kernels.native is None:
         pytest.skip("there is no compiled module")
+
+
+@pytest.fixture
+def small_samples(monkeypatch):
+    """As if a sample were a small part of a large table."""
+    sizes = {"SAMPLE_CELLS": 4000, "SAMPLE_CELLS_UNLABELLED": 4000, "SAMPLE_ROWS": 100, "ROWS_PER_CLASS": 10}
+    for name, value in sizes.items():
+        monkeypatch.setattr(table, name, value)

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from confmax.confusion import Gains
 from confmax.tables.partitioned.parts import Part
+
+GAINS = {
+    "weights": lambda K, rng: Gains.reduced(rng.random((2, K)) + 0.5),
+    "offsets": lambda K, rng: Gains.reduced(rng.random((3, K)), 0.2 * rng.random((3, K))),
+    "full": lambda K, rng: Gains.from_matrix(rng.normal(size=(2, K, K + 1))),
+    "distance": lambda K, rng: Gains.reduced(-rng.random((1, K)), power=2),
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
-from scipy.sparse import csr_array
 from scipy.stats import binom
 
 import confmax
 from benchmarks import one_class as benchmark
 from confmax import constraints as c
-from confmax.calibration import Calibration, VectorScaling, choose
+from confmax.calibration import Calibration, VectorScaling
 from confmax.confusion import Confusion
 from confmax.constraints.proportions import chances_of_counts, rows_for_floor
 from confmax.optimize import Status
@@ -23,7 +22,6 @@ from confmax.optimize.polygon import Polygon, best_drawn_within
 from confmax.oracle import make_table
 from confmax.solution.class_confidence import class_to_test
 from confmax.solution.one_class import calibration_of_class
-from confmax.tables.arrays import normalised
 
 NAMES = ["VF", "F", "M", "L"]
 
@@ -147,9 +145,9 @@ def test_few_rows_of_a_class_are_no_reason_to_draw():
 # --- against enumeration and programs ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))
 def test_tiny_populations(seed):
-    """Against all thresholds and their mixtures."""
+    """Against all thresholds and their mixtures; the benchmark has more."""
     assert benchmark.judged(seed) in ("right", "infeasible", "refused")
 
 
@@ -200,48 +198,6 @@ def sample(n=600, seed=0):
     return P, (P.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "float32", "weights"])
-def test_kinds_of_tables(kind):
-    P, y = sample()
-    settings = {"constraints": "precision[2] >= 0.6", "confusion": "labels", "calibration": None}
-    expected = confmax.maximize("recall[2]", P, y, **settings)
-    if kind == "sparse":
-        found = confmax.maximize("recall[2]", csr_array(P), y, **settings)
-    elif kind == "float32":
-        P = normalised(P.astype(np.float32), 1.0)
-        found = confmax.maximize("recall[2]", P, y, **settings)
-    else:
-        twice = np.arange(600) % 2 + 1
-        P2, y2 = np.repeat(P, twice, axis=0), np.repeat(y, twice)
-        expected = confmax.maximize("recall[2]", P2, y2, **settings)
-        found = confmax.maximize("recall[2]", P, y, sample_weight=twice, **settings)
-    assert found.value == pytest.approx(expected.value, abs=1e-9)
-    assert (found.predict(P) == expected.predict(P)).mean() > 0.99
-
-
-def test_a_table_in_parts_searches_its_sample_and_is_counted_whole(tmp_path):
-    P, y = sample(4000)
-    frame = pd.DataFrame(P, columns=["a", "b", "c"]).assign(label=np.array(["a", "b", "c"])[y])
-    frame.to_parquet(tmp_path / "rows.parquet", index=False)
-    table = confmax.open_table(tmp_path / "rows.parquet", label="label", columns=["a", "b", "c"])
-    found = confmax.maximize(
-        "recall[c]", table, constraints="precision[c] >= 0.6", confusion="labels", calibration=None
-    )
-    whole = confmax.maximize(
-        "recall[c]", P, np.array(["a", "b", "c"])[y], classes=["a", "b", "c"], constraints="precision[c] >= 0.6",
-        confusion="labels", calibration=None,
-    )  # fmt: skip
-    assert found.feasible and found.value == pytest.approx(whole.value, abs=0.03)
-
-
-def test_two_classes_within_limits():
-    P, y = sample()
-    two, labels = np.c_[1 - P[:, 2], P[:, 2]], (y == 2).astype(int)
-    found = confmax.maximize("recall[1]", two, labels, constraints="precision[1] >= 0.6", calibration=None)
-    assert not found.rule.is_randomized and 0.0 < found.rule.threshold < 1.0
-    assert found.constraints[0].value >= 0.6 - 1e-12
-
-
 def test_a_draw_is_returned_only_where_it_is_asked_for():
     """Ten equal rows: at most .3 of them can be flagged by a draw alone."""
     P = [[0.3, 0.3, 0.4]] * 10
@@ -270,9 +226,7 @@ def test_the_solver_can_be_named_and_refuses_what_it_cannot_search():
     P, y = sample(100)
     named = confmax.maximize("f1[2]", P, y, solver="class_threshold")
     assert repr(named.rule) == repr(confmax.maximize("f1[2]", P, y, solver=ClassThreshold()).rule)
-    with pytest.raises(
-        ValueError, match="ClassThreshold searches a threshold for one class, and macro_f1 reads several"
-    ):
+    with pytest.raises(ValueError, match="ClassThreshold searches a threshold for one class, and macro_f1 reads"):
         confmax.maximize("macro_f1", P, y, solver="class_threshold")
     with pytest.raises(ValueError, match=r"takes limits on the class of its metric recall\[2\] alone"):
         confmax.maximize("recall[2]", P, y, solver="class_threshold", constraints="recall[1] >= 0.2")
@@ -494,16 +448,6 @@ def test_a_population_keeps_what_is_assured():
     assert violated <= 30 * (0.1 + 2 * np.sqrt(0.1 * 0.9 / 30))
 
 
-# --- calibrations are those of the question ---------------------------------------------------------------------------
-
-
-def test_a_calibration_that_was_asked_for_is_kept():
-    P, y = sample(400)
-    given = choose(make_table(P, y), "vector")
-    found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.5", calibration=given, confusion="blend")
-    assert found.rule.calibrator is given.calibrator
-
-
 # --- what is no question of a threshold from the top ------------------------------------------------------------------
 
 
@@ -563,15 +507,6 @@ def test_settings_that_a_threshold_on_raw_probabilities_cannot_keep_split_the_ro
     P, y = sample(600)
     found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.5", confidence=0.9, **settings)
     assert found.tested_on == "other rows"
-
-
-def test_float32_keeps_what_float64_keeps():
-    P = np.random.default_rng(59).dirichlet(np.ones(3), 50)
-    both = [
-        confmax.maximize("recall[0]", rows, constraints="fpr[0] <= 0.1", confusion="model", randomized=True).value
-        for rows in (P, P.astype(np.float32))
-    ]
-    assert both[0] == pytest.approx(both[1], abs=1e-6)
 
 
 def test_a_rare_class_with_a_high_precision_is_assured():

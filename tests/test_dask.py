@@ -18,7 +18,6 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import confmax
-from confmax.calibration import MatrixScaling
 from confmax.confusion import Gains
 from confmax.kernels.blocks import n_threads
 from confmax.oracle import make_oracle, make_table
@@ -97,32 +96,6 @@ def test_float32():
     parts, whole = make_oracle(make_table(rows(P), rows(y))), make_oracle(make_table(P, y))
     assert parts.table.dtype == np.float32
     assert_same_statistics(parts.maximize(all_gains(4)["offsets"]), whole.maximize(all_gains(4)["offsets"]))
-
-
-@everywhere
-@pytest.mark.parametrize("metric", ["g_mean", "min_recall", "micro_f1", "quadratic_kappa"])
-def test_certified_values(metric):
-    """Each is within tol of its own bound, and no bound is below the other's value."""
-    P, _, weight = labelled()
-    settings = {"confusion": "model", "randomized": True, "tol": TOL}
-    whole = confmax.maximize(metric, P, sample_weight=weight, **settings)
-    parts = confmax.maximize(metric, rows(P), sample_weight=rows(weight), **settings)
-    assert parts.gap <= TOL
-    assert abs(parts.value - whole.value) <= 2 * TOL
-    again = parts.rule.evaluate(make_oracle(make_table(P, None, weight)), matrix=True)
-    assert float(parts.metric.values(again)) == pytest.approx(parts.value, rel=1e-12)
-
-
-@everywhere
-def test_default_run_is_that_of_the_array():
-    """The whole table is smaller than the sample, so that calibration and blend are of the same rows."""
-    P, y, weight = labelled()
-    whole = confmax.maximize("macro_f1", P**2 / (P**2).sum(axis=1, keepdims=True), y, sample_weight=weight)
-    parts = confmax.maximize("macro_f1", rows(P**2 / (P**2).sum(axis=1, keepdims=True)), y, sample_weight=rows(weight))
-    assert type(parts.rule.calibrator) is type(whole.rule.calibrator) is not type(None)
-    assert parts.value == pytest.approx(whole.value, abs=1e-5)
-    assert parts.label_value == pytest.approx(whole.label_value, abs=1e-3)
-    assert parts.model_share == pytest.approx(whole.model_share, abs=1e-6)
 
 
 RULES = {}
@@ -225,15 +198,6 @@ def test_errors_name_the_partition(change, message):
         confmax.maximize("macro_f1", rows(P), rows(y), sample_weight=rows(weight), classes=range(4))
 
 
-@on(3)
-def test_a_missing_label_names_the_partition():
-    P, y, _ = labelled()
-    names = np.array(list("abcd"), dtype=object)[y]
-    names[2500] = None
-    with pytest.raises(ValueError, match=r"^partition 5: row 500 of y has no label"):
-        make_table(rows(P), rows(names))
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -280,9 +244,7 @@ RULES_OF = {
     "plain": lambda: DecisionRule.from_weights([1.0, 2.0, 0.5, 3.0], classes=list("abcd")),
     "drawn": drawing,
     "calibrated": lambda: DecisionRule(drawing().gains, drawing().weights, tuple("abcd"), calibrator=Deadly(None)),
-    "by a matrix": lambda: DecisionRule(drawing().gains, drawing().weights, tuple("abcd"), calibrator=MATRIX),
 }
-MATRIX = MatrixScaling(np.eye(4) + np.diag([0.2, -0.1, 0.3], 1), [0.0, 0.3, 0.0, -0.2])
 
 
 @on(0, 3)
@@ -560,9 +522,6 @@ def test_large_blocks_stay_parts_of_their_own():
     P, y, weight = labelled()
     asked, _, _ = tasks_of((rows(P, (10, 20, 1500, 470, 500, 500)), y, weight))
     assert asked == [4, 4, 4]
-
-
-# --- faults ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_worker_that_dies_in_a_pass_changes_nothing(tmp_path):

@@ -110,33 +110,6 @@ def test_decisions_are_those_of_the_matrices(K, power, dtype):
     np.testing.assert_array_equal(decide(torch.as_tensor(P), gains), expected)
 
 
-# the rows are multiples of 1/256: of few classes many are equal
-@pytest.mark.filterwarnings("ignore:.*duplicates of each other")
-@pytest.mark.parametrize("K", [2, 3, 200])
-def test_rules_decide_draw_and_tell_their_probabilities(K):
-    """A rule of reduced gains and the rule of their matrices are one rule, whatever the kind of the table."""
-    P = rows_of(K)[0]
-    gains, weights = gains_of(K, K + 1)[1:], np.array([0.5, 0.3, 0.2])
-    names = (*(f"class {k}" for k in range(K)), "abstain")
-    rule = DecisionRule(gains, weights, names, seed=3)
-    full = DecisionRule(Gains.from_matrix(gains.matrices()), weights, names, seed=3)
-    assert rule.n_decisions == K + 1
-    torch = pytest.importorskip("torch")
-    for table in (P, P.astype(np.float32), scipy.sparse.csr_array(P), torch.as_tensor(P)):
-        np.testing.assert_array_equal(np.asarray(rule.predict_index(table)), np.asarray(full.predict_index(table)))
-        np.testing.assert_array_equal(
-            np.asarray(rule.decision_probabilities(table)), np.asarray(full.decision_probabilities(table))
-        )
-    assert "abstain" in rule.predict(P)
-    turned = [*names[K - 1 :: -1], "abstain"]
-    np.testing.assert_array_equal(rule.reordered(turned).gains.matrices(), full.reordered(turned).gains.matrices())
-    single = DecisionRule(gains[0], np.ones(1), names)
-    np.testing.assert_array_equal(
-        single.predict(P), DecisionRule(Gains.from_matrix(gains[0].matrices()), np.ones(1), names).predict(P)
-    )
-    assert "abstain" in str(single) or K > 12
-
-
 def test_a_transferred_decision_is_counted():
     """The plain rules on raw probabilities are evaluated by the same calls: with columns for further decisions."""
     from confmax.tables.memory import TransferredDecisions

@@ -93,16 +93,6 @@ def test_parts_change_nothing_and_the_order_of_groups_nothing():
         assert all(np.mean(np.abs(decided[0] - one).max(axis=1) > 1e-3) < 0.01 for one in decided[1:])
 
 
-def test_one_group_is_no_group():
-    P, y, weight, _ = grouped()
-    more = {"classes": NAMES, "confusion": "model"}
-    source = cut(P, y, weight, at=AT, group=np.repeat("all", len(P)))
-    one = confmax.maximize("accuracy", source, constraints="min(recall[a] | group) >= 0.8", **more)
-    none = confmax.maximize("accuracy", cut(P, y, weight, at=AT), constraints="recall[a] >= 0.8", **more)
-    assert one.value == pytest.approx(none.value, abs=1e-12)
-    np.testing.assert_array_equal(one.rule.predict(source), none.rule.predict(P))
-
-
 def test_large_tables_start_on_a_sample_with_groups(monkeypatch):
     """The sample keeps the group of each row, in an order that depends on nothing but the rows."""
     P, y, weight, group = grouped(20_000, absent=(0, 100))
@@ -121,21 +111,6 @@ def test_large_tables_start_on_a_sample_with_groups(monkeypatch):
     parts = confmax.maximize("accuracy", sources[0], constraints=LIMITS[0], confusion="model", calibration=None,
                              classes=NAMES)  # fmt: skip
     assert parts.value == pytest.approx(memory.value, abs=2e-6) and parts.gap < 1e-6
-
-
-@pytest.mark.parametrize("confusion", ["labels", "blend"])
-def test_rules_on_labels_keep_the_limits(confusion):
-    P, y, weight, group = grouped()
-    source = cut(P, y, weight, at=AT, group=group)
-    parts = confmax.maximize("accuracy", source, classes=NAMES, constraints=LIMITS[1], confusion=confusion,
-                             randomized=False)  # fmt: skip
-    assert all(one.kept for one in parts.constraints) and not parts.rule.is_randomized
-    decided = parts.rule.predict(P, group=group)
-    if confusion == "labels":
-        for one in parts.constraints[0].by_group:
-            mine = (group == one.group) & (y == "a")
-            assert one.value == pytest.approx(weight[mine & (decided == "a")].sum() / weight[mine].sum())
-            assert one.value >= 0.8
 
 
 @pytest.mark.parametrize("limits", LIMITS)
@@ -168,27 +143,6 @@ def written(folder, frame, rows=800):
 
 def columns_of(P, y, weight, group):
     return {**dict(zip(NAMES, P.T, strict=True)), "truth": y, "w": weight, "sex": group}
-
-
-def test_files(tmp_path):
-    P, y, weight, group = grouped(names=(3, 7))
-    path = written(tmp_path, columns_of(P, y, weight, group))
-    for name, values in (("p", P), ("y", y), ("w", weight), ("g", group)):
-        np.save(tmp_path / f"{name}.npy", values)
-    more = {"constraints": LIMITS[0], "confusion": "model", "calibration": None, "classes": NAMES}
-    memory = confmax.maximize("accuracy", P, y, sample_weight=weight, group=group, **more)
-    opened = [
-        confmax.open_table(path, label="truth", weight="w", group="sex"),
-        confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy", weight=tmp_path / "w.npy",
-                           group=tmp_path / "g.npy"),
-    ]  # fmt: skip
-    for table in opened:
-        found = confmax.maximize("accuracy", table, **more)
-        assert found.rule.groups == (3, 7) and found.value == pytest.approx(memory.value, abs=2e-6)
-        np.testing.assert_array_equal(found.rule.predict_index(table), found.rule.predict_index(P, group=group))
-    np.save(tmp_path / "g.npy", group[::-1])
-    with pytest.raises(ValueError, match=r"g\.npy has changed"):
-        confmax.maximize("accuracy", opened[1], **more)
 
 
 def test_command_line_reads_groups_in_parts(tmp_path):
@@ -248,22 +202,6 @@ def test_dask():
         confmax.maximize("accuracy", lazy, "truth", sample_weight="w", group="gender", **more)
 
 
-@pytest.mark.parametrize("confusion", ["model", "labels"])
-@pytest.mark.parametrize("kind", ["pandas", "sparse", "torch"])
-def test_other_kinds_in_memory(kind, confusion):
-    P, y, _, group = grouped(400)
-    P[P < 0.02] = 0.0
-    P /= P.sum(axis=1, keepdims=True)
-    module = pytest.importorskip({"pandas": "pandas", "sparse": "scipy.sparse", "torch": "torch"}[kind])
-    given = {"pandas": lambda: module.DataFrame(P, columns=list(NAMES)), "sparse": lambda: module.csr_array(P),
-             "torch": lambda: module.tensor(P)}[kind]()  # fmt: skip
-    more = {"constraints": LIMITS[0], "confusion": confusion, "calibration": None, "classes": NAMES}
-    array, other = (confmax.maximize("accuracy", one, y, group=group, **more) for one in (P, given))
-    assert other.value == pytest.approx(array.value, abs=1e-9) and other.rule.groups == array.rule.groups
-    decided = np.asarray(other.rule.predict_index(given, group=group))
-    np.testing.assert_array_equal(decided, array.rule.predict_index(P, group=group))
-
-
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -292,13 +230,6 @@ def test_groups_that_cannot_be_used_are_refused():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=sentence):
             confmax.maximize("accuracy", given, classes=NAMES, **more)
-
-
-def test_a_group_without_weight_is_refused_in_memory():
-    P, y, weight, group = grouped()
-    with pytest.raises(ValueError, match="group 'other' has no weight; leave its rows out"):
-        confmax.maximize("accuracy", P, y, sample_weight=np.where(group == "other", 0.0, weight), group=group,
-                         constraints=LIMITS[2])  # fmt: skip
 
 
 def test_small_cells_are_warned_of():

@@ -53,18 +53,6 @@ def test_row_groups_of_any_size_give_the_same_statistics(tmp_path, monkeypatch, 
         assert_same_statistics(*(oracle.maximize(gains, matrix=True) for oracle in oracles))
 
 
-def test_a_run_on_files_is_that_in_memory(tmp_path):
-    P, y, w = labelled(3000, 3, sharp=0.6)
-    opened = confmax.open_table(write(tmp_path, P, y, w, files=2), label="truth", weight="w")
-    for metric in ("g_mean", "macro_f1", "cohen_kappa"):
-        found = confmax.maximize(metric, opened)
-        whole = confmax.maximize(metric, P, np.array(NAMES)[y], sample_weight=w, classes=NAMES)
-        assert found.value == pytest.approx(whole.value, abs=1e-9)
-        assert found.rule.classes.tolist() == list(NAMES)
-        np.testing.assert_array_equal(found.rule.predict(opened), whole.rule.predict(P))
-        assert confmax.maximize(metric, opened).rule.to_json() == found.rule.to_json()
-
-
 @pytest.mark.parametrize("compression", ["NONE", "SNAPPY", "ZSTD"])
 def test_kinds_of_columns(tmp_path, compression):
     """Lists of any kind, dictionaries, whole numbers as labels, 16-bit floats, other columns beside."""
@@ -170,32 +158,6 @@ def test_no_thread_is_left_when_a_run_ends_early(tmp_path):
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("together", [100, 200, 1 << 20])
-def test_a_bad_row_is_named_with_its_row_group(tmp_path, monkeypatch, together):
-    parts_of(monkeypatch, together)
-    P, y, w = labelled(500, 3)
-    P[317] = 7.0
-    P[400, 1] = np.nan  # the check of all rows at once finds this one first
-    opened = confmax.open_table(write(tmp_path, P, y, w), label="truth", weight="w")
-    with pytest.raises(ValueError, match=r"^row group 3 of .*t0\.parquet: row 17 of proba sums to 21"):
-        confmax.maximize("g_mean", opened)
-    with pytest.raises(ValueError, match=r"^row group 0 of .*t0\.parquet: proba has 3 columns and the rule has 2 cl"):
-        confmax.DecisionRule.from_weights([1, 1]).predict(opened)
-
-
-def test_missing_values_are_named(tmp_path):
-    P, y, _ = labelled(300, 3)
-    columns = {name: pa.array(P[:, k]) for k, name in enumerate(NAMES)}
-    columns["truth"] = pa.array([None if r == 205 else NAMES[k] for r, k in enumerate(y)])
-    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=100)
-    with pytest.raises(ValueError, match=r"row group 2 of .*: row 5 of y has no label"):
-        confmax.maximize("g_mean", confmax.open_table(tmp_path / "t.parquet", label="truth"))
-    columns["bad"] = pa.array([None if r == 105 else p for r, p in enumerate(P[:, 0])])
-    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=100)
-    with pytest.raises(ValueError, match=r"row group 1 of .*: row 5, column 0 of proba is not a finite number"):
-        confmax.maximize("g_mean", confmax.open_table(tmp_path / "t.parquet", columns=NAMES))
-
-
 @pytest.mark.parametrize("part", [0.2, 0.5, 0.97])
 def test_a_truncated_file_is_refused_by_name(tmp_path, part):
     P, y, _ = labelled(3000, 3)
@@ -237,13 +199,16 @@ def test_a_file_that_changes_between_passes_is_refused(tmp_path):
         confmax.maximize("g_mean", opened)
 
 
-@pytest.mark.parametrize("which", ["p", "y", "w"])
+@pytest.mark.parametrize("which", ["p", "y", "w", "g"])
 def test_any_array_that_changes_after_opening_is_refused(tmp_path, which):
-    """Probabilities, labels and weights: each is a file of its own."""
+    """Probabilities, labels, weights and groups: each is a file of its own."""
     P, y, w = labelled(500, 3)
-    opened = saved(tmp_path, P, y, w)
+    saved(tmp_path, P, y, w)
+    np.save(tmp_path / "g.npy", y % 2)
+    paths = {key: tmp_path / f"{key[0]}.npy" for key in ("weight", "group")}
+    opened = confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy", **paths)
     table = make_table(opened)
-    np.save(tmp_path / f"{which}.npy", {"p": P[::-1], "y": (y + 1) % 3, "w": w + 1}[which])
+    np.save(tmp_path / f"{which}.npy", {"p": P[::-1], "y": (y + 1) % 3, "w": w + 1, "g": y}[which])
     os.utime(tmp_path / f"{which}.npy", ns=(1, 1))  # the clock of files may be coarser than this test is fast
     sentence = rf"{which}\.npy has changed since it was opened; keep files as they are during a run"
     with pytest.raises(ValueError, match=sentence):

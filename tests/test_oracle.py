@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from confmax.confusion import Gains
 from confmax.oracle import BACKENDS, CountingOracle, decide, make_oracle, make_table
-from confmax.oracle import decide as reference_decide
+from confmax.oracle.numpy import decide as reference_decide
 from tests.helpers import STATISTICS, all_deterministic_confusions, confusion_of
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy import sparse
 from sklearn.metrics import f1_score
 
 import confmax
@@ -47,19 +46,12 @@ def witness(P, names, weights=WEIGHTS):
     return found
 
 
-def opened(P, folder):
-    np.save(folder / "p.npy", P)
-    return confmax.open_table(folder / "p.npy")
-
-
 ARRAYS = {
-    "array": lambda P, _: P,
-    "list": lambda P, _: P.tolist(),
-    "frame": lambda P, _: pd.DataFrame(P),
-    "polars": lambda P, _: pl.DataFrame(P),
-    "sparse": lambda P, _: sparse.csr_array(P),
-    "opened": opened,
-    "one row": lambda P, _: P[:1],
+    "array": lambda P: P,
+    "list": lambda P: P.tolist(),
+    "frame": lambda P: pd.DataFrame(P),
+    "polars": lambda P: pl.DataFrame(P),
+    "one row": lambda P: P[:1],
 }
 
 
@@ -68,9 +60,9 @@ ARRAYS = {
 
 @each_kind
 @pytest.mark.parametrize("kind", ARRAYS)
-def test_labels_of_arrays(names, dtype, kind, tmp_path):
+def test_labels_of_arrays(names, dtype, kind):
     P = table()
-    rule, given = DecisionRule.from_weights(WEIGHTS, classes=names), ARRAYS[kind](P, tmp_path)
+    rule, given = DecisionRule.from_weights(WEIGHTS, classes=names), ARRAYS[kind](P)
     if not isinstance(names[0], (int, str)) or kind not in ("frame", "polars"):
         found, index = rule.predict(given), rule.predict_index(given)
         expected = witness(P, names)[: len(found)]
@@ -98,26 +90,12 @@ def test_classes_that_are_positions_cost_no_second_array():
     assert named(np.array([0, 2, 1]), index).tolist() == [1, 0, 2]
 
 
-@pytest.mark.parametrize("names", [("a", "b", "c"), (3, 4, 5)])
-def test_draws_and_keys_are_those_of_the_index(names):
-    gains = Gains.reduced([[1, 1, 1], [1, 4, 1]], [[0, 0, 0], [0, 0, 0.3]])
-    rule = DecisionRule(gains, np.array([0.25, 0.75]), names, "g_mean", 3)
-    P, keys = table()[20:], np.arange(380)
-    for more in ({}, {"keys": keys}):
-        found, index = rule.predict(P, **more), rule.predict_index(P, **more)
-        assert len(set(index.tolist())) == 3
-        assert found.tolist() == [names[k] for k in index]
-
-
 def test_warnings_of_draws_name_the_caller():
     rule = DecisionRule(Gains.constant(2, [0, 1]), np.array([0.5, 0.5]), ("a", "b"))
     for call in (rule.predict, rule.predict_index):
         with pytest.warns(UserWarning, match="duplicates of each other") as caught:
             call(np.full((50, 2), 0.5))
         assert caught[0].filename == __file__
-
-
-# --- more decisions than classes -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -178,74 +156,6 @@ def test_an_estimator_of_tensors_predicts_an_array():
     plain = confmax.FixedRuleClassifier(LogisticRegression(), rule).fit(X, y).predict(X)
     assert type(found) is np.ndarray
     np.testing.assert_array_equal(found, plain)
-
-
-# --- tensors ---------------------------------------------------------------------------------------------------------
-
-
-@each_kind
-def test_labels_of_tensors(names, dtype):
-    torch = pytest.importorskip("torch")
-    P = table()
-    rule, tensor = DecisionRule.from_weights(WEIGHTS, classes=names), torch.from_numpy(P)
-    index = rule.predict_index(tensor)
-    assert index.dtype == torch.int64
-    assert rule.classes[index.numpy()].tolist() == witness(P, names)
-    if dtype in ("int64", "float64"):
-        found = rule.predict(tensor)
-        assert found.dtype == getattr(torch, dtype)
-        assert found.device == tensor.device
-        assert found.tolist() == witness(P, names)
-    else:
-        sentence = (
-            r"^a tensor cannot hold class names such as '.*'; use predict_index, which returns their positions in "
-            r"classes$"
-        )
-        with pytest.raises(ValueError, match=sentence):
-            rule.predict(tensor)
-
-
-def test_truth_values_of_tensors():
-    torch = pytest.importorskip("torch")
-    rule = DecisionRule.from_weights([1.0, 3.0], classes=[True, False])
-    found = rule.predict(torch.tensor([[0.7, 0.3], [0.8, 0.2]]))
-    assert found.dtype == torch.bool
-    assert found.tolist() == [False, True]
-
-
-# --- Dask ------------------------------------------------------------------------------------------------------------
-
-
-@each_kind
-def test_labels_of_dask_arrays(names, dtype):
-    da = pytest.importorskip("dask.array")
-    P = table()
-    rule = DecisionRule.from_weights(WEIGHTS, classes=names)
-    lazy = rule.predict(da.from_array(P, chunks=(150, 3)))
-    assert isinstance(lazy, da.Array)
-    assert lazy.chunks == ((150, 150, 100),)
-    found = lazy.compute(scheduler="synchronous")
-    assert lazy.dtype == lazy._meta.dtype == found.dtype == np.dtype(dtype)
-    assert found.tolist() == witness(P, names)
-
-
-@each_kind
-def test_labels_of_dask_frames(names, dtype):
-    dd = pytest.importorskip("dask.dataframe")
-    P = table()
-    rule = DecisionRule.from_weights(WEIGHTS, classes=names)
-    frame = pd.DataFrame(P, index=np.arange(400) * 3)
-    if all(isinstance(name, str) for name in names):
-        frame.columns = list(names)
-    lazy = rule.predict(dd.from_pandas(frame, npartitions=3))
-    assert isinstance(lazy, dd.Series)
-    found = lazy.compute(scheduler="synchronous")
-    assert lazy.dtype == found.dtype == pd.Series(np.array(names[:0], dtype=dtype)).dtype
-    assert found.tolist() == witness(P, names)
-    np.testing.assert_array_equal(found.index, frame.index)
-
-
-# --- Spark -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_column_of_spark_holds_names_as_before():

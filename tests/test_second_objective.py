@@ -121,21 +121,6 @@ def test_the_bound_and_the_value_are_those_of_the_metric():
     assert accuracy > 0.1 + np.trace(C @ np.roll(np.eye(len(C)), 1, axis=0))
 
 
-def test_a_table_in_parts_has_the_same_accuracy(tmp_path):
-    rng = np.random.default_rng(0)
-    P = rng.dirichlet(np.full(4, 0.7), 4000)
-    np.save(tmp_path / "proba.npy", P)
-    settings = {"constraints": ["precision[1] >= 0.6", "rate[2] <= 0.1"], "confusion": "model", "randomized": True}
-    whole = confmax.maximize("recall[1]", P, **settings)
-    with mock.patch("confmax.tables.partitioned.opening.MAPPED_BYTES", P.nbytes // 5 + 1):
-        parts = confmax.maximize("recall[1]", confmax.open_table(tmp_path / "proba.npy"), **settings)
-    right = [float((one.rule.decision_probabilities(P) * P).sum(axis=1).mean()) for one in (whole, parts)]
-    assert parts.value == pytest.approx(whole.value, abs=2e-6) and right[1] == pytest.approx(right[0], abs=1e-4)
-    C = P.T @ whole.rule.decision_probabilities(P) / len(P)
-    others = np.where(np.arange(4) == 1, -1.0, P).max(axis=1).mean()
-    assert right[0] > C[1, 1] + others - C[:, 1].sum() - 0.1
-
-
 # --- decisions that a gain does not tell apart ------------------------------------------------------------------------
 
 

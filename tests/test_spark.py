@@ -13,9 +13,9 @@ import confmax
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
 from confmax.tables.partitioned import spark as _spark
-from confmax.tables.partitioned import table as _parts
 from confmax.tables.partitioned.spark import BATCH_ROWS
-from tests.parts_helpers import cut, labelled
+from tests.helpers import assert_same_statistics
+from tests.parts_helpers import GAINS, cut, labelled
 
 pytest.importorskip("pyspark")
 pa = pytest.importorskip("pyarrow")
@@ -83,12 +83,6 @@ def columns_of(P, y=None, w=None, *, form="array", names=None):
 
 
 EDGES = {"1 partition": (), "4 partitions, one empty": (0, 700, 1999)}
-GAINS = {
-    "weights": lambda K, rng: Gains.reduced(rng.random((2, K)) + 0.5),
-    "offsets": lambda K, rng: Gains.reduced(rng.random((3, K)), 0.2 * rng.random((3, K))),
-    "full": lambda K, rng: Gains.from_matrix(rng.normal(size=(2, K, K + 1))),
-    "power": lambda K, rng: Gains.reduced(-rng.random((1, K)), power=2),
-}
 
 
 @pytest.mark.parametrize("at", EDGES.values(), ids=EDGES)
@@ -104,13 +98,10 @@ def test_statistics_are_those_in_memory(spark, at):
         assert there.n_rows == 2000
         assert there.n_weighted == here.n_weighted
         one, other = (make_oracle(table, mode, model_share=share) for table in (here, there))
-        for kind, make in GAINS.items():
+        for make in GAINS.values():
             gains = make(5, np.random.default_rng(1))
             whole, found = (oracle.maximize(gains, matrix=True) for oracle in (one, other))
-            for name in ("rows", "diagonal", "columns", "matrix"):
-                np.testing.assert_allclose(
-                    getattr(found, name), getattr(whole, name), rtol=1e-12, atol=1e-15, err_msg=f"{mode} {kind}"
-                )
+            assert_same_statistics(found, whole)
 
 
 @pytest.mark.parametrize("metric", ["g_mean", "macro_f1", "quadratic_kappa"])
@@ -146,14 +137,6 @@ def test_batches_do_not_matter_and_settings_of_the_session_stay(spark, monkeypat
         assert spark.conf.get(BATCH_ROWS, None) == given
     spark.conf.unset(BATCH_ROWS)
     assert answers[0].diagonal.tobytes() == answers[1].diagonal.tobytes()
-
-
-@pytest.fixture
-def small_samples(monkeypatch):
-    monkeypatch.setattr(_parts, "SAMPLE_CELLS", 4000)
-    monkeypatch.setattr(_parts, "SAMPLE_CELLS_UNLABELLED", 4000)
-    monkeypatch.setattr(_parts, "SAMPLE_ROWS", 100)
-    monkeypatch.setattr(_parts, "ROWS_PER_CLASS", 10)
 
 
 @pytest.mark.usefixtures("small_samples")
@@ -250,9 +233,7 @@ def test_a_missing_vector_is_one_sentence(spark):
     with pytest.raises(ValueError, match=r"^partition 2: row 3 of proba has no probabilities; drop such rows$"):
         confmax.maximize("g_mean", vectors, y="label")
     out = confmax.DecisionRule.from_weights([1, 2, 3]).transform(vectors)
-    with pytest.raises(
-        PySparkException, match="partition 2, rows counted from its row 0: row 3 of proba has no probabil"
-    ):
+    with pytest.raises(PySparkException, match="partition 2, rows counted from its row 0: row 3 of proba has no"):
         out.collect()
 
 
@@ -287,10 +268,7 @@ def test_what_is_no_table_is_refused(spark):
         (lambda: make_table(df, "probability"), r"column 'probability' holds array<double>; labels are"),
         (lambda: make_table(df, None, "probability"), "column 'probability' holds array<double>, not numbers"),
         (lambda: make_table(df.where("label > 5")), "has no row with probabilities"),
-        (
-            lambda: make_table(df.drop("probability"), "label"),
-            "has no column 'probability' of arrays or vectors, and 1",
-        ),
+        (lambda: make_table(df.drop("probability"), "label"), "has no column 'probability' of arrays or vectors, and"),
         (lambda: confmax.open_table(df, columns=["p"]), "has no column 'p'"),
         (lambda: confmax.open_table(df, columns=[]), "columns is empty"),
         (lambda: confmax.open_table(df, columns=["probability", "label"]), "column 'probability' holds array<double>"),
@@ -499,9 +477,7 @@ def test_columns_that_fit_in_part_are_refused(spark):
     df = frame_of(spark, columns_of(P, np.array(["a", "b", "c"])[y], form="columns", names=["p_a", "p_b", "p_z"]))
     rule = confmax.DecisionRule.from_weights([1, 2, 3], classes=["a", "b", "c"])
     for call in (lambda: make_table(df, "label"), lambda: rule.transform(df)):
-        with pytest.raises(
-            ValueError, match="no column is named like the class 'c', and no class like the column 'p_z'"
-        ):
+        with pytest.raises(ValueError, match="no column is named like the class 'c', and no class like the column"):
             call()
     numbered = confmax.DecisionRule.from_weights([1, 2, 3])
     other = frame_of(spark, columns_of(P, form="columns", names=["u", "v", "w"]))
@@ -516,10 +492,7 @@ def test_transform_refuses_in_one_sentence(spark):
     for call, sentence in (
         (lambda: rule.transform(df, "label"), "has a column 'label'; choose another output"),
         (lambda: rule.transform(df, keys="id"), "has no column 'id'"),
-        (
-            lambda: rule.transform(frame_of(spark, columns_of(P, form="columns"))),
-            "no columns of the rule's classes a, b",
-        ),
+        (lambda: rule.transform(frame_of(spark, columns_of(P, form="columns"))), "no columns of the rule's classes a"),
     ):
         with pytest.raises(ValueError, match=sentence):
             call()
@@ -581,6 +554,8 @@ def test_thresholds_of_rules_that_have_none():
         ),
         (confmax.DecisionRule(gains, np.ones(1), (0, 1, 2), calibrator=scaled), "calibrates the probabilities first"),
         (confmax.DecisionRule(Gains.from_matrix(np.eye(3)), np.ones(1), (0, 1, 2)), "more than one weight per class"),
+        (confmax.DecisionRule(Gains.reduced([1, 1], [0, 0, 0.7]), np.ones(1), (0, 1, 2)), "beyond its classes"),
+        (confmax.DecisionRule(Gains.from_matrix(np.eye(2, 3)), np.ones(1), (0, 1, 2)), "beyond its classes"),
     ):
         with pytest.raises(ValueError, match=sentence):
             rule.to_spark_thresholds()

@@ -267,15 +267,6 @@ def test_every_metric_finds_the_rule_of_the_dense_table(name, mode):
             np.testing.assert_array_equal(rule.decision_probabilities(csr), rule.decision_probabilities(P))
 
 
-def test_without_labels():
-    P, _, weight = top_k(5, 300, 9, 3)
-    dense = confmax.maximize("macro_f1", P, sample_weight=weight)
-    sparse = confmax.maximize("macro_f1", sp.csr_array(P), sample_weight=weight)
-    assert sparse.mode == "model"
-    assert sparse.value == pytest.approx(dense.value, abs=1e-12)
-    assert sparse.upper_bound == pytest.approx(dense.upper_bound, abs=1e-9)
-
-
 @pytest.mark.parametrize("solver", ["coordinate_search", "max_min", "threshold_search"])
 def test_solvers_that_read_the_table_itself(solver):
     K = 2 if solver == "threshold_search" else 4
@@ -301,22 +292,10 @@ def test_share_of_the_model_is_that_of_the_dense_table():
         assert model_share(sparse) == pytest.approx(share, abs=1e-12)
 
 
-def test_a_randomised_rule_draws_alike():
-    P, *_ = top_k(12, 3000, 5, 3)
-    rng = np.random.default_rng(0)
-    gains = Gains.reduced(rng.random((3, 5)), rng.normal(size=(3, 5)) * 0.1)
-    rule = confmax.DecisionRule(gains, np.array([0.2, 0.5, 0.3]), tuple(range(5)), seed=4)
-    single = decide(P, gains)
-    drawn = rule.predict(P)
-    assert all((drawn != each).any() for each in single)  # or no draw was tested
-    np.testing.assert_array_equal(rule.predict(with_zeros(P)), drawn)
-    keys = np.arange(3000)
-    np.testing.assert_array_equal(rule.predict(with_zeros(P), keys=keys), rule.predict(P, keys=keys))
-    same = np.tile(P[:1], (50, 1))
-    gains = Gains.constant(5, [0, 1])
-    rule = confmax.DecisionRule(gains, np.array([0.5, 0.5]), tuple(range(5)))
+def test_duplicates_are_warned_of():
+    rule = confmax.DecisionRule(Gains.constant(5, [0, 1]), np.array([0.5, 0.5]), tuple(range(5)))
     with pytest.warns(UserWarning, match="100% of the rows are duplicates"):
-        rule.predict(sp.csr_array(same))
+        rule.predict(sp.csr_array(np.tile(top_k(12, 1, 5, 3)[0], (50, 1))))
 
 
 def test_a_rule_is_evaluated_on_a_sparse_table():
@@ -345,15 +324,6 @@ def test_decisions_on_other_probabilities_are_counted(share):
     ]
     dense, sparse = (each.maximize(gains, matrix=True) for each in found)
     assert_same_statistics(sparse, dense, rtol=1e-7, atol=1e-12)
-
-
-def test_a_saved_rule_decides_sparse_rows(tmp_path):
-    P, y, _ = top_k(16, 300, 6, 3)
-    rule = confmax.maximize("macro_f1", sp.csr_array(P), y).rule
-    rule.save(tmp_path / "rule.json")
-    again = confmax.DecisionRule.load(tmp_path / "rule.json")
-    assert again == rule
-    np.testing.assert_array_equal(again.predict(sp.csr_array(P)), rule.predict(P))
 
 
 # --- what is accepted ------------------------------------------------------------------------------------------------
@@ -453,13 +423,6 @@ def test_broken_tables():
         make_table(csr)
 
 
-def test_a_rule_refuses_other_columns():
-    P, y, _ = top_k(23, 60, 4, 2)
-    rule = confmax.maximize("accuracy", sp.csr_array(P), y).rule
-    with pytest.raises(ValueError, match="proba has 3 columns and the rule has 4 classes"):
-        rule.predict(sp.csr_array(GOOD))
-
-
 CALIBRATORS = [
     Temperature(2.0),
     VectorScaling(np.ones(4), np.arange(4.0)),
@@ -524,10 +487,7 @@ def test_what_is_dense_is_refused_where_it_would_be_large():
             lambda: confmax.maximize("macro_f1", csr, y, solver="coordinate_search", confusion="labels"),
             "the search of one coefficient needs a dense table, and this sparse one",
         ),
-        (
-            lambda: rule.decision_probabilities(sp.vstack([csr] * 3)),
-            "20000 decisions on 6000 rows are a dense table of more than 100,000,000",
-        ),
+        (lambda: rule.decision_probabilities(sp.vstack([csr] * 3)), "20000 decisions on 6000 rows are a dense table"),
         (lambda: calibrated.predict(csr), "the calibration of this rule needs a dense table"),
         (lambda: make_oracle(make_table(csr), backend="array"), "backend='array' needs a dense table"),
     ):

@@ -129,6 +129,8 @@ def test_arrays_take_labels_weights_and_keys_as_tensors():
     weight = torch.tensor([1.0, 2.0, 1.0, 0.5], dtype=torch.bfloat16, requires_grad=True)
     table = make_table(P, y, weight)
     assert table.labels.tolist() == [0, 1, 2, 2] and table.weight.tolist() == [1.0, 2.0, 1.0, 0.5]
+    rule = confmax.DecisionRule(Gains.reduced(np.eye(3)), np.full(3, 1 / 3), (0, 1, 2))
+    np.testing.assert_array_equal(rule.predict(P, keys=torch.arange(4) - 3), rule.predict(P, keys=np.arange(4) - 3))
 
 
 # --- all metrics ------------------------------------------------------------------------------------------------------
@@ -188,18 +190,6 @@ def test_half_precision_end_to_end(dtype):
     assert -1e-12 <= best.gap <= 1e-6
 
 
-def test_metrics_with_more_decisions_than_classes():
-    rng = np.random.default_rng(13)
-    P = simplex(rng, 300, 3, np.float32)
-    gain = np.hstack([np.eye(3), np.full((3, 1), 0.6)])
-    metric = metrics.get("linear", gain=gain)
-    found, expected = (confmax.maximize(metric, each, confusion="model") for each in (torch.from_numpy(P), P))
-    assert found.value == pytest.approx(expected.value, abs=1e-9)
-    decisions = found.rule.predict(torch.from_numpy(P))
-    assert (decisions == 3).any()
-    np.testing.assert_array_equal(decisions.numpy(), expected.rule.predict(P))
-
-
 def test_what_needs_the_whole_table_in_host_memory_copies_it():
     rng = np.random.default_rng(14)
     P = simplex(rng, 150, 3, np.float32)
@@ -230,35 +220,6 @@ def test_a_model_certificate_copies_nothing(monkeypatch):
 
 
 # --- rules and calibrators --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "calibrator",
-    [
-        None,
-        Temperature(1.7, 1e-4),
-        VectorScaling([1.2, 0.9, 1.0], [0.3, 0, 0]),
-        MatrixScaling([[1.2, 0.1, 0.0], [0.0, 0.9, -0.2], [0.3, 0.0, 1.0]], [0.3, 0, 0]),
-        MatrixScaling([[1.2, 0.1, 0.0], [0.0, 0.9, -0.2], [0.3, 0.0, 1.0]], [0.3, 0, 0], kept=1),
-    ],
-)
-@pytest.mark.parametrize("power", [0, 2])
-def test_a_randomised_rule_draws_alike_on_tensors(calibrator, power, monkeypatch):
-    rng = np.random.default_rng(16)
-    small_chunks(monkeypatch, 100)
-    gains = Gains.reduced(rng.random((4, 3)) * (-1 if power else 1), rng.normal(size=(4, 3)), power=power)
-    rule = confmax.DecisionRule(gains, np.array([0.4, 0.3, 0.2, 0.1]), (0, 1, 2), seed=5, calibrator=calibrator)
-    P = simplex(rng, 1000, 3)
-    for Q in (P, P.astype(np.float32)):
-        tensor = torch.from_numpy(Q)
-        np.testing.assert_array_equal(rule.predict(tensor).numpy(), rule.predict(Q))
-        for keys in (np.arange(1000) * 7, [f"row {k}" for k in range(1000)]):
-            np.testing.assert_array_equal(rule.predict(tensor, keys=keys).numpy(), rule.predict(Q, keys=keys))
-        shares = rule.decision_probabilities(tensor)
-        assert shares.dtype == torch.float64
-        np.testing.assert_allclose(shares.numpy(), rule.decision_probabilities(Q), atol=1e-15)
-    keys = np.arange(1000) - 3
-    np.testing.assert_array_equal(rule.predict(P, keys=torch.from_numpy(keys)), rule.predict(P, keys=keys))
 
 
 def test_duplicates_are_warned_of():

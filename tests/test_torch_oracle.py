@@ -62,14 +62,6 @@ def test_half_precision_is_scored_in_float32(dtype, form):
     np.testing.assert_array_equal(decide(P, gains), reference_decide(P.float().numpy(), gains))
 
 
-def test_ties_go_to_the_largest_index():
-    P = torch.tensor([[0.25, 0.25, 0.25, 0.25], [0.4, 0.4, 0.1, 0.1]])
-    assert decide(P, Gains.reduced(np.ones(4)))[0].tolist() == [3, 1]
-    assert decide(P, Gains.reduced(np.zeros(4)))[0].tolist() == [3, 3]
-    assert decide(P, Gains.from_matrix(np.eye(4)))[0].tolist() == [3, 1]
-    assert decide(P, Gains.from_matrix(np.zeros((4, 5))))[0].tolist() == [4, 4]
-
-
 # --- the oracle -------------------------------------------------------------------------------------------------------
 
 

@@ -7,10 +7,9 @@ from scipy.spatial import ConvexHull, QhullError
 import confmax
 from benchmarks.populations import METRICS, best_by_definition, small_table
 from confmax import metrics
-from confmax.confusion import Confusion
 from confmax.optimize import BruteForce, CoordinateSearch, ThresholdSearch
 from confmax.optimize.threshold import all_cuts
-from confmax.oracle import make_oracle, make_table
+from confmax.oracle import make_table
 from tests.helpers import by_numpy
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*duplicates:UserWarning", "ignore:.*has no weight in class")
@@ -32,15 +31,6 @@ def test_a_coin_is_decided_by_a_draw(name, settings):
     single = confmax.maximize(name, P, y, randomized=False, **settings)
     assert not single.rule.is_randomized
     assert single.value + single.randomization_loss == pytest.approx(0.5, abs=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore:.*rows repeat")
-def test_a_coin_in_the_estimator():
-    from sklearn.dummy import DummyClassifier
-
-    y = coin()[1]
-    model = confmax.MetricClassifierCV(DummyClassifier(), metric="h_mean").fit(np.zeros((len(y), 1)), y)
-    assert model.rule_.is_randomized
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -107,15 +97,6 @@ def test_nothing_is_said_of_mixtures_that_were_not_looked_for(solver):
     assert confmax.maximize("h_mean", P, y, solver=ThresholdSearch(), **labels).randomization_loss is not None
 
 
-def test_tables_in_parts_draw_too(tmp_path):
-    P, y = coin(60)
-    np.save(tmp_path / "P.npy", P)
-    np.save(tmp_path / "y.npy", y)
-    opened = confmax.open_table(tmp_path / "P.npy", label=tmp_path / "y.npy")
-    solution = confmax.maximize("h_mean", opened, confusion="labels", calibration=None)
-    assert solution.value == pytest.approx(0.5, abs=1e-9)
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_the_chain_is_that_of_scipy(seed):
     from confmax.optimize.threshold import upper_chain
@@ -134,13 +115,3 @@ def test_the_chain_is_that_of_scipy(seed):
     line = points[0] + (points[:, :1] - points[0, 0]) / (points[-1, 0] - points[0, 0]) * (points[-1] - points[0])
     above = {tuple(p) for p, q in zip(points, line, strict=True) if p[1] > q[1] + 1e-12}
     assert {tuple(points[k]) for k in chain} - {tuple(points[0]), tuple(points[-1])} == corners & above
-
-
-def test_confusions_of_the_draw_are_those_of_the_rule():
-    P, y, weight = small_table(7)
-    table = make_table(P, y, weight)
-    solution = confmax.maximize("min_recall", P, y, sample_weight=weight, confusion="labels", calibration=None,
-                                randomized=True)  # fmt: skip
-    assert isinstance(solution.statistics, Confusion)
-    again = solution.rule.evaluate(make_oracle(table, "labels", backend="numpy"))
-    assert float(metrics.get("min_recall").values(again)) == pytest.approx(solution.value, abs=1e-12)
