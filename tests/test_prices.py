@@ -1,6 +1,7 @@
 """The bound by prices on what every class attains alone, against all rules and mixtures of small populations."""
 
 import itertools
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,19 +12,35 @@ from benchmarks.bounds import most_found, tiny
 from confmax import metrics
 from confmax.confusion import Gains
 from confmax.optimize import Mixture, Problem, Stationary, Status, ThresholdSearch
+from confmax.optimize import prices as bound_by_prices
 from confmax.optimize.price_program import PriceProgram
 from confmax.optimize.prices import REACH, RULES, Edges, PriceSearch, Scores, _lowest, _outside
 from confmax.oracle import CountingOracle, make_oracle, make_table
+from tests.parts_helpers import cut, labelled
 
 NAMES = ("macro_f1", "macro_f_beta", "weighted_f1", "macro_jaccard", "macro_precision")
+SETTINGS = {"confusion": "model", "calibration": None, "randomized": True, "max_passes": 24}
 METRICS = [metrics.get(name, **({"beta": 2} if name == "macro_f_beta" else {})) for name in NAMES]
 
 
 def edges_of(metric, P, weight=None, flat=0.0):
+    """Return the edges of a table of any kind, read in one pass, the ratios and the oracle."""
     table = make_table(P, None, weight)
     oracle = CountingOracle(make_oracle(table))
-    parts = metric.as_ratios(oracle.rows, P.shape[1])
-    return Edges.read(oracle, Scores.of(parts), flat), parts, oracle
+    parts = metric.as_ratios(oracle.rows, table.n_classes)
+    edges = Edges.read(oracle, Scores.of(parts), flat)
+    assert oracle.n_passes == 1
+    return edges, parts, oracle
+
+
+def random_prices(P, count=8):
+    rng = np.random.default_rng(count)
+    return rng.normal(size=(count, 2, P.shape[1])) / P.mean(axis=0) / P.shape[1]
+
+
+def given(P, weight, *, in_parts):
+    """Return a table, in memory or in parts, and its weights as `maximize` takes them."""
+    return (cut(P, None, weight, at=(1, 1, len(P) - 1)), None) if in_parts else (P, weight)
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
@@ -64,19 +81,25 @@ def test_a_coin_needs_the_inside_of_the_edges():
     at_corners = max(0.0, 1 / 3 - 1 / 3)
     assert 2 * at_corners + second == pytest.approx(1 / 3)
     assert edges.largest(prices[None])[0].sum() + second >= 0.5 - 1e-12
-    for solver in ("auto", Stationary()):
-        solution = confmax.maximize("macro_f1", P, confusion="model", solver=solver, randomized=True)
+    for table, solver in ((P, "auto"), (P, Stationary()), (cut(P, at=(1,)), "auto")):
+        solution = confmax.maximize("macro_f1", table, confusion="model", solver=solver, randomized=True)
         assert solution.value == pytest.approx(0.5, abs=1e-6)
         assert 0.5 - 1e-12 <= solution.upper_bound <= 0.5 + 1e-5
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
-def test_no_rule_and_no_mixture_exceeds_the_bound(metric):
+def test_no_rule_and_no_mixture_exceeds_the_bound(metric, in_parts):
     for seed in range(6):
         P, weight = tiny(seed)
-        solution = confmax.maximize(metric, P, sample_weight=weight, confusion="model", randomized=True, max_passes=24)
+        table, weights = given(P, weight, in_parts=in_parts)
+        solution = confmax.maximize(metric, table, sample_weight=weights, **SETTINGS)
         assert solution.upper_bound >= most_found(metric, P, weight, seed) - 1e-12
         assert solution.value <= solution.upper_bound
+        if in_parts:
+            whole = confmax.maximize(metric, P, sample_weight=weight, **SETTINGS)
+            # rounding may lead linear programs to other prices, and in memory two classes need none
+            assert solution.upper_bound == pytest.approx(whole.upper_bound, abs=1e-5)
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
@@ -92,14 +115,6 @@ def test_two_classes_are_closed(metric):
     # by its name the solver does the same
     P = rng.dirichlet([3.0, 1.0], 300)
     assert confmax.maximize(metric, P, solver=ThresholdSearch(), randomized=True).gap <= 1e-6
-
-
-def test_what_is_proved_does_not_depend_on_how_rows_are_repeated():
-    P = np.random.default_rng(0).dirichlet([2.0, 1.0, 0.5], 40)
-    count = np.arange(40) % 3
-    once = confmax.maximize("macro_f1", P, sample_weight=count, confusion="model")
-    repeated = confmax.maximize("macro_f1", np.repeat(P, count, axis=0), confusion="model")
-    assert once.upper_bound == pytest.approx(repeated.upper_bound, rel=1e-3)
 
 
 def test_a_linear_program_knows_points_that_the_classes_attain():
@@ -279,3 +294,69 @@ def test_the_solution_says_what_is_left():
 def test_rows_that_say_nothing_leave_no_scale_to_the_prices(K):
     solution = confmax.maximize("macro_precision", [[1.0 / K] * K] * 4)
     assert 1.0 / K**2 - 1e-12 <= solution.value <= solution.upper_bound and solution.n_passes < 50
+
+
+# --- tables in parts, and sparse tables -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("at", [(), (300,), (0, 1, 2, 500, 500, 999), tuple(range(10, 1000, 10))])
+def test_hulls_do_not_depend_on_the_parts(at, weighted):
+    P, _, weight = labelled(1000, 4)
+    weight = weight if weighted else None
+    whole, parts = edges_of(METRICS[0], P, weight)[0], edges_of(METRICS[0], cut(P, None, weight, at=at))[0]
+    asked = random_prices(P)
+    np.testing.assert_allclose(parts.largest(asked)[0], whole.largest(asked)[0], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("most", [17 * 4, 40 * 4, 400 * 4])
+def test_few_corners_give_a_bound_that_is_higher_but_little(most):
+    """Of many parts some are joined before others have come, and every time corners may move outwards."""
+    P, _, weight = labelled(4000, 4)
+    exact = edges_of(METRICS[0], P, weight)[0]
+    with mock.patch.object(bound_by_prices, "CORNERS", most), mock.patch.object(bound_by_prices, "HELD", 2):
+        coarse = edges_of(METRICS[0], cut(P, None, weight, at=tuple(range(100, 4000, 100))))[0]
+    assert coarse.sizes.max() <= 2 * most // 4
+    asked = random_prices(P)
+    above = coarse.largest(asked)[0] - exact.largest(asked)[0]
+    scale = np.abs(asked).max()
+    assert above.min() >= -1e-13 * scale
+    assert above.max() <= scale / (most / 8) ** 2
+
+
+def test_probabilities_that_are_not_stored_count_as_zeros():
+    from scipy.sparse import csr_array
+
+    P, _, weight = labelled(500, 6)
+    P = np.where(np.sort(P, axis=1)[:, -2:-1] <= P, P, 0.0)
+    P[:, 0] = 0.0
+    P /= P.sum(axis=1, keepdims=True)
+    for w in (None, weight):
+        dense, stored = (edges_of(METRICS[0], each, w)[0] for each in (P, csr_array(P)))
+        asked = random_prices(P + 0.1)
+        np.testing.assert_allclose(stored.largest(asked)[0], dense.largest(asked)[0], rtol=1e-12, atol=1e-13)
+    # a sparse table that is too large for an array is bounded, too
+    with (
+        mock.patch("confmax.tables.sparse.kind.DENSE_CELLS", 0),
+        mock.patch("confmax.tables.sparse.kind.DENSE_FACTOR", 0),
+    ):
+        sparse = confmax.maximize("macro_f1", csr_array(P), **SETTINGS)
+    assert sparse.upper_bound == pytest.approx(confmax.maximize("macro_f1", P, **SETTINGS).upper_bound, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=repr)
+def test_passes_are_counted_and_the_bound_is_that_in_memory(metric):
+    P, _, weight = labelled(1500, 4)
+    scans = []
+    source = cut(P, None, weight, at=(3, 700))
+    table = make_table(source)
+    with mock.patch.object(type(source), "run", autospec=True, side_effect=type(source).run) as run:
+        solution = confmax.maximize(metric, source, **SETTINGS)
+        scans = run.call_count
+    whole = confmax.maximize(metric, P, sample_weight=weight, **SETTINGS)
+    # one scan checks the rows
+    assert scans == solution.n_passes + 1
+    assert solution.n_passes == whole.n_passes <= 24
+    assert solution.upper_bound == pytest.approx(whole.upper_bound, abs=1e-9)
+    assert solution.value == pytest.approx(whole.value, abs=1e-9)
+    assert table.n_rows == 1500
