@@ -218,6 +218,10 @@ def test_confidence_tests_the_coverage_and_what_is_decided():
         ("accuracy", {"abstain": [1], "constraints": "coverage >= 0.5"}, "a name for the decision"),
         ("coverage", {"abstain": True}, "limit what is decided"),
         ("coverage", {}, "pass abstain=True, or maximise another metric"),
+        (
+            confmax.metrics.get("linear", cost=1 - np.eye(2)), {"abstain": True, "classes": ["no", "yes"]},
+            "one more column",
+        ),
         ("accuracy", {"abstain": True, "constraints": ["coverage >= 0.5", "cohen_kappa >= 0.1"]},
          "neither linear nor a ratio"),
     ],
@@ -226,12 +230,6 @@ def test_what_cannot_be_asked_is_refused(metric, settings, sentence):
     P, y = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]] * 5, ["no", "yes", "no"] * 5
     with pytest.raises(ValueError, match=sentence):
         confmax.maximize(metric, P, y, **settings)
-
-
-def test_tables_of_costs_name_what_they_decide():
-    P = [[0.9, 0.1], [0.2, 0.8]]
-    with pytest.raises(ValueError, match="one more column"):
-        confmax.maximize(confmax.metrics.get("linear", cost=1 - np.eye(2)), P, abstain=True)
 
 
 def test_a_rule_names_abstaining_last():

@@ -205,10 +205,3 @@ def test_full_gains_say_which_score_is_that_of_abstaining():
     found = confmax.maximize("macro_f1", P, y, abstain="later", constraints="coverage >= 0.8", randomized=False).rule
     assert "decides the largest of 4 scores p @ G, G (3, 4); later (abstain) has the last" in repr(found)
     assert "each decision, abstaining too, has a gain for each true class" in how(found)
-
-
-def test_spark_ml_cannot_abstain():
-    for gains in (Gains.reduced([1, 1], [0, 0, 0.7]), Gains.from_matrix([[1, 0, 0.7], [0, 1, 0.7]])):
-        sentence = "a rule with a decision beyond its classes, such as abstaining; use rule.transform"
-        with pytest.raises(ValueError, match=sentence):
-            rule_of(gains, calibrator=Temperature(2.0)).to_spark_thresholds()

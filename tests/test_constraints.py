@@ -109,7 +109,7 @@ def test_texts_are_read_in_several_forms(text, canonical):
 def test_any_name_of_a_class_is_read_back():
     rng = np.random.default_rng(0)
     pieces = [*"[]()<>=|%≤. ,\n'\"", "beta=2", ">= 0.5", "recall", "](", "é", "0.3"]
-    for _ in range(3000):
+    for _ in range(500):
         label = "".join(rng.choice(pieces, rng.integers(1, 8)))
         for one in (c.recall(label) >= 0.8, c.rate(label) <= 0.25, c.f_beta(label, 0.5) >= 0.1):
             assert c.parse(one.text) == one, label
@@ -132,7 +132,7 @@ def test_random_texts_are_refused_or_read_and_never_evaluated():
         "0.5", "80", "1e999", "nan", "inf", EVIL, "cost", "linear", "min(", "| group)", "label=3", "g_mean", "٣",
     ]  # fmt: skip
     read = 0
-    for _ in range(20_000):
+    for _ in range(4000):
         parts = list(rng.choice(pieces, rng.integers(0, 9)))
         # random texts, and constraints that some parts were put into or taken out of
         if rng.random() < 0.5:
@@ -147,7 +147,7 @@ def test_random_texts_are_refused_or_read_and_never_evaluated():
             continue
         read += 1
         assert c.parse(one.text) == one
-    assert read > 200
+    assert read > 40
     for text in (
         f"recall[x] >= {EVIL}",
         f"{EVIL} <= recall[x]",
@@ -322,18 +322,6 @@ def confusions(n=60, K=4, M=4, seed=0):
     return rows, Confusion.from_matrix([random_confusion(rng, rows, M) for _ in range(n)])
 
 
-def recomputed(text, C, names=NAMES):
-    """Return a quantity from the matrix alone, by its definition: an independent witness for metrics of one class."""
-    name, label = text.partition(" ")[0].removesuffix("]").split("[")
-    k, total = names.index(label), C.sum()
-    hit, row, column = C[k, k], C[k].sum(), C[:, k].sum()
-    return {
-        "recall": hit / row, "precision": hit / column, "rate": column / total, "fpr": (column - hit) / (total - row),
-        "specificity": 1 - (column - hit) / (total - row), "f1": 2 * hit / (row + column),
-        "jaccard": hit / (row + column - hit),
-    }[name]  # fmt: skip
-
-
 @pytest.mark.parametrize("one", EVERY, ids=str)
 def test_rows_have_the_sign_of_the_slack(one):
     limits = bound(one)
@@ -361,12 +349,6 @@ def test_both_signs_occur():
     slacks = bound(EVERY).slacks(S)
     assert (slacks > 0).any(axis=0).all()
     assert (slacks < 0).any(axis=0).all()
-
-
-@pytest.mark.parametrize("text", [each for each in EVERY if "[" in str(each) and "beta" not in str(each)])
-def test_values_of_one_class_by_their_definitions(text):
-    _, S = confusions()
-    np.testing.assert_allclose(bound(text).values(S)[:, 0], [recomputed(text, C) for C in S.matrix], atol=1e-12)
 
 
 def test_all_together_are_as_one_by_one():
@@ -569,20 +551,6 @@ def test_too_many_rows_are_refused():
         c.bind, ["min_recall >= 0.1", "linear_kappa >= 0.1"], table, explicit=True
     )
     assert len(c.bind("min_recall >= 0.1", table, explicit=True).owner(2000)) == 2000
-
-
-@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
-def test_quantities_have_values_and_intervals_on_labels():
-    rng = np.random.default_rng(0)
-    P, y = rng.dirichlet(np.ones(4), 300), np.array(NAMES)[rng.integers(0, 4, 300)]
-    given = [c.rate("L").metric, c.fpr("L").metric, c.cost(COSTS).metric]
-    score = confmax.score(given, P, y, classes=NAMES, n_replicates=50)
-    decided, codes = P.argmax(axis=1), np.array([NAMES.index(label) for label in y])
-    expected = [(decided == 3).mean(), (decided == 3)[codes != 3].mean(), np.array(COSTS)[codes, decided].mean()]
-    for metric, value in zip(("rate[L]", "fpr[L]", "cost"), expected, strict=True):
-        estimate = score.estimate("argmax", metric)
-        assert estimate.value == pytest.approx(value)
-        assert estimate.low < value < estimate.high
 
 
 @pytest.mark.parametrize("name", [metric.name for metric in shares.METRICS])

@@ -112,9 +112,7 @@ def test_no_sentence_and_no_number_reads_the_groups_as_classes(rule):
             in_words(each) is plain_words(each) is one_class(each) is weights_alone(each) is numbers(each, 12) is None
         )
         assert each.threshold is None and pulled(each) == []
-        with pytest.raises(
-            ValueError, match=r"^Spark's thresholds cannot express a rule with groups, of which each is"
-        ):
+        with pytest.raises(ValueError, match=r"^Spark's thresholds cannot express a rule with groups, of which each"):
             each.to_spark_thresholds()
     assert how(rule) == "decides each group by a rule of its own"
 

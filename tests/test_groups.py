@@ -172,45 +172,6 @@ def test_groups_by_other_names_change_nothing(metric):
     assert found.constraints[0].value <= 0.02 + 1e-12
 
 
-def test_tighter_differences_never_raise_the_value():
-    P, _, group = labelled(400, 3)
-    values = [
-        confmax.maximize("g_mean", P, constraints=f"difference(recall[0] | group) <= {limit}", group=group).value
-        for limit in (0.3, 0.1, 0.03, 0.0)
-    ]
-    assert (np.diff(values) < 1e-3).all()
-
-
-def test_a_limit_that_does_not_bind_changes_nothing():
-    P, _, group = labelled(400, 3)
-    for metric in ("accuracy", "cohen_kappa", "g_mean"):
-        free = confmax.maximize(metric, P, randomized=True)
-        found = confmax.maximize(
-            metric, P, constraints="difference(rate[0] | group) <= 0.99", group=group, randomized=True
-        )
-        assert found.value == pytest.approx(free.value, abs=2e-6)
-
-
-def test_rules_are_searched_on_labels_by_group():
-    """Every pair of thresholds is compared: the search reaches the best, or nearly."""
-    P, y, group = labelled(300, 2)
-    found = confmax.maximize(
-        "accuracy", P, y, constraints="difference(recall[1] | group) <= 0.02", group=group, confusion="labels",
-        calibration=None,
-    )  # fmt: skip
-    best = 0.0
-    cuts = {g: np.append(np.unique(P[group == g, 1]), 2.0) for g in "ab"}
-    hits = {}
-    for g in "ab":
-        p, t = P[group == g, 1], y[group == g]
-        decided = p[None] >= cuts[g][:, None]
-        hits[g] = (decided & (t == 1)).sum(1) / (t == 1).sum(), (decided == (t == 1)).sum(1)
-    near = np.abs(hits["a"][0][:, None] - hits["b"][0]) <= 0.02 + 1e-12
-    best = (hits["a"][1][:, None] + hits["b"][1])[near].max() / 300
-    assert found.label_value >= best - 0.005
-    assert found.constraints[0].label_value <= 0.02 + 1e-12
-
-
 # --- what a person gives and gets -------------------------------------------------------------------------------------
 
 
@@ -259,8 +220,7 @@ def test_draws_in_groups_are_those_of_their_rules():
         ({"group": ["a", "b"] * 20}, "through constraints that speak of groups, and there are none"),
         ({"group": ["a", "b"] * 20, "constraints": "recall[1] >= 0.5"}, "there are none; add one"),
         ({"constraints": "min(recall[1] | group) >= 0.5"}, "speaks of groups, and there are none; pass group="),
-        ({"group": ["a"] * 40, "constraints": "difference(rate[1] | group) <= 0.1"},
-         "compares groups, and there is one"),
+        ({"group": ["a"] * 40, "constraints": "difference(rate[1] | group) <= 0.1"}, "compares groups, and there is"),
         ({"group": ["a", None] * 20, "constraints": "min(recall[1] | group) >= 0.5"}, "row 1 of group is missing"),
         ({"group": range(40), "constraints": "min(recall[1] | group) >= 0.5"}, "has no row of class"),
         ({"group": ["a"] * 39, "constraints": "min(recall[1] | group) >= 0.5"}, "one name per row"),
@@ -546,19 +506,3 @@ def test_columns_of_groups_are_joined_without_a_pass():
         parts[g] = a @ S.diagonal[:, layout.classes(g)].T + b @ S.columns[:, layout.decisions(g)].T
     every = parts[0][:, :, None, None] + parts[1][:, None, :, None] + parts[2][:, None, None, :]
     np.testing.assert_allclose(prices.dot(found.confusions), every.reshape(5, -1).max(axis=1), atol=1e-12)
-
-
-def test_no_difference_at_all_can_be_asked_for():
-    P, y, group = labelled(400, 2)
-    for settings in ({"confusion": "model"}, {"confusion": "labels"}, {}):
-        found = confmax.maximize("accuracy", P, y, constraints="difference(recall[1] | group) <= 0", group=group,
-                                 calibration=None, randomized=True, **settings)  # fmt: skip
-        assert found.feasible and found.value > 0.6
-        if settings.get("confusion") == "model":
-            loose = confmax.maximize("accuracy", P, y, constraints="difference(recall[1] | group) <= 1e-5", group=group,
-                                     calibration=None, randomized=True, **settings)  # fmt: skip
-            assert found.value == pytest.approx(loose.value, abs=1e-4)
-    single = confmax.maximize("accuracy", P, y, constraints="difference(recall[1] | group) <= 0", group=group,
-                              calibration=None, randomized=False, confusion="labels")  # fmt: skip
-    # deciding one class for all rows has no difference
-    assert single.feasible and single.value >= max(np.mean(y == 0), np.mean(y == 1)) - 1e-12

@@ -167,24 +167,6 @@ def test_tightening_never_raises_the_value_and_prices_are_its_slopes():
     assert (values[0] - values[2]) / (2 * step) == pytest.approx(price, rel=0.1)
 
 
-def test_limits_that_do_not_bind_change_nothing():
-    P = table()
-    free = confmax.maximize("macro_f1", P, randomized=True, **MODEL)
-    for given in (["rate[0] <= 1"], ["accuracy >= 0.01", "recall[2] >= 0"]):
-        solution = confmax.maximize("macro_f1", P, constraints=given, randomized=True, **MODEL)
-        assert solution.value == pytest.approx(free.value, abs=1e-5)
-        assert solution.upper_bound == pytest.approx(free.upper_bound, abs=2e-3)
-        assert all(one.price < 1e-6 for one in solution.constraints)
-
-
-def test_single_rules_keep_every_limit_exactly():
-    P = table(3000, 3)
-    solution = confmax.maximize("macro_f1", P, constraints=LIMITS, randomized=False, **MODEL)
-    assert len(solution.rule.weights) == 1 and solution.feasible
-    assert min(one.slack for one in solution.constraints) >= 0.0
-    assert solution.randomization_loss <= 2e-3
-
-
 def test_limits_out_of_reach_and_tables_without_a_bound():
     P = table()
     with pytest.raises(confmax.Infeasible, match=r"\(proved\)"):

@@ -40,21 +40,6 @@ def test_expected_counts_are_rounded_outward():
     assert interval(0.1 + 0.2, 10) == interval(0.3, 10)
 
 
-def test_each_proportion_is_a_share_of_its_own_rows():
-    P, y = labelled()
-    texts = ["recall[1] >= 0.1", "precision[1] >= 0.1", "specificity[1] >= 0.1", "fpr[1] <= 0.9", "rate[1] <= 0.9",
-             "accuracy >= 0.1"]  # fmt: skip
-    solution = confmax.maximize("accuracy", P, y, constraints=texts, calibration=None)
-    yes, true = solution.predict(P) == 1, y == 1
-    right = solution.predict(P) == y
-    for outcome, met, among in zip(
-        solution.constraints, [yes, true, ~yes, yes, yes, right], [true, yes, ~true, ~true, true | ~true, true | ~true],
-        strict=True,
-    ):  # fmt: skip
-        exact = binomtest(int(met[among].sum()), int(among.sum())).proportion_ci(method="exact")
-        assert outcome.label_interval == pytest.approx((exact.low, exact.high), abs=1e-12), outcome.text
-
-
 def test_other_quantities_and_unequal_weights_have_no_interval():
     P, y = labelled()
     given = ["f1[1] >= 0.1", "cohen_kappa >= 0.1", "min_recall >= 0.01", "recall[1] >= 0.1"]
@@ -154,13 +139,6 @@ def test_few_passes_are_kept_on_labels():
         solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.6", confusion="labels",
                                     max_passes=most, on_infeasible="closest")  # fmt: skip
         assert solution.n_passes <= most + 2
-
-
-def test_with_labels_the_estimate_is_a_blend():
-    P, y = labelled()
-    given = "recall[1] >= 0.6"
-    assert confmax.maximize("accuracy", P, y, constraints=given).mode == "blend"
-    assert confmax.maximize("accuracy", P, constraints=given, classes=range(4)).mode == "model"
 
 
 def test_a_sample_of_the_comparison_of_estimates(tmp_path, monkeypatch):

@@ -120,20 +120,3 @@ def test_floors_on_labels_and_single_rules(confusion):
     assert found.feasible and found.constraints[0].value >= floor - 1e-12
     single = confmax.maximize("accuracy", P, constraints=[c.at_least("g_mean", 0.9 * most)], randomized=False)
     assert single.feasible and len(single.rule.weights) == 1 and single.constraints[0].value >= 0.9 * most
-
-
-def test_means_that_cannot_be_limited_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"g_mean <= 0.5: no ceiling can be set on a concave metric"):
-        c.parse("g_mean <= 0.5")
-    with pytest.raises(ValueError, match=r"only means of the recalls without smoothing can be limited"):
-        c.parse("h_mean(rho=0.1) >= 0.5")
-    with pytest.raises(confmax.Infeasible):
-        confmax.maximize("accuracy", table(40, 3), constraints=["q_mean >= 1"])
-
-
-def test_a_rule_file_keeps_the_floor(tmp_path):
-    P = table()
-    found = confmax.maximize("accuracy", P, constraints=["g_mean >= 0.5"])
-    found.rule.save(tmp_path / "rule.json")
-    assert "g_mean >= 0.5" in (tmp_path / "rule.json").read_text()
-    assert confmax.DecisionRule.load(tmp_path / "rule.json").constraints == found.rule.constraints
