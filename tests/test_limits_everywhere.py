@@ -20,6 +20,7 @@ from confmax.metrics.catalogue import limited_names
 from confmax.oracle import make_table
 from confmax.tables.draws import stratified_folds
 from tests.cli_helpers import run
+from tests.estimators.helpers import Never
 
 
 def data(n=600):
@@ -105,13 +106,6 @@ def test_the_rules_of_the_folds_are_tuned_with_the_same_confidence():
     edge = confmax.MetricClassifierCV(LogisticRegression(), **settings).fit(X, y)
     thresholds = [np.append(one.fold_thresholds_[:, 2], one.thresholds_[2]) for one in (sure, edge)]
     assert (thresholds[0] < thresholds[1]).all()
-
-
-class Never(LogisticRegression):
-    """A model that must not be fitted."""
-
-    def fit(self, *_args, **_more):
-        raise AssertionError("fitted")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
@@ -16,7 +15,7 @@ from confmax import FixedRuleClassifier, MetricClassifierCV
 from confmax.confusion import Gains
 from confmax.solution import value_on_labels
 from confmax.tables import make_table
-from tests.estimators.helpers import NAMES, assert_invariant, by_hand
+from tests.estimators.helpers import NAMES, Never, assert_invariant, by_hand
 
 FLOOR = "coverage >= 0.7"
 
@@ -140,13 +139,6 @@ def test_the_loss_of_the_final_model_is_of_what_is_decided(two):
     assert model.score(X, y) == pytest.approx(values[1], abs=1e-12)
 
 
-def test_few_distinct_rows_are_tuned_on_the_final_model(three):
-    X, y, _ = three
-    model = MetricClassifierCV(GaussianNB(), metric="macro_f1", cv=3, abstain=True, constraints=FLOOR, randomized=True)
-    model.fit((X[:, :2] > 0) * 1.0, y)
-    assert model.tuned_on_ == "refit" and model.solution_.constraints[0].value == pytest.approx(0.7, abs=1e-6)
-
-
 def test_costs_name_what_abstaining_costs(three):
     X, y, _ = three
     cost = np.hstack([1.0 - np.eye(3), np.full((3, 1), 0.2)])
@@ -160,22 +152,6 @@ def test_costs_name_what_abstaining_costs(three):
     decided = model.predict(X)
     costs = [table[NAMES.index(true), [*NAMES, "abstain"].index(one)] for true, one in zip(y, decided, strict=True)]
     assert model.score(X, y) == pytest.approx(-np.mean(costs), abs=1e-12)
-
-
-def test_a_confidence_on_what_is_decided(two):
-    X, y, _ = two
-    X, y = np.tile(X, (6, 1)) + np.random.default_rng(0).normal(size=(1800, 6)) * 0.1, np.tile(y, 6)
-    settings = {"abstain": True, "constraints": ["accuracy >= 0.82", "coverage >= 0.3"], "confidence": 0.9}
-    model = MetricClassifierCV(GaussianNB(), metric="coverage", cv=0.5, refit=False, **settings).fit(X, y)
-    accuracy, coverage = model.solution_.constraints
-    assert accuracy.assured and coverage.assured and accuracy.label_rows < coverage.label_rows
-
-
-class Never(LogisticRegression):
-    """A model that must not be fitted."""
-
-    def fit(self, *_args, **_more):
-        raise AssertionError("fitted")
 
 
 @pytest.mark.parametrize(

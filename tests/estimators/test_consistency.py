@@ -185,10 +185,6 @@ class TestEnsemble:
         with pytest.raises(ValueError, match=r"ensemble=True averages .* pass cv=5, or ensemble=False"):
             MetricClassifierCV(model, cv=cv, ensemble=True, refit=False).fit(X, y)
 
-    def test_is_true_or_false(self, three):
-        with pytest.raises(ValueError, match="ensemble must be True or False; got 'yes'"):
-            MetricClassifierCV(GaussianNB(), ensemble="yes").fit(*three[:2])
-
 
 def test_both_estimators_have_exact_decision_probabilities(two):
     X, y, _ = two

@@ -83,12 +83,6 @@ def test_a_split_without_which_one_class_is_left_has_no_rule():
     assert len(clf.fold_rules_) == 1
 
 
-def test_bad_fold_rules():
-    X, y = draw(60, 5)
-    with pytest.raises(ValueError, match="fold_rules must be True or False; got 'yes'"):
-        MetricClassifierCV(MODEL, fold_rules="yes").fit(X, y)
-
-
 # --- thresholds ------------------------------------------------------------------------------------------------------
 
 

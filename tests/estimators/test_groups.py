@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import confmax
 from confmax import FixedRuleClassifier, MetricClassifierCV
 from confmax.confusion import Gains
+from tests.estimators.helpers import Never
 
 FLOOR = "min(recall[bad] | group) >= 0.8"
 
@@ -244,9 +245,6 @@ def test_the_wrapped_estimator_gets_groups_that_it_requests(grouped):
     )
 
 
-# --- rules that are known ---------------------------------------------------------------------------------------------
-
-
 def test_fixed_rules_decide_by_groups(grouped):
     X, y, group = grouped
     gains = Gains.reduced([1.0, 1.0, 1.0, 3.0])
@@ -263,13 +261,6 @@ def test_fixed_rules_decide_by_groups(grouped):
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
-
-
-class Unfitted(GaussianNB):
-    """A model that must not be fitted."""
-
-    def fit(self, X, y, sample_weight=None):
-        raise AssertionError("the mistake is found before anything is fitted")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +282,7 @@ def test_mistakes_are_found_before_anything_is_fitted(grouped, constraints, grou
     elif group is not None and len(group) == 3:
         group = np.where((np.arange(600) < 200) & (y == "good"), "empty", known)
     with pytest.raises(ValueError, match=sentence):
-        MetricClassifierCV(Unfitted(), metric="accuracy", constraints=constraints).fit(X, y, group=group)
+        MetricClassifierCV(Never(), metric="accuracy", constraints=constraints).fit(X, y, group=group)
 
 
 def test_prefit_finds_the_same_mistakes(grouped):

@@ -34,8 +34,6 @@ from confmax.confusion import Gains
 from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
 from tests.estimators.helpers import NAMES, RANK, assert_invariant, by_hand
 
-# --- scikit-learn's own checks ---------------------------------------------------------------------------------------
-
 
 @parametrize_with_checks(
     [

@@ -188,16 +188,14 @@ def test_a_fitted_model_may_know_more_classes_than_there_are_rows_of(three):
         ({"cv": "prefit", "refit": False}, NotFittedError, "cv='prefit' needs a fitted estimator; fit it first"),
         ({"refit": False}, ValueError, "refit=False needs one split, but cv gave 5; pass refit=True, or one split"),
         ({"refit": "yes"}, ValueError, "refit must be True or False; got 'yes'"),
+        ({"fold_rules": "yes"}, ValueError, "fold_rules must be True or False; got 'yes'"),
+        ({"ensemble": "yes"}, ValueError, "ensemble must be True or False; got 'yes'"),
         ({"cv": 1.5}, ValueError, "cv as a number is the share of a hold-out and must lie between 0 and 1; got 1.5"),
         ({"cv": []}, ValueError, "cv gave no splits"),
         ({"cv": "folds"}, ValueError, "Expected [`']?cv[`']? as an integer"),
         ({"metric": "f1_marco"}, ValueError, "there is no metric 'f1_marco'; did you mean f1_macro"),
         ({"metric": "f1", "labels": ["mild", "serious", "fatal"]}, ValueError, "f1 is a metric of two classes"),
-        (
-            {"estimator": LinearSVC()},
-            ValueError,
-            "methods fit and predict_proba, but this LinearSVC does not have both",
-        ),
+        ({"estimator": LinearSVC()}, ValueError, "methods fit and predict_proba, but this LinearSVC does not have"),
     ],
 )
 def test_bad_parameters(three, settings, error, sentence):
@@ -263,12 +261,7 @@ def test_labels_order_gains_and_functions_too(three):
 @pytest.mark.parametrize(
     ("metric", "settings", "sentence"),
     [
-        (
-            "f1",
-            {},
-            r"f1 depends on the order of the classes and y holds names \('bad', 'good'\); pass labels= with .*"
-            r"pos_label= with the positive one of two, or name the class, as in f1\[good\]$",
-        ),
+        ("f1", {}, r"f1 depends on the order of the classes and y holds names \('bad', 'good'\); pass labels= with"),
         ("f1", {"pos_label": "rare"}, r"must be one of two classes; got 'rare' with 2 classes \('bad', 'good'\)"),
         ("f1", {"labels": ["good", "rare"]}, r"labels must hold each of the classes \('bad', 'good'\) once, in order"),
         ("f1", {"labels": ["bad"]}, "labels must hold each of the classes"),
@@ -287,10 +280,7 @@ def test_bad_orders(two, metric, settings, sentence):
 
 def test_pos_label_is_for_two_classes(three):
     X, y, _ = three
-    with pytest.raises(
-        ValueError,
-        match=r"got 'mild' with 3 classes .* for more than two, pass classes= \(estimators: labels=\) in order",
-    ):
+    with pytest.raises(ValueError, match=r"got 'mild' with 3 classes .* for more than two, pass classes="):
         MetricClassifierCV(GaussianNB(), pos_label="mild").fit(X, y)
 
 
@@ -311,8 +301,5 @@ def test_numbers_and_truth_values_are_in_order_by_themselves(two):
 def test_a_classifier_decides_only_classes(two):
     X, _, rare = two
     abstain = confmax.metrics.get("linear", gain=[[1, 0, 0.4], [0, 1, 0.4]])
-    with pytest.raises(
-        ValueError,
-        match="has 3 decisions for 2 classes, and an estimator predicts classes, or abstains; pass abstain=True if ",
-    ):
+    with pytest.raises(ValueError, match="has 3 decisions for 2 classes, and an estimator predicts classes, or"):
         MetricClassifierCV(GaussianNB(), metric=abstain).fit(X, rare)
