@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from confmax import kernels
+from confmax import kernels, metrics
 from confmax.confusion import Confusion
 
 STATISTICS = ("rows", "diagonal", "columns", "matrix")
@@ -85,12 +85,14 @@ def hull_of(P, weight=None):
     return Confusion(C[0].sum(axis=1), np.diagonal(C, axis1=1, axis2=2), C.sum(axis=1), C)
 
 
-def largest_of_smallest_recall(hull):
-    """Return the optimum of the smallest recall over a hull: a linear program."""
-    recalls = hull.diagonal / hull.rows
-    n, K = recalls.shape
+def largest_minimum(values, slack=None):
+    """Return the largest minimum of values (n, S) over mixtures of n rules that keep slacks (n, m): a program."""
+    n, S = values.shape
+    rows = np.hstack([-values.T, np.ones((S, 1))])
+    if slack is not None:
+        rows = np.vstack([rows, np.hstack([-slack.T, np.zeros((slack.shape[1], 1))])])
     result = linprog(
-        np.append(np.zeros(n), -1.0), A_ub=np.hstack([-recalls.T, np.ones((K, 1))]), b_ub=np.zeros(K),
+        np.append(np.zeros(n), -1.0), A_ub=rows, b_ub=np.zeros(len(rows)),
         A_eq=[np.append(np.ones(n), 0.0)], b_eq=[1.0], bounds=[(0, None)] * n + [(None, None)],
     )  # fmt: skip
     return -result.fun
@@ -135,7 +137,7 @@ def most_over_hull(metric, hull):
     if metric.structure.is_ratio or metric.name == "fowlkes_mallows":
         return best
     if metric.name == "min_recall" and metric.classes is None and not dict(metric.params)["rho"]:
-        return max(best, largest_of_smallest_recall(hull))
+        return max(best, largest_minimum(hull.diagonal / hull.rows))
     # the rules that decide every row alike, in equal parts: every recall is positive, so that slopes are finite
     constant = np.isclose(hull.columns.max(axis=1), hull.rows.sum())
     if metric.name in CONCAVE:
@@ -147,3 +149,25 @@ def most_over_hull(metric, hull):
         w[rng.choice(len(hull), 6, replace=False)] = rng.dirichlet(np.ones(6))
         starts.append(w)
     return max(best, *(ascent(metric, hull, w, 30) for w in starts))
+
+
+def balanced_columns(S):
+    """Accuracy less the squared distance of decisions from classes, a concave metric of diagonal and columns."""
+    off = S.columns - S.rows
+    value = S.diagonal.sum(-1) - 2 * (off**2).sum(-1)
+    return metrics.get("accuracy").formula(S)._replace(value=value, columns=-4 * off, rows=np.zeros_like(S.rows))
+
+
+def entropy_like(C):
+    """A concave function of the whole matrix: recalls count, and confusions between classes 0 and 2 hurt twice."""
+    T = C / C.sum(axis=1, keepdims=True)
+    return np.sqrt(np.diag(T) + 0.05).sum() - (T[0, 2] + T[2, 0]) ** 2
+
+
+def entropy_gradient(C):
+    rows = C.sum(axis=1, keepdims=True)
+    T = C / rows
+    slope = np.diag(0.5 / np.sqrt(np.diag(T) + 0.05))
+    slope[0, 2] = slope[2, 0] = -2 * (T[0, 2] + T[2, 0])
+    # the row sums are fixed: their derivative is a constant of each row
+    return slope / rows

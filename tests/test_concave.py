@@ -2,43 +2,28 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, minimize
+from scipy.optimize import minimize
 
 import confmax
 from confmax import metrics
 from confmax.checks import check_solver, random_table
 from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
-from confmax.optimize import FullyCorrective, MaxMin, Mixture, Status, column_generation
+from confmax.optimize import FullyCorrective, Mixture, Status, column_generation
 from confmax.optimize.coordinate import better_values
 from confmax.oracle import make_oracle
-from tests.helpers import all_deterministic_confusions, confusion_of, population
+from tests.helpers import (
+    ascent,
+    balanced_columns,
+    confusion_of,
+    entropy_gradient,
+    entropy_like,
+    hull_of,
+    population,
+)
 
 # some tables have labels without relation to their probabilities, which is warned of
 pytestmark = pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
-
-
-def entropy_like(C):
-    """A concave function of the whole matrix: recalls count, and confusions between classes 0 and 2 hurt twice."""
-    T = C / C.sum(axis=1, keepdims=True)
-    return np.sqrt(np.diag(T) + 0.05).sum() - (T[0, 2] + T[2, 0]) ** 2
-
-
-def entropy_gradient(C):
-    rows = C.sum(axis=1, keepdims=True)
-    T = C / rows
-    slope = np.diag(0.5 / np.sqrt(np.diag(T) + 0.05))
-    slope[0, 2] = slope[2, 0] = -2 * (T[0, 2] + T[2, 0])
-    # the row sums are fixed: their derivative is a constant of each row
-    return slope / rows
-
-
-def balanced_columns(S):
-    """Accuracy less the squared distance of decisions from classes, a concave metric of diagonal and columns."""
-    off = S.columns - S.rows
-    zero = np.zeros_like(S.rows)
-    value = S.diagonal.sum(-1) - 2 * (off**2).sum(-1)
-    return metrics.get("accuracy").formula(S)._replace(value=value, columns=-4 * off, rows=zero)
 
 
 USER = metrics.from_function(entropy_like, gradient=entropy_gradient, structure="concave", name="mine")
@@ -60,27 +45,6 @@ def logistic_population(seed, K, n=1500):
     return P / P.sum(1, keepdims=True)
 
 
-def best_of_hull(metric, confusions):
-    """Maximise over the convex hull of all rules by SciPy's SLSQP, from several starts, on the square roots."""
-    hull, best = Confusion.from_matrix(confusions), -np.inf
-    # a convex hull's vertices are enough; the extreme ones in many directions make the problem small
-    rng = np.random.default_rng(0)
-    flat = confusions.reshape(len(confusions), -1)
-    index = np.unique(np.argmax(flat @ rng.normal(size=(flat.shape[1], 400)), axis=0))
-    chosen = Confusion(hull.rows[index], hull.diagonal[index], hull.columns[index], hull.matrix[index])
-
-    def loss(w):
-        return -float(metric.at(chosen.mix(w / w.sum())).value)
-
-    for start in (np.full(len(index), 1 / len(index)), *rng.dirichlet(np.ones(len(index)), 2)):
-        found = minimize(
-            loss, start, method="SLSQP", bounds=[(0, 1)] * len(index),
-            constraints={"type": "eq", "fun": lambda w: w.sum() - 1}, options={"maxiter": 300, "ftol": 1e-12},
-        )  # fmt: skip
-        best = max(best, -loss(np.maximum(found.x, 0)))
-    return best
-
-
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("metric", CONCAVE, ids=repr)
 def test_every_concave_metric_reaches_the_best_of_the_hull(metric, seed):
@@ -88,7 +52,8 @@ def test_every_concave_metric_reaches_the_best_of_the_hull(metric, seed):
     solution = confmax.maximize(metric, P, randomized=True)
     assert solution.status is Status.CONVERGED
     assert 0 <= solution.gap <= 1e-6
-    rival = best_of_hull(metric, all_deterministic_confusions(P))
+    hull = hull_of(P)
+    rival = ascent(metric, hull, np.full(len(hull), 1 / len(hull)), 300)
     assert solution.upper_bound >= rival - 1e-9
     assert solution.value >= rival - 1e-6
 
@@ -266,23 +231,6 @@ def test_more_decisions_than_classes():
     best = max(psi(confusion_of(P / 6, rule, 3)) for rule in rules)
     assert outcome.upper_bound >= best - 1e-9
     assert psi(outcome.mixture.confusion.matrix) >= best - 1e-5
-
-
-def test_linear_programs_agree():
-    """MaxMin's value on a table is that of the linear program over the rows' decisions themselves."""
-    P = population(4, 30, 3)[0]
-    n, K = P.shape
-    prior = P.mean(axis=0)
-    # variables h[i, j] and v: maximise v with v <= sum_i p_ij h_ij / (n prior_j), rows of h sum to one
-    recall = np.zeros((K, n * K + 1))
-    for j in range(K):
-        recall[j, np.arange(n) * K + j] = -P[:, j] / (n * prior[j])
-    recall[:, -1] = 1
-    one = np.hstack([np.kron(np.eye(n), np.ones(K)), np.zeros((n, 1))])
-    result = linprog(np.append(np.zeros(n * K), -1), A_ub=recall, b_ub=np.zeros(K), A_eq=one, b_eq=np.ones(n))
-    solution = confmax.maximize("min_recall", P, solver=MaxMin(), randomized=True)
-    assert solution.value == pytest.approx(-result.fun, abs=1e-6)
-    assert solution.upper_bound >= -result.fun - 1e-9
 
 
 def test_a_kink_ends_the_run():

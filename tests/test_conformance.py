@@ -8,7 +8,18 @@ import pytest
 from confmax import metrics
 from confmax.checks import check_metric, check_oracle, check_solver
 from confmax.confusion import Confusion
-from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, ThresholdSearch
+from confmax.optimize import (
+    BayesCG,
+    Bisection,
+    BruteForce,
+    CoordinateSearch,
+    Dinkelbach,
+    FrankWolfe,
+    FullyCorrective,
+    MaxMin,
+    Stationary,
+    ThresholdSearch,
+)
 from confmax.oracle import BACKENDS, NumpyOracle
 
 COSTS = [[0, 1, 4], [2, 0, 1], [9, 3, 0]]
@@ -125,7 +136,13 @@ def test_an_oracle_with_the_other_tie_rule_is_caught():
 
 
 MEANS = ["g_mean", "h_mean", "q_mean"]
-SOLVERS = [FrankWolfe(), FrankWolfe("open_loop", rho=0.05), BayesCG(), BruteForce(resolution=3)]
+SOLVERS = [
+    FrankWolfe(),
+    FrankWolfe("open_loop", rho=0.05),
+    BayesCG(),
+    BruteForce(resolution=3),
+    CoordinateSearch(),
+]
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
@@ -138,6 +155,23 @@ def test_solvers_of_three_classes(solver, metric):
 @pytest.mark.parametrize("metric", [m for m in every_metric(2) if m.name != "ams"] + [VARIANTS[2]], ids=repr)
 def test_solvers_of_two_classes(solver, metric):
     check_solver(solver, metric, n_classes=2)
+
+
+RATIOS = [metric for metric in every_metric(3) if metric.structure == "ratio"]
+OF_TWO = [metric for metric in every_metric(2) if metric.structure == "ratio" and metric.binary]
+SUMS = [metric for metric in every_metric(3) if metric.structure == "general"]
+
+
+@pytest.mark.parametrize("solver", [Dinkelbach(), Bisection()], ids=repr)
+@pytest.mark.parametrize("metric", RATIOS + OF_TWO, ids=repr)
+def test_methods_for_ratios(solver, metric):
+    check_solver(solver, metric, n_classes=2 if metric.binary else 3)
+
+
+@pytest.mark.parametrize("metric", [*RATIOS, *SUMS, metrics.get("f1", label=1)], ids=repr)
+def test_stationary(metric):
+    check_solver(Stationary(), metric)
+    check_solver(Stationary(), metric, n_classes=2, seed=1)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])

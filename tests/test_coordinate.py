@@ -8,7 +8,7 @@ import pytest
 
 import confmax
 from confmax import metrics
-from confmax.checks import check_solver, random_table
+from confmax.checks import random_table
 from confmax.confusion import Gains
 from confmax.metrics.first_order import FirstOrder
 from confmax.optimize import CoordinateSearch, Mixture, Problem, Status, baselines, run
@@ -16,7 +16,6 @@ from confmax.optimize import coordinate as coordinate_search
 from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests.helpers import by_numpy, confusion_of
-from tests.test_conformance import every_metric
 
 NAMES = ["macro_f1", "g_mean", "q_mean", "cohen_kappa", "mcc", "min_recall", "weighted_f1", "quadratic_kappa"]
 
@@ -231,17 +230,6 @@ def check_more_decisions():
     plug_in = confmax.maximize(metrics.get("linear", gain=gain), table.proba, table.labels, classes=[0, 1],
                                confusion="labels")  # fmt: skip
     assert found.value >= plug_in.value
-
-
-@pytest.mark.parametrize("metric", [*every_metric(3)], ids=repr)
-def test_conformance_of_three_classes(metric):
-    check_solver(CoordinateSearch(), metric)
-    check_solver(CoordinateSearch(starts=2), metric, n_tables=2)
-
-
-@pytest.mark.parametrize("metric", [m for m in every_metric(2) if m.name != "ams"], ids=repr)
-def test_conformance_of_two_classes(metric):
-    check_solver(CoordinateSearch(), metric, n_classes=2)
 
 
 def test_infinite_values_and_values_that_are_no_numbers():

@@ -13,29 +13,17 @@ from confmax.optimize.masters.interior import Sum, central_path, least_norm
 from confmax.optimize.masters.linear_program import largest_minimum
 from confmax.optimize.masters.program import Program
 from confmax.oracle import CountingOracle, make_oracle, make_table
-from tests.helpers import all_deterministic_confusions, by_numpy, population
+from tests import helpers
+from tests.helpers import (
+    all_deterministic_confusions,
+    balanced_columns,
+    by_numpy,
+    entropy_gradient,
+    entropy_like,
+    population,
+)
 
 K = 3
-
-
-def balanced_columns(S):
-    """Accuracy less the squared distance of decisions from classes, a concave metric of diagonal and columns."""
-    off = S.columns - S.rows
-    value = S.diagonal.sum(-1) - 2 * (off**2).sum(-1)
-    return metrics.get("accuracy").formula(S)._replace(value=value, columns=-4 * off, rows=np.zeros_like(S.rows))
-
-
-def entropy_like(C):
-    T = C / C.sum(axis=1, keepdims=True)
-    return np.sqrt(np.diag(T) + 0.05).sum() - (T[0, 2] + T[2, 0]) ** 2
-
-
-def entropy_gradient(C):
-    rows = C.sum(axis=1, keepdims=True)
-    T = C / rows
-    slope = np.diag(0.5 / np.sqrt(np.diag(T) + 0.05))
-    slope[0, 2] = slope[2, 0] = -2 * (T[0, 2] + T[2, 0])
-    return slope / rows
 
 
 MASTERS = {
@@ -110,15 +98,6 @@ def all_rules(P):
     return Confusion.from_matrix(all_deterministic_confusions(P))
 
 
-def best_smallest(recalls, slack):
-    """Maximise the smallest recall over the simplex with ``w @ slack >= 0``."""
-    A, S = recalls.shape
-    rows = np.vstack([np.hstack([-recalls.T, np.ones((S, 1))]), np.hstack([-slack.T, np.zeros((slack.shape[1], 1))])])
-    objective = np.append(np.zeros(A), -1.0)
-    found = linprog(objective, A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=[np.append(np.ones(A), 0.0)], b_eq=[1.0])
-    return -found.fun
-
-
 def limits_that_bind(P, rules, recall=0.5, rate=0.9):
     """Return limits halfway from the free optimum of the G-mean to what is possible, and their slacks at all rules."""
     free = run(metrics.get("g_mean"), P, recall_and_rate(P, 0.0, 1.0))[1].iterate.confusion
@@ -142,7 +121,7 @@ def test_within_limits_no_rule_is_better(name, seed):
     assert limits.values(confusion).min() >= -1e-9
     assert value - 1e-9 <= bound <= value + 1e-7
     if name == "min_recall":
-        assert value == pytest.approx(best_smallest(rules.diagonal / rules.rows, slack), abs=1e-8)
+        assert value == pytest.approx(helpers.largest_minimum(rules.diagonal / rules.rows, slack), abs=1e-8)
     else:
         gain = metric.gains(metric.at(confusion))
         assert program(gain.dot(rules), slack) <= float(gain.dot(confusion)[0]) + 1e-6
