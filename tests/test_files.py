@@ -7,8 +7,6 @@ import zipfile
 import numpy as np
 import pytest
 
-from confmax.places import check_place
-
 # the extra [cli] may not be installed
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -227,29 +225,10 @@ def test_npz_as_a_table_tells_what_does_not_fit(tmp_path):
     assert pq.ParquetFile(out).schema_arrow.names == ["a", "b", "c", "y", "other_0", "other_1", "decision"]
 
 
-def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    frame = read_frame(write(tmp_path, table_text()))
-    before = sorted(tmp_path.iterdir())
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("confmax.places.os.replace", full)
-    with pytest.raises(OSError, match="No space"):
-        write_decisions(tmp_path / "out.csv", frame, np.arange(4))
-    assert sorted(tmp_path.iterdir()) == before
-
-
 def test_decision_is_not_overwritten(tmp_path):
     frame = read_frame(write(tmp_path, table_text(("a", "b", "decision"))))
     with pytest.raises(ValueError, match="already has a column 'decision'"):
         write_decisions(tmp_path / "out.csv", frame, np.arange(4))
-
-
-def test_unwritable_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("confmax.places.os.access", lambda *_: False)  # root may write anywhere
-    with pytest.raises(ValueError, match="not writable"):
-        check_place(tmp_path / "rule.json")
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------
@@ -261,7 +240,7 @@ def test_damaged_archives_are_refused_with_a_sentence(tmp_path):
     np.savez_compressed(path, P=P, y=np.arange(4))
     whole = path.read_bytes()
     draw = np.random.default_rng(0)
-    for k in range(300):
+    for k in range(60):
         broken = bytearray(whole[: draw.integers(30, len(whole))] if k % 3 == 0 else whole)
         for at in draw.integers(4, len(broken), 3):
             broken[at] = draw.integers(256)

@@ -208,12 +208,29 @@ def refused(path, sentence):
         assert str(error.value) == sentence
 
 
-def test_a_directory_is_refused():
+LONG = "r" * 300
+REFUSED = {
+    "folder": "folder is a directory; name the file to write in it",
+    "to_folder": "to_folder is a directory; name the file to write in it",
+    "a.json": "a.json is reached by symbolic links in a circle; remove them or choose another name",
+    "lost.json": "the folder {}/none does not exist, so rule.json cannot be written (lost.json leads there); create it "
+    "first",
+    "rule.json/new/x.json": "rule.json/new/x.json cannot be written because rule.json is a file, not a folder; choose "
+    "another place",
+    LONG: f"{LONG} cannot be written (File name too long); choose another place",
+}
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_folders_links_that_lead_nowhere_and_impossible_names_are_refused(path, tmp_path):
     Path("folder").mkdir()
-    Path("link").symlink_to("folder")
-    refused("folder", "folder is a directory; name the file to write in it")
-    refused("link", "link is a directory; name the file to write in it")
-    assert names("folder") == []
+    Path("rule.json").write_text("before")
+    links = {"to_folder": "folder", "a.json": "b.json", "b.json": "a.json", "lost.json": "none/rule.json"}
+    for name, target in links.items():
+        Path(name).symlink_to(target)
+    before = names()
+    refused(path, REFUSED[path].format(tmp_path.resolve()))
+    assert names() == before and names("folder") == []
 
 
 def test_a_socket_is_refused():
@@ -233,28 +250,6 @@ def test_a_block_device_is_refused(monkeypatch):
     assert Path("disk").read_text() == "all data"
 
 
-def test_links_that_lead_nowhere_are_refused(tmp_path):
-    Path("a.json").symlink_to("b.json")
-    Path("b.json").symlink_to("a.json")
-    Path("lost.json").symlink_to("none/rule.json")
-    sentence = "a.json is reached by symbolic links in a circle; remove them or choose another name"
-    refused("a.json", sentence)
-    refused(
-        "lost.json",
-        f"the folder {tmp_path.resolve()}/none does not exist, so rule.json cannot be written (lost.json leads there); "
-        "create it first",
-    )
-    assert names() == ["a.json", "b.json", "lost.json"]
-
-
-def test_a_path_under_a_file_is_refused():
-    Path("rule.json").write_text("before")
-    refused(
-        "rule.json/new/x.json",
-        "rule.json/new/x.json cannot be written because rule.json is a file, not a folder; choose another place",
-    )
-
-
 def test_what_is_protected_is_refused(monkeypatch):
     """Renaming would replace a protected file all the same. Root may write anywhere, so the answer is given here."""
     Path("rule.json").write_text("before")
@@ -265,14 +260,6 @@ def test_what_is_protected_is_refused(monkeypatch):
     # the file is writable, its folder is not: written in place, it could end up half-written
     refused("rule.json", "the folder . is not writable, so rule.json cannot be written; choose another")
     assert Path("rule.json").read_text() == "before"
-
-
-def test_a_name_that_is_too_long_is_refused():
-    name = "r" * 300
-    refused(name, f"{name} cannot be written (File name too long); choose another place")
-
-
-# --- one place by two names ------------------------------------------------------------------------------------------
 
 
 def test_two_paths_to_one_place():
