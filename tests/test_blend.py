@@ -9,7 +9,6 @@ from confmax import metrics
 from confmax.calibration import choice, choose
 from confmax.calibration.blend import _recall_differences, model_share
 from confmax.calibration.choice import held_out
-from confmax.checks import random_table
 from confmax.oracle import make_table
 from tests.helpers import confusion_of, labels_drawn
 
@@ -68,13 +67,6 @@ def test_rounding_decides_nothing():
         assert model_share(make_table(P, y[order], None, range(3))) == 1.0
 
 
-def test_neither_order_nor_unit_of_weights_matters():
-    table = random_table(np.random.default_rng(2), 300, 4, ties=True, weights=True)
-    order = np.random.default_rng(3).permutation(300)
-    again = make_table(table.proba[order], table.labels[order], 7.0 * table.weight[order], range(4))
-    assert model_share(again) == pytest.approx(model_share(table), rel=1e-9)
-
-
 def test_held_out_rows_are_calibrated_without_themselves():
     rng = np.random.default_rng(4)
     P = rng.dirichlet(np.ones(3), 300)
@@ -117,14 +109,6 @@ def test_the_value_is_that_of_the_average_confusion(name, kind):
     assert solution.label_value == pytest.approx(metric.value(C[1]), abs=1e-9)
     assert solution.value >= max(solution.baselines.values()) - 1e-12
     assert f"blend, {share:.0%} model" in repr(solution)
-
-
-def test_a_blend_that_is_all_model_is_certified():
-    P = np.repeat([[0.6, 0.4], [0.4, 0.6]], 20, axis=0)
-    y = np.repeat([0, 1, 1, 0], [12, 8, 12, 8])
-    solution = confmax.maximize("g_mean", P, y, confusion="blend", calibration=None)
-    assert solution.model_share == 1.0
-    assert solution.upper_bound == pytest.approx(0.6, abs=1e-12)
 
 
 def test_a_blend_needs_labels():

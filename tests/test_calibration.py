@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from confmax.calibration import Temperature, VectorScaling, choice, choose, fit, log_loss
+from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
 from confmax.calibration import scaling as solver
 from confmax.calibration.families import first_fit, labelled
 from confmax.oracle import make_table
@@ -230,22 +230,11 @@ def test_column_order_changes_nothing():
     assert_alike(replace(one, calibrator=one.calibrator.reordered(order)), other)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_weights_are_relative(whole):
-    """The unit changes nothing, whole numbers or not; equal weights are none."""
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_weights_of_any_size_are_relative(unit):
     P, y = miscalibrated(300, 3, [0.5, 1, 1.5], [0.5, 0, -0.5])
-    rng = np.random.default_rng(2)
-    w = rng.integers(1, 4, 300).astype(float) if whole else rng.random(300)
-    one = choose(make_table(P, y, w))
-    for unit in (2.0, 1024.0, 2.5, 1000.0, 1e-3, 1e200, 1e-200):
-        other = choose(make_table(P, y, unit * w))
-        assert other.kind == one.kind
-        np.testing.assert_allclose(parameters(other.calibrator), parameters(one.calibrator), atol=1e-9)
-        if unit in (2.0, 1024.0):
-            assert parameters(other.calibrator).tobytes() == parameters(one.calibrator).tobytes()
-    plain = fit(make_table(P, y), "vector")
-    for unit in (1.0, 2.5, 1000.0, 1000.5):
-        assert parameters(fit(make_table(P, y, np.full(300, unit)), "vector")).tobytes() == parameters(plain).tobytes()
+    w = np.random.default_rng(2).random(300)
+    assert_alike(choose(make_table(P, y, w)), choose(make_table(P, y, unit * w)))
 
 
 def test_the_fit_sees_as_many_rows_as_the_weights_are_worth():
@@ -296,16 +285,6 @@ def test_powers_of_many_classes_are_never_negative(monkeypatch):
     np.testing.assert_allclose(parameters(other), parameters(newton), atol=1e-3)
 
 
-def test_large_tables_are_chosen_on_a_sample_and_fitted_whole(monkeypatch):
-    P, y = miscalibrated(3000, 3, [0.5, 1, 1.5], [0.5, 0, -0.5])
-    whole = choose(make_table(P, y))
-    monkeypatch.setattr(choice, "CHOICE_CELLS", 3000)
-    sampled = choose(make_table(P, y))
-    np.testing.assert_allclose(parameters(sampled.calibrator), parameters(whole.calibrator), atol=1e-5)
-    assert sampled.log_loss_before == whole.log_loss_before
-    assert sampled.cv_log_loss_before != whole.cv_log_loss_before
-
-
 # --- odd tables -------------------------------------------------------------------------------------------------------
 
 
@@ -349,14 +328,6 @@ def test_one_row_is_left_alone():
     found = choose(make_table([[0.2, 0.8]], [0]))
     assert (found.kind, found.calibrator, found.cv_log_loss) == ("none", None, {})
     assert found.log_loss_before == found.log_loss_after == pytest.approx(-np.log(0.2))
-
-
-def test_two_classes():
-    P, y = miscalibrated(5000, 2, [0.5, 0.5], [0.6, -0.6])
-    found = choose(make_table(P, y))
-    assert found.kind == "vector"
-    np.testing.assert_allclose(found.calibrator.b, [0.6, -0.6], atol=0.15)
-    assert found.cv_log_loss_after < found.cv_log_loss_before - 0.05
 
 
 def test_fifty_classes():
@@ -421,16 +392,10 @@ class Gives(Shrink):
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        (
-            "isotonic",
-            "calibration must be 'auto', None, 'temperature', 'vector', 'matrix' or an object with fit and transform",
-        ),
+        ("isotonic", "calibration must be 'auto', None, 'temperature', 'vector', 'matrix' or an object with fit and"),
         (3, "got 3"),
         (Shrink, "an object with fit and transform; got <class"),
-        (
-            Gives(lambda P: -P),
-            "the calibration Gives does not give probabilities: row 0, column 0 of proba is negative",
-        ),
+        (Gives(lambda P: -P), "the calibration Gives does not give probabilities: row 0, column 0 of proba is"),
         (Gives(lambda P: P[:1]), "the calibration Gives gave shape"),
         (Gives(lambda P: np.eye(len(P))), "the calibration Gives gave shape"),
     ],

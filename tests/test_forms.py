@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-import confmax
 from confmax import DecisionRule
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
-from confmax.oracle import make_oracle, make_table
-from tests.helpers import assert_same_statistics, by_numpy, compiled
+from tests.helpers import by_numpy, compiled
 
 pytestmark = compiled
 SHAPES = [(1, 2), (40, 3), (700, 5), (300, 9), (90, 140)]
@@ -59,57 +57,3 @@ def test_a_rule_decides_alike_to_the_bit(n, K, dtype):
                 found = rule.predict_index(table), rule.decision_probabilities(table)
             for one, other in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("n", "K"), SHAPES)
-def test_calibrated_probabilities_are_the_same_bits(n, K, dtype):
-    P, _ = drawn(n, K, dtype, 2)
-    rng = np.random.default_rng(K)
-    powers, offsets = rng.uniform(0.0, 2.0, K), rng.normal(size=K)
-    matrix = np.diag(powers) + rng.normal(0.0, 0.2, (K, K))
-    beside = VectorScaling(powers, offsets, kept=0)
-    for calibrator in (Temperature(0.6), VectorScaling(powers, offsets), MatrixScaling(matrix, offsets, 1e-4), beside):
-        expected = calibrator.transform(P)
-        with by_numpy():
-            assert calibrator.transform(P).tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize("mode", ["model", "labels", "blend"])
-@pytest.mark.parametrize(("n", "K"), SHAPES[1:])
-def test_statistics_agree(n, K, mode):
-    P, y = drawn(n, K, np.float64, 3)
-    weight = np.random.default_rng(0).random(n) + 0.1
-    gains = next(rules(K, 4)).gains
-    for w in (None, weight):
-
-        def answered(w=w):
-            table = make_table(P, y, w, range(K))
-            oracle = make_oracle(table, mode, model_share=0.3 if mode == "blend" else None)
-            return table, oracle.maximize(gains, matrix=True)
-
-        table, expected = answered()
-        with by_numpy():
-            other, found = answered()
-        assert_same_statistics(found, expected)
-        np.testing.assert_array_equal(other.row_hashes(), table.row_hashes())
-        np.testing.assert_array_equal(other.unordered_hashes(), table.unordered_hashes())
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"confusion": "model"}, {"confusion": "labels", "calibration": None}], ids=str
-)
-@pytest.mark.parametrize("metric", ["macro_f1", "g_mean", "min_recall", "cohen_kappa", "mcc", "quadratic_kappa"])
-def test_solutions_are_the_same(metric, settings):
-    for n, K, dtype in ((160, 2, np.float64), (600, 4, np.float32)):
-        P, y = drawn(n, K, dtype, 5)
-        one = confmax.maximize(metric, P, y, **settings)
-        with by_numpy():
-            other = confmax.maximize(metric, P, y, **settings)
-        assert other.value == pytest.approx(one.value, abs=1e-9)
-        assert (other.gap is None) == (one.gap is None)
-        assert other.rule.is_randomized == one.rule.is_randomized
-        assert type(other.rule.calibrator) is type(one.rule.calibrator)
-        if not one.rule.is_randomized:
-            # near-ties may fall to either side
-            assert (other.predict(P) == one.predict(P)).mean() > 0.99

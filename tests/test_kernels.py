@@ -235,11 +235,6 @@ def test_rows_off_by_more_than_rounding_are_divided_by_their_sum(shape, dtype):
     assert checked_probabilities(table.proba) is table.proba
 
 
-def test_a_good_table_is_not_copied():
-    P = np.full((1000, 4), 0.25, np.float32)
-    assert make_table(P).proba is P
-
-
 # --- the order of many numbers, products and systems of equations -----------------------------------------------------
 
 

@@ -183,15 +183,6 @@ def test_a_fit_is_the_same_bits_on_any_number_of_threads(monkeypatch):
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize("K", [3, 24])
-def test_without_the_kernels_the_fit_agrees(K):
-    table = make_table(*confused(1500, K))
-    found = fit(table, "matrix")
-    with by_numpy():
-        again = fit(table, "matrix")
-    np.testing.assert_allclose(again.W, found.W, rtol=1e-6, atol=1e-6)
-
-
 def test_weights_count_rows():
     P, y = confused(600, 3)
     twice = fit(make_table(np.r_[P, P[:300]], np.r_[y, y[:300]]), "matrix")
@@ -273,9 +264,6 @@ def test_too_many_classes_are_refused_by_name():
         fit(make_table(*confused(300, 101)), "matrix")
 
 
-# --- in maximize ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("confusion", ["model", "labels", "blend"])
 def test_maximize_uses_it(confusion):
     P, y = confused(2500, 4)
@@ -287,10 +275,3 @@ def test_maximize_uses_it(confusion):
     by_matrix, by_vector = (f1_score(z, rule.predict(Q), average="macro") for rule in (found.rule, plain.rule))
     assert by_matrix > by_vector + 0.01
     assert isinstance(plain.rule.calibrator, VectorScaling)
-
-
-def test_what_was_fitted_is_used_as_it_is():
-    P, y = confused(500, 4)
-    given = fit(make_table(P, y), "matrix")
-    found = confmax.maximize("g_mean", P, y, calibration=given)
-    assert found.calibration.kind == "given" and found.rule.calibrator is given

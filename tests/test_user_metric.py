@@ -272,35 +272,25 @@ def weighted(C):
     return np.dot(np.diag(C), [1.0, 2.0, 3.0, 4.0])
 
 
+def squares(C):
+    return np.sum(np.diag(C) ** 2)
+
+
 REFUSED = [
     ((np.diag,), {}, "returns one number; got array"),
     ((lambda C: None,), {}, "returns one number; got None"),
-    (
-        (lambda C: C.trac(),),
-        {"name": "mine"},
-        "mine cannot be computed on confusion matrices of 2 classes: AttributeError",
-    ),
+    ((lambda C: C.trac(),), {"name": "mine"}, "mine cannot be computed on .* of 2 classes: AttributeError"),
     ((lambda C: np.log(-C[0, 0]),), {}, "user function is nan on .* of 2 classes whose entries are all positive"),
     ((lambda C: 1 / (C[0, 0] * 0),), {}, "user function is inf on"),
     ((weighted,), {"n_classes": 3}, "weighted cannot be computed on confusion matrices of 3 classes: ValueError"),
     ((np.trace,), {"n_classes": 1}, "n_classes is the number of classes that the function is meant for"),
     ((np.trace,), {"n_classes": "2"}, "n_classes is the number of classes that the function is meant for"),
-    (
-        (np.trace,),
-        {"gradient": lambda C: -np.eye(len(C))},
-        r"gradient= of trace is wrong: entry \[\d, 1\] less entry \[\d, 0\] is -?1, and -?1 by differences; correct it",
-    ),
+    ((np.trace,), {"gradient": lambda C: -np.eye(len(C))}, r"gradient= of trace is wrong: .* -?1 by differences"),
     ((np.trace,), {"gradient": np.diag}, r"gradient= of trace returns .* shape \(2, 2\); got \(2,\)"),
     ((np.trace,), {"gradient": lambda C: C * np.nan}, "gradient= of trace is wrong: .* is nan"),
     ((np.trace,), {"gradient": lambda C: C.x}, "gradient= of trace fails at shape .2, 2.: AttributeError"),
-    (
-        (lambda C: np.sum(np.diag(C) ** 2),),
-        {"structure": "concave", "name": "squares"},
-        "squares is declared 'concave' and is not: on the segment between two confusion matrices of 2 classes with "
-        "the same row sums, from .* to .*, at .* of the way it is .*, below the mean of the values beside it, .*; "
-        "declare structure='general'",
-    ),
-    ((lambda C: np.sum(np.diag(C) ** 2),), {"structure": "linear"}, "is declared 'linear' and is not"),
+    ((squares,), {"structure": "concave"}, "squares is declared 'concave' and is not: .* below the mean of the values"),
+    ((squares,), {"structure": "linear"}, "is declared 'linear' and is not"),
     ((lambda C: abs(recalls(C)[0] - 0.7),), {"structure": "ratio"}, "declared 'ratio' .* below both ends"),
     ((lambda C: 1 - (recalls(C)[0] - 0.7) ** 2,), {"structure": "quasiconvex"}, "'quasiconvex' .* above both ends"),
 ]
