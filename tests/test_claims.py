@@ -141,10 +141,7 @@ def test_what_the_caller_says_holds():
     ("make", "sentence"),
     [
         (lambda: BayesCG(returns="all"), "returns of BayesCG must be 'best' or 'last'; got 'all'"),
-        (
-            lambda: BayesCG(returns="last", kappa=0.5),
-            r"kappa of BayesCG\(returns='last'\) must be a whole number; got 0.5",
-        ),
+        (lambda: BayesCG(returns="last", kappa=0.5), r"kappa of BayesCG\(returns='last'\) must be a whole number; got"),
     ],
 )
 def test_settings_out_of_range(make, sentence):

@@ -162,9 +162,6 @@ def is_array(annotation):
     return bool(re.search(r"\b(Array|ArrayLike|NDArray)\b", str(annotation)))
 
 
-# --- what is wrong with an object ------------------------------------------------------------------------------------
-
-
 def faults(name, value, *, brief=False):
     """Return what the docstring of a function, a class or a property lacks; a brief one may be a sentence."""
     text = inspect.getdoc(value.fget if isinstance(value, property) else value) or ""

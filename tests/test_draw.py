@@ -166,26 +166,12 @@ def test_rows_are_hashed_as_they_were_given():
         np.testing.assert_array_equal(rule.predict(P), rule.predict(P, keys=row_hashes(P)))
 
 
-# --- row numbers as keys ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("step", [1, 2, 10, 2**20, 2**32, 2**43], ids=str)
 def test_draws_of_row_numbers_are_not_serially_dependent(step):
-    """Lags 1 to 64 of 10^5 draws under 20 seeds, each at the level 1e-6: of 1280 tests .001 is expected to fail."""
+    """Lags 1 to 64 of 10^5 draws under 4 seeds, each at the level 1e-6."""
     keys = np.arange(100_000, dtype=np.uint64) * np.uint64(step)
-    counts = [serial_failures(uniform(seed, keys), 64, 1e-6) for seed in range(20)]
+    counts = [serial_failures(uniform(seed, keys), 64, 1e-6) for seed in range(4)]
     assert sum(counts) == 0
-
-
-@pytest.mark.parametrize("kind", ["int64", "list", "strings"])
-def test_a_coin_with_row_numbers_as_keys(kind):
-    """The decisions of p = 1/2, through the rule itself: no lag up to 64 is rejected at 1e-6, in ten seeds."""
-    n = 20_000
-    keys = {"int64": np.arange(n), "list": list(range(n)), "strings": [str(k) for k in range(n)]}[kind]
-    half = np.full((n, 2), 0.5)
-    for seed in range(10):
-        drawn = DecisionRule(COIN.gains, COIN.weights, (0, 1), seed=seed).predict(half, keys=keys)
-        assert serial_failures(drawn, 64, 1e-6) == 0
 
 
 # --- the compiled decisions against the definition --------------------------------------------------------------------

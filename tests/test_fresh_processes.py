@@ -39,9 +39,6 @@ def fine(step):
     return step["error"] is None and step["code"] == 0
 
 
-# --- README ----------------------------------------------------------------------------------------------------------
-
-
 @ENVIRONMENTS
 def test_readme(tmp_path, found):
     """The commands need the extra [cli] and say so; the Python needs none."""
@@ -61,9 +58,6 @@ def test_readme(tmp_path, found):
     assert fine(early) if found else refused(early, NO_CLI.format("click")), early
     assert all(map(fine, later)), later
     assert (tmp_path / "decided.csv").exists()
-
-
-# --- first-steps -----------------------------------------------------------------------------------------------------
 
 
 def test_every_line_that_first_steps_prints_is_real(tmp_path):

@@ -72,14 +72,14 @@ def warned(call):
 def test_honest_probabilities_are_not_doubted():
     """Small samples of calibrated probabilities: a false alarm would be an error here. Columns are right throughout."""
     alarms = 0
-    for seed in range(200):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         P = rng.dirichlet(rng.uniform(0.5, 3.0, 3), 40)
         y = labels_drawn(P, rng)
         if len(np.unique(y)) == 3:
             said = warned(lambda P=P, y=y: confmax.maximize("accuracy", P, y, calibration=None, confusion="labels"))
             alarms += any("log loss" in each for each in said)
-    assert alarms <= 2
+    assert alarms <= 1
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])

@@ -62,7 +62,7 @@ def on_the_edge(seed, n=300):
     return P, y
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("metric", ["macro_f1", "g_mean"])
 def test_the_sixteenth_digit_changes_nothing(metric, seed):
     """Relative perturbations of 1e-13, and rounding to float32: kind, calibration and decisions are the same."""

@@ -323,10 +323,7 @@ def test_split_sizes_are_exact():
         (lambda: confusion_radius(10, 2, constant="blumer"), "constant must be 'vapnik' or a positive number"),
         (lambda: confusion_radius(10, 2, constant=-1.0), "constant must be 'vapnik' or a positive number"),
         (lambda: linear_regret_bound([1.0, 2.0], 0.1), "gain must be a finite matrix"),
-        (
-            lambda: linear_regret_bound(1.0, 2.1),
-            "eta_error is an expected l1 distance and must lie between 0 and 2; got 2.1",
-        ),
+        (lambda: linear_regret_bound(1.0, 2.1), "eta_error is an expected l1 distance and must lie between 0 and 2"),
         (lambda: frank_wolfe_bound(1.0, 0), "rounds must be at least 1"),
         (lambda: frank_wolfe_bound(-1.0, 3), "smoothness must be positive and finite"),
         (lambda: brute_force_bound(1.0, math.inf, 0.1, m=10, n_classes=2), "factor must be positive and finite"),
