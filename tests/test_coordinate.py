@@ -123,9 +123,9 @@ def test_numpy_finds_the_same_cuts(K, dtype, share, monkeypatch):
         coordinate = Coordinate("weight" if kind == "weight" else "offset", int(rng.integers(K)))
         for name in ("macro_f1", "quadratic_kappa"):
             cuts = breakpoints(metrics.get(name), oracle, gain, coordinate)
-            for cells in (coordinate_search.CELLS, 7 * K):
+            for cells in (coordinate_search.BATCH, 7 * K):
                 with by_numpy():
-                    monkeypatch.setattr(coordinate_search, "CELLS", cells)
+                    monkeypatch.setattr(coordinate_search, "BATCH", cells)
                     same = breakpoints(metrics.get(name), oracle, gain, coordinate)
                 if cuts is None:
                     assert same is None

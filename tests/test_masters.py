@@ -10,7 +10,6 @@ from confmax.metrics.structure import AffineFunctions, PowerMean
 from confmax.optimize import ColumnGeneration, Problem, Status, baselines
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.masters.interior import Sum, central_path, least_norm
-from confmax.optimize.masters.linear_program import largest_minimum
 from confmax.optimize.masters.program import Program
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests import helpers
@@ -184,7 +183,7 @@ def test_limits_that_no_rule_meets_are_proved(name, seed):
             assert bound == np.inf and not dual[:-2].any() and (dual[-2:] >= 0).all()
             assert (slack @ dual[-2:]).max() < 0
             # by how much the limits are missed at least is what the best mixture of all rules misses
-            least, *_ = largest_minimum(slack)
+            least = helpers.largest_minimum(slack)
             assert state.columns.optimum.shortfall == pytest.approx(-least, abs=1e-6)
 
 

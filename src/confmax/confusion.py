@@ -230,6 +230,22 @@ class Gains:
             raise TypeError("full gains and gains of distances need the matrix of a confusion")
         return np.asarray((self.matrices() * S.matrix).sum(axis=(-2, -1)))
 
+    def heights(self, S: Confusion) -> Array:
+        """Return ``<G, C>`` (B, A) of each gain with each confusion of a batch ``S`` of A."""
+        if self.full is None:
+            a, b = self.pair()
+            return np.asarray(a @ S.diagonal.T + b @ S.columns.T)
+        if S.matrix is None:
+            raise TypeError("full gains need the matrices of confusions")
+        return np.asarray(self.full.reshape(len(self), -1) @ S.matrix.reshape(len(S), -1).T)
+
+    def plus(self, other: Gains, factor: float = 1.0) -> Gains:
+        """Return the sums of these gains and a ``factor`` times ``other`` ones; either may be a batch of one."""
+        if self.full is None and other.full is None and self.power == other.power:
+            (a, b), (c, d) = self.coefficients(), other.coefficients()
+            return Gains(a + factor * c, b + factor * d, power=self.power)
+        return Gains.from_matrix(self.matrices() + factor * other.matrices())
+
     def pair(self) -> tuple[Array, Array]:
         """Return ``(a, b)`` of gains that are reduced to probabilities, (B, K) and (B, M)."""
         if self.power:

@@ -8,7 +8,7 @@ from confmax.confusion import ABSENT, Array, Gains
 from confmax.metrics import Metric
 from confmax.metrics.seen import Seen
 
-THRESHOLDS = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 0.99])  # from the least to the most
+N_THRESHOLDS = 10
 
 
 def first_rules(metric: Metric, priors: Array) -> Gains | None:
@@ -25,11 +25,13 @@ def first_rules(metric: Metric, priors: Array) -> Gains | None:
         return None
     present = priors > ABSENT
     K = len(priors)
-    n = len(THRESHOLDS)
+    # in the middles of equal parts, from the least threshold to the largest
+    n = N_THRESHOLDS
+    thresholds = (np.arange(n) + 0.5) / n
     scale = np.where(present, 1.0 / np.where(present, priors, 1.0), 0.0)
     a = np.concatenate([np.ones((n, K)), np.repeat(scale[None], n, axis=0)])
     b = np.zeros((2 * n, K + 1))
-    b[:n, K] = 1.0 / K + (1.0 - 1.0 / K) * THRESHOLDS
+    b[:n, K] = 1.0 / K + (1.0 - 1.0 / K) * thresholds
     # p / prior reaches one for some class, and at most one over the smallest class
-    b[n:, K] = scale.max() ** THRESHOLDS
+    b[n:, K] = scale.max() ** thresholds
     return Gains(a, b)

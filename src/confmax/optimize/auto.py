@@ -62,15 +62,15 @@ class _Row(NamedTuple):
 # mixture draws between two: the search of thresholds finds both. The master problem of FullyCorrective takes about K^3
 # operations, and the linear program of MaxMin keeps K constant rules: with more classes the conditional gradient gets
 # further in the same time.
+MATRIX_CLASSES = 500  # also where a metric reads the whole matrix of each constant rule
 _TABLE: dict[type[Structure], _Row] = {
     Linear: _Row(FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe),
     Ratio: _Row(ThresholdSearch, ThresholdSearch, Dinkelbach, Dinkelbach),
     Quasiconvex: _Row(ThresholdSearch, ThresholdSearch, Stationary, Stationary),
     General: _Row(Stationary, ThresholdSearch, Stationary, Stationary),
     Concave: _Row(FullyCorrective, ThresholdSearch, FullyCorrective, FrankWolfe, most_classes=2000),
-    MinOfLinear: _Row(MaxMin, ThresholdSearch, MaxMin, MaxMin, blend=FrankWolfe, most_classes=500),
+    MinOfLinear: _Row(MaxMin, ThresholdSearch, MaxMin, MaxMin, blend=FrankWolfe, most_classes=MATRIX_CLASSES),
 }
-MATRIX_CLASSES = 500  # where a metric with such a limit reads the whole matrix of each constant rule
 
 
 def choose(

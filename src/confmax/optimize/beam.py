@@ -20,20 +20,17 @@ from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics.structure import LinearFunctions, Statistics
 from confmax.optimize.coordinate import Coordinate, Kind, Merit, breakpoints, moved, working_gain
 from confmax.optimize.loop import MISSED, Problem, Step, best_answer
-from confmax.optimize.rounding import DIGITS
+from confmax.optimize.rounding import BEST, DIGITS, PER_PASS
 from confmax.tables import MemoryTable
 
 ROUNDS = 24
-# searched at once; rows times squared classes, for all of them
-MOST_RULES = 4
-CELLS = 4_000_000
+CELLS = 4_000_000  # rows times squared classes, for all rules that are searched at once
 PER_LINE = 2  # values of one coefficient that the oracle confirms
 # of a price; of a limit without price, relative to the largest
 FACTOR = 3.0
 LEAST_PENALTY = 0.1
 OUT_OF_REACH = 1e9  # rules that miss a limit come after all others
-# random ones, and how far they go on a log scale
-MOVES = 64
+# how far random moves go on a log scale
 WIDTHS = (0.003, 0.3)
 
 
@@ -68,24 +65,13 @@ class Ranked:
 
 @dataclass(frozen=True, eq=False)
 class InGroup:
-    """A merit along a line that changes the decisions of one group: of the ``rest``, all groups at the rule.
-
-    Attributes
-    ----------
-    merit : Merit
-        What is compared.
-    layout : Layout
-        Where the groups stand.
-    group : int
-        The group that changes, of this ``share`` of all weight.
-    rest : Confusion
-        All groups before the change.
-    """
+    """A merit along a line that changes the decisions of one group: of the ``rest``, all groups at the rule."""
 
     merit: Merit
     layout: Layout
     group: int
     share: float
+    # all groups before the change
     rest: Confusion
 
     @property
@@ -118,7 +104,7 @@ def improved(
     table = problem.oracle.table
     limits = problem.limits
     n_classes = table.n_classes if table.layout is None else table.layout.n_classes
-    size = min(CELLS // (table.n_rows * n_classes**2), MOST_RULES)
+    size = min(CELLS // (table.n_rows * n_classes**2), BEST)
     if size == 0 or limits is None or not table.sorts_groups:
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
@@ -227,13 +213,13 @@ def _coordinates(problem: Problem, gain: Gains, alike: NDArray[np.bool_]) -> lis
 
 def _moved_at_random(gain: Gains, rng: np.random.Generator, alike: NDArray[np.bool_]) -> Gains:
     """Return one gain with all of its coefficients moved, many times, but for decisions ``alike`` (M,)."""
-    widths = np.exp(rng.uniform(np.log(WIDTHS[0]), np.log(WIDTHS[1]), (MOVES, 1)))
+    widths = np.exp(rng.uniform(np.log(WIDTHS[0]), np.log(WIDTHS[1]), (PER_PASS, 1)))
     if gain.full is not None:
         size = widths * float(np.abs(gain.full).mean())
-        draws = np.where(alike, 0.0, rng.standard_normal((MOVES, 1, gain.n_decisions)))
+        draws = np.where(alike, 0.0, rng.standard_normal((PER_PASS, 1, gain.n_decisions)))
         return Gains.from_matrix(gain.full + size[:, None] * draws)
     a, b = gain.pair()
     # offsets that are all zero are none of the metric's
     size = widths * float(np.abs(a).mean()) * b.any()
-    moves = np.where(alike[: a.shape[1]], 1.0, np.exp(widths * rng.standard_normal((MOVES, a.shape[1]))))
-    return Gains.reduced(a * moves, b + size * np.where(alike, 0.0, rng.standard_normal((MOVES, b.shape[1]))))
+    moves = np.where(alike[: a.shape[1]], 1.0, np.exp(widths * rng.standard_normal((PER_PASS, a.shape[1]))))
+    return Gains.reduced(a * moves, b + size * np.where(alike, 0.0, rng.standard_normal((PER_PASS, b.shape[1]))))

@@ -24,27 +24,20 @@ from confmax.metrics import Metric
 from confmax.optimize.loop import MISSED, Problem, Solver, Status, Step
 from confmax.optimize.mixture import Limits, Mixture
 from confmax.optimize.polygon import Drawn, best_drawn_within
+from confmax.optimize.rounding import PER_PASS
 from confmax.optimize.threshold import SMALLEST, all_cuts
 from confmax.tables import MemoryTable, Table
 from confmax.tables.kinds import storage_named
 
 UNSEEN = 2.0**-70  # weight of the other classes beside that of the class: it orders them and changes nothing else
-MOST_CUTS = 64  # thresholds that are compared where the metric reads all classes
 MOST_DIGITS = 17  # of a threshold: these tell any two floats apart
 
 
 def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | None:
     """Return the class that a metric and all limits are about; None where a threshold on it may not be the best rule.
 
-    Parameters
-    ----------
-    metric : Metric
-        Placed among the classes of the table.
-    limits : Limits or None
-        Placed there too. Limits on groups read more than one class. Some limits, such as a ceiling on the precision,
-        are better kept where the probability of the class is small.
-    n_classes : int
-        K.
+    Both are placed among the K classes of the table. Limits on groups read more than one class. Some limits, such as a
+    ceiling on the precision, are better kept where the probability of the class is small.
     """
     if metric.one_class is None or metric.is_whole or not metric.structure.is_ratio:
         return None
@@ -95,29 +88,18 @@ def class_gains(values: Array, k: int, n_classes: int) -> Gains:
 
 @dataclass(frozen=True, eq=False)
 class ClassCuts:
-    """All thresholds on the probability of one class.
+    """All thresholds on the probability of one class."""
 
-    Attributes
-    ----------
-    values : ndarray (T,)
-        The thresholds, falling: infinity (never the class), numbers between neighbouring probabilities, minus infinity.
-    confusions : Confusion
-        Batch of T, of the rest and the class.
-    right : ndarray (T,)
-        Share of all weight that is decided rightly, with rows below the threshold decided as the most probable other
-        class.
-    decided : ndarray (T,)
-        Number of rows with weight that are decided as the class.
-    ends : ndarray (T, 2)
-        The probabilities between which each threshold lies.
-    is_model : bool
-        Whether no label counts.
-    """
-
+    # (T,): the thresholds, falling: infinity (never the class), numbers between neighbouring probabilities, minus
+    # infinity
     values: Array
     confusions: Confusion
+    # (T,): share of all weight that is decided rightly, with rows below the threshold decided as the most probable
+    # other class
     right: Array
+    # (T,): number of rows with weight that are decided as the class
     decided: NDArray[np.int64]
+    # (T, 2): the probabilities between which each threshold lies
     ends: Array
     is_model: bool
 
@@ -332,7 +314,7 @@ def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: i
         rules.append(singles[best])
         low = places[max(best - 1, 0)]
         high = places[min(best + 1, len(places) - 1)]
-        places = np.unique(np.linspace(low, high, MOST_CUTS).round().astype(np.intp))
+        places = np.unique(np.linspace(low, high, PER_PASS).round().astype(np.intp))
     rule = problem.best(rules)
     return Step(rule, (rule,), status=Status.FINISHED)
 
@@ -367,7 +349,7 @@ def thresholds_beside(
     These are argmax, p / prior, and what reduced gains of ``others`` decide.
     """
     K = table.n_classes
-    few = np.unique(np.linspace(0, len(places) - 1, MOST_CUTS).round().astype(np.intp))
+    few = np.unique(np.linspace(0, len(places) - 1, PER_PASS).round().astype(np.intp))
     a, b = cuts.gains(places[few].tolist(), k, K, table.dtype).pair()
     priors = table.label_weight()
     ways = [Gains.reduced(np.ones(K)), Gains.reduced(np.divide(1.0, priors, out=np.zeros(K), where=priors > ABSENT))]

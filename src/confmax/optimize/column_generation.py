@@ -38,13 +38,13 @@ from confmax.optimize.coordinate import Coordinate, better_values, working_gain
 from confmax.optimize.descent import descended, slope_of_answers
 from confmax.optimize.group_thresholds import GroupThresholds
 from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, best_answer
-from confmax.optimize.masters.linear_program import FEASIBLE
+from confmax.optimize.masters.protocol import FEASIBLE
 from confmax.optimize.mixture import Mixture, constant_rules
 from confmax.optimize.path_query import breadth, lifted
 from confmax.optimize.points import Points, Space
 from confmax.optimize.prices import PriceSearch
 from confmax.optimize.query import by_differences
-from confmax.optimize.rounding import BINDS
+from confmax.optimize.rounding import BINDS, NEWTON_STEPS, OF_TOL, PROGRESS
 from confmax.optimize.single import Swarm, interchangeable, search
 from confmax.optimize.warm import sample_of
 from confmax.oracle import CountingOracle
@@ -60,52 +60,31 @@ NEAREST = BINDS  # how exactly the smallest shortfall is found where no rule kee
 SEARCHED = 2  # class weights that a round searches on labels
 LABEL_PATIENCE = 3  # least number of rounds without progress on labels, where no bound ends the run
 LIMITED_PATIENCE = 8  # the same within limits, where the rounds that follow prices are the last
-PROGRESS = 1e-5
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
-# when rules generated on the model are enough for labels
-MODEL_GAP = 1e-5
-MODEL_ROUNDS = 60
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnState:
-    """Columns on the problem's estimate, and on the model while these generate rules for labels.
-
-    Attributes
-    ----------
-    columns : Columns
-        Those that are returned.
-    model : Columns or None
-        Those that generate rules for labels, with their ``oracle``.
-    round : int
-        Number of rounds so far; -1 if the starting rules may prove enough.
-    value : float
-        The best value so far.
-    idle, patience : int
-        Number of rounds without progress, and how many of them end the run.
-    near : bool
-        Whether a sample has shown where the optimum is, so that few gains around it are enough.
-    prices : PriceSearch or None
-        What bounds a sum of ratios.
-    bound : float
-        Its bound.
-    thresholds : GroupThresholds or None
-        On labels of two classes within limits, the best thresholds for every gain.
-    exhausted : frozenset of tuple
-        Single rules (the bytes of their class weights) with the classes whose weight improves nothing there.
-    """
+    """Columns on the problem's estimate, and on the model while these generate rules for labels."""
 
     columns: Columns
+    # those that generate rules for labels, with their ``oracle``
     model: Columns | None = None
     oracle: Oracle | None = None
+    # number of rounds so far; -1 if the starting rules may prove enough
     round: int = 0
     value: float = -np.inf
+    # idle, patience: number of rounds without progress, and how many of them end the run
     idle: int = 0
     patience: int = PATIENCE
+    # whether a sample has shown where the optimum is, so that few gains around it are enough
     near: bool = False
+    # what bounds a sum of ratios
     prices: PriceSearch | None = None
     bound: float = np.inf
+    # on labels of two classes within limits, the best thresholds for every gain
     thresholds: GroupThresholds | None = None
+    # single rules (the bytes of their class weights) with the classes whose weight improves nothing there
     exhausted: frozenset[tuple[bytes, int]] = frozenset()
 
 
@@ -130,7 +109,7 @@ class ColumnGeneration(Solver):
     True
     """
 
-    budget: ClassVar[int] = 200
+    budget: ClassVar[int] = 2 * Solver.budget
     starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
     wants_curvature: ClassVar[bool] = True
     takes_limits: ClassVar[bool] = True
@@ -465,7 +444,7 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     else:
         answers = problem.ask(gains)
     columns = state.columns.joined(duals, at, gains, answers, exact=exact, idle=state.idle > 1)
-    least = 0.01 * problem.tol if exact else PRICED_OUT
+    least = OF_TOL * problem.tol if exact else PRICED_OUT
     if exact:
         closer = columns.best_bound < state.columns.best_bound - least
     else:
@@ -528,7 +507,7 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     answers = problem.ask(gains)
     columns = state.columns.joined(space.without_cuts(duals), at, gains, answers, exact=False)
     # the last digits of the model's optimum do not matter to the labels
-    done = model.best_bound - model.optimum.value <= MODEL_GAP or state.round >= MODEL_ROUNDS
+    done = model.best_bound - model.optimum.value <= PROGRESS or state.round >= NEWTON_STEPS
     # limits that the model refutes may be kept on labels
     done |= not model.is_feasible and model.best_bound < -FEASIBLE
     return replace(state, columns=columns, model=None if done else model, round=state.round + 1), gains, answers

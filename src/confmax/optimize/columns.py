@@ -15,9 +15,8 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize.cuts import further_cuts
 from confmax.optimize.masters.generic import Smooth
-from confmax.optimize.masters.linear_program import per_price
 from confmax.optimize.masters.program import Program
-from confmax.optimize.masters.protocol import Master, Optimum
+from confmax.optimize.masters.protocol import Master, Optimum, per_price
 from confmax.optimize.masters.ratio_sum import RatioSum
 from confmax.optimize.masters.recall_means import RecallMeans
 from confmax.optimize.masters.within import CUT_WITHIN, INTERIOR
@@ -25,61 +24,52 @@ from confmax.optimize.mixture import Mixture
 from confmax.optimize.path_query import climbing_gains, near_gains, path_gains
 from confmax.optimize.points import Form, Points, Space
 from confmax.optimize.query import TOWARD, DualQueries, newton_gain, off_kinks, query_gains
-from confmax.optimize.rounding import DIGITS, LEFT_OVER, NEGLIGIBLE, TINIEST
+from confmax.optimize.rounding import (
+    BINDS,
+    DIGITS,
+    LEFT_OVER,
+    LITTLE,
+    NEGLIGIBLE,
+    NEWTON_STEPS,
+    OF_TOL,
+    ROUNDS,
+    TINIEST,
+)
 from confmax.oracle import Table
 
-ASIDE = 0.1  # of the tolerance: how far, relatively, gains are moved off the kinks
-NEAR_ROUNDS = 10  # after a sample; where they do not close the gap, it has misled
+NEAR_ROUNDS = ROUNDS  # after a sample; where they do not close the gap, it has misled
 NEAR_EVERY = 3  # one of so many later rounds: the mixture may lack rules on one side of the optimum
 LOWEST = NEGLIGIBLE  # price, as a part of all prices
 PRICED_OUT = NEGLIGIBLE  # an answer that is worth no more than this above the mixture changes nothing
 ROOM = 0.02  # part of the gap by which a mixture keeps a cut
-MOST_CUTS = 30  # that a mixture is cut before more is asked
-# points of the path at which groups are joined, and how often
-N_PATH_POINTS = 8
-MAX_ROUNDS = 10
-WORTH_CROSSING = 1e-3  # of the gap
+MOST_CUTS = NEWTON_STEPS  # that a mixture is cut before more is asked
+N_PATH_POINTS = 8  # at which groups are joined
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The rules met so far on one confusion estimate, and their best mixture.
-
-    Attributes
-    ----------
-    master : Master
-        What mixes them.
-    points : Points
-        The rules (A).
-    optimum : Optimum
-        Their best mixture with its prices.
-    best_gain, best_point : ndarray (d + m,)
-        The dual point of the best bound, and where it is the derivative. On labels, where there is no bound, the gain
-        of the best single rule.
-    best_bound : float
-        The bound; on labels, minus the value of that rule.
-    queries : DualQueries
-        All gains asked so far, with their answers.
-    breadth : int
-        Number of random gains in a pass of an interior-point master.
-    near_rounds : int
-        Number of passes that ask only near the optimum that a sample of the rows has shown.
-    is_sampled : bool
-        Whether a sample has.
-    curvature : ndarray (d + m, d + m) or None
-        The second derivative of the support function at the best dual point, for one of length one, where it is known.
-    """
+    """The rules met so far on one confusion estimate, and their best mixture."""
 
     master: Master
+    # the rules (A)
     points: Points
+    # their best mixture with its prices
     optimum: Optimum
+    # best_gain, best_point: (d + m,): the dual point of the best bound, and where it is the derivative. On labels,
+    # where there is no bound, the gain of the best single rule
     best_gain: Array
     best_point: Array
+    # all gains asked so far, with their answers
     queries: DualQueries
+    # the bound; on labels, minus the value of that rule
     best_bound: float = np.inf
+    # number of random gains in a pass of an interior-point master
     breadth: int = 0
+    # number of passes that ask only near the optimum that a sample of the rows has shown
     near_rounds: int = 0
     is_sampled: bool = False
+    # (d + m, d + m) or None: the second derivative of the support function at the best dual point, for one of length
+    # one, where it is known
     curvature: Array | None = None
 
     @classmethod
@@ -127,7 +117,7 @@ class Columns:
         # prices of limits are not negative, and zero has no logarithm
         prices = np.arange(len(best)) >= d
         best, newest = (np.where(prices, np.maximum(gain, LOWEST * size), gain) for gain in (best, newest))
-        around = off_kinks(query_gains(best, newest, newton, seed, near=near), ASIDE * tol)
+        around = off_kinks(query_gains(best, newest, newton, seed, near=near), OF_TOL * tol)
         around[:, d:] = np.maximum(around[:, d:], 0.0)
         # while the limits are missed, the objective does not count yet
         if not self.master.between or not self.is_feasible:
@@ -211,7 +201,7 @@ class Columns:
             # on labels the best single rule takes the place of the best bound: that of the largest minimum, and of
             # equal minima the one of the larger mean
             functions = space.split(z)[0]
-            smallest = functions.min(axis=1) + 1e-6 * functions.mean(axis=1)
+            smallest = functions.min(axis=1) + BINDS * functions.mean(axis=1)
             merits = self.bounds(duals, (duals * z[:B]).sum(axis=1), at) if exact else -smallest
             k = int(np.argmin(merits))
             if merits[k] < self.best_bound or (self.master.climbs and self.is_feasible):
@@ -225,9 +215,8 @@ class Columns:
         points, start = self._trimmed()
         points = points.joined(gains, answers)
         start = np.append(start, np.zeros(len(z)))
-        if self.master.follows_path:
-            # an interior point would spread its weight over rules that are the same to it
-            points, start = _without_copies(points, start)
+        # an interior point would spread its weight over rules that are the same to it
+        points, start = _without_copies(points, start)
         start = start / start.sum()
         left = following.best_bound - optimum.value
         first = mixed_with_cuts(self.master, points, following.queries, start, left)
@@ -340,8 +329,8 @@ def _crossed(
     These are as many as a product of the points of all groups. The prices say which of them improve the mixture, until
     none improves it by more than a part of the ``gap`` that is left to the bound.
     """
-    least = max(PRICED_OUT, WORTH_CROSSING * gap) if np.isfinite(gap) else PRICED_OUT
-    for _ in range(0 if points.layout is None else MAX_ROUNDS):
+    least = max(PRICED_OUT, LITTLE * gap) if np.isfinite(gap) else PRICED_OUT
+    for _ in range(0 if points.layout is None else ROUNDS):
         if not np.isfinite(mixed.gain).all():
             break
         duals = np.concatenate([mixed.gain[None], mixed.path[-N_PATH_POINTS:]])

@@ -23,15 +23,12 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.ratios import Ratios
+from confmax.optimize.line_search import GRID, ROUNDS, best_steps
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_setting, check_word
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.prices import PriceSearch
-from confmax.optimize.rounding import LEAST_WEIGHT
+from confmax.optimize.rounding import BATCH, LEAST_WEIGHT, OF_TOL
 
-GRID = 65
-ROUNDS = 5
-MOST_CELLS = 1 << 20  # of the statistics on the grids of several segments
-SMALL = 0.05  # an improvement below this part of tol ends a start
 MAX_RATIOS = 1000  # one gain per class and pass, K numbers each
 
 
@@ -175,24 +172,11 @@ def line_searches(
         # largest at an end of every segment; a correlation below zero is not, but a constant rule is better than it
         first, last = (np.nan_to_num(metric.values(ends), nan=-np.inf) for ends in (C, V))
         return (last > first).astype(np.float64)
-    at = np.arange(B)
-    if B > 1 and (metric.statistics == "matrix" or B * GRID * C.columns.shape[-1] > MOST_CELLS):
+    if B > 1 and (metric.statistics == "matrix" or B * GRID * C.columns.shape[-1] > BATCH):
         # all grids at once would be too much to hold
         pairs = ((Confusion.stack([C[k]]), Confusion.stack([V[k]])) for k in range(B))
         return np.concatenate([line_searches(metric, *pair, rounds=rounds, least=least) for pair in pairs])
-    best = np.zeros(B)
-    best_value = np.asarray(metric.values(C), dtype=np.float64)
-    low = np.zeros(B)
-    high = np.ones(B)
-    for _ in range(rounds):
-        steps = np.linspace(low, high, GRID, axis=1)
-        values = np.nan_to_num(metric.values(C.along(V, steps)), nan=-np.inf)
-        k = values.argmax(axis=1)
-        better = values[at, k] > best_value
-        best = np.where(better, steps[at, k], best)
-        best_value = np.where(better, values[at, k], best_value)
-        low = steps[at, np.maximum(k - 1, 0)]
-        high = steps[at, np.minimum(k + 1, GRID - 1)]
+    best, _ = best_steps(lambda steps: np.nan_to_num(metric.values(C.along(V, steps)), nan=-np.inf), B, rounds)
     return np.where(best <= 1.0 - least, best, 1.0)
 
 
@@ -201,23 +185,14 @@ def line_searches(
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Dinkelbach's method for all ratios of a sum side by side.
-
-    Attributes
-    ----------
-    parts : Ratios
-        The B ratios.
-    low : ndarray (B,)
-        What some rule reaches, each ratio by itself.
-    high : ndarray (B,)
-        What no rule exceeds, if the oracle is exact.
-    denominators : ndarray (B,)
-        D at the rule that reached `low`.
-    """
+    """Dinkelbach's method for all ratios of a sum side by side."""
 
     parts: Ratios
+    # (B,): what some rule reaches, each ratio by itself
     low: Array
+    # (B,): what no rule exceeds, if the oracle is exact
     high: Array
+    # (B,): D at the rule that reached `low`
     denominators: Array
 
     @classmethod
@@ -386,4 +361,4 @@ class Stationary(Solver):
         moved = [rule.toward(vertex, float(size)) for rule, vertex, size in zip(rules, met, sizes, strict=True)]
         before = problem.metric.values(starts)
         after = problem.metric.values(Confusion.stack([rule.confusion for rule in moved]))
-        return tuple(moved[k] for k in np.flatnonzero(after > before + SMALL * problem.tol))
+        return tuple(moved[k] for k in np.flatnonzero(after > before + OF_TOL * problem.tol))

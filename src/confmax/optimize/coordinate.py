@@ -29,13 +29,11 @@ from confmax.metrics.metric import GainForm
 from confmax.metrics.structure import Statistics
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_whole
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.rounding import DIGITS, NEGLIGIBLE
+from confmax.optimize.rounding import BATCH, BEST, DIGITS, NEGLIGIBLE
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 from confmax.tables.precision import gain_coefficients, is_wide
 
-CANDIDATES = 4  # cuts that the oracle confirms, in one pass
-CELLS = 1 << 17  # numbers per batch of confusions: stays in the cache
 ROWS = 1 << 15  # rows per part of the scan
 ROUNDING = NEGLIGIBLE  # values this close are one value
 Kind = Literal["weight", "offset"]
@@ -217,7 +215,7 @@ def better_values(
 ) -> Gains | None:
     """Return ``gain`` with the best values of one coefficient, a batch; None if no value of the metric is ``above``."""
     line = breakpoints(metric, oracle, gain, coordinate)
-    values = np.empty(0) if line is None else line.best(above, CANDIDATES)
+    values = np.empty(0) if line is None else line.best(above, BEST)
     return moved(gain, coordinate, values) if len(values) else None
 
 
@@ -239,21 +237,9 @@ def breakpoints(
 
     This counts as a pass, unless the caller has read the rows.
 
-    Parameters
-    ----------
-    metric : Merit
-        What is evaluated, on the labels or, for an exact oracle, on the model confusion.
-    oracle : CountingOracle
-        Its table is read.
-    gain : Gains
-        A batch of one, as `working_gain` returns it.
-    coordinate : Coordinate
-        The coefficient; for a full gain the offset of a column.
-    table : MemoryTable or None
-        The oracle's rows, if they were read.
+    ``metric`` is evaluated on the labels or, for an exact oracle, on the model confusion. ``gain`` is a batch of one,
+    as `working_gain` returns it, and ``table`` holds the oracle's rows, if they were read.
 
-    Notes
-    -----
     O(n log n + n K) for metrics of the statistics, n K^2 more for the matrix. Scores are those of the oracle, in the
     table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
     """
@@ -371,7 +357,7 @@ def _confusions(
     M = n_decisions
     shapes = ((K,), (M,), (K, M) if matrix else (0, 0))
     sums = tuple(np.zeros(shape) for shape in shapes)
-    size = max(1, CELLS // (K * M if matrix else K + M))
+    size = max(1, BATCH // (K * M if matrix else K + M))
     done = -1
     for first in range(0, len(stops), size):
         here = stops[first : first + size]
@@ -410,7 +396,7 @@ def _rivals(scores: NDArray[Any], a: NDArray[Any], b: NDArray[Any], j: int) -> t
 def _walk_by_numpy(rows: Any, order: NDArray[np.intp], done: int, stops: NDArray[np.intp], sums: Any, out: Any) -> None:
     """Write the shares at each of ``stops``, and carry on from ``done``; below zero nothing is decided yet."""
     proba, *_, rival, j, total = rows
-    size = max(1, CELLS // proba.shape[1])
+    size = max(1, BATCH // proba.shape[1])
     if done < 0:
         done = 0
         for low in range(0, len(proba), size):

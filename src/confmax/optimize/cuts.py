@@ -20,19 +20,9 @@ FALLS_SHORT = LEFT_OVER  # where no mixture keeps the limits: by how much a mean
 def further_cuts(space: Space, point: Array, shortfall: float) -> Array | None:
     """Return the cuts (c, m + 1) that a mixture asks for: weights of the m rows of the limits, and a constant.
 
-    Parameters
-    ----------
-    space : Space
-        With the floors on means.
-    point : ndarray (d + m + cuts,)
-        The mixture.
-    shortfall : float
-        By how much it misses the limits and cuts so far, by choice of the master; zero where it keeps them.
-
-    Returns
-    -------
-    ndarray or None
-        None if it keeps all floors, or where none can be kept misses them by no more than the shortfall.
+    The mixture ``point`` (d + m + cuts,) misses the limits and cuts so far by the ``shortfall``, by choice of the
+    master; it is zero where it keeps them. None is returned if it keeps all floors, or where none can be kept misses
+    them by no more than the shortfall.
     """
     limits = space.split(point)[1][: space.n_given]
     cuts = []

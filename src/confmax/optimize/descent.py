@@ -21,18 +21,14 @@ from confmax.confusion import Array
 from confmax.metrics.structure import power_mean
 from confmax.optimize.masters.program import Program
 from confmax.optimize.points import Form, Space
-from confmax.optimize.rounding import BINDS, DEAREST, NEGLIGIBLE
+from confmax.optimize.rounding import BINDS, DEAREST, HALF_DIGITS, MOVED, NEGLIGIBLE, NEWTON_STEPS, PROGRESS
 from confmax.oracle import CountingOracle
 
 FIRST = 0.03  # of the objective's gains: those of a limit with its first price
-LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.25, 0.1])  # of a step, in one pass
+LENGTHS = 0.5 ** np.arange(-2.0, 4.0)  # of a step, in one pass
 LONGEST = 3.0  # move of a price, on a log scale
-# steps on a sample, and what the last one gains
-ROUNDS = 30
-CLOSE = 1e-5
-FLAT = 1e-8  # least curvature in a direction, relative to the mean
+FLAT = HALF_DIGITS  # least curvature in a direction, relative to the mean
 LEAST = NEGLIGIBLE  # price of a recall, relative to the largest
-PERTURBATION = 0.1  # of prices, for differences of answers
 
 
 def first_prices(space: Space) -> Array:
@@ -68,14 +64,7 @@ def roots(form: Form, gains: Array, z: Array) -> Array:
 def log_step(form: Form, g: Array, z: Array, B: Array) -> Array:
     """Return Newton's step (d,) on the logarithms of the prices g (d,), zero for those that are not free.
 
-    Parameters
-    ----------
-    form : Form
-        How dual points are laid out.
-    g, z : ndarray (d,)
-        A dual point and its answer.
-    B : ndarray (d, d)
-        The second derivative of the support function.
+    The dual point g has the answer z (d,), and the support function the second derivative B (d, d).
     """
     S = form.n_tops
     free = free_prices(form, len(g))
@@ -128,14 +117,7 @@ def _norm(form: Form, tops: Array) -> tuple[float, Array, Array, float]:
 def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Array, Array] | None:
     """Return the dual point (d,) of the least bound, and its answer (d,); None if the limits cannot be kept.
 
-    Parameters
-    ----------
-    space : Space
-        How gains are laid out, with limits.
-    oracle : CountingOracle
-        Exact. It is asked for a batch of gains in every step.
-    matrix : bool
-        Whether answers need whole matrices.
+    The ``oracle`` is exact and is asked for a batch of gains in every step, with whole matrices if ``matrix`` is true.
     """
     form = space.form
     g = first_prices(space)
@@ -151,7 +133,7 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
         return duals[k], z[k], float(bound_there[k])
 
     g, z, bound = least(g[None])
-    for _ in range(ROUNDS):
+    for _ in range(NEWTON_STEPS):
         if form.ratio:
             g = g.copy()
             g[form.n_tops] = -bound * g[0]
@@ -167,7 +149,7 @@ def descended(space: Space, oracle: CountingOracle, *, matrix: bool) -> tuple[Ar
         worth = g * sizes
         if not np.isfinite(bound) or worth[n_tops:].max(initial=0.0) > DEAREST * worth[:n_tops].max():
             return None
-        if abs(gained) < CLOSE:
+        if abs(gained) < PROGRESS:
             return g, z
     return None
 
@@ -183,7 +165,7 @@ def slope_of_answers(space: Space, oracle: CountingOracle, g: Array, *, matrix: 
     # of gains and tables of which this is not known, each price is moved in turn
     places = np.flatnonzero(np.abs(g) > BINDS * np.abs(g).max())
     # a small price by as much as others, or few rows would change
-    steps = PERTURBATION * np.sign(g[places]) * np.maximum(np.abs(g[places]), np.median(np.abs(g[places])))
+    steps = MOVED * np.sign(g[places]) * np.maximum(np.abs(g[places]), np.median(np.abs(g[places])))
     moved = np.repeat(g[None], len(places) + 1, axis=0)
     moved[np.arange(len(places)), places] += steps
     z = space.vectors(oracle.maximize(space.gains(moved), matrix=matrix))

@@ -12,13 +12,7 @@ from confmax.optimize.mixture import Mixture
 
 @dataclass(frozen=True, eq=False)
 class GivenRule(Solver):
-    """Evaluate one rule, and return it whatever its value.
-
-    Attributes
-    ----------
-    gains : Gains
-        The gain of the rule.
-    """
+    """Evaluate one rule, and return it whatever its value."""
 
     gains: Gains
     mixes: ClassVar[bool] = False

@@ -17,31 +17,21 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.optimize.loop import MISSED, Problem
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.rounding import DIGITS
+from confmax.optimize.rounding import BATCH, DIGITS
 from confmax.optimize.threshold import Cuts
 
 CELLS = 300_000  # rules that the search of a single one compares for each group
-BATCH = 1 << 14  # of them at once
 
 
 @dataclass(frozen=True, eq=False)
 class GroupThresholds:
-    """All thresholds of every group.
+    """All thresholds of every group."""
 
-    Attributes
-    ----------
-    parts : tuple of Cuts
-        Those of each group (G), of all rows where there are no groups.
-    corners : tuple of Cuts
-        Those of them at the corners of their hull.
-    rows : ndarray (2 G,)
-        Class sizes.
-    layout : Layout or None
-        Where the groups stand.
-    """
-
+    # those of each group (G), of all rows where there are no groups
     parts: tuple[Cuts, ...]
+    # those of them at the corners of their hull
     corners: tuple[Cuts, ...]
+    # (2 G,): class sizes
     rows: Array
     layout: Layout | None
 
@@ -70,14 +60,7 @@ class GroupThresholds:
         places = []
         for g, part in enumerate(self.corners):
             mine = gains if self.layout is None else self.layout.gains_of(gains, g)
-            S = part.confusions
-            if mine.full is None:
-                a, b = mine.pair()
-                heights = a @ S.diagonal.T + b @ S.columns.T
-            else:
-                assert S.matrix is not None
-                heights = mine.full.reshape(len(mine), -1) @ S.matrix.reshape(len(S), -1).T
-            places.append(heights.argmax(axis=1))
+            places.append(mine.heights(part.confusions).argmax(axis=1))
         return self._rules(self.corners, places)
 
     def single(self, problem: Problem, near: Iterable[Mixture]) -> tuple[Gains, Confusion]:

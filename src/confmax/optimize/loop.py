@@ -16,14 +16,14 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.optimize.mixture import Limits, Mixture
-from confmax.optimize.rounding import NEGLIGIBLE
+from confmax.optimize.rounding import BINDS, HALF_DIGITS, NEGLIGIBLE, SINGLE
 from confmax.oracle import CountingOracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.tables.columns import warn
 
 # a limit that is missed by no more, which rounding explains, counts as met: of tables in float64, and in float32
 MISSED = NEGLIGIBLE
-ROUNDED = 1e-7
+ROUNDED = SINGLE
 
 
 class Status(enum.Enum):
@@ -72,21 +72,14 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """The result of a run on a sample of the table's rows.
+    """The result of a run on a sample of the table's rows."""
 
-    Attributes
-    ----------
-    rules : Gains
-        The best rules of the sample; they are the last starting rules of the problem.
-    gains, answers : Gains and Confusion, or None
-        All gains of that run and their confusions on the sample; the last gain is the first of ``rules``.
-    n_perturbed : int
-        Number of gains before the last that are the last one with a single weight moved: K, or none.
-    """
-
+    # the best rules of the sample; they are the last starting rules of the problem
     rules: Gains
+    # gains, answers: all gains of that run and their confusions on the sample; the last gain is the first of ``rules``
     gains: Gains | None = None
     answers: Confusion | None = None
+    # number of gains before the last that are the last one with a single weight moved: K, or none
     n_perturbed: int = 0
 
 
@@ -169,14 +162,16 @@ class Problem:
         if self.limits is None:
             return max(rules, key=lambda rule: self.rank(rule.confusion))
         # within limits there are many, and one call for all of them costs what one for each costs
-        batch = Confusion.stack([rule.confusion for rule in rules])
-        missed = -self.limits.slacks(batch).min(axis=-1)
-        ranks = zip(
-            np.where(missed > self.rounding, -missed, 0.0),
-            np.nan_to_num(self.metric.values(batch), nan=-np.inf, posinf=np.inf),
-            strict=True,
-        )
-        return rules[max(enumerate(ranks), key=lambda pair: pair[1])[0]]
+        missed, values = self.ranks(Confusion.stack([rule.confusion for rule in rules]))
+        return rules[int(np.lexsort((-np.arange(len(rules)), values, -missed))[-1])]
+
+    def ranks(self, confusions: Confusion) -> tuple[Array, Array]:
+        """Return how far each of a batch of ``confusions`` misses a limit (B,), and the objectives (B,)."""
+        values = np.nan_to_num(self.metric.values(confusions), nan=-np.inf, posinf=np.inf)
+        if self.limits is None:
+            return np.zeros(len(confusions)), values
+        missed = -self.limits.slacks(confusions).min(axis=-1)
+        return np.where(missed > self.rounding, missed, 0.0), values
 
     @cached_property
     def start(self) -> Mixture:
@@ -297,12 +292,8 @@ class Outcome:
 
 def best_answer(problem: Problem, gains: Gains, answers: Confusion) -> Mixture:
     """Return the answer with the largest objective as a single rule; within limits, the one of the highest rank."""
-    values = np.nan_to_num(problem.metric.values(answers), nan=-np.inf)
-    if problem.limits is not None:
-        missed = -problem.limits.slacks(answers).min(axis=-1)
-        missed = np.where(missed > problem.rounding, missed, 0.0)
-        values = np.where(missed == missed.min(), values, -np.inf)
-    k = int(np.argmax(values))
+    missed, values = problem.ranks(answers)
+    k = int(np.argmax(np.where(missed == missed.min(), values, -np.inf)))
     return Mixture.single(gains[k], answers[k])
 
 
@@ -443,7 +434,7 @@ class Incumbent:
         if self.bound is None or not self.is_feasible:
             return
         # decisions are exact in the table's dtype only: a row's scores may tie within its rounding
-        rounding = max(1e-8, 16 * float(np.finfo(self.problem.oracle.table.dtype).eps))
+        rounding = HALF_DIGITS if self.problem.oracle.table.dtype == np.float64 else 2.0 * BINDS
         if self.bound >= self.value - rounding * max(1.0, abs(self.value)):
             return
         doubt = np.nan_to_num(self.problem.metric.rounding(self.mixture.confusion), nan=0.0, posinf=np.inf)

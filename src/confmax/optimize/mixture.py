@@ -11,15 +11,15 @@ from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, Statistics
-from confmax.optimize.rounding import BINDS, LEFT_OVER, NEGLIGIBLE
+from confmax.optimize.rounding import BINDS, EXACT, HALF_DIGITS, LEFT_OVER, NEGLIGIBLE, SINGULAR
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
 # how far a slack may change
-ROUNDED = 1e-14
-INTERIOR = 1e-8  # a weight that an interior point leaves behind
+ROUNDED = SINGULAR
+INTERIOR = HALF_DIGITS  # a weight that an interior point leaves behind
 # rounding of a statistic, and what a smallest function may lose
-SAME_MEAN = 1e-15
+SAME_MEAN = EXACT
 SAME_MINIMUM = LEFT_OVER
 
 

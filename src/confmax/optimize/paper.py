@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -22,10 +23,11 @@ from confmax.metrics.metric import GainForm
 from confmax.optimize.conditional_gradient import FrankWolfeState, check_rho, linear_step, open_loop
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_setting, check_whole, check_word
 from confmax.optimize.mixture import Mixture
+from confmax.optimize.rounding import PER_PASS
 from confmax.theory import rho_schedule
 
 PER_GAIN = 3000  # operations that a gain costs by itself: it is laid out in Python, and the metric is evaluated
-CELLS_PER_SECOND = 3e8  # order of magnitude of one core; for the message only
+CELLS_PER_HOUR = 1e12  # order of magnitude of one core; for the message only
 SPLIT = 0.5  # alpha and rho where the paper leaves them open
 RHO = 0.01
 OTHER_PASSES = 5  # starting rules and final evaluations
@@ -71,11 +73,11 @@ class BruteForce(Solver):
     1.0
     """
 
-    budget: ClassVar[int] = 10**9
+    budget: ClassVar[int] = sys.maxsize
     mixes: ClassVar[bool] = False
 
     resolution: int = 10
-    batch: int = 64
+    batch: int = PER_PASS
     max_operations: float = 1e11
 
     def __post_init__(self) -> None:
@@ -101,7 +103,7 @@ class BruteForce(Solver):
         gains = self.n_gains(metric.gain_form, n_classes, M)
         operations = float(gains) * (n_rows * per_row + PER_GAIN)
         if operations > self.max_operations:
-            hours = operations / CELLS_PER_SECOND / 3600
+            hours = operations / CELLS_PER_HOUR
             raise ValueError(
                 f"BruteForce would try {gains:.3g} gains ({metric.gain_form} of {n_classes} classes at resolution "
                 f"{self.resolution}), about {hours:.2g} hours on {n_rows} rows; lower resolution, raise "

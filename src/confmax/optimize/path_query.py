@@ -16,36 +16,36 @@ from confmax.confusion import Array, Gains
 from confmax.optimize.descent import LONGEST, free_prices, log_step, roots
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
-from confmax.optimize.query import LARGEST, DualQueries, directions, second_derivative
-from confmax.optimize.rounding import BINDS, NEGLIGIBLE
+from confmax.optimize.query import LARGEST, SHRINKS, WIDTHS, DualQueries, directions, second_derivative
+from confmax.optimize.rounding import BINDS, LITTLE, MOVED, NEGLIGIBLE, ROUNDS
 
 Mask = NDArray[np.bool_]
 
-PARTS = (3.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003)  # of the gap, at which the path is asked for
-FEW_PARTS = (1.0, 0.3, 0.1, 0.03)  # on tables where a gain costs much
+# of the gap, at which the path is asked for: even steps on a log scale, and the few of tables where a gain costs much
+PARTS = np.array([3.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003])
+FEW_PARTS = PARTS[[1, 3, 5, 7]]
 TOWARD = (0.5, 0.2)  # how far from the best dual point to the newest
 NEWTON = np.array([1.0, 0.5])  # and how far along Newton's step
 SMALLEST = NEGLIGIBLE  # of a price
 # how far to look around a price, on a log scale
 NARROW = 0.02
 WIDE = 0.7
-FARTHEST = 6.0
-SHRINKS = 0.1  # what a step multiplies a price by at least, where the master only climbs
+FARTHEST = 2.0 * LONGEST
 # gains in random directions: with 64 at most, 176 problems within limits take 4 % more passes, with 16 they take 15 %
 # more, and one ends .04 or .06 lower
 MOST_AROUND = 128
 LEAST_AROUND = 4
-LIFT = 0.02  # of the prices on a sample: the least of a limit that is near
+CLIMBING_WIDTHS = 6  # the same as `WIDTHS` where the master only climbs
+LIFT = NARROW  # of the prices on a sample: the least of a limit that is near
 # how far the first gains lie from argmax: of weights on a log scale
 FIRST_WEIGHTS = 1.0
-FIRST_OFFSETS = 0.1
+FIRST_OFFSETS = MOVED
 # how near and how far to look around a price that a step of Newton has moved,
-NARROWEST = 2.5e-3
-STEPPED = 0.1
-BESIDE = 0.4  # by this part of its move
-NEAR_LENGTHS = np.array([1.0, 0.6, 0.2])  # of such a step
+NARROWEST = LITTLE
+STEPPED = MOVED
+BESIDE = 0.5  # by this part of its move
+NEAR_LENGTHS: Array = 0.5 ** np.arange(3.0)  # of such a step
 SLACK = -0.75  # step on a log scale of a price that is none
-DROPS = 6  # how often limits are dropped from such a step
 CELLS = 6_000_000  # of the table, times gains around: about what a pass without them costs
 
 
@@ -64,7 +64,7 @@ def first_gains(n_rows: int, n_classes: int, n_decisions: int) -> Gains | None:
     if around == LEAST_AROUND:
         return None
     rng = np.random.default_rng(n_classes)
-    width = (0.5 ** (np.arange(around) % 4))[:, None]
+    width = (0.5 ** (np.arange(around) % WIDTHS))[:, None]
     a = np.exp(FIRST_WEIGHTS * width * rng.standard_normal((around, n_classes)))
     b = FIRST_OFFSETS * width * rng.standard_normal((around, n_decisions))
     # a decision that is none of the classes, such as abstaining, has no weight
@@ -77,22 +77,9 @@ def path_gains(
 ) -> Array:
     """Return the dual points (B, d) to ask for, the newest first.
 
-    Parameters
-    ----------
-    form : Form
-        How dual points are laid out.
-    optimum : Optimum
-        The master's solution, with the path to it.
-    best : ndarray (d,)
-        The dual point of the best bound.
-    gap : float
-        Between bound and value.
-    queries : DualQueries
-        Gains asked so far with their answers.
-    seed : int
-        Of the directions.
-    around : int
-        How many gains in random directions to ask for.
+    They lie on the path to the master's solution ``optimum``, on Newton's step from the dual point of the best bound
+    ``best`` (d,), which earlier ``queries`` give, and in ``around`` random directions of a ``seed``. The ``gap`` is
+    that between bound and value.
     """
     gaps = optimum.gaps
     newest = optimum.gain
@@ -110,7 +97,7 @@ def path_gains(
         # the level is no price
         width[form.n_tops] = 0.0
     turn = np.arange(around)
-    moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // len(centres) % 4))[:, None] * width
+    moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // len(centres) % WIDTHS))[:, None] * width
     near = np.array(centres)[turn % len(centres)] * np.exp(moves)
     path = _on_path(optimum, gap, around)
     return np.concatenate([newest[None], path, within, steps, near])
@@ -118,7 +105,7 @@ def path_gains(
 
 def _on_path(optimum: Optimum, gap: float, around: int) -> Array:
     """Return the points of the path whose gaps are nearest to the parts of a ``gap``."""
-    parts = np.array(PARTS if around > LEAST_AROUND else FEW_PARTS) * max(gap, SMALLEST)
+    parts = (PARTS if around > LEAST_AROUND else FEW_PARTS) * max(gap, SMALLEST)
     nearest = np.abs(np.log(np.maximum(optimum.gaps, SMALLEST)[:, None] / parts)).argmin(axis=0)
     return optimum.path[np.unique(nearest)]
 
@@ -178,7 +165,7 @@ def climbing_gains(
     far = np.abs(np.log(_size(centres[1]) / _size(best)))
     width = np.full(len(best), WIDE) if not steps else np.clip(far, NARROW, WIDE)
     turn = np.arange(around)
-    moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // 2 % 6))[:, None] * width
+    moves = directions(len(best), around, seed) * (0.5 ** (1 + turn // 2 % CLIMBING_WIDTHS))[:, None] * width
     near = centres[turn % 2] * np.exp(moves)
     path = _on_path(optimum, float(gaps[0]), around)
     return np.concatenate([newest[None], path, *([steps] if steps else []), near])
@@ -203,7 +190,7 @@ def slopes_step(form: Form, queries: DualQueries, best: Array, optimum: Optimum,
     prices = np.arange(d) >= S
     idle = prices & ~binding
     # a limit whose price would be negative does not bind
-    for _ in range(DROPS):
+    for _ in range(ROUNDS):
         matrix = np.where(idle[:, None], np.eye(d), system)
         wanted = np.where(idle, newest, right)
         scale = np.maximum(np.abs(matrix).max(axis=1), SMALLEST)

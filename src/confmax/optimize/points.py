@@ -28,26 +28,16 @@ from confmax.optimize.rounding import NEGLIGIBLE
 
 @dataclass(frozen=True)
 class Form:
-    """How vectors are laid out whose objective is a function of linear functions.
+    """How vectors are laid out whose objective is a function of linear functions."""
 
-    Attributes
-    ----------
-    n_tops : int
-        Number of functions S whose smallest, or whose ``mean``, is the objective; of a ratio the numerator.
-    n_limits : int
-        Number of limits m, the last entries.
-    ratio : bool
-        Whether a denominator stands between them.
-    mean : PowerMean or None
-        The mean of the functions.
-    smooth : bool
-        Whether the objective is another function of them that has a gradient.
-    """
-
+    # number of functions S whose smallest, or whose ``mean``, is the objective; of a ratio the numerator
     n_tops: int
+    # number of limits m, the last entries
     n_limits: int = 0
+    # whether a denominator stands between them
     ratio: bool = False
     mean: PowerMean | None = None
+    # whether the objective is another function of them that has a gradient
     smooth: bool = False
 
     @property
@@ -58,49 +48,32 @@ class Form:
 
 @dataclass(frozen=True)
 class Space:
-    """How rules are laid out as vectors z (d + m,), and gains as vectors g (d + m,).
-
-    Attributes
-    ----------
-    metric : Metric
-        The objective.
-    rows : ndarray (K,)
-        Class priors, the same for all rules.
-    n_decisions : int
-        Number of decisions M.
-    minimum_of : LinearFunctions or None
-        The d functions whose smallest one is the objective; of a ratio the numerator and the denominator. None if z
-        starts with the statistics.
-    limits : LinearFunctions or None
-        The m functions that must not fall below zero.
-    ratio : Ratios or None
-        The ratio that the objective is, if ``minimum_of`` holds its numerator and denominator.
-    mean : PowerMean or None
-        The mean that the objective is, if ``minimum_of`` holds the recalls.
-    curved : Curved or None
-        The smooth function that the objective is of ``minimum_of``: for a sum of ratios these are all numerators and
-        then all denominators.
-    sum_of : Ratios or None
-        The ratios that the objective sums.
-    curves : tuple of MeanFloor
-        Floors on means of the recalls.
-    cuts : ndarray (c, n_given + 1) or None
-        The last c limits: weights of the given ones, and a constant (`optimize/cuts.py`).
-    leeway : ndarray (n_given,) or None
-        By how much the values of groups may differ that a given limit compares; inf for limits that compare none.
-    """
+    """How rules are laid out as vectors z (d + m,), and gains as vectors g (d + m,)."""
 
     metric: Metric
+    # (K,): class priors, the same for all rules
     rows: Array
     n_decisions: int
+    # the d functions whose smallest one is the objective; of a ratio the numerator and the denominator. None if z
+    # starts with the statistics
     minimum_of: LinearFunctions | None = None
+    # the m functions that must not fall below zero
     limits: LinearFunctions | None = None
+    # the ratio that the objective is, if ``minimum_of`` holds its numerator and denominator
     ratio: Ratios | None = None
+    # the mean that the objective is, if ``minimum_of`` holds the recalls
     mean: PowerMean | None = None
+    # the smooth function that the objective is of ``minimum_of``: for a sum of ratios these are all numerators and then
+    # all denominators
     curved: Curved | None = None
+    # the ratios that the objective sums
     sum_of: Ratios | None = None
+    # floors on means of the recalls
     curves: tuple[MeanFloor, ...] = ()
+    # (c, n_given + 1) or None: the last c limits: weights of the given ones, and a constant (`optimize/cuts.py`)
     cuts: Array | None = None
+    # (n_given,) or None: by how much the values of groups may differ that a given limit compares; inf for limits that
+    # compare none
     leeway: Array | None = None
 
     @property
@@ -235,14 +208,7 @@ class Space:
             gains = Gains.from_matrix(g.reshape(-1, K, self.n_decisions))
         else:
             gains = Gains.reduced(g[:, :K], g[:, K:] if self.statistics == "columns" else None)
-        if self.limits is None:
-            return gains
-        prices = self.limits.combined(multipliers)
-        if gains.full is not None or prices.full is not None:
-            return Gains.from_matrix(gains.matrices() + prices.matrices())
-        (a, b) = gains.pair()
-        (c, d) = prices.pair()
-        return Gains.reduced(a + c, b + d)
+        return gains if self.limits is None else gains.plus(self.limits.combined(multipliers))
 
     def row_sizes(self) -> Array:
         """Return for each entry of a vector (d,) the most that it changes by a decision of all rows."""
@@ -270,26 +236,15 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Rules met so far, one after another.
-
-    Attributes
-    ----------
-    space : Space
-        What the vectors mean.
-    gains : Gains
-        One gain per rule (A).
-    confusions : Confusion
-        Batch of A.
-    n_fixed : int
-        The first so many are the constant rules, which cost no pass and are never dropped.
-    layout : Layout or None
-        Where groups stand, of which each is decided by gains of its own.
-    """
+    """Rules met so far, one after another."""
 
     space: Space
+    # one gain per rule (A)
     gains: Gains
     confusions: Confusion
+    # the first so many are the constant rules, which cost no pass and are never dropped
     n_fixed: int
+    # where groups stand, of which each is decided by gains of its own
     layout: Layout | None = None
 
     @cached_property
@@ -334,14 +289,9 @@ class Points:
             classes = layout.classes(g)
             decisions = layout.decisions(g)
             block = (slice(None), *layout.block(g))
-            mine = layout.gains_of(prices, g)
-            if mine.full is None:
-                a, b = mine.pair()
-                heights = a @ S.diagonal[:, classes].T + b @ S.columns[:, decisions].T
-            else:
-                assert S.matrix is not None
-                heights = mine.full.reshape(B, -1) @ S.matrix[block].reshape(len(S), -1).T
-            best = heights.argmax(axis=1)
+            inner = None if S.matrix is None else S.matrix[block]
+            inside = Confusion(S.rows[..., classes], S.diagonal[:, classes], S.columns[:, decisions], inner)
+            best = layout.gains_of(prices, g).heights(inside).argmax(axis=1)
             parts.append(layout.gains_of(self.gains, g)[best])
             diagonal[:, classes] = S.diagonal[best, classes]
             columns[:, decisions] = S.columns[best][:, decisions]

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
 from confmax.metrics.structure import LinearFunctions
-from confmax.optimize.rounding import SINGULAR
-from confmax.optimize.threshold import upper_chain
+from confmax.optimize.rounding import SINGLE, SINGULAR
+from confmax.optimize.threshold import hull_chains
 
 OUTSIDE = SINGULAR  # a corner that is cut off by no more, which rounding explains, stays
-LOOSER = 1e-7  # by which a limit is loosened to find its price
+LOOSER = SINGLE  # by which a limit is loosened to find its price
 
 
 @dataclass(frozen=True)
@@ -33,28 +33,20 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Polygon:
-    """The corners of a convex polygon, in their order around it.
+    """The corners of a convex polygon, in their order around it."""
 
-    Attributes
-    ----------
-    confusions : Confusion
-        Batch of C, one for each corner.
-    index : ndarray (C, D) of int
-        The thresholds between which a corner draws, D at most.
-    weights : ndarray (C, D)
-        Their weights.
-    """
-
+    # batch of C, one for each corner
     confusions: Confusion
+    # (C, D): the thresholds between which a corner draws, D at most
     index: NDArray[np.intp]
+    # (C, D): their weights
     weights: Array
 
     @classmethod
     def of(cls, confusions: Confusion) -> Polygon:
         """Return the hull of thresholds (T), from never deciding the class to always."""
-        x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
-        y = confusions.diagonal[:, 1]
-        around = np.concatenate([upper_chain(x, y), upper_chain(x, -y)[-2:0:-1]])
+        upper, lower = hull_chains(confusions)
+        around = np.concatenate([upper, lower[-2:0:-1]])
         return cls(confusions[around], around[:, None], np.ones((len(around), 1)))
 
     def cut_off(self, heights: Array) -> Polygon | None:
@@ -109,14 +101,7 @@ class Polygon:
 def best_drawn_within(confusions: Confusion, metric: Metric, functions: LinearFunctions | None) -> Drawn | None:
     """Return the best mixture of thresholds at which all ``functions`` are not negative; None if there is none.
 
-    Parameters
-    ----------
-    confusions : Confusion
-        Batch of T, of all thresholds, with common row sums (2,).
-    metric : Metric
-        A linear metric or a ratio, of two columns.
-    functions : LinearFunctions or None
-        Those of the limits.
+    The T thresholds have common row sums (2,). The ``metric`` is linear or a ratio, of two columns.
     """
     polygon = Polygon.of(confusions)
     if functions is None:

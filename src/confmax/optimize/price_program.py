@@ -19,37 +19,26 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.kernels.products import Positive
-from confmax.optimize.masters.interior import longest
-from confmax.optimize.rounding import NEGLIGIBLE
+from confmax.optimize.masters.interior import centred, longest
+from confmax.optimize.rounding import MOVED, NEGLIGIBLE, NEWTON_STEPS
 
-STEPS = 40
-LEAST_CENTRED = 1e-3  # part of the mean complementarity that a step aims at, at least
-MARGIN = 0.1  # by how much the first iterate lies inside, as a part of what the constraints span
+MARGIN = MOVED  # by how much the first iterate lies inside, as a part of what the constraints span
 CLOSE = NEGLIGIBLE  # gap, relative to this span, at which rounding is all that is left
 
 
 @dataclass(frozen=True, eq=False)
 class PriceProgram:
-    """The program for B classes, N points of each, A answers and d = 2B + m prices, m of them of limits.
+    """The program for B classes, N points of each, A answers and d = 2B + m prices, m of them of limits."""
 
-    Attributes
-    ----------
-    tops : ndarray (N, B)
-        Bounds of the classes' own maxima where the step z is zero.
-    cuts : ndarray (2, N, B)
-        How much they fall by a step.
-    base : ndarray (A,)
-        Bounds of the maximum over rules where the step is zero.
-    rules : ndarray (A, d)
-        How much they rise by a step.
-    low, high : ndarray (d,)
-        The longest steps down and up.
-    """
-
+    # (N, B): bounds of the classes' own maxima where the step z is zero
     tops: Array
+    # (2, N, B): how much they fall by a step
     cuts: Array
+    # (A,): bounds of the maximum over rules where the step is zero
     base: Array
+    # (A, d): how much they rise by a step
     rules: Array
+    # low, high: (d,): the longest steps down and up
     low: Array
     high: Array
 
@@ -69,7 +58,7 @@ class PriceProgram:
         slack = self._slack(z, s, s_0)
         weights = self._first_weights(slack)
         floor = -np.inf
-        for _ in range(STEPS):
+        for _ in range(NEWTON_STEPS):
             gap = float(slack @ weights)
             value = float(s.sum()) + s_0
             floor = max(floor, value - gap)
@@ -149,7 +138,7 @@ class PriceProgram:
 
         _, change, moved = direction(np.zeros_like(slack))
         left = float((slack + longest(slack, change) * change) @ (weights + longest(weights, moved) * moved))
-        aim = max(LEAST_CENTRED, (left / gap) ** 3) * gap / len(slack)
+        aim = centred(left, gap, len(slack))
         moves, change, moved = direction((aim - change * moved) / slack)
         if not (np.isfinite(change).all() and np.isfinite(moved).all()):
             return None
@@ -162,10 +151,7 @@ class _System:
     Where there are fewer rules than prices, the system is one of the rules (Sherman, Morrison and Woodbury). The
     diagonal is larger by what rounding may take off.
 
-    Raises
-    ------
-    ValueError
-        If the matrix is not positive definite.
+    Raises a ValueError if the matrix is not positive definite.
     """
 
     def __init__(self, blocks: Array, diagonal: Array, rules: Array) -> None:

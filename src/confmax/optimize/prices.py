@@ -38,27 +38,23 @@ from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.price_program import PriceProgram
-from confmax.optimize.rounding import LEFT_OVER
+from confmax.optimize.rounding import BATCH, HALF_DIGITS, LEFT_OVER, LITTLE, OF_TOL
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 
 MOST_CLASSES = 300  # a step of the linear program solves a system of two prices for each
 LEAST_PASSES = 3  # that the search must be allowed, beside the one that sorts
 FIRST = (0.25, 0.5)  # of the score per row of its class: the first prices of hits
-TOWARD = (1.0, 0.6, 0.3)  # steps from the best prices to those of the linear program
+TOWARD = 0.5 ** np.arange(3)  # steps from the best prices to those of the linear program
 SAMPLED = 16  # corners of each side of a hull that the first linear program knows
-# points of a class, and answers, that a linear program leaves to the next
-KEPT = 100
+# points of a class, and answers, that a linear program leaves to the next, and how many of the newest stay
 RULES = 120
-NEWEST = 60
-ROUGH = 0.05  # part of the room below the bound by which a linear program may miss its value
-REACH = 0.7  # of the linear program around the best prices, in units of the scale
-LEAST_SHARE = 1e-3  # weight of a rule in its mixture, relative to the largest, that does not count
+NEWEST = RULES // 2
 ENOUGH = 0.03  # of the gap: a search that cannot lower the bound by more ends
-# part of tol, and the least tol: how far outside of the hull its edges may lie
-FLAT = 0.1
-SHARP = 1e-8
-CORNERS = 1 << 17  # of the hulls of all classes, at most, that a part of a table sends and a search keeps
+ROUGH = ENOUGH  # part of the room below the bound by which a linear program may miss its value
+REACH = 0.7  # of the linear program around the best prices, in units of the scale
+SHARP = HALF_DIGITS  # the least tol that counts: the edges may lie a part of tol outside of the hull
+CORNERS = BATCH  # of the hulls of all classes, at most, that a part of a table sends and a search keeps
 HELD = 32  # parts whose hulls wait at most, before they become one
 FEW = 1 << 11  # rows of a part whose hulls keep all edges
 RARE = LEFT_OVER  # a class of a smaller share keeps prices of zero
@@ -66,17 +62,11 @@ RARE = LEFT_OVER  # a class of a smaller share keeps prices of zero
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The scores ``top_b t / (base_b + by_hits_b t + by_decisions_b q)`` of B classes, weighted.
+    """The scores ``top_b t / (base_b + by_hits_b t + by_decisions_b q)`` of B classes, weighted."""
 
-    Attributes
-    ----------
-    classes : ndarray (B,)
-        Their columns in the table.
-    top, base, by_hits, by_decisions : ndarray (B,)
-        The coefficients; ``top`` holds the weight.
-    """
-
+    # (B,): their columns in the table
     classes: NDArray[np.intp]
+    # top, base, by_hits, by_decisions: (B,): the coefficients; ``top`` holds the weight
     top: Array
     base: Array
     by_hits: Array
@@ -108,31 +98,23 @@ class Edges:
     """The edges of what each of B classes attains alone: lines ``t = start + slope q`` up to a corner.
 
     Along an edge the slope of a score is ``rise / (base + step q)^2``; it changes in one direction.
-
-    Attributes
-    ----------
-    sizes, top : ndarray (B,)
-        Number of edges of each class, and the numerator of its score as a multiple of t.
-    start, slope, base, step, rise : ndarray (E,)
-        The lines, and the scores along them.
-    before, after : ndarray (E,)
-        The slope of the score where an edge begins and where it ends.
-    corners : ndarray (3, E)
-        Score, t and q where an edge ends.
-    none : ndarray (3, B)
-        The same where a class is not decided. A score of 0/0 is the largest that rules approach.
     """
 
+    # sizes, top: (B,): number of edges of each class, and the numerator of its score as a multiple of t
     sizes: NDArray[np.intp]
     top: Array
+    # start, slope, base, step, rise: (E,): the lines, and the scores along them
     start: Array
     slope: Array
     base: Array
     step: Array
     rise: Array
+    # before, after: (E,): the slope of the score where an edge begins and where it ends
     before: Array
     after: Array
+    # (3, E): score, t and q where an edge ends
     corners: Array
+    # (3, B): the same where a class is not decided. A score of 0/0 is the largest that rules approach
     none: Array
 
     @classmethod
@@ -191,7 +173,7 @@ class Edges:
         order = np.lexsort((values, of))
         top = order[np.searchsorted(of[order], every, side="right") - 1]
         shape = len(prices), len(last)
-        return values[top].reshape(shape), places[:, top].reshape(3, *shape).swapaxes(0, 1)
+        return values[top].reshape(shape), places[:, top].reshape(len(places), *shape).swapaxes(0, 1)
 
     def sampled(self) -> Array:
         """Return some corners (N, 3, B) of every class: from none decided to all, in even steps of t on both sides."""
@@ -199,7 +181,7 @@ class Edges:
         B = len(self.sizes)
         sides = np.split(self.corners, np.cumsum(np.repeat(self.sizes // 2, 2))[:-1], axis=1)
         places_met = np.stack([side[:, np.searchsorted(side[1], shares * side[1, -1])] for side in sides])
-        spread = places_met.reshape(B, 2, 3, SAMPLED).transpose(1, 3, 2, 0).reshape(-1, 3, B)
+        spread = np.einsum("bsck->skcb", places_met.reshape(B, 2, -1, SAMPLED)).reshape(-1, len(self.corners), B)
         return np.concatenate([self.none[None], spread])
 
 
@@ -263,7 +245,7 @@ def _fewer(q: Array, t: Array, p: Array, flat: float, most: int) -> Array:
     if len(p) < min(FEW, most):
         return np.stack([q, t])
     while (corners := _outside(q, t, p, flat)).shape[1] > most:
-        flat = max(4.0 * flat, SHARP * t[-1])
+        flat = max(2.0 * flat, SHARP * t[-1])
     return corners
 
 
@@ -304,44 +286,28 @@ def _outside(q: Array, t: Array, p: Array, flat: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PriceSearch:
-    """The search for the prices of the lowest bound.
-
-    Attributes
-    ----------
-    scores : Scores
-        What the metric sums.
-    edges : Edges
-        What the classes attain alone.
-    scale : ndarray (2, B)
-        By which prices are measured: the weight of each class per row of it, and the largest score per row.
-    rules, answers : Gains and Confusion
-        Single rules (A) and their confusions.
-    pending, pending_limits : ndarray (P, 2, B), (P, m)
-        Prices that wait for an answer, and those of the m functions of the constraints; none once the search has ended.
-    best, best_limits : ndarray (2, B), (m,)
-        Prices of the lowest bound.
-    bound : float
-        The lowest bound.
-    points : ndarray (N, 3, B)
-        Score, t and q of points that the classes attain alone. At first they begin with the separate maxima.
-    weights : ndarray (A,)
-        The linear program's mixture of the rules; all zero before there is one.
-    limits : LinearFunctions or None
-        The functions of the constraints, which must not fall below zero.
-    """
+    """The search for the prices of the lowest bound."""
 
     scores: Scores
     edges: Edges
+    # (2, B): by which prices are measured: the weight of each class per row of it, and the largest score per row
     scale: Array
+    # rules, answers: single rules (A) and their confusions
     rules: Gains
     answers: Confusion
+    # pending, pending_limits: (P, 2, B), (P, m): prices that wait for an answer, and those of the m functions of the
+    # constraints; none once the search has ended
     pending: Array
     pending_limits: Array
+    # best, best_limits: (2, B), (m,): prices of the lowest bound
     best: Array
     best_limits: Array
     bound: float
+    # (N, 3, B): score, t and q of points that the classes attain alone. At first they begin with the separate maxima
     points: Array
+    # (A,): the linear program's mixture of the rules; all zero before there is one
     weights: Array
+    # the functions of the constraints, which must not fall below zero
     limits: LinearFunctions | None = None
 
     @classmethod
@@ -353,7 +319,7 @@ class PriceSearch:
         scores = Scores.of(parts) if few and oracle.exact and problem.certify and singles else None
         if scores is None:
             return None
-        edges = Edges.read(oracle, scores, FLAT * max(problem.tol, SHARP))
+        edges = Edges.read(oracle, scores, OF_TOL * max(problem.tol, SHARP))
         size = oracle.rows[scores.classes]
         scale = np.divide(parts.weights, size, out=np.zeros_like(size), where=size > RARE)
         none = np.zeros((2, len(size)))
@@ -381,14 +347,7 @@ class PriceSearch:
     def gains(self) -> Gains:
         """Return the gains of the prices that wait for an answer."""
         gains = self._gains(self.pending)
-        if self.limits is None:
-            return gains
-        more = self.limits.combined(self.pending_limits)
-        if more.full is not None:
-            return Gains.from_matrix(gains.matrices() + more.matrices())
-        (a, b) = gains.pair()
-        (c, d) = more.pair()
-        return Gains.reduced(a + c, b + d)
+        return gains if self.limits is None else gains.plus(self.limits.combined(self.pending_limits))
 
     def beside(self, gain: Gains, multipliers: Array) -> PriceSearch:
         """Return the search with one more set of prices: a ``gain`` of the objective, and those of the constraints."""
@@ -401,7 +360,7 @@ class PriceSearch:
 
     def mixtures(self) -> tuple[Mixture, ...]:
         """Return the linear program's mixture of the rules, if it has one."""
-        used = np.flatnonzero(self.weights > LEAST_SHARE * self.weights.max(initial=0.0))
+        used = np.flatnonzero(self.weights > LITTLE * self.weights.max(initial=0.0))
         return (Mixture.drawn(self.rules[used], self.answers[used], self.weights[used]),) if len(used) else ()
 
     def answered(self, answers: Confusion, value: float, tol: float) -> PriceSearch:
@@ -453,7 +412,7 @@ class PriceSearch:
         # stay, or two solutions may take turns: at one of them, the answer that excludes the other would be dropped
         lack = (prices * self.points[:, 1:]).sum(axis=1) - self.points[:, 0]
         lack[-NEWEST:] = -np.inf
-        order = np.sort(np.argsort(lack, axis=0, kind="stable")[:KEPT], axis=0)
+        order = np.sort(np.argsort(lack, axis=0, kind="stable")[:RULES], axis=0)
         points = np.take_along_axis(self.points, order[:, None], axis=0)
         worth = (shares * prices).sum(axis=(1, 2)) + slacks @ multipliers
         worth[-NEWEST:] = np.inf
@@ -463,7 +422,7 @@ class PriceSearch:
         search = replace(search, rules=rules, answers=answers, points=points, weights=weights[remaining])
         if self.bound - floor <= enough:
             return search
-        steps = np.array(TOWARD)[:, None, None]
+        steps = TOWARD[:, None, None]
         pending_limits = self.best_limits + steps[:, 0] * (multipliers - self.best_limits)
         return replace(search, pending=self.best + steps * (prices - self.best), pending_limits=pending_limits)
 

@@ -18,22 +18,23 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.optimize.masters.generic import curvature
 from confmax.optimize.points import Space
-from confmax.optimize.rounding import NEGLIGIBLE
+from confmax.optimize.rounding import MOVED, NEGLIGIBLE
 
 TOWARD = (1.0, 0.3)  # how far from the best gain to the newest
-NEARER = (0.1, 0.02)  # where Newton's step is unknown
-NEWTON = (1.0, 0.3)  # and how far along Newton's step
-NEWTON_NEAR = (1.0, 0.7)  # the same near the optimum: the curvature of a sample may make the step too long
+NEARER = (MOVED, 0.02)  # where Newton's step is unknown
+NEWTON = TOWARD  # and how far along Newton's step
+NEWTON_NEAR = (1.0, 0.5)  # the same near the optimum: the curvature of a sample may make the step too long
+WIDTHS = 4  # sizes of moves in random directions, each half of the one before
+SHRINKS = 0.1  # what a step multiplies a price by at least
 # directions: one per dimension within these limits
 LEAST = 8
 MOST = 20
-NEAR_SHARE = 15  # dimensions per direction near the optimum
 # answers that the second derivative is made of, at most, and per dimension
-MEMORY = 40
+MEMORY = 2 * MOST
 PER_WEIGHT = 4
 CHANGED = 0.8  # part of the moved weights that must change an answer; that of a well separated class may change none
 LARGEST = 400  # dimensions up to which it is
-SMOOTH = 0.12  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
+SMOOTH = MOVED  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +59,9 @@ class DualQueries:
 def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, near: bool = False) -> Array:
     """Return the gains (B, d) to ask for, the newest first.
 
-    Parameters
-    ----------
-    best, newest : ndarray (d,)
-        Gain of the best bound, and gradient at the master's optimum; of one scale.
-    newton : ndarray (d,) or None
-        Gain that Newton's step on the dual leads to.
-    seed : int
-        Of the directions; another one for each pass.
-    near : bool
-        Whether the best gain is near the optimum: then few others say enough.
+    ``best`` (d,) is the gain of the best bound and ``newest`` (d,) the gradient at the master's optimum, of one scale.
+    Newton's step on the dual leads to ``newton`` (d,), if it is known. Each pass has directions of another ``seed``. If
+    the best gain is ``near`` the optimum, few others say enough.
     """
     used = (best != 0) | (newest != 0)
     if not used.all() and used.any():
@@ -85,7 +79,7 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
     toward = np.clip(onto(newest) - origin, -farthest, farthest)
     scale = _spread(toward)
     between = [best + t * (newest - best) for t in TOWARD[: 1 if near else None]]
-    middle = [origin + 0.4 * toward]
+    middle = [origin + 0.5 * toward]
     if newton is None:
         # nothing tells how far to go: look around the best gain too
         between += [best + t * (newest - best) for t in NEARER]
@@ -97,12 +91,12 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, 
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
     d = len(best)
     # near the optimum the shorter step of Newton takes the place of one of them
-    count = (max(1, d // NEAR_SHARE) - (newton is not None)) if near else min(max(d, LEAST), MOST)
+    count = (max(1, d // MOST) - (newton is not None)) if near else min(max(d, LEAST), MOST)
     if not count:
         return np.array(between)
     turned = directions(d, count, seed)
     turn = np.arange(len(turned))
-    around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % 4)[:, None] * turned * scale
+    around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % WIDTHS)[:, None] * turned * scale
     return np.concatenate([np.array(between), back(around)])
 
 
@@ -135,21 +129,15 @@ def newton_gain(space: Space, queries: DualQueries, best: Array, point: Array, s
         return None
     # a far step may leave the positive weights, of which alone answers prove something
     if (best > 0).all() and (slope > 0).all():
-        g = np.asarray(np.maximum(g, 0.1 * np.minimum(best, slope)), dtype=np.float64)
+        g = np.asarray(np.maximum(g, SHRINKS * np.minimum(best, slope)), dtype=np.float64)
     return g if np.isfinite(g).all() else None
 
 
 def by_differences(gain: Array, perturbed: Array, answers: Array) -> Array | None:
     """Return the second derivative (d, d) of h for a gain of length one; None where h has kinks there.
 
-    Parameters
-    ----------
-    gain : ndarray (d,)
-        Where it is wanted.
-    perturbed : ndarray (d, d)
-        The same with one weight after the other moved.
-    answers : ndarray (d + 1, d)
-        What these were answered by, and ``gain`` last.
+    It is wanted at ``gain`` (d,). The ``perturbed`` gains (d, d) have one weight after the other moved, and ``answers``
+    (d + 1, d) are those to them, and to ``gain`` last.
     """
     steps = np.diagonal(perturbed - gain)
     changes = answers[:-1] - answers[-1]

@@ -22,30 +22,28 @@ from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.path_query import normalised
 from confmax.optimize.points import Space
 from confmax.optimize.query import DualQueries, second_derivative
-from confmax.optimize.rounding import BINDS
+from confmax.optimize.rounding import BEST, BINDS, LITTLE, MOVED, PROGRESS, ROUNDS, SINGLE
 from confmax.oracle.ties import never_told_apart
 
-# of the first generation, and of further ones
-ROUNDS = 10
+# of a generation after the first, which takes `ROUNDS`
 FURTHER = 6
 # at most; the part of the loss that the last one must have saved
-GENERATIONS = 10
-PROGRESS = 0.05
-BEST = 4  # rules around which a generation begins
+GENERATIONS = ROUNDS
+SAVED = 0.05
 # of its moves of weights and offsets, relative to the weights
-SMALLEST = 1e-6
+SMALLEST = BINDS
 LARGEST = 1e-2
 WORTH = 5e-5  # a loss for which no further generation is asked
 # of the table, times gains; how many gains
 CELLS = 8_000_000
 LEAST = 24
 MOST = 300
-LEAST_MOVE = 1e-5  # of weights and offsets, relative to the weights,
+LEAST_MOVE = PROGRESS  # of weights and offsets, relative to the weights,
 # and the largest, and that on labels, where a beam search follows
 MOST_MOVE = 0.06
-ON_LABELS = 0.03
+ON_LABELS = 0.5 * MOST_MOVE
 # of the first multipliers, relative to themselves
-SPREAD = 0.1
+SPREAD = MOVED
 HALVINGS = 8
 # rows by which a limit is to be kept, at most; more in every round in which no gain keeps all
 KEPT = 1.2
@@ -55,45 +53,32 @@ NEAR = 4.0
 LEAST_PRICE = 0.01
 STEP = 0.5  # largest part of a price that a step takes away
 # of the derivatives: in a step, and when they are fitted
-RIDGE = 1e-3
+RIDGE = LITTLE
 STIFF = 0.1
-CLOSE = 1e-7  # to the best mixture: nothing to gain
+CLOSE = SINGLE  # to the best mixture: nothing to gain
 
 
 @dataclass(frozen=True, eq=False)
 class Swarm:
-    """Gains that are searched at once.
+    """Gains that are searched at once."""
 
-    Attributes
-    ----------
-    space : Space
-        How rules and gains are laid out.
-    duals : ndarray (B, d)
-        Their dual points.
-    moves : Gains
-        What is added to the gains of these (B).
-    active : ndarray of int (r,)
-        Entries that bind: prices of several functions, and multipliers.
-    slope : ndarray (r, r)
-        Derivative of these entries of an answer by those of the dual point.
-    unit : ndarray (r,)
-        How much one row changes them at most.
-    level : ndarray (r,)
-        What they should be.
-    alike : ndarray of bool (M,)
-        Decisions that are not told apart (`interchangeable`): their weights and offsets do not move.
-    before : tuple of ndarray (B, d), or None
-        The dual points of the round before, and their answers.
-    """
-
+    # how rules and gains are laid out
     space: Space
+    # (B, d): their dual points
     duals: Array
+    # what is added to the gains of these (B)
     moves: Gains
+    # (r,): entries that bind: prices of several functions, and multipliers
     active: NDArray[np.intp]
+    # (r, r): derivative of these entries of an answer by those of the dual point
     slope: Array
+    # (r,): how much one row changes them at most
     unit: Array
+    # (r,): what they should be
     level: Array
+    # (M,): decisions that are not told apart (`interchangeable`): their weights and offsets do not move
     alike: NDArray[np.bool_]
+    # (B, d) or None: the dual points of the round before, and their answers
     before: tuple[Array, Array] | None = None
 
     @classmethod
@@ -127,7 +112,9 @@ class Swarm:
         curved = second_derivative(known, target)
         slope = np.diag(unit[active] * n_rows / target[active]) if curved is None else curved[0][np.ix_(active, active)]
         level = np.where(active < form.n_tops, optimum.value, 0.0)
-        moves = _without(_moves(space.gains(target[None]), count, rng, MOST_MOVE if exact else ON_LABELS), alike)
+        width = np.exp(rng.uniform(np.log(LEAST_MOVE), np.log(MOST_MOVE if exact else ON_LABELS), count))
+        width[0] = 0.0
+        moves = _drawn(space.gains(target[None]), width, rng, alike)
         return cls(space, duals, moves, active, slope, unit[active], level, alike)
 
     def around(self, best: Gains, seed: int) -> Swarm:
@@ -137,26 +124,13 @@ class Swarm:
         target = self.space.gains(self.duals[:1])
         widths = np.exp(rng.uniform(np.log(SMALLEST), np.log(LARGEST), count))
         place = np.arange(count) % len(best)
-        if target.full is not None:
-            size = (widths * float(np.abs(target.full).mean()))[:, None, None]
-            drawn = _without(Gains.from_matrix(size * rng.standard_normal((count, *target.full.shape[1:]))), self.alike)
-            return replace(self, moves=Gains.from_matrix(best.matrices()[place] - target.matrices() + drawn.matrices()))
-        (a, b) = target.coefficients()
-        (c, d) = best.coefficients()
-        size = (widths * float(np.abs(a).mean()))[:, None]
-        draws = size * rng.standard_normal((count, a.shape[1] + b.shape[1]))
-        by_weight, by_offset = _without(Gains(draws[:, : a.shape[1]], draws[:, a.shape[1] :]), self.alike).pair()
-        return replace(self, moves=Gains(c[place] - a + by_weight, d[place] - b + by_offset, power=target.power))
+        drawn = _drawn(target, widths, rng, self.alike)
+        return replace(self, moves=best[place].plus(target, -1.0).plus(drawn))
 
     @property
     def gains(self) -> Gains:
         """The gains to ask for (B)."""
-        base = self.space.gains(self.duals)
-        if base.full is not None or self.moves.full is not None:
-            return Gains.from_matrix(base.matrices() + self.moves.matrices())
-        (a, b) = base.coefficients()
-        (c, d) = self.moves.coefficients()
-        return Gains(a + c, b + d, power=base.power)
+        return self.space.gains(self.duals).plus(self.moves)
 
     def following(self, z: Array, seed: int) -> Swarm:
         """Return the swarm after Newton's steps from its answers z (B, d); ``seed`` is the number of the round."""
@@ -187,14 +161,7 @@ def search(
 
     On labels there is one generation.
 
-    Parameters
-    ----------
-    problem : Problem
-        With limits.
-    first : Swarm
-        What the first generation asks for.
-    incumbent : Incumbent
-        The best rules so far, of which the caller keeps count.
+    The ``incumbent`` holds the best rules so far, of which the caller keeps count.
     """
     exact = problem.oracle.exact
     space = first.space
@@ -218,7 +185,7 @@ def search(
             met.append((gains, np.stack([missed, values], axis=1)))
             swarm = swarm.following(z, k)
         loss = incumbent.single_loss()
-        if loss <= WORTH or (generation and not loss < (1.0 - PROGRESS) * before):
+        if loss <= WORTH or (generation and not loss < (1.0 - SAVED) * before):
             break
         met = [_best(met)]
         swarm = replace(first.around(met[0][0], generation), slope=swarm.slope)
@@ -260,22 +227,17 @@ def interchangeable(problem: Problem, space: Space, optimum: Optimum | None = No
     return never_told_apart(functions, problem.oracle.table.layout)
 
 
-def _without(moves: Gains, alike: NDArray[np.bool_]) -> Gains:
-    """Return moves of gains that move no decision of those ``alike`` (M,)."""
-    if moves.full is not None:
-        return Gains.from_matrix(np.where(alike, 0.0, moves.full))
-    a, b = moves.coefficients()
-    return Gains(np.where(alike[: a.shape[1]], 0.0, a), np.where(alike, 0.0, b), power=moves.power)
+def _drawn(gain: Gains, widths: Array, rng: np.random.Generator, alike: NDArray[np.bool_]) -> Gains:
+    """Return random gains of the form of one, of sizes ``widths`` (B,) relative to its weights.
 
-
-def _moves(gain: Gains, count: int, rng: np.random.Generator, most: float) -> Gains:
-    """Return random moves (count) of all coefficients of one gain, of a size up to ``most``; the first is none."""
-    width = np.exp(rng.uniform(np.log(LEAST_MOVE), np.log(most), count))
-    width[0] = 0.0
+    They are zero for decisions that are ``alike`` (M,).
+    """
     if gain.full is not None:
-        size = width * float(np.abs(gain.full).mean())
-        return Gains.from_matrix(size[:, None, None] * rng.standard_normal((count, *gain.full.shape[1:])))
+        size = widths * float(np.abs(gain.full).mean())
+        draws = size[:, None, None] * rng.standard_normal((len(widths), *gain.full.shape[1:]))
+        return Gains.from_matrix(np.where(alike, 0.0, draws))
     a, b = gain.coefficients()
-    size = (width * float(np.abs(a).mean()))[:, None]
-    draws = rng.standard_normal((count, a.shape[1] + b.shape[1]))
-    return Gains(size * draws[:, : a.shape[1]], size * draws[:, a.shape[1] :], power=gain.power)
+    K = a.shape[1]
+    size = widths * float(np.abs(a).mean())
+    draws = size[:, None] * rng.standard_normal((len(widths), K + b.shape[1]))
+    return Gains(np.where(alike[:K], 0.0, draws[:, :K]), np.where(alike, 0.0, draws[:, K:]), power=gain.power)

@@ -24,16 +24,16 @@ from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
-from confmax.optimize.rounding import LEAST_WEIGHT
+from confmax.optimize.rounding import LEAST_WEIGHT, SOLVED
 from confmax.oracle import CountingOracle, same_estimate
 from confmax.tables import MemoryTable
 
 MOST_JOINED = 50  # thresholds that join a mixture inside the hull
 SMALLEST = 1e-290  # probabilities below are zero: a threshold between them could not be scaled beside a weight of one
-SLOPE = 1e-10  # a gradient that promises less than this promises nothing
+SLOPE = SOLVED  # a gradient that promises less than this promises nothing
 MOST_EDGES = 256  # edges with the best ends, which are looked at inside
-INSIDE = 9  # points on each of them
 SEARCHED = 8  # edges that are searched to the last digit
+INSIDE = SEARCHED + 1  # points on each of the others
 ROUNDS = 11  # of a grid of 65 points: the interval shrinks below 1e-16
 
 
@@ -161,9 +161,7 @@ class Cuts:
 
     def corners(self) -> Cuts:
         """Return the thresholds at the corners of the hull, one of which is the best for any gain."""
-        x = np.maximum(self.confusions.rows[..., 0] - self.confusions.diagonal[:, 0], 0.0)
-        y = self.confusions.diagonal[:, 1]
-        on_hull = np.union1d(upper_chain(x, y), upper_chain(x, -y))
+        on_hull = np.union1d(*hull_chains(self.confusions))
         return Cuts(self.values[on_hull], self.confusions[on_hull], self.by)
 
 
@@ -208,13 +206,8 @@ def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 
 
     The cut-offs are of the probability of class 1, or with ``by`` 0 of minus that of class 0.
 
-    Returns
-    -------
-    cuts : ndarray (T,)
-        In the table's dtype, falling: ``inf`` (never class 1), then one value per step of the sorted probabilities,
-        strictly above the next lower one, at last ``-inf`` (always class 1).
-    confusions : Confusion
-        Batch of T.
+    Returns ``cuts`` (T,): in the table's dtype, falling: ``inf`` (never class 1), then one value per step of the sorted
+    probabilities, strictly above the next lower one, at last ``-inf`` (always class 1); ``confusions``: batch of T.
     """
     table = table.dense("the search of a threshold")
     p = table.proba[:, 1] if by == 1 else -table.proba[:, 0]
@@ -269,20 +262,11 @@ def _turned_round(confusions: Confusion) -> Confusion:
 def best_edge(metric: Metric, confusions: Confusion, values: Array) -> tuple[int, int, float]:
     """Return the thresholds ``i`` and ``j`` (hull neighbours) and the weight of ``j`` of the best rule between them.
 
-    Parameters
-    ----------
-    metric : Metric
-        Concave metrics are searched exactly. The others may have several maxima along an edge: a grid tells which one
-        is searched, and each threshold keeps a weight of at least 1e-6, or none.
-    confusions : Confusion
-        Batch of T, the thresholds falling: from never deciding class 1 to always.
-    values : ndarray (T,)
-        The metric at each, finite or infinite.
+    Concave metrics are searched exactly. The others may have several maxima along an edge: a grid tells which one is
+    searched, and each threshold keeps a weight of at least `LEAST_WEIGHT`, or none. The T thresholds fall, from never
+    deciding class 1 to always; their ``values`` (T,) are finite or infinite.
     """
-    x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
-    y = confusions.diagonal[:, 1]
-    upper = upper_chain(x, y)
-    lower = upper_chain(x, -y)
+    upper, lower = hull_chains(confusions)
     edges = np.concatenate([[upper[:-1], upper[1:]], [lower[:-1], lower[1:]]], axis=1)
     # a concave metric rises along the upper edges to its maximum and falls after it: the best ends are beside it
     edges = edges[:, np.argsort(-values[edges].max(axis=0), kind="stable")[:MOST_EDGES]]
@@ -306,17 +290,10 @@ def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[in
     The slope of ``N / D`` along an edge is a constant over ``D^2``. Two of them cancel where the roots of these
     constants are to each other as the denominators, which happens at most once.
 
-    Parameters
-    ----------
-    parts : Ratios
-        The one or two ratios.
-    metric : Metric
-        Their sum. At 0/0 it is lower than beside it; there the largest sum is the limit, which rules approach.
-    confusions : Confusion
-        Batch of T, the thresholds falling.
+    The ``metric`` is the sum of one or two ratios. At 0/0 it is lower than beside it; there the largest sum is the
+    limit, which rules approach. The T thresholds fall.
     """
-    x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
-    chain = upper_chain(x, confusions.diagonal[:, 1])
+    chain, _ = hull_chains(confusions)
     terms = range(len(parts.weights))
     N = np.stack([parts.top[b].dot(confusions[chain]) + parts.top_constant[b] for b in terms])
     D = np.stack([parts.bottom[b].dot(confusions[chain]) + parts.bottom_constant[b] for b in terms])
@@ -340,6 +317,13 @@ def best_drawn(parts: Ratios, metric: Metric, confusions: Confusion) -> tuple[in
     steps = np.array([0.0, LEAST_WEIGHT, np.clip(middle, LEAST_WEIGHT, 1.0 - LEAST_WEIGHT), 1.0 - LEAST_WEIGHT, 1.0])
     values = metric.values(confusions[i].toward(confusions[j], steps))
     return i, j, float(steps[values.argmax()]), float(sums[:, k].max())
+
+
+def hull_chains(confusions: Confusion) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which of T falling thresholds are corners of their upper hull, and of their lower one."""
+    x = np.maximum(confusions.rows[..., 0] - confusions.diagonal[:, 0], 0.0)
+    y = confusions.diagonal[:, 1]
+    return upper_chain(x, y), upper_chain(x, -y)
 
 
 def upper_chain(x: Array, y: Array) -> NDArray[np.int64]:

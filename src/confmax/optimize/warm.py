@@ -23,6 +23,7 @@ from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
 from confmax.optimize.loop import Problem, Solver, WarmStart, baselines, declared, run
 from confmax.optimize.mixture import Mixture
+from confmax.optimize.rounding import MOVED
 from confmax.oracle import CountingOracle, same_estimate
 from confmax.tables import Oracle
 
@@ -33,7 +34,6 @@ PART = 25  # or such a part of all rows,
 LARGE = 5  # and a table is large that has so many times as many
 MOST_ATOMS = 2
 TOLERANCE = 1e-4  # what the sample is solved to: far below what it can tell
-PERTURBATION = 0.1  # how far each weight is moved for the curvature, as a part of itself
 MOST_PERTURBED = 4.0  # the gains that this takes cost at most so many times one gain on the full table
 
 
@@ -138,4 +138,4 @@ def _perturbed(solver: Solver, slope: Gains) -> tuple[Gains, ...]:
     if not declared(solver, "wants_curvature") or slope.full is not None or slope.power:
         return ()
     a, b = slope.pair()
-    return () if b.any() else (Gains.reduced(a * (1.0 + PERTURBATION * np.eye(a.shape[1]))),)
+    return () if b.any() else (Gains.reduced(a * (1.0 + MOVED * np.eye(a.shape[1]))),)

@@ -12,29 +12,27 @@ from typing import ClassVar
 import numpy as np
 
 from confmax.confusion import Array
-from confmax.optimize.masters.interior import least_norm
-from confmax.optimize.masters.linear_program import FEASIBLE, largest_minimum
-from confmax.optimize.masters.protocol import Master, Optimum
-from confmax.optimize.masters.within import keeps_limits, largest_slack
-from confmax.optimize.points import Space
-from confmax.optimize.rounding import NEWTON_STEPS, SINGULAR
+from confmax.optimize.masters.interior import least_norm, solve
+from confmax.optimize.masters.protocol import FEASIBLE, Master, Optimum
+from confmax.optimize.masters.within import keeps_limits, slack_by_path
+from confmax.optimize.points import Form, Space
+from confmax.optimize.rounding import BINDS, LITTLE, NEWTON_STEPS, ROUNDS, SINGULAR, TINIEST
 
-LINE = np.concatenate([np.linspace(1.0, 0.05, 20), [0.02, 0.01, 0.001]])
 # how far gradients are compared: those of a user's function may come from differences themselves
-COORDINATE_STEP = 1e-6
-MATRIX_STEP = 1e-3
+COORDINATE_STEP = BINDS
+MATRIX_STEP = LITTLE
 
 
 class Smooth(Master):
     """Maximise a concave metric of the statistics with which vectors start."""
 
     # a bound comes from a tangent only, so gradients are asked at points between the two known ones, too
-    between: ClassVar[tuple[float, ...]] = (0.7, 0.3, 0.1, 0.03)
+    between: ClassVar[tuple[float, ...]] = tuple(0.5 ** np.arange(1, 5))
 
     def mix(self, space: Space, z: Array, start: Array, room: float = 0.0) -> Optimum:
         """Take Newton steps from ``start``, or from the mixture that keeps the limits best."""
         if space.n_limits and not keeps_limits(start, space, z):
-            first = largest_slack(space, z)
+            first = slack_by_path(space, z)
             if first.shortfall > FEASIBLE:
                 return first
             start = first.weights
@@ -64,7 +62,9 @@ def optimum(space: Space, z: Array, weights: Array) -> Optimum:
     gain = space.gradient(point)
     m = space.n_limits
     if m and np.isfinite(gain).all():
-        *_, gain[-m:] = largest_minimum((z @ gain)[:, None], z[:, -m:])
+        price, *multipliers = solve(Form(1, m), np.column_stack([z @ gain, z[:, -m:]])).gain
+        # the price of the one function is one, but for its unit
+        gain[-m:] = np.array(multipliers) / max(price, TINIEST)
     return Optimum.without_path(weights, point, float(space.value(point)), gain)
 
 
@@ -104,7 +104,7 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
     away = x - at
     along = away @ slope
     largest = float(along.max())
-    if not np.isfinite(along).all() or largest <= 1e-14 * (1.0 + abs(value)):
+    if not np.isfinite(along).all() or largest <= SINGULAR * (1.0 + abs(value)):
         return None
     bend = 1.0 / max(abs(value), largest)
     basis = away
@@ -127,17 +127,9 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
 def least_norm_model(away: Array, slope: Array, curvature: Array, bend: float) -> Array:
     """Return points (A, r) whose mixture of least norm maximises a quadratic model.
 
-    Parameters
-    ----------
-    away : ndarray (A, d)
-        The points, from where the model is made.
-    slope : ndarray (d,)
-        The derivative there.
-    curvature : ndarray (d, d)
-        Minus the second derivative. Where it is negative, zero takes its place: what is concave may have a little
-        convexity by differences.
-    bend : float
-        The curvature along the slope that joins.
+    The model is made at zero, of points ``away`` (A, d) from there, the derivative ``slope`` (d,) and minus the second
+    derivative, ``curvature`` (d, d). Where this is negative, zero takes its place: what is concave may have a little
+    convexity by differences. A curvature ``bend`` along the slope joins.
     """
     sizes, axes = np.linalg.eigh(curvature)
     model = (axes * np.maximum(sizes, 0.0)) @ axes.T + bend * np.outer(slope, slope)
@@ -148,16 +140,10 @@ def least_norm_model(away: Array, slope: Array, curvature: Array, bend: float) -
 
 
 def _longest(space: Space, start: Array, end: Array, value: float) -> tuple[float, float]:
-    """Return the best step from start to end, and the value there; the full step if it already does well."""
-    if space.statistics == "matrix":
-        # a user's function is called once per point: halve until it improves
-        for k in range(20):
-            size = 0.5**k
-            reached = float(space.value((1.0 - size) * start + size * end))
-            if reached > value:
-                return size, reached
-        return 0.0, value
-    path = np.outer(1.0 - LINE, start) + np.outer(LINE, end)
-    values = space.value(path)
-    k = int(np.argmax(values))
-    return float(LINE[k]), float(values[k])
+    """Return a step from start to end that improves, halved until it does, and the value there; 0 if none is found."""
+    for k in range(ROUNDS):
+        size = 0.5**k
+        reached = float(space.value((1.0 - size) * start + size * end))
+        if reached > value:
+            return size, reached
+    return 0.0, value

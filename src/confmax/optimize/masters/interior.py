@@ -24,16 +24,16 @@ from confmax.confusion import Array
 from confmax.metrics.structure import PowerMean
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
-from confmax.optimize.rounding import NEGLIGIBLE, NEWTON_STEPS, SINGULAR, TINIEST
+from confmax.optimize.rounding import BINDS, LITTLE, NEGLIGIBLE, NEWTON_STEPS, SINGLE, SINGULAR, SOLVED, TINIEST
 
 LEAST_CENTRED = 0.15  # part of the mean complementarity that a step aims at, at least
 BACK = 0.95  # part of the way to the boundary that a step may take
 # complementarity of a solution
 CLOSED = SINGULAR
 # residuals of a solution, and of a point of the path
-MET = 1e-10
-NEARLY_MET = 1e-7
-INSIDE = 1e-3  # recalls at which a mean begins lie so far from zero and one
+MET = SOLVED
+NEARLY_MET = SINGLE
+INSIDE = LITTLE  # recalls at which a mean begins lie so far from zero and one
 
 
 @dataclass(frozen=True)
@@ -132,28 +132,13 @@ def value_at(form: Form, point: Array) -> float:
     return float(point[: form.n_tops].min())
 
 
-@dataclass(eq=False)
-class _Iterate:
-    """Dual point y (prices, multipliers, level) with the slack u of every rule; weights w, and slack s of rows.
-
-    Of a mean also the recalls, or what they miss, at the weights (v).
-    """
-
-    y: Array
-    u: Array
-    w: Array
-    s: Array
-    v: Array
-    theta: float = 0.0
-
-
 def central_path(tops: Array, bottom: Array, slack: Array, of: Sum | None = None) -> tuple[Array, Array, Array]:
     """Solve the program of A rules by a primal-dual method.
 
     The smallest of the tops (A, S), or a sum ``of`` functions of them, is maximised. Weights are scaled by bottoms
     (A,), and some meet the limits of slacks (A, m). Returned are the weights (A,) with ``weights @ bottom = 1``, points
-    (N, S + m + 1) of the central path with prices, multipliers and level, of which the last is the solution, and how far
-    these are from it (N,), in the unit of the objective.
+    (N, S + m + 1) of the central path with prices, multipliers and level, the last of which is the solution, and how
+    far these are from it (N,), in the unit of the objective.
     """
     S = tops.shape[1]
     q = tops.shape[1] + slack.shape[1]
@@ -203,7 +188,7 @@ def _start(rows: Array, of: Sum | None, S: int) -> _Iterate:
     prices = np.full(S, 1.0 / S) if of is None else of.prices(-rows[:, :S].mean(axis=0))
     # the slack of a rare decision is small, and its multiplier large
     sizes = np.abs(rows[:, S:q])
-    s = np.maximum(np.partition(sizes, A // 2, axis=0)[A // 2], 1e-6 * sizes.max(axis=0, initial=1e-6))
+    s = np.maximum(np.partition(sizes, A // 2, axis=0)[A // 2], BINDS * sizes.max(axis=0, initial=BINDS))
     y = np.concatenate([prices, 1.0 / (A * s), [0.0]])
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = -(rows @ y) / bottom
@@ -303,7 +288,7 @@ def _advance(at: _Iterate, rows: Array, free: slice, summed: Array, away: Array,
     primal, dual = steps(*first)
     dy, du, dw, ds = first[:4]
     left = float((at.w + primal * dw) @ (at.u + dual * du) + (at.s + primal * ds) @ (at.y + dual * dy)[free])
-    aim = max(LEAST_CENTRED, min(1.0, left / gap) ** 3) * gap / n
+    aim = centred(left, gap, n)
     moves = direction(aim - at.w * at.u - dw * du, aim - at.s * at.y[free] - ds * dy[free])
     if not all(np.isfinite(part).all() for part in moves):
         return False
@@ -316,6 +301,11 @@ def _advance(at: _Iterate, rows: Array, free: slice, summed: Array, away: Array,
     at.u = at.u + dual * du
     at.y = at.y + dual * dy
     return True
+
+
+def centred(left: float, gap: float, n: int) -> float:
+    """Return what a step makes of each of n products whose sum is a ``gap``, if a first one leaves so much of it."""
+    return max(LEAST_CENTRED, min(1.0, left / gap) ** 3) * gap / n
 
 
 def longest(values: Array, changes: Array) -> float:

@@ -12,8 +12,7 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.optimize.masters.interior import solve, value_at
-from confmax.optimize.masters.linear_program import per_price
-from confmax.optimize.masters.protocol import Master, Optimum
+from confmax.optimize.masters.protocol import Master, Optimum, per_price
 from confmax.optimize.masters.within import mixed_inside
 from confmax.optimize.points import Space
 from confmax.optimize.rounding import LEFT_OVER

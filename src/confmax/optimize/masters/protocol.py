@@ -19,36 +19,27 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.optimize.points import Space
+from confmax.optimize.rounding import LEFT_OVER
+
+FEASIBLE = LEFT_OVER  # a limit that is missed by no more than this counts as met
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best mixture of some rules.
+    """The best mixture of some rules."""
 
-    Attributes
-    ----------
-    weights : ndarray (A,)
-        Weight of each rule, in the simplex.
-    point : ndarray (d + m,)
-        The mixture as a vector.
-    value : float
-        The objective there.
-    gain : ndarray (d + m,)
-        The dual point: derivative of the objective, then the multipliers of the limits.
-    path : ndarray (N, d + m)
-        Dual points on the way to the gain, which is the last; none if the master follows no path.
-    gaps : ndarray (N,)
-        How far they are from it, in the unit of the objective.
-    shortfall : float
-        By how much every mixture of these rules misses some limit; then the gain holds multipliers only.
-    """
-
+    # (A,): weight of each rule, in the simplex
     weights: Array
+    # (d + m,): the mixture as a vector
     point: Array
     value: float
+    # (d + m,): the dual point: derivative of the objective, then the multipliers of the limits
     gain: Array
+    # (N, d + m): dual points on the way to the gain, which is the last; none if the master follows no path
     path: Array
+    # (N,): how far they are from it, in the unit of the objective
     gaps: Array
+    # by how much every mixture of these rules misses some limit; then the gain holds multipliers only
     shortfall: float = 0.0
 
     @classmethod
@@ -58,24 +49,16 @@ class Optimum:
 
 
 class Master(Protocol):
-    """The best mixture for one kind of objective, and the bounds that hold for it.
+    """The best mixture for one kind of objective, and the bounds that hold for it."""
 
-    Attributes
-    ----------
-    most_columns : int
-        Number of rules beside the constant ones that are kept if they are not in use.
-    between : tuple of float
-        How far from the point of the best bound to that of the newest mixture derivatives are asked for too.
-    follows_path : bool
-        Whether it follows a central path to its solution. The next dual points are then asked for on this path, and
-        every rule keeps a trace of weight. The objective of other masters has a gradient, which is asked for.
-    climbs : bool
-        Whether its bounds hold only for what the gradient at the newest mixture promises.
-    """
-
+    # number of rules beside the constant ones that are kept if they are not in use
     most_columns: ClassVar[int] = 60
+    # how far from the point of the best bound to that of the newest mixture derivatives are asked for too
     between: ClassVar[tuple[float, ...]] = ()
+    # whether it follows a central path to its solution. The next dual points are then asked for on this path, and every
+    # rule keeps a trace of weight. The objective of other masters has a gradient, which is asked for
     follows_path: ClassVar[bool] = False
+    # whether its bounds hold only for what the gradient at the newest mixture promises
     climbs: ClassVar[bool] = False
 
     @abstractmethod
@@ -91,3 +74,8 @@ class Master(Protocol):
 
         The first ``len(at)`` dual points are the derivatives at the points ``at``.
         """
+
+
+def per_price(heights: Array, total: Array) -> Array:
+    """Return ``heights / total`` (B,), by the sums of prices: a bound on a minimum; inf where nothing is priced."""
+    return np.divide(heights, total, out=np.full(len(total), np.inf), where=total > 0.0)

@@ -17,22 +17,18 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array
 from confmax.metrics.curved import Curved
+from confmax.optimize.line_search import best_steps
 from confmax.optimize.masters.generic import least_norm_model
 from confmax.optimize.masters.interior import least_norm, solve
+from confmax.optimize.masters.program import Program
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.within import mixed_inside
 from confmax.optimize.points import Form, Space
-from confmax.optimize.rounding import DEAREST, LEAST_WEIGHT, LEFT_OVER
+from confmax.optimize.rounding import DEAREST, EXACT, LEAST_WEIGHT, LEFT_OVER, NEWTON_STEPS, SOLVED
 
-STEPS = 40
-# a step that gains no more is the last; steps that a climb may lie behind another
-MIN_GAIN = 1e-11
-MAX_GAINS_BEHIND = 10.0
+MAX_GAINS_BEHIND = 10.0  # steps that a climb may lie behind another
 IN_USE = LEFT_OVER  # a weight; the slack of a limit that binds
 FINE = LEFT_OVER  # what the gradient may still promise at a top
-# of a line search: each round makes the interval 16 times smaller
-GRID = 33
-ROUNDS = 5
 SINGLES = 2  # best single rules to climb from
 NEAREST = 40  # rules of the quadratic model: those that lack least at the prices
 STEEP = DEAREST  # a slope that has no end, as of the G-mean at a recall of zero
@@ -41,7 +37,7 @@ STEEP = DEAREST  # a slope that has no end, as of the G-mean at a recall of zero
 class RatioSum(Master):
     """Climb to a mixture at which no rule within the limits improves a sum of ratios, or its kin, to first order."""
 
-    most_columns: ClassVar[int] = 150
+    most_columns: ClassVar[int] = Program.most_columns
     follows_path: ClassVar[bool] = True
     climbs: ClassVar[bool] = True
 
@@ -99,7 +95,7 @@ class _Climb:
         """Climb from a mixture, until it does not come near a value that is ``known``."""
         point = mix @ self.z
         value = float(self.of.value(point[: self.d]))
-        for _ in range(STEPS):
+        for _ in range(NEWTON_STEPS):
             slope = np.nan_to_num(self.of.slope(point[: self.d]), nan=STEEP, posinf=STEEP, neginf=-STEEP)
             worth = self.z[:, : self.d] @ slope
             linear = self._largest(worth)
@@ -120,7 +116,7 @@ class _Climb:
             mix = (1.0 - size) * mix + size * end
             point = mix @ self.z
             value = reached
-            if gained < MIN_GAIN or value + MAX_GAINS_BEHIND * gained < known:
+            if gained < SOLVED or value + MAX_GAINS_BEHIND * gained < known:
                 break
         # the price of the one function is about one, and is zero where the multipliers are larger by far
         prices = np.where(linear.path[:, :1] > 0.0, linear.path[:, :1], 1.0)
@@ -151,34 +147,22 @@ class _Climb:
         slack = mix @ self.slack
         rows = np.vstack([np.ones(len(used)), self.slack[used][:, slack < IN_USE].T])
         _, sizes, axes = np.linalg.svd(rows)
-        free = axes[(sizes > 1e-10 * sizes[0]).sum() :]
+        free = axes[(sizes > SOLVED * sizes[0]).sum() :]
         along = free @ self.z[used, : self.d]
         bends, turned = np.linalg.eigh(along @ self._curvature(mix @ self.z[:, : self.d]) @ along.T)
         # where the sum bends upward, uphill is still uphill
         bends = np.abs(bends)
-        bent = bends > 1e-10 * bends.max(initial=0.0)
+        bent = bends > SOLVED * bends.max(initial=0.0)
         change = np.zeros(len(mix))
         change[used] = ((along @ slope) @ turned[:, bent] / bends[bent]) @ turned[:, bent].T @ free
         left = np.append(mix, np.maximum(slack, 0.0))
         moves = np.append(change, change @ self.slack)
-        falling = moves < -1e-16
+        falling = moves < -EXACT
         step = min(1.0, float((left[falling] / -moves[falling]).min(initial=1.0)))
         return np.maximum(mix + step * change, 0.0)
 
 
 def _along(of: Curved, start: Array, end: Array) -> tuple[float, float]:
     """Return the best step from ``start`` to ``end``, and the value there."""
-    low = 0.0
-    high = 1.0
-    best = 0.0
-    reached = -np.inf
-    for _ in range(ROUNDS):
-        steps = np.linspace(low, high, GRID)
-        values = of.value(start + steps[:, None] * (end - start))
-        k = int(values.argmax())
-        if values[k] > reached:
-            best = float(steps[k])
-            reached = float(values[k])
-        low = steps[max(k - 1, 0)]
-        high = steps[min(k + 1, GRID - 1)]
-    return (best, reached) if best <= 1.0 - LEAST_WEIGHT else (1.0, float(of.value(end)))
+    best, reached = best_steps(lambda steps: of.value(start + steps[..., None] * (end - start)), 1)
+    return (float(best[0]), float(reached[0])) if best[0] <= 1.0 - LEAST_WEIGHT else (1.0, float(of.value(end)))

@@ -13,25 +13,22 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.optimize.masters.interior import solve
-from confmax.optimize.masters.linear_program import FEASIBLE, largest_minimum
-from confmax.optimize.masters.protocol import Optimum
+from confmax.optimize.masters.protocol import FEASIBLE, Optimum
 from confmax.optimize.points import Form, Space
-from confmax.optimize.rounding import BINDS, DEAREST, LEFT_OVER
+from confmax.optimize.rounding import BINDS, DEAREST, EXACT, HALF_DIGITS, LEFT_OVER, ROUNDS, SINGLE, SOLVED
 
-INTERIOR = 1e-10  # weight of a rule below which an interior-point master does not use it
+INTERIOR = SOLVED  # weight of a rule below which an interior-point master does not use it
 CUT_WITHIN = LEFT_OVER  # by how much a mixture keeps a cut at least
 # by how much a mixture keeps its limits, and the least room that this needs
 WITHIN = 1e-11
-THIN = 1e-8
-# within what equal groups are mixed, how often corrected, and how well
-WIDTH = 3e-7
-CORRECTIONS = 10
-ROUNDING = 1e-15
+THIN = HALF_DIGITS
+# within what equal groups are mixed
+WIDTH = 2.0 * SINGLE
 # without room: a price that is zero, by how much a rule that keeps the limits misses them, and the room that the
 # interior-point master is given
 TRACE = BINDS
-EDGE = 1e-11
-GIVEN = 1e-7
+EDGE = WITHIN
+GIVEN = SINGLE
 
 
 class PathMaster(Protocol):
@@ -69,7 +66,7 @@ def keeps_limits(start: Array, space: Space, z: Array) -> bool:
 def _mixed(master: PathMaster, space: Space, z: Array, start: Array, room: float) -> Optimum:
     """Return the mixture of `mixed_inside`, which may miss limits by rounding."""
     if not keeps_limits(start, space, z):
-        first = _slack_by_path(space, z)
+        first = slack_by_path(space, z)
         if first.shortfall > FEASIBLE:
             return first
         start = first.weights
@@ -89,12 +86,12 @@ def _kept(master: PathMaster, space: Space, z: Array, optimum: Optimum) -> Optim
     Its weights are corrected. Where that is not enough, a little of the mixture with the largest slack joins it.
     """
     slack = z[:, -space.n_limits :]
-    if (optimum.weights @ slack).min() >= -ROUNDING:
+    if (optimum.weights @ slack).min() >= -EXACT:
         return replace(optimum, point=optimum.weights @ z)
     weights = _corrected(optimum.weights, space, z, optimum.gain)
     missed = -float((weights @ slack).min())
-    if missed > ROUNDING:
-        first = _slack_by_path(space, z)
+    if missed > EXACT:
+        first = slack_by_path(space, z)
         room = -first.shortfall
         if room > WITHIN:
             share = (missed + WITHIN) / (missed + room)
@@ -117,28 +114,19 @@ def _corrected(weights: Array, space: Space, z: Array, gain: Array) -> Array:
     binds = gain[-space.n_limits :] > TRACE
     # a rule does not hold smaller weights
     weights = np.where(weights > INTERIOR, weights, 0.0)
-    for _ in range(CORRECTIONS):
+    for _ in range(ROUNDS):
         binds |= weights @ slack < 0.0
         rows = np.hstack([slack[:, binds], equal, np.ones((len(z), 1))])
         lacks = np.concatenate([wanted[binds], np.zeros(equal.shape[1]), [1.0]]) - weights @ rows
         change = np.linalg.lstsq((rows * weights[:, None]).T, lacks, rcond=None)[0]
         weights = np.maximum(weights * (1.0 + change), 0.0)
-        if (weights @ slack).min() >= -ROUNDING:
+        if (weights @ slack).min() >= -EXACT:
             break
     return weights / weights.sum()
 
 
-def largest_slack(space: Space, z: Array) -> Optimum:
+def slack_by_path(space: Space, z: Array) -> Optimum:
     """Return the mixture with the largest slack that all limits can have at once; its shortfall may be negative."""
-    _, slack = space.split(z)
-    least, weights, prices, _ = largest_minimum(slack)
-    least, weights = _best_corner(least, weights, slack)
-    gain = np.concatenate([np.zeros(z.shape[1] - space.n_limits), prices])
-    return Optimum.without_path(weights, weights @ z, -np.inf, gain, -least)
-
-
-def _slack_by_path(space: Space, z: Array) -> Optimum:
-    """Return the mixture of `largest_slack` with the central path to it."""
     _, slack = space.split(z)
     first = solve(Form(space.n_limits), slack)
     least, weights = _best_corner(first.value, first.weights, slack)
