@@ -1,7 +1,7 @@
 // The interior-point method of the master within limits (`optimize/masters/interior.py` derives and defines it).
 
 constexpr int64_t STEPS = 60;
-constexpr double LEAST_CENTRED = 0.15, BACK = 0.95, CLOSED = 1e-13, MET = 1e-10, NEARLY_MET = 0x1p-23;
+constexpr double LEAST_CENTRED = 0.15, BACK = 0.95, CLOSED = 1e-13, MET = 1e-10, NEARLY_MET = 1e-7;
 constexpr double MOST_EXPONENT = 700;
 // of functions of the tops: none, a mean of recalls, one of what they miss, minus half their squares
 enum Sum { NO_SUM = 0, OF_RECALLS = 1, OF_MISSES = 2, OF_SQUARES = 3 };

@@ -20,7 +20,7 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.kernels.products import Positive
 from confmax.optimize.masters.interior import centred, longest
-from confmax.optimize.rounding import MOVED, NEGLIGIBLE, NEWTON_STEPS
+from confmax.optimize.rounding import LITTLE, MOVED, NEGLIGIBLE, NEWTON_STEPS
 
 MARGIN = MOVED  # by how much the first iterate lies inside, as a part of what the constraints span
 CLOSE = NEGLIGIBLE  # gap, relative to this span, at which rounding is all that is left
@@ -138,7 +138,8 @@ class PriceProgram:
 
         _, change, moved = direction(np.zeros_like(slack))
         left = float((slack + longest(slack, change) * change) @ (weights + longest(weights, moved) * moved))
-        aim = centred(left, gap, len(slack))
+        # a rough solution is enough, and no point of the path is asked for
+        aim = centred(left, gap, len(slack), LITTLE)
         moves, change, moved = direction((aim - change * moved) / slack)
         if not (np.isfinite(change).all() and np.isfinite(moved).all()):
             return None

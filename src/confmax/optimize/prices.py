@@ -48,7 +48,7 @@ FIRST = (0.25, 0.5)  # of the score per row of its class: the first prices of hi
 TOWARD = 0.5 ** np.arange(3)  # steps from the best prices to those of the linear program
 SAMPLED = 16  # corners of each side of a hull that the first linear program knows
 # points of a class, and answers, that a linear program leaves to the next, and how many of the newest stay
-RULES = 120
+RULES = 100
 NEWEST = RULES // 2
 ENOUGH = 0.03  # of the gap: a search that cannot lower the bound by more ends
 ROUGH = ENOUGH  # part of the room below the bound by which a linear program may miss its value

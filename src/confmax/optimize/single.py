@@ -22,7 +22,7 @@ from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.path_query import normalised
 from confmax.optimize.points import Space
 from confmax.optimize.query import DualQueries, second_derivative
-from confmax.optimize.rounding import BEST, BINDS, LITTLE, MOVED, PROGRESS, ROUNDS, SINGLE
+from confmax.optimize.rounding import BEST, BINDS, LITTLE, MOVED, PROGRESS, ROUNDS, SINGLE, SLIGHT
 from confmax.oracle.ties import never_told_apart
 
 # of a generation after the first, which takes `ROUNDS`
@@ -32,7 +32,7 @@ GENERATIONS = ROUNDS
 SAVED = 0.05
 # of its moves of weights and offsets, relative to the weights
 SMALLEST = BINDS
-LARGEST = 1e-2
+LARGEST = SLIGHT
 WORTH = 5e-5  # a loss for which no further generation is asked
 # of the table, times gains; how many gains
 CELLS = 8_000_000
@@ -50,7 +50,7 @@ KEPT = 1.2
 MORE = 0.4
 # rows by which a limit is kept that counts as binding; its price, relative to others
 NEAR = 4.0
-LEAST_PRICE = 0.01
+LEAST_PRICE = SLIGHT
 STEP = 0.5  # largest part of a price that a step takes away
 # of the derivatives: in a step, and when they are fitted
 RIDGE = LITTLE

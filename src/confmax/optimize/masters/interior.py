@@ -303,9 +303,9 @@ def _advance(at: _Iterate, rows: Array, free: slice, summed: Array, away: Array,
     return True
 
 
-def centred(left: float, gap: float, n: int) -> float:
+def centred(left: float, gap: float, n: int, least: float = LEAST_CENTRED) -> float:
     """Return what a step makes of each of n products whose sum is a ``gap``, if a first one leaves so much of it."""
-    return max(LEAST_CENTRED, min(1.0, left / gap) ** 3) * gap / n
+    return max(least, min(1.0, left / gap) ** 3) * gap / n
 
 
 def longest(values: Array, changes: Array) -> float:
