@@ -437,6 +437,31 @@ def test_what_is_tested_on_all_rows():
     assert tested("recall[1] >= 0.5") is None
 
 
+@pytest.mark.parametrize("floor", [0.8, 0.9, 0.95, 0.999])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_floor_on_the_npv_is_one_on_the_precision_of_the_other_class(seed, floor):
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet([0.6, 0.9], 400)
+    y = (rng.random(400) < P[:, 1]).astype(int)
+    settings = {"confidence": 0.9, "calibration": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = confmax.maximize("specificity[1]", P, y, constraints=f"npv[1] >= {floor}", **settings)
+        mirrored = confmax.maximize("recall[0]", P, y, constraints=f"precision[0] >= {floor}", **settings)
+    (one,), (other,) = found.constraints, mirrored.constraints
+    assert found.tested_on == "all rows" and found.value == pytest.approx(mirrored.value, abs=1e-12)
+    assert (one.assured, one.label_rows, one.rows_needed) == (other.assured, other.label_rows, other.rows_needed)
+    assert one.label_value == pytest.approx(other.label_value, abs=1e-12)
+
+
+def test_a_floor_on_the_npv_is_tested_on_all_rows_of_several_classes():
+    P, y = sample(600)
+    limits = ["npv[2] >= 0.9", "rate[2] <= 0.5"]
+    found = confmax.maximize("specificity[2]", P, y, constraints=limits, confidence=0.9)
+    assert found.tested_on == "all rows" and [one.assured for one in found.constraints] == [True, True]
+    assert found.constraints[0].label_rows == (found.predict(P) != 2).sum()
+
+
 def test_a_population_keeps_what_is_assured():
     """A sample of the benchmark: violated in at most a tenth of the samples, and two standard errors."""
     curve = benchmark.curves()[1]

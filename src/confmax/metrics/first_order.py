@@ -58,6 +58,11 @@ class Formula(ABC):
         return False
 
     @property
+    def counts_not_decided(self) -> bool:
+        """Whether it is a share of the rows that are not decided as one class."""
+        return False
+
+    @property
     def counts_others_decided(self) -> bool:
         """Whether it takes every row that is not decided as one class to be decided as another class."""
         return False

@@ -493,6 +493,11 @@ class Metric:
         return self.formula.counts_decided
 
     @property
+    def counts_not_decided(self) -> bool:
+        """Whether it is a share of the rows that are not decided as one class: its negative predictive value."""
+        return self.formula.counts_not_decided
+
+    @property
     def rises_with_hits(self) -> int:
         """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as its class is right."""
         return self.formula.rises_with_hits

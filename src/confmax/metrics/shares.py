@@ -177,6 +177,11 @@ class Share(Formula):
         return self.of == DECIDED
 
     @property
+    def counts_not_decided(self) -> bool:
+        """Whether it speaks of the rows that are decided as other classes."""
+        return self.of == OTHERS_DECIDED
+
+    @property
     def counts_others_decided(self) -> bool:
         """Whether it counts the rows that are decided as other classes."""
         return any(part.others_decided for part in (self.of, self.hits, self.misses) if part is not None)

@@ -8,7 +8,8 @@ to test. A threshold is named by the number of rows that it decides as the class
   "Determination of sample sizes for setting tolerance limits", Annals of Mathematical Statistics 12 (1941).
 * A floor on the precision is tested in fixed sequences toward more decisions (Maurer, Hothorn and Lehmacher, 1995).
   They start at the counts that the sum of the probabilities and its half name, and at the least count that passes with
-  two misses, go on in steps of 3 %, and share the error. A sequence ends with its first count that fails.
+  two misses, go on in steps of 3 %, and share the error. A sequence ends with its first count that fails. A floor on
+  the negative predictive value is one on the precision of "not the class": the same sequences count the other rows.
 * Several limits must all pass, each at the whole error (Berger, 1982).
 
 The promise is one for independent rows. Copies of rows break it, and a warning says where rows look like copies.
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from confmax.calibration import choose
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits
-from confmax.constraints.proportions import chances_of_counts, rows_needed, trials
+from confmax.constraints.proportions import chances_of_counts, rows_for_floor, rows_needed, trials
 from confmax.metrics import Metric
 from confmax.optimize.class_cuts import ClassCuts, class_of, probability_of_class
 from confmax.optimize.given import GivenRule
@@ -58,9 +59,14 @@ def class_to_test(metric: Metric, limits: Limits, n_classes: int) -> int | None:
 def _counts_follow_thresholds(one: Constraint) -> bool:
     """Whether the thresholds that pass the test of a limit are known.
 
-    They are if its rows do not depend on the rule, and for a floor on a precision.
+    They are if its rows do not depend on the rule, and for a floor on a share of the rows on one side of a threshold.
     """
-    return one.metric.structure.is_linear or (one.metric.counts_decided and one.is_floor)
+    return one.metric.structure.is_linear or (_counts_a_side(one) and one.is_floor)
+
+
+def _counts_a_side(one: Constraint) -> bool:
+    """Whether a limit is on a share of the rows that a threshold decides as the class, or of those that it does not."""
+    return one.metric.counts_decided or one.metric.counts_not_decided
 
 
 def threshold_with_confidence(task: Task, k: int) -> Solution:
@@ -125,50 +131,55 @@ class _Tests:
     def passed(self, one: Constraint) -> NDArray[np.bool_]:
         """Return which thresholds (T,) pass the test of a limit."""
         chances = self.chances(one)
-        if not one.metric.counts_decided:
+        if not _counts_a_side(one):
             return np.asarray(chances <= self.error)
         good = np.zeros(len(chances), dtype=np.bool_)
-        sequences = self.sequences(one.limit)
-        for sequence in sequences:
-            held = chances[sequence] <= self.error / len(sequences)
+        for sequence in self.sequences(one):
+            held = chances[sequence] <= self.error_of(one)
             good[sequence[: len(held) if held.all() else int(np.argmin(held))]] = True
         return good
 
+    def rows(self, one: Constraint) -> NDArray[np.int64]:
+        """Return how many rows (T,) the quantity of a limit is a share of, at every threshold."""
+        decided = self.cuts.decided
+        n = int(decided[-1])
+        if one.metric.counts_decided:
+            return decided
+        if one.metric.counts_not_decided:
+            return n - decided
+        return np.full(len(decided), round(trials(one.metric, self.cuts.confusions[0], n)))
+
     def chances(self, one: Constraint) -> Array:
         """Return the p-value (T,) of a limit at every threshold."""
-        S = self.cuts.confusions
-        n = int(self.cuts.decided[-1])
-        # by batch, as `trials` counts them for one confusion
-        among = np.round(np.array([trials(one.metric, S[t], n) for t in (0, len(S) - 1)]))
-        rows = np.round(S.columns[:, 1] * n) if one.metric.counts_decided else np.full(len(S), among[0])
-        counts = np.round(one.metric.values(S) * rows)
-        return chances_of_counts(counts, rows.astype(np.int64), one.limit, is_floor=one.is_floor)
+        rows = self.rows(one)
+        counts = np.round(one.metric.values(self.cuts.confusions) * rows)
+        return chances_of_counts(counts, rows, one.limit, is_floor=one.is_floor)
 
-    def sequences(self, limit: float) -> list[NDArray[np.intp]]:
-        """Return the thresholds at which a floor on the precision is tested, in their order, for each start."""
-        decided = self.cuts.decided
+    def sequences(self, one: Constraint) -> list[NDArray[np.intp]]:
+        """Return the thresholds at which a limit on one side of them is tested, in their order, for each start."""
+        rows = self.rows(one)
+        n = int(rows.max())
+        order = np.arange(len(rows)) if one.metric.counts_decided else np.arange(len(rows))[::-1]
         found = []
-        n = int(decided[-1])
-        for count in self.starts(limit):
+        for count in self.starts(one):
             counts = []
             while count < n:
                 counts.append(count)
                 count = max(count + 1, int(np.ceil(count * RATIO)))
             # equal rows are decided alike: the first threshold that decides so many rows
-            found.append(np.unique(np.searchsorted(decided, [*counts, n])))
+            found.append(order[np.unique(np.searchsorted(rows[order], [*counts, n]))])
         return found
 
-    def starts(self, limit: float) -> list[int]:
-        """Return the counts at which sequences of tests of a floor on the precision start."""
+    def starts(self, one: Constraint) -> list[int]:
+        """Return the counts at which sequences of tests of a limit start."""
         n = int(self.cuts.decided[-1])
-        return [
-            *(max(1, round(part * self.expected)) for part in STARTS),
-            _least_count(limit, self.error / (len(STARTS) + 1), n),
-        ]
+        expected = self.expected if one.metric.counts_decided else n - self.expected
+        least = _least_count(one.limit, self.error_of(one), n)
+        return [*(max(1, round(part * expected)) for part in STARTS), least]
 
     def error_of(self, one: Constraint) -> float:
         """Return the error of one test of a limit."""
-        return self.error / (len(STARTS) + 1 if one.metric.counts_decided else 1)
+        return self.error / (len(STARTS) + 1 if _counts_a_side(one) else 1)
 
     def nearest(self) -> int:
         """Return the threshold that is nearest to passing: the worst p-value of a limit is the least there.
@@ -176,12 +187,20 @@ class _Tests:
         Where every threshold misses a limit on the labels, the p-values say how many rows there are. The one that
         misses its limit by least is taken then.
         """
-        enough = self.cuts.decided >= self.cuts.least_rows(self.limits)
-        worst = np.max([self.chances(one) for one in self.limits.constraints], axis=0)
+        limits = self.limits.constraints
+        of_a_side = [self._enough(one) for one in limits if _counts_a_side(one)]
+        enough = np.logical_and.reduce(of_a_side or [self.cuts.decided > 0])
+        worst = np.max([self.chances(one) for one in limits], axis=0)
         slacks = self.limits.slacks(self.cuts.confusions).min(axis=-1)
         if (slacks[enough] < 0.0).all():
             worst = -slacks
         return int(np.argmin(np.where(enough, worst, np.inf)))
+
+    def _enough(self, one: Constraint) -> NDArray[np.bool_]:
+        """Return which thresholds (T,) count enough rows, or as many as there are right ones, to show a limit."""
+        place = 1 if one.metric.counts_decided else 0
+        most = round(float(self.cuts.confusions.rows[place]) * int(self.cuts.decided[-1]))
+        return np.asarray(self.rows(one) >= max(1, min(rows_for_floor(one.limit), most)))
 
 
 def _least_count(limit: float, error: float, most: int) -> int:
