@@ -19,7 +19,6 @@ from confmax.solution.confidence import (
     _is_tested,
     _row_keys,
     _share_tested,
-    _Testing,
 )
 from tests.test_limits_on_labels import labelled
 
@@ -141,8 +140,8 @@ def test_more_rows_test_where_half_of_them_cannot_show_a_limit():
     # enough rows are split in halves, and too few leave a quarter that tunes
     table = make_table(*labelled(2000, 3)).in_memory()
     for n, share in ((2000, TESTED), (30, MOST_TESTED)):
-        rows = _Testing(table.take(np.arange(n)), _row_keys(table)[:n], None)
-        bound = bind(["recall[1] >= 0.6", "rate[0] <= 0.05"], rows.table, explicit=True)
+        rows = table.take(np.arange(n))
+        bound = bind(["recall[1] >= 0.6", "rate[0] <= 0.05"], rows, explicit=True)
         assert _share_tested(bound, rows, 0.9) == share
 
 

@@ -1,5 +1,7 @@
 """Groups that a rule knows: limits of groups, rules with gains for each, and the layout of groups side by side."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -483,7 +485,7 @@ def test_columns_of_groups_are_joined_without_a_pass():
     groups = Groups.of(group, 90)
     table = GroupedTable(make_table(P), groups)
     oracle = CountingOracle(make_oracle(table))
-    limits = bind("min(recall[0] | group) >= 0.5", make_table(P), explicit=True, groups=groups)
+    limits = bind("min(recall[0] | group) >= 0.5", replace(make_table(P), groups=groups), explicit=True)
     metric = seen(get("accuracy"), table.layout)
     gains = Gains(rng.random((4, 9)), 0.1 * rng.normal(size=(4, 9)))
     starts = baselines(oracle, [table.mean_probability()], 9, matrix=False, more=gains)

@@ -1,5 +1,6 @@
 """Limits that compare two groups by their names, against programs over all decisions and limits on differences."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -288,5 +289,6 @@ def test_a_kind_of_limit_is_one_class_and_its_name_among_the_kinds(monkeypatch):
 
 def test_rows_without_one_of_the_groups_judge_nothing():
     P, y, group = labelled()
-    kept, absent = judged("rate[yes | women] >= rate[yes | old]", make_table(P, y), groups=Groups.of(group, len(y)))
+    table = replace(make_table(P, y), groups=Groups.of(group, len(y)))
+    kept, absent = judged("rate[yes | women] >= rate[yes | old]", table)
     assert kept is None and absent == ("rate[yes | women] >= rate[yes | old]",)

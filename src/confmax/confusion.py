@@ -258,6 +258,31 @@ class Gains:
             raise TypeError("full gains have no reduced form")
         return self.a, self.b
 
+    def padded(self, n_decisions: int) -> Gains:
+        """Return gains of ``n_decisions`` M or more: those beyond the ones that there are have no gain."""
+        further = n_decisions - self.n_decisions
+        if not further:
+            return self
+        if self.full is not None:
+            return Gains(full=np.pad(self.full, ((0, 0), (0, 0), (0, further))))
+        a, b = self.coefficients()
+        return Gains(a, np.pad(b, ((0, 0), (0, further))), power=self.power)
+
+    def times(self, factor: float) -> Gains:
+        """Return the gains times ``factor``; zeros are not negative."""
+        if self.full is not None:
+            return Gains.from_matrix(factor * self.full + 0.0)
+        a, b = self.coefficients()
+        return Gains(factor * a + 0.0, factor * b + 0.0, power=self.power)
+
+    def __add__(self, other: Gains) -> Gains:
+        """Return the sums of gains of the same decisions."""
+        if self.full is not None or other.full is not None or self.power != other.power:
+            return Gains.from_matrix(self.matrices() + other.matrices())
+        a, b = self.coefficients()
+        c, d = other.coefficients()
+        return Gains(a + c, b + d, power=self.power)
+
     @property
     def n_classes(self) -> int:
         """Number of classes K."""
@@ -340,6 +365,19 @@ class Layout:
             return Gains(full=np.ascontiguousarray(gains.full[:, self.classes(group)][:, :, place]))
         a, b = gains.pair()
         return Gains(np.ascontiguousarray(a[:, self.classes(group)]), np.ascontiguousarray(b[:, place]))
+
+    @property
+    def places(self) -> list[NDArray[np.intp]]:
+        """Where the decisions of every group stand, arrays (K + D,)."""
+        return [self.decisions(g) for g in range(self.n_groups)]
+
+    def apart(self, gains: Gains) -> list[Gains]:
+        """Return the parts of ``gains`` (B) that decide the rows of every group."""
+        return [self.gains_of(gains, g) for g in range(self.n_groups)]
+
+    def alike(self, gains: Gains) -> Gains:
+        """Return gains that decide every group by the same ``gains`` (B)."""
+        return self.beside([gains] * self.n_groups)
 
     def beside(self, parts: Sequence[Gains]) -> Gains:
         """Return the gains (B) whose parts for the groups are ``parts`` (G), batches of B."""

@@ -92,12 +92,12 @@ def comparison(
     chosen = _chosen(wanted, rows, plan)
     # what cannot be maximised so is refused before anything is tuned
     for metric in chosen.values():
-        plan.placed(metric, table, groups=table.groups)
+        plan.placed(metric, table)
     abstains = plan.abstains or any(rule.abstain is not None for rule in rules.values())
     evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
     if abstains:
         evaluated, _ = of_what_is_decided(evaluated, table, rows)
-    limits = bind(plan.constraints, table, explicit=True, abstains=abstains, groups=table.groups)
+    limits = bind(plan.constraints, table, explicit=True, abstains=abstains)
     _warn_of_rare(table)
     given = _of_files(rules, rows)
     # a file may hold the names of a rule's groups as text

@@ -85,7 +85,7 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         document |= {"tuned_for": rule.metric, "tuned_on_these_rows": seen}
         abstains = rule.abstain is not None
         further = {"rule": decided_by(over(rule, rows.classes), table)}
-        limits, absent = judged(rule.constraints, table, abstains=abstains, groups=table.groups)
+        limits, absent = judged(rule.constraints, table, abstains=abstains)
     decided = decisions(table, further, abstains=abstains)
     if rule is not None and abstains:
         used, more = of_what_is_decided(used, table, rows)

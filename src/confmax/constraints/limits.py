@@ -7,10 +7,11 @@ At fixed row sums a limit on a ratio N / D is linear: a floor l is ``N - l D >= 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,6 @@ from confmax.metrics.metric import STATISTICS
 from confmax.metrics.shares import RATE, Share
 from confmax.metrics.structure import AffineFunctions, MeanFloor, Statistics
 from confmax.tables import Table, refuse_too_few_classes
-from confmax.tables.groups import Groups
 from confmax.tables.labels import plain
 from confmax.tables.partitioned.table import AnyGroups
 
@@ -44,19 +44,11 @@ ALIKE = 1e-12  # difference between limits that rounding explains
 
 @dataclass(frozen=True)
 class Limits:
-    """Constraints whose metrics are placed among the classes of a table; `bind` makes them.
+    """Constraints, in their order, whose metrics are placed among the classes of a table; `bind` makes them.
 
-    Attributes
-    ----------
-    constraints : tuple of Constraint
-        In the order that they were given in.
-    layout : Layout or None
-        Where groups stand whose rows lie side by side.
-    groups : tuple
-        Their names.
-    kept_by_none : bool
-        Whether a limit on a ratio that is 0/0 is kept: a precision, where no row is decided as the class. Otherwise the
-        ratio is 0.
+    The ``layout`` says where groups stand whose rows lie side by side, ``groups`` are their names. ``kept_by_none``
+    says whether a limit on a ratio that is 0/0 is kept: a precision, where no row is decided as the class. Otherwise
+    the ratio is 0.
 
     Examples
     --------
@@ -69,10 +61,8 @@ class Limits:
     >>> limits.texts
     ('recall[yes] >= 0.8', 'rate[yes] <= 0.5')
     >>> S = Confusion.from_matrix([[0.5, 0.125], [0.125, 0.25]])
-    >>> limits.slacks(S).round(3)
-    array([-0.133,  0.125])
-    >>> limits.functions(S.rows, 2).values(S).round(3)
-    array([-0.133,  0.125])
+    >>> limits.slacks(S).round(3), limits.functions(S.rows, 2).values(S).round(3)
+    (array([-0.133,  0.125]), array([-0.133,  0.125]))
     """
 
     constraints: tuple[Constraint, ...]
@@ -161,11 +151,7 @@ class Limits:
             If a table of costs has not M columns.
         """
         rows = np.asarray(rows, dtype=np.float64)
-        return _kept(self._kept_functions, rows, n_decisions, partial(self._functions, rows, n_decisions))
-
-    @cached_property
-    def _kept_functions(self) -> dict[tuple[bytes, int], AffineFunctions]:
-        return {}
+        return self._kept("functions", rows, n_decisions, partial(self._functions, rows, n_decisions))
 
     def _functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
         parts = [
@@ -260,21 +246,20 @@ class Limits:
         if len(metrics) < FEW_METRICS:
             return None
         made = partial(ManyRatios.of_metrics, metrics, rows, n_decisions)
-        return _kept(self._kept_ratios, rows, n_decisions, made)
+        return self._kept("ratios", rows, n_decisions, made)
+
+    def _kept(self, what: str, rows: Array, n_decisions: int, make: Callable[[], T]) -> T:
+        """Return what was made at row sums ``rows`` for ``n_decisions``, or ``make`` and keep it."""
+        key = (what, rows.tobytes(), n_decisions)
+        if key not in self._made:
+            if len(self._made) == 2 * MOST_KEPT:
+                self._made.clear()
+            self._made[key] = make()
+        return cast(T, self._made[key])
 
     @cached_property
-    def _kept_ratios(self) -> dict[tuple[bytes, int], ManyRatios | None]:
+    def _made(self) -> dict[tuple[str, bytes, int], Any]:
         return {}
-
-
-def _kept(found: dict[tuple[bytes, int], T], rows: Array, n_decisions: int, make: Callable[[], T]) -> T:
-    """Return what was ``found`` at row sums ``rows`` for ``n_decisions``, or ``make`` and keep it."""
-    key = (rows.tobytes(), n_decisions)
-    if key not in found:
-        if len(found) == MOST_KEPT:
-            found.clear()
-        found[key] = make()
-    return found[key]
 
 
 def bind(
@@ -285,14 +270,13 @@ def bind(
     pos_label: Any = None,
     n_decisions: int | None = None,
     abstains: bool = False,
-    groups: AnyGroups | None = None,
 ) -> Limits | None:
     """Return ``constraints``, as for `resolve`, placed among the classes of a ``table``; None if there are none.
 
     ``explicit`` says whether the order of the classes was given, ``pos_label`` which of two classes is the positive
     one, ``n_decisions`` between how many decisions rules choose (None: those of the tables of costs, or K).
     ``abstains`` says that the last of K + 1 decisions is to abstain: metrics are then those of what is decided.
-    ``groups`` are those of the rows, which lie side by side if a constraint speaks of them.
+    The groups of the rows, which the table brings, lie side by side if a constraint speaks of them.
 
     Raises
     ------
@@ -313,7 +297,7 @@ def bind(
             one.metric.check_table(K, M)
     limits = Limits(placed)
     if limits.speak_of_groups:
-        limits = _in_groups(limits, table, groups, M - K)
+        limits = _in_groups(limits, table, M - K)
     m = len(limits.owner(K if limits.layout is None else limits.layout.all_classes))
     whole = limits.statistics == "matrix"
     if m * (K * M if whole else K + M) > MOST_ENTRIES:
@@ -325,17 +309,16 @@ def bind(
     return limits
 
 
-def judged(
-    constraints: Any, table: Table, *, abstains: bool = False, groups: Groups | None = None
-) -> tuple[Limits | None, tuple[str, ...]]:
+def judged(constraints: Any, table: Table, *, abstains: bool = False) -> tuple[Limits | None, tuple[str, ...]]:
     """Return the constraints that the labels of a ``table`` can judge, as `bind` does, and the texts of the others.
 
-    The others are those of classes without rows, in the table or in one of the ``groups`` of its rows, whose recall and
+    The others are those of classes without rows, in the table or in one of the groups of its rows, whose recall and
     precision are not defined, what compares groups where there is one, and what names groups without rows. ``abstains``
     is that of `bind`.
     """
     present = table.label_weight() > 0.0
     lacking = [str(plain(name)) for name, has in zip(table.classes, present, strict=True) if not has]
+    groups = table.groups
     kept = []
     absent = []
     for one in resolve(constraints):
@@ -348,17 +331,18 @@ def judged(
         else:
             alone = one.across.compares and groups is not None and len(groups) < 2
             unknown = groups is not None and _unknown(one, groups)
-            lacks = alone or unknown or _lacking([placed], table, groups)
+            lacks = alone or unknown or _lacking([placed], table)
             (absent.append(one.text) if lacks else kept.append(one))
-    return bind(kept, table, explicit=True, abstains=abstains, groups=groups), tuple(absent)
+    return bind(kept, table, explicit=True, abstains=abstains), tuple(absent)
 
 
-def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further: int) -> Limits:
-    """Return limits some of which speak of the ``groups`` of the rows, which lie side by side.
+def _in_groups(limits: Limits, table: Table, n_further: int) -> Limits:
+    """Return limits some of which speak of the groups of the rows, which lie side by side.
 
     Raise a ValueError if there are no groups, one that is named is none, or one lacks a class that a limit divides by.
     """
     about = next(one for one in limits.constraints if one.of_groups)
+    groups = table.groups
     if groups is None:
         raise InputError(
             f"the constraint {about.text!r} speaks of groups, and there are none",
@@ -369,7 +353,7 @@ def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further
             f"the constraint {about.text!r} compares groups, and there is one",
             "pass `group=` with several, or leave the constraint out",
         )
-    for group, size in zip(groups.names, _sizes(table, groups).sum(axis=1), strict=True):
+    for group, size in zip(groups.names, _sizes(table).sum(axis=1), strict=True):
         if size <= 0.0:
             raise ValueError(f"group {group!r} has no weight; leave its rows out")
     for one in limits.constraints:
@@ -378,7 +362,7 @@ def _in_groups(limits: Limits, table: Table, groups: AnyGroups | None, n_further
                 f"the constraint {one.text!r} cannot be used: there is no group {name!r}; the groups are "
                 f"{', '.join(_texts(groups)[:SHOWN])}{', ...' if len(groups) > SHOWN else ''}"
             )
-    for one, group, name in _lacking(limits.constraints, table, groups):
+    for one, group, name in _lacking(limits.constraints, table):
         raise ValueError(
             f"the constraint {one.text!r} cannot be used: group {group!r} has no row of class {name!r}; join groups, "
             f"or limit a quantity that every group has, such as its rate"
@@ -402,41 +386,34 @@ def _unknown(one: Constraint, groups: AnyGroups) -> list[str]:
     return [name for name in one.across.named if name not in _texts(groups)]
 
 
-def _lacking(
-    constraints: Sequence[Constraint], table: Table, groups: AnyGroups | None
-) -> list[tuple[Constraint, Any, Any]]:
+def _lacking(constraints: Sequence[Constraint], table: Table) -> list[tuple[Constraint, Any, Any]]:
     """Return the limits of groups that divide by the size of a class which a group has no row of, with both names."""
     about = [one for one in constraints if one.of_groups]
-    if groups is None or not about:
+    if table.groups is None or not about:
         return []
-    sizes = _sizes(table, groups)
+    sizes = _sizes(table)
     return [
-        (one, groups.names[g], plain(table.classes[k]))
+        (one, table.groups.names[g], plain(table.classes[k]))
         for one in about
         for k in as_written(one.metric).divided_by(table.n_classes)
         for g in np.flatnonzero(sizes[:, k] <= 0.0).tolist()
     ]
 
 
-def _sizes(table: Table, groups: AnyGroups) -> Array:
+def _sizes(table: Table) -> Array:
     """Return the weight of each class in each group (G, K), by labels if there are any."""
-    beside = groups.beside(table)
-    weights = beside.label_weight() if table.has_labels else beside.mean_probability()
-    return weights.reshape(len(groups), -1)
+    beside = table.groups.beside(table)
+    weights: Array = beside.label_weight() if table.has_labels else beside.mean_probability()
+    return weights.reshape(len(table.groups), -1)
 
 
-class _naming:
-    """Names the constraint in the sentence of an error."""
-
-    def __init__(self, one: Constraint) -> None:
-        self.one = one
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError):
-            raise extended(error, f"the constraint {self.one.text!r} cannot be used: ") from error
+@contextmanager
+def _naming(one: Constraint) -> Iterator[None]:
+    """Name the constraint in the sentence of an error."""
+    try:
+        yield
+    except ValueError as error:
+        raise extended(error, f"the constraint {one.text!r} cannot be used: ") from error
 
 
 def _several(label: str) -> str:
@@ -468,25 +445,25 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
         except ValueError as error:
             raise extended(error, after=several) from error
         metric = _labelled(metric, table.classes)
+        present = refuse_too_few_classes(table)
+        shares = present / present.sum()
         # fit_metric has refused the coverage of an absent class
-        if metric.one_class is not None and not metric.is_coverage and not _scale(metric, table):
+        divides = metric.one_class is not None and not metric.is_coverage
+        if divides and not without_errors(ratio_of(metric, shares, table.n_classes), shares):
             source = "`y`" if table.has_labels else "`proba`"
             raise InputError(
                 f"{source} has no weight in class {metric.label}, so {metric_text(metric)} is 0 for every rule",
                 "take rows that include this class, or leave this limit out",
             )
-        return replace(one, metric=_of_decided(metric, table.n_classes) if abstains else metric)
-
-
-def _of_decided(metric: Metric, n_classes: int) -> Metric:
-    """Return a metric of what is decided, if it can be limited."""
-    found = of_decided(metric, n_classes)
-    if found.structure.is_ratio:
-        return found
-    raise ValueError(
-        f"of the rows that are decided, {metric_text(metric)} is neither linear nor a ratio; beside abstain limit "
-        f"accuracy, coverage, or the recall, precision, f1 or coverage of single classes"
-    )
+        if not abstains:
+            return replace(one, metric=metric)
+        decided = of_decided(metric, table.n_classes)
+        if not decided.structure.is_ratio:
+            raise ValueError(
+                f"of the rows that are decided, {metric_text(metric)} is neither linear nor a ratio; beside abstain "
+                f"limit accuracy, coverage, or the recall, precision, f1 or coverage of single classes"
+            )
+        return replace(one, metric=decided)
 
 
 def _labelled(metric: Metric, classes: Sequence[Any]) -> Metric:
@@ -498,12 +475,6 @@ def _labelled(metric: Metric, classes: Sequence[Any]) -> Metric:
     described = metric.described(name)
     named = replace(metric, label=name, binary=False, ordered=False, description=described, classes=None)
     return named.of_class(k, len(classes))
-
-
-def _scale(metric: Metric, table: Table) -> float:
-    """Return the denominator of the rule without errors where all classes with weight have the same."""
-    present = refuse_too_few_classes(table)
-    return without_errors(ratio_of(metric, present / present.sum(), table.n_classes), present / present.sum())
 
 
 def _is_read_back(one: Constraint) -> bool:

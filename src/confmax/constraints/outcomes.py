@@ -12,6 +12,7 @@ from confmax.confusion import Array, Confusion
 from confmax.constraints.limits import Limits
 from confmax.constraints.proportions import interval, trials
 from confmax.constraints.words import Constraint
+from confmax.metrics import Metric
 
 BINDING = 1e-9  # a price below it is none
 
@@ -117,9 +118,14 @@ class ConstraintOutcome:
         return self.slack >= 0.0
 
     @property
+    def parts(self) -> tuple[GroupValue, ...] | tuple[ConstraintOutcome]:
+        """What holds the values that the limit is on: ``by_group``, or the outcome itself."""
+        return self.by_group or (self,)
+
+    @property
     def all_label_rows(self) -> int:
-        """Number of labelled rows that were counted: ``label_rows``, or of a limit of groups those of all groups."""
-        return self.label_rows or sum(part.label_rows or 0 for part in self.by_group)
+        """Number of labelled rows that were counted, of a limit of groups those of all groups."""
+        return sum(part.label_rows or 0 for part in self.parts)
 
 
 def outcomes(
@@ -154,7 +160,7 @@ def outcomes(
             None,
             None if worth is None else float(worth[k]),
             bool(vacuous[k]),
-            by_group=_in_groups(limits, one, S),
+            by_group=_by_group(limits, one, S),
         )
         for k, one in enumerate(limits.constraints)
     )
@@ -165,25 +171,24 @@ def on_labels(
     found: Sequence[ConstraintOutcome], limits: Limits, S: Confusion, n_labelled: int | None
 ) -> tuple[ConstraintOutcome, ...]:
     """Return outcomes with the values and intervals of the rule's confusion ``S`` on ``n_labelled`` rows."""
-    values = limits.values(S)
     filled = []
-    for k, (one, outcome) in enumerate(zip(limits.constraints, found, strict=True)):
-        ends = None
-        among = None
-        value = float(values[k])
-        if n_labelled is not None and one.metric.is_share and not one.of_groups:
-            among = trials(limits.members(one)[0], S, n_labelled)
-            ends = interval(value, among)
-        filled.append(
-            replace(
-                outcome,
-                label_value=value,
-                label_interval=ends,
-                label_rows=None if among is None else round(among),
-                by_group=_on_labels_in_groups(outcome.by_group, limits, one, S, n_labelled),
-            )
+    for one, outcome, value in zip(limits.constraints, found, limits.values(S).tolist(), strict=True):
+        members = limits.members(one)
+        parts = tuple(
+            replace(part, **_counted(metric, float(metric.values(S)), S, n_labelled))
+            for part, metric in zip(outcome.by_group, members, strict=False)
         )
+        whole = _counted(members[0], value, S, None if one.of_groups else n_labelled)
+        filled.append(replace(outcome, **whole, by_group=parts))
     return tuple(filled)
+
+
+def _counted(metric: Metric, value: float, S: Confusion, n: int | None) -> dict[str, Any]:
+    """Return a value on labels; of a share of ``n`` rows of equal weight its interval, and of how many rows it is."""
+    if n is None or not metric.is_share:
+        return {"label_value": value, "label_interval": None, "label_rows": None}
+    among = trials(metric, S, n)
+    return {"label_value": value, "label_interval": interval(value, among), "label_rows": round(among)}
 
 
 def on_model(
@@ -199,26 +204,9 @@ def _rounded(slacks: Array, rounding: float) -> Array:
     return np.asarray(np.where((slacks < 0.0) & (slacks >= -rounding), 0.0, slacks) + 0.0)
 
 
-def _in_groups(limits: Limits, one: Constraint, S: Confusion) -> tuple[GroupValue, ...]:
+def _by_group(limits: Limits, one: Constraint, S: Confusion) -> tuple[GroupValue, ...]:
     """Return the values of a limit of groups in each of them; nothing for others."""
     if not one.of_groups:
         return ()
-    values = [float(metric.values(S)) for metric in limits.members(one)]
-    return tuple(GroupValue(name, value) for name, value in zip(limits.groups, values, strict=True))
-
-
-def _on_labels_in_groups(
-    found: tuple[GroupValue, ...], limits: Limits, one: Constraint, S: Confusion, n_labelled: int | None
-) -> tuple[GroupValue, ...]:
-    """Return the values in groups with those on labels."""
-    filled = []
-    for part, metric in zip(found, limits.members(one), strict=False):
-        value = float(metric.values(S))
-        ends = None
-        among = None
-        if n_labelled is not None and one.metric.is_share:
-            n = trials(metric, S, n_labelled)
-            ends = interval(value, n)
-            among = round(n)
-        filled.append(replace(part, label_value=value, label_interval=ends, label_rows=among))
-    return tuple(filled)
+    members = zip(limits.groups, limits.members(one), strict=True)
+    return tuple(GroupValue(name, float(metric.values(S))) for name, metric in members)

@@ -77,10 +77,6 @@ def kept_on_new_rows(share: float, n: float, limit: float, *, is_floor: bool, co
     >>> [kept_on_new_rows(met / 20, 20, 0.8, is_floor=True, confidence=0.9) for met in (18, 19)]
     [False, True]
     """
-    if limit <= 0.0 if is_floor else limit >= 1.0:
-        return True
-    if n <= 0:
-        return False
     count = np.floor(share * n + WHOLE) if is_floor else np.ceil(share * n - WHOLE)
     return bool(chances_of_counts(count, round(n), limit, is_floor=is_floor) <= 1.0 - confidence)
 

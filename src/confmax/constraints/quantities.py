@@ -58,17 +58,9 @@ def at_least(metric: str | Metric | Quantity, limit: float, **params: Any) -> Co
 
     Parameters
     ----------
-    metric : str, Metric or Quantity
-        As for `quantity`.
-    limit : float
-        The number, in the unit of the metric.
-    **params
-        ``label`` and parameters, as for `quantity`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such metric, or it cannot have this floor.
+    metric, limit, **params : str, Metric or Quantity; float
+        What is limited, with ``label`` and parameters as for `quantity`, and the number. A ValueError if there is no
+        such metric, or it cannot have this floor.
 
     Examples
     --------
@@ -84,17 +76,8 @@ def at_most(metric: str | Metric | Quantity, limit: float, **params: Any) -> Con
 
     Parameters
     ----------
-    metric : str, Metric or Quantity
-        As for `quantity`.
-    limit : float
-        The number, in the unit of the metric.
-    **params
-        ``label`` and parameters, as for `quantity`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such metric, or it cannot have this ceiling.
+    metric, limit, **params : str, Metric or Quantity; float
+        As for `at_least`. A ValueError if it cannot have this ceiling.
 
     Examples
     --------

@@ -32,13 +32,14 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array
 from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
+from confmax.evaluate.thresholds import spread_of
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
 from confmax.solution import Plan, tune, value_on_labels, warn_of_trivial
 from confmax.solution.confidence import UNEQUAL
-from confmax.solution.grouping import groups_of_rows, warn_of_groups
 from confmax.solution.infeasible import or_raise
 from confmax.solution.plan import Task
+from confmax.solution.side_by_side import warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_surprises
 from confmax.tables import MemoryTable, Table, here, host_array, make_table
 from confmax.tables.columns import warn
@@ -260,8 +261,11 @@ class MetricClassifierCV(RuleClassifier):
             warn_of_trivial(plan.metric)
         routed = self._routed(weight, group, params)
         model, out, rows, tests = self._tables(model, X, y, weight, classes, routed)
-        tested = groups_of_rows(group, out, plan) if self._is_prefit else steps.groups_tested(groups, rows)
-        own, few = self._own_rows(model, X, y, weight, classes)
+        if self._is_prefit:
+            out = with_groups(out, group, plan.constraints)
+        else:
+            out = replace(out.in_memory(), groups=steps.groups_tested(groups, rows))
+        own, few = self._own_rows(model, X, y, weight, classes, groups)
         # where the best rule is deterministic there is no mixture that the fold models could imitate
         few = few and (plan.metric.structure.may_draw or bool(plan.constraints))
         if plan.confidence is not None:
@@ -271,12 +275,11 @@ class MetricClassifierCV(RuleClassifier):
         def task_without(test: NDArray[np.intp] | None) -> Task:
             # of the folds only the rules are kept
             wanted = plan if test is None else plan.but(prove=False)
-            raw, mine = steps.rows_without(test, out, tested, rows)
+            raw = steps.rows_without(test, out, rows)
             if own is None or not few:
-                return wanted.on(raw, groups=mine)
-            held_out = steps.side_by_side(raw, mine, plan)
-            raw, mine = steps.rows_without(test, own, groups, np.arange(len(y)))
-            return wanted.on(raw, groups=mine, out_of_fold=held_out)
+                return wanted.on(raw)
+            own_rows = steps.rows_without(test, own, np.arange(len(y)))
+            return wanted.on(own_rows, out_of_fold=raw)
 
         def rule_without(test: NDArray[np.intp]) -> DecisionRule | None:
             # the whole table was fine: what goes wrong without a split is that classes, or all weights, are absent
@@ -296,15 +299,16 @@ class MetricClassifierCV(RuleClassifier):
         # with calibrated=0 an overconfident model raises no doubt: it states the order of its columns itself
         warn(doubt_of_order(out, calibrated=0.0, fitted=not self._is_prefit))
         if own is not None:
-            tables = (out.in_memory(), own.take(rows))
-            self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, *tables, tested)
+            self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, out.in_memory(), own.take(rows))
         # without the rows of the only split none are left
         parts = tests if self.fold_rules and len(tests) > 1 else []
         self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), parts) if rule is not None]
         self.estimator_ = model
         self._set_thresholds(out.mean_probability())
 
-    def _own_rows(self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any]) -> tuple[MemoryTable | None, bool]:
+    def _own_rows(
+        self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], groups: Groups | None
+    ) -> tuple[MemoryTable | None, bool]:
         """Return the rows that the final model was fitted on, with what it says of them, and whether few are distinct.
 
         None if it was fitted on other rows.
@@ -312,7 +316,7 @@ class MetricClassifierCV(RuleClassifier):
         if self._is_prefit or not (self.refit or self.ensemble):
             return None, False
         proba, n_distinct = steps.collapsed(model.predict_proba(X))
-        own = make_table(proba, y, weight, classes).in_memory()
+        own = replace(make_table(proba, y, weight, classes).in_memory(), groups=groups)
         return own, steps.is_repetitive(n_distinct, own)
 
     def _set_thresholds(self, mean: Array) -> None:
@@ -320,7 +324,8 @@ class MetricClassifierCV(RuleClassifier):
         thresholds = steps.thresholds_of([self.rule_, *self.fold_rules_], mean)
         self.thresholds_ = thresholds[0]
         self.fold_thresholds_ = thresholds[1:]
-        self.fold_spread_ = steps.spread_of_folds(self.fold_thresholds_)
+        n_folds, *shape = self.fold_thresholds_.shape
+        self.fold_spread_ = spread_of(self.fold_thresholds_.reshape(n_folds, int(np.prod(shape)))).reshape(shape)
 
     def _checked(self, weight: Any) -> Plan:
         """Return the plan; refuse settings that are no such, by a ValueError."""
@@ -351,9 +356,9 @@ class MetricClassifierCV(RuleClassifier):
         # which classes, and groups, have rows decides alone
         labels = np.unique(y) if group is None else y
         even = make_table(np.full((len(labels), len(classes)), 1.0 / len(classes)), labels, None, classes)
-        groups = groups_of_rows(group, even, plan)
-        plan.placed(plan.metric, even, groups=groups)
-        return groups
+        even = with_groups(even, group, plan.constraints)
+        plan.placed(plan.metric, even)
+        return even.groups
 
     def _tables(
         self, model: Any, X: Any, y: Any, weight: Any, classes: list[Any], routed: Mapping[str, Any]
@@ -423,8 +428,8 @@ class MetricClassifierCV(RuleClassifier):
         if known is not None:
             steps.refuse_unknown(known, classes)
         table = make_table(self.estimator_.predict_proba(X), y if known is None else known, sample_weight, classes)
-        groups = steps.groups_to_decide(self.rule_, group, table.n_rows)
-        return value_on_labels(self.rule_, self.solution_.metric, table, groups)
+        table = steps.with_groups_to_decide(table, self.rule_, group)
+        return value_on_labels(self.rule_, self.solution_.metric, table)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of this estimator (tuning), the wrapped one's ``fit``, and the splitter."""

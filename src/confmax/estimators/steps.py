@@ -32,12 +32,12 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
 from confmax.confusion import Array
-from confmax.evaluate.thresholds import class_thresholds, spread_of
+from confmax.evaluate.thresholds import class_thresholds
 from confmax.evaluate.uncertainty import compare, decided_by
 from confmax.metrics import Metric
-from confmax.metrics.alignment import aligned, in_given_order, or_its_name, with_positive
+from confmax.metrics.alignment import aligned, in_given_order, refuse_unstated_order, with_positive
 from confmax.rule import DecisionRule, grouped
-from confmax.solution import Plan, value_on_labels
+from confmax.solution import value_on_labels
 from confmax.solution.abstaining import abstain_name
 from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
 from confmax.tables.columns import assignment, find, warn
@@ -221,23 +221,21 @@ def refuse_dependent(rows: NDArray[np.intp], *, few: bool) -> None:
         )
 
 
-def refit_loss(
-    rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable, groups: Groups | None
-) -> float:
+def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable) -> float:
     """Return the metric of a rule on labels with out-of-fold probabilities, minus that with the refitted model's.
 
-    Both tables have the same rows, in these ``groups``. The probabilities of a model on its own training rows flatter
+    Both tables have the same rows. The probabilities of a model on its own training rows flatter
     it, so that this is negative where all is well. What a rule owes to differences between fold models it loses, and
     this is positive. Warn if the loss is above .01 on 1000 rows or more, or above .02 on fewer rows with a 95 %
     interval above zero.
     """
-    before, after = (value_on_labels(rule, metric, table, groups) for table in (out_of_fold, refitted))
+    before, after = (value_on_labels(rule, metric, table) for table in (out_of_fold, refitted))
     large = refitted.n_rows >= LARGE
     doubtful = before - after > (LOST_LARGE if large else LOST_SMALL)
     if doubtful and not large:
         # on few rows chance alone loses as much: the same rows decide twice, so their difference is resampled
         tables = {"before": out_of_fold, "after": refitted}
-        rules = {name: decided_by(rule, replace(table, groups=groups)) for name, table in tables.items()}
+        rules = {name: decided_by(rule, table) for name, table in tables.items()}
         found = compare(out_of_fold, {"metric": metric}, rules, n_replicates=REPLICATES, stratified=True)
         low = found.difference("before", "after").low
         doubtful = low is not None and low > 0.0
@@ -267,38 +265,28 @@ def groups_tested(groups: Groups | None, rows: NDArray[np.intp]) -> Groups | Non
     return tested
 
 
-def rows_without(
-    test: NDArray[np.intp] | None, table: Table, groups: Groups | None, rows: NDArray[np.intp]
-) -> tuple[Table, Groups | None]:
-    """Return a table without the ``test`` rows of a split, None for all, and the groups of its rows.
+def rows_without(test: NDArray[np.intp] | None, table: Table, rows: NDArray[np.intp]) -> Table:
+    """Return a table without the ``test`` rows of a split, None for all; ``rows`` (n,) of X are those that it holds.
 
-    ``rows`` (n,) are the rows of X that the table holds. A ValueError if a group has no other rows: a rule has gains
-    for every group.
+    A ValueError if a group has no other rows: a rule has gains for every group.
     """
     if test is None:
-        return table, groups
-    # parts of checked tables are not checked again, and keep the hashes that folds and samples are made of
-    kept = ~np.isin(rows, test)
-    mine = None if groups is None else groups.take(kept)
-    if mine is not None and len(np.unique(mine.codes)) < len(mine):
-        raise ValueError("a group has no row outside of this split")
-    return table.in_memory().take(kept), mine
-
-
-def side_by_side(table: Table, groups: Groups | None, plan: Plan) -> Table:
-    """Return a table whose ``groups`` lie side by side, for rules of a plan; as it is without groups."""
-    if groups is None:
         return table
-    n_further = 1 if plan.abstains else plan.metric.n_decisions(table.n_classes) - table.n_classes
-    return groups.beside(table.in_memory(), n_further)
+    # parts of checked tables are not checked again, and keep the hashes that folds and samples are made of
+    kept = table.in_memory().take(~np.isin(rows, test))
+    if kept.groups is not None and len(np.unique(kept.groups.codes)) < len(kept.groups):
+        raise ValueError("a group has no row outside of this split")
+    return kept
 
 
-def groups_to_decide(rule: DecisionRule, group: Any, n: int) -> Groups | None:
-    """Return the groups of n rows that a rule is to decide, None for a rule without groups that gets none.
+def with_groups_to_decide(table: Table, rule: DecisionRule, group: Any) -> Table:
+    """Return rows that a rule is to decide with the ``group`` of each; as they are, if none is needed and none given.
 
     Raise a ValueError as `DecisionRule.predict`.
     """
-    return grouped.groups_of_rows(rule, group, n) if rule.groups or group is not None else None
+    if not rule.groups and group is None:
+        return table
+    return replace(table.in_memory(), groups=grouped.groups_of_rows(rule, group, table.n_rows))
 
 
 def thresholds_of(rules: Sequence[DecisionRule], mean: Array) -> Array:
@@ -307,13 +295,6 @@ def thresholds_of(rules: Sequence[DecisionRule], mean: Array) -> Array:
         return class_thresholds(rules, mean)
     parts = [class_thresholds([rule.of_group(name) for rule in rules], mean) for name in rules[0].groups]
     return np.stack(parts, axis=1)
-
-
-def spread_of_folds(thresholds: Array) -> Array:
-    """Return `spread_of` of thresholds (F, K), or of those of groups (F, G, K) that of each group (G, K)."""
-    if thresholds.ndim == 2:
-        return spread_of(thresholds)
-    return np.stack([spread_of(thresholds[:, g]) for g in range(thresholds.shape[1])])
 
 
 class MeanOfModels:
@@ -375,13 +356,9 @@ def in_order(
         )
     # the order is settled: what else the metric demands of a table can be told before a model is fitted
     metric.check_table(K, max(K, M))
-    stated = labels is not None or pos_label is not None
-    # numbers have an order, names only their alphabet, which is seldom the order that is meant
-    if not stated and any(isinstance(name, str) for name in classes) and metric.depends_on_order(K):
-        raise ValueError(
-            f"{metric.name} depends on the order of the classes and y holds names ({_shown(classes)}); pass labels= "
-            f"with the names in order, or pos_label= with the positive one of two{or_its_name(metric, classes)}"
-        )
+    if labels is None and pos_label is None:
+        way_out = "pass labels= with the names in order, or pos_label= with the positive one of two"
+        refuse_unstated_order(metric, classes, way_out)
     return metric
 
 

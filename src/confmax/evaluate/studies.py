@@ -421,7 +421,7 @@ def studies(evidence: Evidence) -> tuple[LimitStudy | None, CoverageStudy | None
     texts = evidence.rule.constraints
     table = evidence.table
     abstains = evidence.decided.abstains
-    limits, absent = judged(texts, table, abstains=abstains, groups=table.groups) if texts else (None, ())
+    limits, absent = judged(texts, table, abstains=abstains) if texts else (None, ())
     undecided = CoverageStudy(evidence, limits) if abstains else None
     # without a decided row there is neither a loss nor a curve
     if undecided is not None and not undecided.coverage > 0.0:

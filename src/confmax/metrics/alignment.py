@@ -45,11 +45,12 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
             found = find(names, [label], whole=False, affix=False)
             if found.places is not None:
                 return metric.of_class(found.places[0], len(classes))
-        shown = ", ".join(map(repr, classes[:SHOWN])) + (", ..." if len(classes) > SHOWN else "")
         # names are compared one by one, and of very many classes that would take long
         near = difflib.get_close_matches(str(metric.label), names[:COMPARED], cutoff=0.5)
         hint = f"; did you mean {' or '.join(f'{metric.name}[{name}]' for name in near)}?" if near else ""
-        raise ValueError(f"{metric!r} names a class that the table does not have; its classes are {shown}{hint}")
+        raise ValueError(
+            f"{metric!r} names a class that the table does not have; its classes are {_listed(classes)}{hint}"
+        )
     gain = metric.gain
     if metric.names is None or gain is None or len(gain) != len(classes):
         return metric
@@ -71,10 +72,10 @@ def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Met
         return metric
     names = [plain(name) for name in classes]
     if len(names) != 2 or plain(pos_label) not in names:
-        shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
         raise ValueError(
-            f"pos_label must be one of two classes; got {pos_label!r} with {len(names)} classes ({shown}); for more "
-            f"than two, pass classes= (estimators: labels=) in order, or a metric of one class, such as f1[{names[0]}]"
+            f"pos_label must be one of two classes; got {pos_label!r} with {len(names)} classes ({_listed(names)}); "
+            f"for more than two, pass classes= (estimators: labels=) in order, or a metric of one class, such as "
+            f"f1[{names[0]}]"
         )
     return in_given_order(metric, (1, 0) if names.index(plain(pos_label)) == 0 else (0, 1))
 
@@ -82,6 +83,23 @@ def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Met
 def or_its_name(metric: Metric, classes: Sequence[Any]) -> str:
     """Return how a sentence about the order goes on for a metric that can name its class; for others nothing."""
     return f", or name the class, as in {metric.name}[{classes[-1]}]" if metric.one_class else ""
+
+
+def refuse_unstated_order(metric: Metric, classes: Sequence[Any], way_out: str) -> None:
+    """Refuse, by a ValueError, a metric that depends on the order of the classes, where they have names.
+
+    Numbers have an order, names only their alphabet, which is seldom the order that is meant.
+    """
+    if any(isinstance(name, str) for name in classes) and metric.depends_on_order(len(classes)):
+        raise InputError(
+            f"{metric.name} depends on the order of the classes and y holds names ({_listed(classes)})",
+            way_out + or_its_name(metric, classes),
+        )
+
+
+def _listed(names: Sequence[Any]) -> str:
+    """Return the first names for a message."""
+    return ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
 
 
 def in_given_order(metric: Metric, order: Sequence[int]) -> Metric:
@@ -116,13 +134,12 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
     # first the number of classes: no order of them would help a metric that does not fit it
     metric.check_table(table.n_classes, n_decisions)
     metric = aligned(metric, table.classes)
-    named = not explicit and any(isinstance(name, str) for name in table.classes)
-    if named and metric.depends_on_order(table.n_classes):
-        shown = ", ".join(map(repr, table.classes[:6]))
-        raise InputError(
-            f"{metric.name} depends on the order of the classes and y holds names ({shown})",
-            f"pass `classes=` with the names in column order (for two classes: the negative, then the positive, or "
-            f"pos_label= with the latter){or_its_name(metric, table.classes)}",
+    if not explicit:
+        refuse_unstated_order(
+            metric,
+            table.classes,
+            "pass `classes=` with the names in column order (for two classes: the negative, then the positive, or "
+            "pos_label= with the latter)",
         )
     used = metric.divided_by(table.n_classes)
     kept = [k for k in used if present[k]]

@@ -16,7 +16,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.first_order import TINY
 from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.structure import AffineFunctions
+from confmax.metrics.structure import AffineFunctions, affine
 
 
 def refusal(metric: Metric, is_floor: bool, number: str) -> str | None:
@@ -62,24 +62,15 @@ def count_of(metric: Metric, n_classes: int) -> int:
 
 def functions_of_limit(metric: Metric, limit: float, sign: float, rows: Array, n_decisions: int) -> AffineFunctions:
     """Return the functions of a ``limit`` on one metric: a floor, if the ``sign`` is one, or a ceiling."""
-    if metric.structure.is_minimum:
-        functions = metric.linear_functions(rows, n_decisions)
-        gains = functions.combined(np.eye(len(functions)))
-        constants = getattr(functions, "constants", None)
-        total = np.full(len(functions), -limit) if constants is None else constants - limit
-        return AffineFunctions(wide(gains, n_decisions), total)
-    if metric.structure.recall_mean is not None:
-        recalls = metric.as_functions(rows, n_decisions)
-        assert recalls is not None
-        gains = recalls.combined(np.eye(len(recalls)))
-        constants = getattr(recalls, "constants", None)
-        return AffineFunctions(
-            wide(gains, n_decisions), np.ones(len(recalls)) + (0.0 if constants is None else constants)
-        )
+    structure = metric.structure
+    if structure.is_minimum or structure.recall_mean is not None:
+        # a mean has its recalls plus one (`Limits.curves`)
+        gains, constants = affine(metric.as_functions(rows, n_decisions))
+        return AffineFunctions(wide(gains, n_decisions), constants + (-limit if structure.is_minimum else 1.0))
     parts = ratio_of(metric, rows, n_decisions)
     factor = sign / (without_errors(parts, rows) or 1.0)
     gains = parts.gains(np.array([limit]))
-    return AffineFunctions(_times(gains, factor), factor * (parts.top_constant - limit * parts.bottom_constant) + 0.0)
+    return AffineFunctions(gains.times(factor), factor * (parts.top_constant - limit * parts.bottom_constant) + 0.0)
 
 
 def scales_of(metric: Metric, S: Confusion) -> Array:
@@ -178,21 +169,9 @@ def is_vacuous(metric: Metric, S: Confusion) -> NDArray[np.bool_]:
 
 def wide(gains: Gains, n_decisions: int) -> Gains:
     """Return gains with an offset for each of ``n_decisions``: those beyond the classes have none."""
-    further = n_decisions - gains.n_decisions
-    if further == 0:
-        return gains
-    if gains.full is not None:
+    if gains.full is not None and gains.n_decisions != n_decisions:
         raise ValueError(
             f"a table of costs in a constraint has {gains.n_decisions} decisions and the rule chooses between "
             f"{n_decisions}; give every decision a column"
         )
-    a, b = gains.coefficients()
-    return Gains(a, np.pad(b, ((0, 0), (0, further))), power=gains.power)
-
-
-def _times(gains: Gains, factor: float) -> Gains:
-    """Return gains times a number; zeros are not negative."""
-    if gains.full is not None:
-        return Gains.from_matrix(factor * gains.full + 0.0)
-    a, b = gains.coefficients()
-    return Gains(factor * a + 0.0, factor * b + 0.0, power=gains.power)
+    return gains.padded(n_decisions)

@@ -292,11 +292,7 @@ class Metric:
     def linear_functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
         """Return the functions whose smallest one the metric is, at ``rows`` (K,) with ``n_decisions`` M."""
         assert isinstance(self.structure, MinOfLinear)
-        if self.formula.lift is not None:
-            return cast(LinearFunctions, self.formula.lift.functions(rows, "linear_functions"))
-        if self.classes is None:
-            return self.structure.at(rows)
-        return self.structure.at(rows[self._index]).placed(self.classes, len(rows), n_decisions)
+        return cast(LinearFunctions, self.as_functions(rows, n_decisions))
 
     def as_functions(self, rows: Array, n_decisions: int) -> LinearFunctions | None:
         """Return the linear functions of which the metric is a function, at ``rows`` (K,) with ``n_decisions`` M.
@@ -307,9 +303,11 @@ class Metric:
         structure = self.structure
         K = len(rows)
         if self.formula.lift is not None:
-            return cast("LinearFunctions | None", self.formula.lift.functions(rows, "as_functions"))
+            return cast("LinearFunctions | None", self.formula.lift.functions(rows))
+        if isinstance(structure, MinOfLinear) and self.classes is None:
+            return structure.at(rows)
         if isinstance(structure, MinOfLinear):
-            return self.linear_functions(rows, n_decisions)
+            return structure.at(rows[self._index]).placed(self.classes or (), K, n_decisions)
         if isinstance(structure, Linear):
             # its tangent at any point: what is constant within a row of the gradient adds the same to every rule
             centre = Confusion.uniform(rows, n_decisions, matrix=self.statistics == "matrix")

@@ -16,7 +16,7 @@ from confmax.metrics.curved import Climb
 from confmax.metrics.first_order import FirstOrder, FormulaOfRows
 from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.structure import AffineFunctions, LinearFunctions
+from confmax.metrics.structure import AffineFunctions, affine
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,12 @@ class Seen(FormulaOfRows):
         """Return the confusion (K, K + D) that the metric is one of."""
         return self.layout.total(S) if self.group is None else self.layout.of_group(S, self.group)
 
-    def functions(self, rows: Array, kind: str) -> LinearFunctions | None:
-        """Return `Metric.as_functions`, or `Metric.linear_functions`, of groups at row sums ``rows`` (G K,)."""
-        found = getattr(self.inner, kind)(self._rows(rows), self.layout.n_decisions)
+    def functions(self, rows: Array) -> AffineFunctions | None:
+        """Return `Metric.as_functions` of groups at row sums ``rows`` (G K,)."""
+        found = self.inner.as_functions(self._rows(rows), self.layout.n_decisions)
         if found is None:
             return None
-        gains = found.combined(np.eye(len(found)))
-        constants = getattr(found, "constants", None)
-        constants = np.zeros(len(found)) if constants is None else constants
+        gains, constants = affine(found)
         return AffineFunctions(self._lifted(gains, rows), constants)
 
     def ratios(self, rows: Array) -> Ratios | None:
@@ -110,22 +108,11 @@ class Seen(FormulaOfRows):
     def _lifted(self, gains: Gains, rows: Array) -> Gains:
         """Return linear functions of what the metric sees as functions of groups side by side."""
         layout = self.layout
-        further = self.layout.n_decisions - gains.n_decisions
-        if further and gains.full is None and not gains.power:
-            a, b = gains.pair()
-            gains = Gains(a, np.pad(b, ((0, 0), (0, further))))
-        elif further:
-            gains = Gains(full=np.pad(gains.matrices(), ((0, 0), (0, 0), (0, further))))
+        gains = gains.padded(layout.n_decisions)
         if self.group is None:
-            return layout.beside([gains] * layout.n_groups)
-        share = float(rows[layout.classes(self.group)].sum())
-        if gains.full is None and not gains.power:
-            a, b = gains.pair()
-            here = Gains(a / share, b / share)
-            none = Gains(np.zeros_like(a), np.zeros_like(b))
-        else:
-            here = Gains(full=gains.matrices() / share)
-            none = Gains(full=np.zeros_like(here.matrices()))
+            return layout.alike(gains)
+        here = gains.times(1.0 / float(rows[layout.classes(self.group)].sum()))
+        none = gains.times(0.0)
         return layout.beside([here if g == self.group else none for g in range(layout.n_groups)])
 
 

@@ -135,6 +135,7 @@ class DiagonalFunctions:
     scales: Array
     classes: tuple[int, ...] | None = None
     n_classes: int = 0
+    constants: ClassVar[None] = None
     statistics: ClassVar[Statistics] = "diagonal"
 
     def __len__(self) -> int:
@@ -254,6 +255,13 @@ class AffineFunctions:
 
 # S linear functions of the confusion matrix, whose smallest one is a metric
 LinearFunctions = DiagonalFunctions | AffineFunctions
+
+
+def affine(functions: LinearFunctions | None) -> tuple[Gains, Array]:
+    """Return the gains (S) and the constants (S,) of linear functions."""
+    assert functions is not None
+    gains = functions.combined(np.eye(len(functions)))
+    return gains, np.zeros(len(gains)) if functions.constants is None else functions.constants
 
 
 @dataclass(frozen=True, eq=False)

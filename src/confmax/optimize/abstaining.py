@@ -20,7 +20,7 @@ def first_rules(metric: Metric, priors: Array) -> Gains | None:
     if isinstance(metric.formula, Seen):
         layout = metric.formula.layout
         found = first_rules(metric.formula.inner, layout.priors(priors))
-        return None if found is None else layout.beside([found] * layout.n_groups)
+        return None if found is None else layout.alike(found)
     if not metric.is_of_decided or metric.structure.is_concave or metric.structure.is_ratio:
         return None
     present = priors > ABSENT

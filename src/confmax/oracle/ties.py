@@ -20,14 +20,14 @@ def with_ties_broken(gains: Gains, layout: Layout | None = None) -> Gains:
     """Return ``gains`` that decide the most probable of the classes which a gain does not tell apart.
 
     If there are several such sets of classes, these are the classes of the largest set. Other gains are returned as
-    they are. With a layout, each group is decided by its own gains.
+    they are. With a layout, each part is decided by its own gains.
 
     >>> broken = with_ties_broken(Gains.reduced([0.0, 2.0, 0.0], [0.0, -0.5, 0.0]))
     >>> broken.a[0] > 0.0
     array([ True,  True,  True])
     """
     if layout is not None:
-        parts = [layout.gains_of(gains, g) for g in range(layout.n_groups)]
+        parts = layout.apart(gains)
         broken = [with_ties_broken(part) for part in parts]
         changed = any(new is not old for new, old in zip(broken, parts, strict=True))
         return layout.beside(broken) if changed else gains
@@ -39,13 +39,13 @@ def with_ties_broken(gains: Gains, layout: Layout | None = None) -> Gains:
 def never_told_apart(functions: Gains, layout: Layout | None = None) -> NDArray[np.bool_]:
     """Return which decisions (M,) belong to the largest set of classes that none of some ``functions`` tells apart.
 
-    Of groups side by side these are the classes of each group. None belongs to a set of one class.
+    Of tables side by side these are the classes of each. None belongs to a set of one class.
     """
     M = functions.n_decisions
     out = np.zeros(M, dtype=bool)
     if layout is not None:
-        for g in range(layout.n_groups):
-            out[layout.decisions(g)] = never_told_apart(layout.gains_of(functions, g))
+        for places, part in zip(layout.places, layout.apart(functions), strict=True):
+            out[places] = never_told_apart(part)
         return out
     K = functions.n_classes
     if functions.full is not None or functions.power:

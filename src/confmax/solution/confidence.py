@@ -19,32 +19,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
-from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Layout
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels
-from confmax.constraints.proportions import (
-    counted_rows,
-    trials,
-)
+from confmax.constraints.proportions import counted_rows, trials
 from confmax.errors import InputError, Sentence
-from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.loop import MISSED
-from confmax.rule import DecisionRule
 from confmax.solution.class_confidence import class_to_test, threshold_with_confidence
-from confmax.solution.plan import Task
+from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.search import search
+from confmax.solution.side_by_side import counted_by_draws, refuse_shared_rows, without_errors
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, uniform
 from confmax.tables.fingerprints import mixed
-from confmax.tables.groups import GroupedTable, Groups, GroupShares
 
 # standard errors by which the limits are tightened
 STEPS = (16.0, 12.0, 8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
@@ -67,7 +61,7 @@ def tune_with_confidence(task: Task) -> Solution:
     task = _rows_with_weight(task)
     assert task.limits is not None
     k = class_to_test(task.metric, task.limits, task.raw.n_classes)
-    if k is not None and task.groups is None and _is_of_a_threshold(task):
+    if k is not None and _is_of_a_threshold(task):
         return threshold_with_confidence(task, k)
     tuning, side = _split(task)
     limits = task.limits
@@ -117,45 +111,24 @@ def _check_rows(task: Task) -> None:
             "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "
             "a hold-out, or on a model that is fitted already"
         )
-    if isinstance(task.groups, GroupShares):
-        what = "`confidence` counts rows of each group, and group_proba= does not tell them"
-        raise InputError(what, "pass `group=`, or leave `confidence` out")
+    refuse_shared_rows(raw)
 
 
 def _rows_with_weight(task: Task) -> Task:
     """Return the task on the rows that have weight."""
     table = task.raw.in_memory()
-    if table.weight is None:
-        return task.but(raw=table)
-    return _on_rows(task, table, table.weight > 0.0)
-
-
-def _on_rows(task: Task, table: MemoryTable, chosen: NDArray[np.bool_]) -> Task:
-    """Return the task on the ``chosen`` rows (n,) of its table."""
-    groups = task.groups
-    assert groups is None or isinstance(groups, Groups)
-    return task.but(raw=table.take(chosen), groups=None if groups is None else groups.take(chosen))
+    return task.but(raw=table if table.weight is None else table.take(table.weight > 0.0))
 
 
 def _is_of_a_threshold(task: Task) -> bool:
     """Whether the settings leave room for a threshold on the raw probability, on counts of the labels."""
     plan = task.plan
-    solver = plan.solver
     calibration = plan.calibration
-    return (
-        task.abstain is None
-        and (isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold")))
-        and (
-            calibration is None or (isinstance(calibration, str) and calibration == "auto") or _was_chosen(calibration)
-        )
-        and plan.confusion in ("auto", "labels")
-        and plan.randomized in ("auto", False)
-    )
-
-
-def _was_chosen(calibration: Any) -> bool:
-    """Whether a ``calibration`` is that of an earlier solution, which confmax has chosen."""
-    return isinstance(calibration, Calibration) and calibration.kind != "given"
+    # that of an earlier solution was chosen by confmax, unless it was given then
+    chosen = calibration is None or is_auto(calibration)
+    chosen |= isinstance(calibration, Calibration) and calibration.kind != "given"
+    settings = plan.confusion in ("auto", "labels") and plan.randomized in ("auto", False)
+    return task.abstain is None and plan.takes_threshold and chosen and settings
 
 
 def _is_assured(solution: Solution) -> bool:
@@ -190,17 +163,15 @@ def _has_room(limits: Limits, solution: Solution) -> bool:
 def _split(task: Task) -> tuple[Task, _Testing]:
     """Return the task on the rows that tune, and the rows that test."""
     table = task.raw.in_memory()
-    groups = task.groups
     limits = task.limits
     confidence = task.plan.confidence
     assert limits is not None and confidence is not None
-    assert groups is None or isinstance(groups, Groups)
     keys = _row_keys(table)
-    share = _share_tested(limits, _Testing(table, keys, groups), confidence)
+    share = _share_tested(limits, table, confidence)
     test = _is_tested(table, keys, task.plan.random_state, share)
-    side = _Testing(table.take(test), keys[test], None if groups is None else groups.take(test))
+    side = _Testing(table.take(test), keys[test])
     # a bound on the rules that keep tightened limits is none on those that are wanted
-    tuning = _on_rows(task.but(plan=task.plan.but(prove=False)), table, ~test)
+    tuning = task.but(plan=task.plan.but(prove=False), raw=table.take(~test))
     return tuning, side
 
 
@@ -228,16 +199,16 @@ def _is_tested(table: MemoryTable, keys: NDArray[np.uint64], seed: int, share: f
     return test
 
 
-def _share_tested(limits: Limits, rows: _Testing, confidence: float) -> float:
-    """Return the share of the ``rows`` that test: half of them, or more where so few show no limit."""
-    S = rows.shares(limits.layout)
+def _share_tested(limits: Limits, table: MemoryTable, confidence: float) -> float:
+    """Return the share of the rows that test: half of them, or more where so few show no limit."""
+    S = without_errors(table, limits.layout)
     share = TESTED
     for one in limits.constraints:
         odds = one.limit if one.is_floor else 1.0 - one.limit
-        # of groups that are compared, no number of rows is known beforehand
+        # of values that are compared, no number of rows is known beforehand
         if not one.across.compares and 0.0 < odds < 1.0:
             needed = SPARE * np.log(1.0 - confidence) / np.log(odds)
-            n = min(trials(metric, S, rows.table.n_rows) for metric in limits.members(one))
+            n = min(trials(metric, S, table.n_rows) for metric in limits.members(one))
             share = max(share, min(needed / max(n, 1.0), MOST_TESTED))
     return float(share)
 
@@ -246,26 +217,15 @@ def _share_tested(limits: Limits, rows: _Testing, confidence: float) -> float:
 
 
 class _Testing(NamedTuple):
-    """The rows that test, their keys and their groups."""
+    """The rows that test, and their keys."""
 
     table: MemoryTable
     keys: NDArray[np.uint64]
-    groups: Groups | None
-
-    def shares(self, layout: Layout | None) -> Confusion:
-        """Return the confusion of the rule without errors."""
-        if layout is None or self.groups is None:
-            rows = self.table.label_weight()
-        else:
-            rows = GroupedTable(self.table, self.groups).label_weight()
-        decisions = np.zeros(len(rows) if layout is None else layout.all_decisions)
-        decisions[: len(rows)] = rows
-        return Confusion(rows, rows, decisions, np.eye(len(rows), len(decisions)) * rows[:, None])
 
 
 def _tightened(limits: Limits, step: float, testing: _Testing) -> Limits:
     """Return the limits tightened by so many standard errors of the test rows, without reaching zero or one."""
-    S = testing.shares(limits.layout)
+    S = without_errors(testing.table, limits.layout)
     n = testing.table.n_rows
 
     def moved(one: Constraint) -> Constraint:
@@ -280,12 +240,14 @@ def _tested(found: Solution, task: Task, testing: _Testing) -> Solution:
     limits = task.limits
     confidence = task.plan.confidence
     assert limits is not None and confidence is not None
-    S = _counted(found.rule, testing)
+    S = counted_by_draws(found.rule, testing.table, testing.keys)
     whole = S if limits.layout is None else limits.layout.total(S)
     values = on_labels(found.constraints, limits, S, testing.table.n_rows)
     kept = []
     for one, outcome in zip(limits.constraints, values, strict=True):
-        passes = _passes(one, outcome, confidence)
+        shares = [part.label_value or 0.0 for part in outcome.parts]
+        sizes = [part.label_rows or 0 for part in outcome.parts]
+        passes = one.across.passes(one.stated, shares, sizes, confidence)
         kept.append(
             replace(
                 outcome,
@@ -293,7 +255,7 @@ def _tested(found: Solution, task: Task, testing: _Testing) -> Solution:
                 limit=one.limit,
                 slack=_slack(one, outcome),
                 assured=passes,
-                rows_needed=None if passes else _more_rows(one, outcome, confidence),
+                rows_needed=None if passes else one.across.rows_needed(one.stated, shares, confidence),
             )
         )
     value = None
@@ -322,48 +284,3 @@ def _slack(one: Constraint, outcome: ConstraintOutcome) -> float:
     """Return by how much a limit that is wanted is kept on the rows that tune, where a tightened one was set."""
     slack = (outcome.value - one.limit) * (1.0 if one.is_floor else -1.0)
     return 0.0 if outcome.vacuous or -MISSED <= slack < 0.0 else slack
-
-
-def _passes(one: Constraint, outcome: ConstraintOutcome, confidence: float) -> bool:
-    """Whether the test rows show that a limit is kept on new rows."""
-    return one.across.passes(one.stated, *_on_test_rows(outcome), confidence)
-
-
-def _more_rows(one: Constraint, outcome: ConstraintOutcome, confidence: float) -> int | None:
-    """Return about how many rows would show that a limit is kept, at the share that was observed."""
-    return one.across.rows_needed(one.stated, _on_test_rows(outcome)[0], confidence)
-
-
-def _on_test_rows(outcome: ConstraintOutcome) -> tuple[list[float], list[int]]:
-    """Return the shares that a limit is on, of all rows or of every group, and of how many rows."""
-    parts = outcome.by_group or (outcome,)
-    return [part.label_value or 0.0 for part in parts], [part.label_rows or 0 for part in parts]
-
-
-def _counted(rule: DecisionRule, testing: _Testing) -> Confusion:
-    """Return the confusion of a rule on labelled rows, by its draws where it draws; of groups side by side."""
-    groups = testing.groups
-    table = replace(testing.table, groups=groups)
-    assert table.labels is not None
-    decisions, shares, M = rule.decided(table)
-    atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, testing.keys), "right")
-    decided = decisions[atom, np.arange(table.n_rows)]
-    if rule.layout is None or groups is None:
-        return _confusion(table.labels, decided, table.n_classes, M)
-    parts = []
-    for g in range(len(groups)):
-        mine = groups.codes == g
-        part = _confusion(table.labels[mine], decided[mine], table.n_classes, M)
-        parts.append(replace(Confusion.stack([part]), rows=part.rows))
-    sizes = np.bincount(groups.codes, minlength=len(groups)) / max(table.n_rows, 1)
-    return rule.layout.joined(parts, sizes)[0]
-
-
-def _confusion(labels: NDArray[np.int64], decided: NDArray[np.int64], K: int, M: int) -> Confusion:
-    """Return the confusion of decisions on labels."""
-    n = max(len(labels), 1)
-    met: Array = np.bincount(labels[decided == labels], minlength=K) / n
-    matrix = None
-    if K <= MAX_MATRIX_CLASSES:
-        matrix = np.bincount(labels * M + decided, minlength=K * M).reshape(K, M) / n
-    return Confusion(np.bincount(labels, minlength=K) / n, met, np.bincount(decided, minlength=M) / n, matrix)

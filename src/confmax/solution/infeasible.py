@@ -138,9 +138,9 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
 
 def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]) -> str | None:
     """Return how far the quantity of one floor can be raised under the other constraints; None if that is not known."""
-    failing = [k for k, one in enumerate(limits.constraints) if one.is_floor and not one.of_groups and not kept[k].kept]
-    for k in failing:
-        one = limits.constraints[k]
+    for k, one in enumerate(limits.constraints):
+        if not one.is_floor or kept[k].kept or len(limits.members(one)) > 1:
+            continue
         others = tuple(other for place, other in enumerate(limits.constraints) if place != k)
         rest = replace(limits, constraints=others) if others else None
         (metric,) = limits.members(one)

@@ -216,9 +216,9 @@ def _best_threshold(
     oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle)
     on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
     cuts = ClassCuts.of(table.in_memory(), k, 0.0)
-    allowed = cuts.kept(_placed_on_class(limits, about)) & (
-        cuts.decided >= replace(limits, constraints=tuple(about)).least_rows
-    )
+    # an answer that never decides the class is none
+    of_class = replace(limits, constraints=tuple(about), kept_by_none=False)
+    allowed = cuts.kept(of_class.of_class(1, 2)) & (cuts.decided >= of_class.least_rows)
     if not allowed.any():
         return None
     gains = _candidates(on_labels, cuts, allowed, k, rule)
@@ -235,11 +235,6 @@ def _best_threshold(
     values = np.where(possible, np.nan_to_num(problem.metric.values(judge), nan=-np.inf), -np.inf)
     best = int(np.argmax(values))
     return _Found(Mixture.single(gains[best], answers[best]), on_labels, float(values[best]))
-
-
-def _placed_on_class(limits: Limits, about: Sequence[Constraint]) -> Limits:
-    """Return some limits of one class, placed among two columns; an answer that never decides the class is none."""
-    return replace(limits, constraints=tuple(about), kept_by_none=False).of_class(1, 2)
 
 
 def _candidates(problem: Problem, cuts: ClassCuts, allowed: NDArray[np.bool_], k: int, rule: Gains) -> Gains:

@@ -23,31 +23,25 @@ from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import fit_metric
 from confmax.metrics.catalogue import shares_of_rows
 from confmax.optimize import Progress
+from confmax.optimize.class_cuts import ClassThreshold
 from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.tables import Table
 from confmax.tables.draws import RandomState, as_seed, is_whole
-from confmax.tables.partitioned.table import AnyGroups
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
+
+
+def is_auto(setting: Any) -> bool:
+    """Whether a setting, which may be an array or any other object, is the word "auto"."""
+    return isinstance(setting, str) and setting == "auto"
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The settings of a tuning, by the names of `confmax.maximize`, which describes them.
 
-    Attributes
-    ----------
-    metric : Metric
-        What is maximised.
-    constraints : tuple of Constraint
-        What the rule must keep.
-    random_state : int
-        The seed.
-    prove : bool
-        Whether to compute what the model says of a blend's rule. False where only the rule is of use.
+    ``prove`` says whether to compute what the model says of a blend's rule: False where only the rule is of use.
 
-    Examples
-    --------
     >>> from confmax.solution import tune
     >>> from confmax.tables import make_table
     >>> table = make_table([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]], [0, 0, 1, 1])
@@ -81,23 +75,10 @@ class Plan:
         random_state: RandomState = 0,
         **settings: Any,
     ) -> Plan:
-        """Return the plan of these arguments of `confmax.maximize`.
+        """Return the plan of ``metric``, ``constraints``, ``random_state`` and other ``settings`` of `maximize`.
 
-        Parameters
-        ----------
-        metric : str, Metric or callable
-            What is maximised; a function takes the confusion matrix (K, M).
-        constraints : str, Constraint, or sequence of these
-            What the rule must keep.
-        random_state : int, RandomState, Generator or None
-            The seed.
-        **settings
-            The other settings, by their names.
-
-        Raises
-        ------
-        ValueError
-            For an unknown word, a number out of range, and for constraints that no table could make right.
+        A function as ``metric`` takes the confusion matrix (K, M). A ValueError for an unknown word, a number out of
+        range, and for constraints that no table could make right.
         """
         plan = cls(resolve(metric), random_state=as_seed(random_state), **settings)
         plan._check_settings()
@@ -113,7 +94,7 @@ class Plan:
             raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {self.confusion!r}")
         check_calibration(self.calibration)
         drawn = self.randomized
-        if not (isinstance(drawn, (bool, np.bool_)) or (isinstance(drawn, str) and drawn == "auto")):
+        if not (isinstance(drawn, (bool, np.bool_)) or is_auto(drawn)):
             raise ValueError(f"randomized must be True, False or 'auto'; got {drawn!r}")
         if not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0 and np.isfinite(self.tol)):
             raise InputError(f"`tol` must be finite and not negative; got {self.tol!r}")
@@ -127,51 +108,29 @@ class Plan:
         """Whether the rule may leave rows undecided."""
         return self.abstain is not False and self.abstain is not None
 
+    @property
+    def takes_threshold(self) -> bool:
+        """Whether the solver may be that of thresholds on one class."""
+        solver = self.solver
+        return isinstance(solver, ClassThreshold) or is_auto(solver) or solver == "class_threshold"
+
     def but(self, **settings: Any) -> Plan:
         """Return the plan with other ``settings``, which are not checked again."""
         return replace(self, **settings)
 
-    def on(
-        self,
-        table: Table,
-        *,
-        groups: AnyGroups | None = None,
-        out_of_fold: Table | None = None,
-        explicit: bool = True,
-    ) -> Task:
-        """Return the task of this plan on the rows of a checked table.
+    def on(self, table: Table, *, out_of_fold: Table | None = None, explicit: bool = True) -> Task:
+        """Return the task of this plan on the rows of a checked ``table`` of raw probabilities (n, K).
 
-        Parameters
-        ----------
-        table : Table
-            Raw probabilities (n, K).
-        groups : Groups or None
-            The groups of the rows, for constraints that speak of them.
-        out_of_fold : Table or None
-            If ``table`` holds a model's probabilities of its own training rows, the labelled out-of-fold probabilities
-            of these rows. The calibration and the share of the model in a blend are then chosen on them, and the
-            solution's ``label_value`` is computed on them.
-        explicit : bool
-            Whether the order of the classes was given.
-
-        Raises
-        ------
-        ValueError
-            If the metric or a constraint cannot be used on this table.
+        If these are a model's probabilities of its own training rows, ``out_of_fold`` holds the labelled out-of-fold
+        probabilities of these rows. The calibration and the share of the model in a blend are then chosen on them, and
+        the solution's ``label_value`` is computed on them. ``explicit`` says whether the order of the classes was
+        given. Raise a ValueError if the metric or a constraint cannot be used on this table.
         """
         fitted = fit_metric(self.metric, table, explicit=explicit)
-        return self.placed(fitted, table, groups=groups, out_of_fold=out_of_fold, explicit=explicit)
+        return self.placed(fitted, table, out_of_fold=out_of_fold, explicit=explicit)
 
-    def placed(
-        self,
-        metric: Metric,
-        table: Table,
-        *,
-        groups: AnyGroups | None = None,
-        out_of_fold: Table | None = None,
-        explicit: bool = True,
-    ) -> Task:
-        """Return `on` for a ``metric`` that fits the ``table``; ``groups``, ``out_of_fold``, ``explicit`` as there."""
+    def placed(self, metric: Metric, table: Table, *, out_of_fold: Table | None = None, explicit: bool = True) -> Task:
+        """Return `on` for a ``metric`` that fits the ``table``; ``out_of_fold`` and ``explicit`` as there."""
         K = table.n_classes
         name = abstain_name(self.abstain, table.classes, metric.names and metric.names[1])
         limits = bind(
@@ -181,10 +140,9 @@ class Plan:
             pos_label=self.pos_label,
             n_decisions=metric.n_decisions(K) if name is None else K + 1,
             abstains=name is not None,
-            groups=groups,
         )
         metric = with_abstaining(metric, table, limits, name)
-        return Task(self, metric, table, limits, groups, name, out_of_fold)
+        return Task(self, metric, table, limits, name, out_of_fold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +158,6 @@ class Task:
     metric: Metric
     raw: Table
     limits: Limits | None = None
-    groups: AnyGroups | None = None
     abstain: Any = None
     out_of_fold: Table | None = None
     one_class: int | None = None

@@ -25,7 +25,6 @@ from confmax.solution.plan import Task
 from confmax.solution.result import Solution
 from confmax.solution.second_objective import decided_for_accuracy
 from confmax.tables import Table
-from confmax.tables.groups import SideBySide
 from confmax.tables.precision import held
 
 RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
@@ -227,18 +226,14 @@ def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Ev
     gains = with_ties_broken(gains, table.layout)
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
-    # groups side by side have the same classes
     layout = table.layout
     classes = table.in_memory().classes
     n_decisions = gains.n_decisions if layout is None else layout.n_decisions
     names = names or (*classes, *extra_names(classes, n_decisions))
     kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
     # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
-    groups = table.groups.names if isinstance(table, SideBySide) else ()
-    blind = layout is not None and layout.shared
-    rule = DecisionRule(
-        held(gains), weights, names, repr(metric), seed, table.calibrator, kept, groups=groups, groups_known=not blind
-    )
+    parts = {} if layout is None else {"groups": table.groups.names, "groups_known": not layout.shared}
+    rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator, kept, **parts)
     # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES
     statistics = rule.evaluate(problem.oracle, matrix=few or problem.needs_matrix)

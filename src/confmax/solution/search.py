@@ -21,12 +21,11 @@ from confmax.calibration.choice import held_out
 from confmax.confusion import Array, Gains
 from confmax.optimize import Mixture, Outcome, Problem, Solver
 from confmax.optimize.abstaining import first_rules
-from confmax.optimize.class_cuts import ClassThreshold, class_of, with_thresholds
+from confmax.optimize.class_cuts import class_of, with_thresholds
 from confmax.optimize.loop import WarmStart, declared
 from confmax.optimize.path_query import first_gains
 from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
-from confmax.solution.grouping import side_by_side
 from confmax.solution.infeasible import best_of_closest
 from confmax.solution.model_bound import with_model_bound
 from confmax.solution.one_class import (
@@ -37,9 +36,10 @@ from confmax.solution.one_class import (
     share_of_class,
     uncalibrated,
 )
-from confmax.solution.plan import Plan, Task
+from confmax.solution.plan import Plan, Task, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
+from confmax.solution.side_by_side import as_solved
 from confmax.tables import MemoryTable, Table
 from confmax.tables.memory import TransferredDecisions
 
@@ -50,17 +50,16 @@ WITH_LABELS = "blend"
 def search(task: Task) -> Solution:
     """Return the solution of a task, without any test of a confidence; see `confmax.solution.tune`."""
     plan = _with_prescribed(task.plan)
-    is_default = _is_auto(plan.confusion)
+    is_default = is_auto(plan.confusion)
     if is_default:
         plan = plan.but(confusion=WITH_LABELS if task.raw.has_labels else "model")
     task = _of_one_class(task.but(plan=plan))
-    out_of_fold = task.out_of_fold
-    labelled = (task.raw if out_of_fold is None else out_of_fold).in_memory()
+    labelled = (task.raw if task.out_of_fold is None else task.out_of_fold).in_memory()
     fitted, share = _estimate(task, labelled)
-    task, table = _as_solved(task, fitted)
+    task, table = as_solved(task, fitted)
     oracle = CountingOracle(make_oracle(table, plan.confusion, model_share=share))
     method = _method(task, oracle)
-    if _is_auto(plan.randomized) and not declared(method, "draws"):
+    if is_auto(plan.randomized) and not declared(method, "draws"):
         plan = plan.but(randomized=False)
         task = task.but(plan=plan)
     method.check(task.metric, table.n_classes, table.n_rows, **({} if task.limits is None else {"limited": True}))
@@ -71,35 +70,29 @@ def search(task: Task) -> Solution:
     best, base = best_rule(task, problem, outcome, plain)
     solution = solution_of(problem, outcome, best, base, plan.confusion, fitted)
     blended = is_default and plan.confusion == "blend"
-    if blended and task.limits is not None and task.groups is None and out_of_fold is None:
+    if blended and task.limits is not None and task.out_of_fold is None:
         solution = _as_labels_say(task, solution, problem, outcome, fitted, labelled)
     missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
     solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=task.abstain))
     if plan.prove:
         met = (outcome.mixture, outcome.single)
         solution = with_model_bound(solution, task.metric, table, task.limits, rules=met, max_passes=plan.max_passes)
-    return solution if out_of_fold is None else refitted(solution, task.limits, out_of_fold)
+    return solution if task.out_of_fold is None else refitted(solution, task.limits, task.out_of_fold)
 
 
 # --- the problem ------------------------------------------------------------------------------------------------------
 
 
-def _is_auto(setting: Any) -> bool:
-    return isinstance(setting, str) and setting == "auto"
-
-
 def _with_prescribed(plan: Plan) -> Plan:
     """Return a plan with the settings that its solver prescribes, where those of the plan are "auto"."""
     prescribed = getattr(plan.solver, "settings", {})
-    return plan.but(**{name: value for name, value in prescribed.items() if _is_auto(getattr(plan, name))})
+    return plan.but(**{name: value for name, value in prescribed.items() if is_auto(getattr(plan, name))})
 
 
 def _of_one_class(task: Task) -> Task:
     """Return the task with the class whose threshold answers it, if there is one."""
-    solver = task.plan.solver
-    named = isinstance(solver, ClassThreshold) or (isinstance(solver, str) and solver in ("auto", "class_threshold"))
     limits = task.limits
-    if not named or task.groups is not None or not (task.raw.is_whole or limits is not None):
+    if not task.plan.takes_threshold or not (task.raw.is_whole or limits is not None):
         return task
     k = class_of(task.metric, limits, task.raw.n_classes)
     if k is None:
@@ -120,7 +113,7 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, fl
     seed = task.plan.random_state
     fitted = choose_calibration(labelled, calibration, seed=seed)
     changes = fitted is not None and fitted.calibrator is not None
-    ordered = k is not None and changes and _is_auto(calibration)
+    ordered = k is not None and changes and is_auto(calibration)
     if labelled.labels is None or not (ordered or (is_blend and raw.has_labels)):
         return fitted, None
     # on probabilities that were calibrated on the same rows, the model would look better than it is
@@ -133,16 +126,6 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, fl
         return fitted, None
     part = 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted)
     return fitted, model_share(honest, part) if k is None else share_of_class(honest, k, part)
-
-
-def _as_solved(task: Task, fitted: Calibration | None) -> tuple[Task, Table]:
-    """Return the task as a solver sees it, and its calibrated rows; groups lie side by side."""
-    raw = task.raw
-    table = raw if fitted is None else raw.calibrated(fitted.calibrator)
-    metric = task.metric.finite(raw.n_rows)
-    if task.groups is not None:
-        raw, table, metric = side_by_side(raw, table, metric, task.groups)
-    return task.but(raw=raw, metric=metric), table
 
 
 def _method(task: Task, oracle: CountingOracle) -> Solver:
@@ -186,7 +169,7 @@ def _problem(task: Task, method: Solver, oracle: CountingOracle) -> tuple[Proble
         certify=on_model,
         wants_single=task.limits is not None and (plan.randomized is not True or not on_model),
     )
-    if task.one_class is None and task.groups is None and task.abstain is None:
+    if task.one_class is None and task.abstain is None:
         problem = with_thresholds(problem)
     return problem, plain
 
@@ -214,7 +197,7 @@ def _starts(
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
         on_raw = CountingOracle(TransferredDecisions(raw, oracle))
         plain = optimize.baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
-    automatic = _is_auto(task.plan.solver) and task.one_class is None and not limited
+    automatic = is_auto(task.plan.solver) and task.one_class is None and not limited
     of_two = table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
     if automatic and of_two and (not table.is_whole or metric.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two

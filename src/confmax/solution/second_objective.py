@@ -22,7 +22,6 @@ from confmax.constraints import Constraint, Limits
 from confmax.metrics import Metric, get
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.limited import ratio_of
-from confmax.metrics.ratios import Ratios
 from confmax.metrics.seen import seen, unseen
 from confmax.metrics.structure import AffineFunctions, Linear
 from confmax.optimize.column_generation import ColumnGeneration
@@ -121,7 +120,8 @@ def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: floa
         inside = (layout.priors(problem.oracle.rows), layout.n_decisions)
     ratio = ratio_of(metric, *inside) if metric.structure.is_ratio and not metric.structure.is_linear else None
     if ratio is not None and ratio.floor[0] <= TINY:
-        below = _denominator(metric, ratio)
+        function = AffineFunctions(ratio.bottom, ratio.bottom_constant)
+        below = Metric("denominator", Denominator(function), Linear(), function.statistics, classes=metric.classes)
         share = float(seen(below, layout).values(chosen.confusion))
         if share <= TINY and value > metric.range[0]:
             return None
@@ -162,12 +162,6 @@ class Denominator(Formula):
         return np.asarray(self.function.values(S)[..., 0])
 
 
-def _denominator(metric: Metric, parts: Ratios) -> Metric:
-    """Return the denominator of a ratio as a metric."""
-    function = AffineFunctions(parts.bottom, parts.bottom_constant)
-    return Metric("denominator", Denominator(function), Linear(), function.statistics, classes=metric.classes)
-
-
 def _final_gain(problem: Problem, outcome: Outcome) -> Gains | None:
     """Return the gain that all best rules maximise; None where it is not known, or the run has no best rule."""
     metric = problem.metric
@@ -184,17 +178,8 @@ def _final_gain(problem: Problem, outcome: Outcome) -> Gains | None:
     else:
         gain = metric.gains(metric.at(C))
     if problem.limits is not None and outcome.prices is not None:
-        gain = _sum(gain, problem.limits.functions(C.rows, problem.n_decisions).combined(outcome.prices[None]))
+        gain += problem.limits.functions(C.rows, problem.n_decisions).combined(outcome.prices[None])
     return gain if gain.is_finite else None
-
-
-def _sum(one: Gains, other: Gains) -> Gains:
-    """Return the sum of two gains of the same decisions."""
-    if one.full is not None or other.full is not None or one.power != other.power:
-        return Gains.from_matrix(one.matrices() + other.matrices())
-    (a, b) = one.coefficients()
-    (c, d) = other.coefficients()
-    return Gains(a + c, b + d, power=one.power)
 
 
 # --- what is open -----------------------------------------------------------------------------------------------------
@@ -213,15 +198,9 @@ def _leaves_open(problem: Problem, outcome: Outcome, gain: Gains, chosen: Mixtur
     # no rule that maximises the gain is more accurate than the answer to it with a little accuracy, and none is less
     # than that without; this reads the few rows, but no rule comes of it, and it is not counted
     slope = accuracy.gains(accuracy.at(Confusion.uniform(oracle.rows, problem.n_decisions)))
-    both = Gains.concatenate([_sum(gain, _times(slope, ASIDE)), _sum(gain, _times(slope, -ASIDE))])
+    both = Gains.concatenate([gain + slope.times(ASIDE), gain + slope.times(-ASIDE)])
     most, least = accuracy.values(oracle.oracle.maximize(both, matrix=problem.needs_matrix)).tolist()
     return bool(most > max(least, float(accuracy.values(chosen.confusion))) + WORTH)
-
-
-def _times(gain: Gains, factor: float) -> Gains:
-    """Return a reduced gain times a number."""
-    a, b = gain.pair()
-    return Gains(factor * a, factor * b)
 
 
 def _decides_for_accuracy(problem: Problem, gain: Gains, chosen: Mixture) -> bool:
@@ -234,10 +213,8 @@ def _decides_for_accuracy(problem: Problem, gain: Gains, chosen: Mixture) -> boo
     atoms = chosen.atoms[0] if len(chosen.atoms) == 1 else Gains.concatenate(chosen.atoms)
     parts = [(gain, C.columns, atoms)]
     if layout is not None:
-        parts = [
-            (layout.gains_of(gain, g), C.columns[layout.decisions(g)], layout.gains_of(atoms, g))
-            for g in range(layout.n_groups)
-        ]
+        columns = [C.columns[places] for places in layout.places]
+        parts = list(zip(layout.apart(gain), columns, layout.apart(atoms), strict=True))
     for mine, shares, of_atoms in parts:
         used = [places for places in alike(mine, problem.tol) if (shares[places] > WORTH).any()]
         if not used:

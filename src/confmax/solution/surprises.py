@@ -8,25 +8,21 @@ They do not repeat another warning or an error.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from confmax.calibration.words import with_names
 from confmax.confusion import Confusion, Gains
 from confmax.constraints import Limits
 from confmax.constraints.proportions import rows_for_floor
-from confmax.evaluate.uncertainty import counts_of, decided_by
 from confmax.metrics.decided import as_written
 from confmax.metrics.recalls import accuracy
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.plan import Task
 from confmax.solution.result import Solution
+from confmax.solution.side_by_side import counted_on_labels
 from confmax.tables import Table
 from confmax.tables.columns import warn
-from confmax.tables.groups import Groups
-from confmax.tables.partitioned.table import AnyGroups
 
 FEWER = 0.5  # of the rows that argmax decides rightly: a rule of use seldom falls below
 SURE = FEWER + 0.1  # of all rows, with room for the difference between the labels and the estimate that tuned the rule
@@ -63,7 +59,7 @@ def warn_of_surprises(solution: Solution, task: Task) -> None:
         )
     if not compared:
         return
-    right = _right(_counted(solution, raw, task.groups), raw.n_classes)
+    right = _right(_counted(solution, raw), raw.n_classes)
     of_argmax = _right(argmax, raw.n_classes)
     if right < FEWER * of_argmax:
         decided = "" if solution.rule.abstain is None else " that it decides"
@@ -82,7 +78,8 @@ def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
 
     With confidence, and where labels decide in the place of the estimate, the guarantee says so.
     """
-    if limits is None or limits.speak_of_groups or solution.confidence is not None or solution.mode == "labels":
+    apart = solution.rule.layout is not None
+    if limits is None or apart or solution.confidence is not None or solution.mode == "labels":
         return []
     said = []
     for one, outcome in zip(limits.constraints, solution.constraints, strict=True):
@@ -126,17 +123,11 @@ def _by_argmax(solution: Solution, raw: Table) -> Confusion:
     return rule.evaluate(make_oracle(raw.calibrated(solution.rule.calibrator), "model"))
 
 
-def _counted(solution: Solution, raw: Table, groups: AnyGroups | None) -> Confusion:
+def _counted(solution: Solution, raw: Table) -> Confusion:
     """Return the statistics of the rule on the labels; those of the solution where labels cannot be counted."""
-    rule = solution.rule
-    if not raw.has_labels or solution.mode == "labels" or not rule.groups_known:
+    if not raw.has_labels or solution.mode == "labels" or not solution.rule.groups_known:
         return solution.statistics
-    if not rule.groups:
-        return rule.evaluate(make_oracle(raw, "labels"))
-    assert isinstance(groups, Groups)
-    rows = replace(raw.in_memory(), groups=groups)
-    C = counts_of(decided_by(rule, rows), rows)
-    return Confusion.from_matrix(C / C.sum())
+    return counted_on_labels(solution.rule, raw)
 
 
 def _right(S: Confusion, n_classes: int) -> float:

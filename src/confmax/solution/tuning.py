@@ -13,25 +13,22 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array, Confusion
-from confmax.evaluate.uncertainty import counts_of, decided_by
+from confmax.confusion import Array
 from confmax.metrics import Metric
 from confmax.metrics.alignment import with_positive
 from confmax.metrics.catalogue import refuse_without_limits
 from confmax.optimize import Progress
-from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.confidence import tune_with_confidence
-from confmax.solution.grouping import check_groups, groups_of, warn_of_groups
 from confmax.solution.infeasible import or_raise
 from confmax.solution.plan import Plan, Task
 from confmax.solution.result import Solution
 from confmax.solution.search import search
+from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_surprises
 from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.draws import RandomState
-from confmax.tables.groups import Groups
 from confmax.tables.normalize import divided
 
 
@@ -94,10 +91,10 @@ def maximize(
         least.
     confidence : float or None
         How surely the constraints hold on new rows, such as 0.9. A question about one class is tested on all rows; the
-        sequences of tests of a precision share the error. Else about half of the rows tune, and the others only
-        test: of rules with more and less room to spare, the best one is returned before the first that fails a test. If
-        none passes, a warning says so, and how many rows are needed. This needs labels, equal weights, and constraints
-        on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`.
+        sequences of tests of `precision` or `npv` share the error. Else about half of the rows tune, and the others
+        only test: of rules with more and less room to spare, the best one is returned before the first that fails a
+        test. If none passes, a warning says so, and how many rows are needed. This needs labels, equal weights, and
+        constraints on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`.
     abstain : bool, str or int
         Whether the rule may leave rows undecided, and what it returns for them: True for "abstain" beside names and -1
         beside integers, or a name. The metric and the constraints are then those of the rows that are decided, except
@@ -200,10 +197,10 @@ def maximize(
     order = stated_order(y, proba) if classes is None else classes
     check_groups(group, group_proba, plan.constraints)
     raw = make_table(divided(proba, normalize), y, sample_weight, order, stated=classes is not None, group=group)
+    raw = with_groups(raw, group, plan.constraints, group_proba=group_proba, proba=proba)
     if pos_label is not None:
         plan = plan.but(metric=with_positive(plan.metric, raw.classes, pos_label))
-    groups = groups_of(group, group_proba, proba, raw, plan.constraints)
-    task = plan.on(raw, groups=groups, explicit=order is not None or pos_label is not None)
+    task = plan.on(raw, explicit=order is not None or pos_label is not None)
     assumed = classes is None and order is not None and column_names(proba) is None
     return tune_all_rows(task, _in_sorted_order(raw.classes) if assumed else None)
 
@@ -237,7 +234,7 @@ def on_some_rows(plan: Plan, table: MemoryTable) -> Callable[[Any, Mapping[str, 
         part = table if rows is None else table.take(rows)
         # a group without rows has no rule
         groups = part.groups.present() if by_group and part.groups is not None else None
-        return tune_all_rows(plan.but(**settings).on(replace(part, groups=None), groups=groups))
+        return tune_all_rows(plan.but(**settings).on(replace(part, groups=groups)))
 
     return solve
 
@@ -274,11 +271,6 @@ def warn_of_trivial(metric: Metric) -> None:
     )
 
 
-def value_on_labels(rule: DecisionRule, metric: Metric, table: Table, groups: Groups | None = None) -> float:
-    """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities, its rows in ``groups``."""
-    if groups is not None:
-        # not side by side: a group of the rule may have no row here
-        whole = replace(table.in_memory(), groups=groups)
-        C = counts_of(decided_by(rule, whole), whole)
-        return float(metric.values(Confusion.from_matrix(C / C.sum())))
-    return float(metric.values(rule.evaluate(make_oracle(table, "labels"), matrix=metric.statistics == "matrix")))
+def value_on_labels(rule: DecisionRule, metric: Metric, table: Table) -> float:
+    """Return the ``metric`` of a ``rule`` on the labels of a ``table`` of raw probabilities."""
+    return float(metric.values(counted_on_labels(rule, table, matrix=metric.statistics == "matrix")))

@@ -1,0 +1,173 @@
+"""Limits of groups: a table brings the groups of its rows, which lie side by side, and the rule has gains for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.calibration import Calibration
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Layout
+from confmax.constraints import Constraint
+from confmax.errors import InputError
+from confmax.evaluate.uncertainty import counts_of, decided_by
+from confmax.metrics.decided import as_written
+from confmax.metrics.seen import seen
+from confmax.oracle import make_oracle
+from confmax.rule import DecisionRule
+from confmax.solution.plan import Task
+from confmax.tables import MemoryTable, Table
+from confmax.tables.columns import warn
+from confmax.tables.draws import uniform
+from confmax.tables.groups import Groups, GroupShares
+
+FEW = 30  # rows of a class in a group, below which its recall says little
+
+
+# --- which groups there are -------------------------------------------------------------------------------------------
+
+
+def with_groups(
+    table: Table, group: Any, wanted: Sequence[Constraint], *, group_proba: Any = None, proba: Any = None
+) -> Table:
+    """Return a table with the groups of its rows, for constraints that speak of them; as it is without groups.
+
+    Raise a ValueError if no constraint speaks of groups, both are given, or they are those of rows that are not in
+    memory.
+    """
+    check_groups(group, group_proba, wanted)
+    if group_proba is not None:
+        _refuse_parts(table, "group_proba")
+        return replace(table.in_memory(), groups=GroupShares.of(group_proba, table.n_rows))
+    if table.groups is not None:
+        # an opened table may bring groups that nobody asked for
+        check_groups(table.groups, None, wanted)
+        return table
+    if group is None:
+        return table
+    _refuse_parts(table, "group")
+    return replace(table.in_memory(), groups=Groups.of(group, table.n_rows, proba=proba))
+
+
+def _refuse_parts(table: Table, name: str) -> None:
+    if not table.is_whole:
+        raise ValueError(f"{name}= needs all rows in memory, and these lie in parts; pass an array or a frame")
+
+
+def check_groups(group: Any, group_proba: Any, wanted: Sequence[Constraint]) -> None:
+    """Refuse, by a ValueError, groups of which no constraint speaks, and groups that are both known and not known."""
+    if group is None and group_proba is None:
+        return
+    name = "group_proba" if group is None else "group"
+    if group is not None and group_proba is not None:
+        raise ValueError("pass group=, if the group of a row is known when it is decided, or group_proba=; not both")
+    if not any(one.of_groups for one in wanted):
+        raise InputError(
+            f"`{name}` changes the rule only through constraints that speak of groups, and there are none",
+            f"add one, such as 'min(recall[yes] | group) >= 0.7', or leave `{name}` out",
+        )
+
+
+def warn_of_groups(task: Task) -> None:
+    """Warn if several recalls of the groups are to be equal, or a class that is limited has few rows in a group."""
+    limits = task.limits
+    raw = task.raw
+    groups = raw.groups
+    if groups is None or limits is None:
+        return
+    about = [one for one in limits.constraints if one.of_groups]
+    alone = [one for one in about if one.across.equalises and one.metric.one_class == "alone"]
+    if len({k for one in alone for k in one.metric.divided_by(raw.n_classes)}) > 1:
+        warn(
+            "equal recalls of several classes are met by deciding the better group worse, often at random; floors for "
+            "every group, such as min(recall[NAME] | group) >= 0.7, raise the worse group instead"
+        )
+    used = sorted({k for one in about for k in as_written(one.metric).divided_by(raw.n_classes)})
+    if not raw.has_labels or not used or isinstance(groups, GroupShares):
+        return
+    cells = groups.beside(raw).cells()
+    few = [(g, k) for g in range(len(groups)) for k in used if cells[g, k] < FEW]
+    if few:
+        g, k = few[0]
+        more = f", and {len(few) - 1} more such cells" if len(few) > 1 else ""
+        warn(
+            f"group {groups.names[g]!r} has {cells[g, k]:.0f} rows of class {raw.classes[k]!r}{more}: with fewer than "
+            f"{FEW}, limits on this class in this group hold on new rows by luck"
+        )
+
+
+# --- what a solver sees -----------------------------------------------------------------------------------------------
+
+
+def as_solved(task: Task, fitted: Calibration | None) -> tuple[Task, Table]:
+    """Return the task as a solver sees it, and its calibrated rows; groups lie side by side."""
+    raw = task.raw
+    table = raw if fitted is None else raw.calibrated(fitted.calibrator)
+    metric = task.metric.finite(raw.n_rows)
+    if task.limits is not None and task.limits.layout is not None:
+        n_further = metric.n_decisions(table.n_classes) - table.n_classes
+        if task.out_of_fold is not None:
+            task = task.but(out_of_fold=task.out_of_fold.groups.beside(task.out_of_fold, n_further))
+        raw, table = (raw.groups.beside(rows, n_further) for rows in (raw, table))
+        metric = seen(metric, raw.layout)
+    return task.but(raw=raw, metric=metric), table
+
+
+# --- what labels say of a rule ----------------------------------------------------------------------------------------
+
+
+def counted_on_labels(rule: DecisionRule, table: Table, *, matrix: bool = True) -> Confusion:
+    """Return the confusion of a rule on the labels of raw probabilities, all groups together; expected, if it draws."""
+    if not rule.groups:
+        return rule.evaluate(make_oracle(table, "labels"), matrix=matrix)
+    # not side by side: a group of the rule may have no row here
+    rows = table.in_memory()
+    C = counts_of(decided_by(rule, rows), rows)
+    return Confusion.from_matrix(C / C.sum())
+
+
+def without_errors(table: MemoryTable, layout: Layout | None) -> Confusion:
+    """Return the confusion of the rule without errors on labelled rows; of groups side by side."""
+    rows = table.label_weight() if layout is None else table.groups.beside(table).label_weight()
+    decisions = np.zeros(len(rows) if layout is None else layout.all_decisions)
+    decisions[: len(rows)] = rows
+    return Confusion(rows, rows, decisions, np.eye(len(rows), len(decisions)) * rows[:, None])
+
+
+def counted_by_draws(rule: DecisionRule, table: MemoryTable, keys: NDArray[np.uint64]) -> Confusion:
+    """Return the confusion of a rule on labelled rows, by its draws for ``keys`` (n,); of groups side by side."""
+    groups = table.groups
+    labels = table.labels
+    assert labels is not None
+    decisions, shares, M = rule.decided(table)
+    atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, keys), "right")
+    decided = decisions[atom, np.arange(table.n_rows)]
+    if rule.layout is None:
+        return _confusion(labels, decided, table.n_classes, M)
+    parts = []
+    for g in range(len(groups)):
+        mine = groups.codes == g
+        part = _confusion(labels[mine], decided[mine], table.n_classes, M)
+        parts.append(replace(Confusion.stack([part]), rows=part.rows))
+    sizes = np.bincount(groups.codes, minlength=len(groups)) / max(table.n_rows, 1)
+    return rule.layout.joined(parts, sizes)[0]
+
+
+def _confusion(labels: NDArray[np.int64], decided: NDArray[np.int64], K: int, M: int) -> Confusion:
+    """Return the confusion of decisions on labels."""
+    n = max(len(labels), 1)
+    met: Array = np.bincount(labels[decided == labels], minlength=K) / n
+    matrix = None
+    if K <= MAX_MATRIX_CLASSES:
+        matrix = np.bincount(labels * M + decided, minlength=K * M).reshape(K, M) / n
+    return Confusion(np.bincount(labels, minlength=K) / n, met, np.bincount(decided, minlength=M) / n, matrix)
+
+
+def refuse_shared_rows(table: Table) -> None:
+    """Refuse, by a ValueError, to test limits on rows whose groups are not known."""
+    if isinstance(table.groups, GroupShares):
+        what = "`confidence` counts rows of each group, and group_proba= does not tell them"
+        raise InputError(what, "pass `group=`, or leave `confidence` out")
