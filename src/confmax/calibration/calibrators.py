@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration.matrix import monotone_margins
 from confmax.calibration.scaling import FLOOR
 from confmax.confusion import Array
+from confmax.tables.draws import is_whole
 from confmax.tables.kinds import scaled
 
 LARGEST = 1e6  # of any parameter
@@ -159,31 +160,62 @@ class Temperature(Scaling):
 
 
 class _OfArrays(Scaling):
-    """A scaling with parameters per class: compared and hashed by their bytes."""
+    """A scaling with powers (K,) or (K, K) and offsets (K,) in a frozen dataclass, compared and hashed by their bytes.
 
+    ``numbers`` begin with the powers, of ``n_axes``; ``needs`` says what a wrong shape lacks.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    n_axes: ClassVar[int]
+    needs: ClassVar[str]
     b: Array
     kept: int | None
+
+    def __post_init__(self) -> None:
+        names = (self.numbers[0], "b")
+        powers, b = (np.array(getattr(self, name), dtype=np.float64) for name in names)
+        fits = b.ndim == 1 and len(b) >= 2 and powers.shape == b.shape * self.n_axes
+        if not (fits and (np.abs(powers) <= LARGEST).all() and (np.abs(b) <= LARGEST).all()):
+            raise ValueError(
+                f"{self.kind} scaling needs {self.needs}, K >= 2, with numbers of at most {LARGEST:g} in absolute "
+                f"value; got shapes {powers.shape}, {b.shape}"
+            )
+        for name, part in zip(names, (powers, b), strict=True):
+            # a rule that is frozen must not change through an array that its maker still holds
+            part.flags.writeable = False
+            object.__setattr__(self, name, part)
+        object.__setattr__(self, "floor", _checked_floor(self.floor))
+        if self.kept is not None:
+            if not is_whole(self.kept, 0, self.n_classes - 1):
+                raise ValueError(f"kept is a column of {self.n_classes} classes; got {self.kept!r}")
+            object.__setattr__(self, "kept", int(self.kept))
 
     @property
     def n_classes(self) -> int:
         """Number of classes K."""
         return len(self.b)
 
-    def _keep(self, **arrays: Array) -> None:
-        for name, part in arrays.items():
-            # a rule that is frozen must not change through an array that its maker still holds
-            part.flags.writeable = False
-            object.__setattr__(self, name, part)
-        object.__setattr__(self, "floor", _checked_floor(self.floor))
-        if self.kept is not None:
-            whole = isinstance(self.kept, (int, np.integer)) and not isinstance(self.kept, bool)
-            if not whole or not 0 <= self.kept < self.n_classes:
-                raise ValueError(f"kept is a column of {self.n_classes} classes; got {self.kept!r}")
-            object.__setattr__(self, "kept", int(self.kept))
+    @property
+    def is_identity(self) -> bool:
+        """Whether powers are those of the identity and offsets equal, which cancel, over the lowest floor."""
+        powers, b = self.parameters(self.n_classes)
+        identity = np.ones(len(b)) if self.n_axes == 1 else np.eye(len(b))
+        return bool(np.array_equal(powers, identity) and (b == b[0]).all() and self.floor == FLOOR)
 
-    def _place_of_kept(self, index: Sequence[int]) -> int | None:
-        """Return the place of the class that keeps its probability in an order of the columns."""
-        return None if self.kept is None else list(index).index(self.kept)
+    def parameters(self, K: int) -> tuple[Array, Array]:
+        """Return powers (K,) or (K, K), and offsets (K,); ``K`` is not read."""
+        return getattr(self, self.numbers[0]), self.b
+
+    def keeping(self, k: int | None) -> Self:
+        """Return the calibrator under which class ``k`` keeps its probability, none for None."""
+        return replace(self, kept=k)
+
+    def reordered(self, index: Sequence[int]) -> Self:
+        """Return the calibrator for the columns in the order ``index`` (K,)."""
+        order = list(index)
+        powers, b = self.parameters(len(order))
+        kept = None if self.kept is None else order.index(self.kept)
+        return replace(self, **{self.numbers[0]: powers[np.ix_(*[order] * self.n_axes)]}, b=b[order], kept=kept)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self._key() == other._key()
@@ -228,43 +260,18 @@ class VectorScaling(_OfArrays):
 
     kind: ClassVar[str] = "vector"
     numbers: ClassVar[tuple[str, ...]] = ("a", "b", "floor")
+    n_axes: ClassVar[int] = 1
+    needs: ClassVar[str] = "a and b of shape (K,)"
 
     a: Array
     b: Array
     floor: float = FLOOR
     kept: int | None = None
 
-    def __post_init__(self) -> None:
-        a, b = (np.array(part, dtype=np.float64) for part in (self.a, self.b))
-        fits = a.ndim == 1 and len(a) >= 2 and a.shape == b.shape
-        if not (fits and (np.abs(a) <= LARGEST).all() and (np.abs(b) <= LARGEST).all()):
-            raise ValueError(
-                f"vector scaling needs a and b of shape (K,), K >= 2, with numbers of at most {LARGEST:g} in absolute "
-                f"value; got shapes {a.shape}, {b.shape}"
-            )
-        self._keep(a=a, b=b)
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether all powers are one and all offsets equal, which cancel in the softmax, over the lowest floor."""
-        return bool((self.a == 1.0).all() and (self.b == self.b[0]).all() and self.floor == FLOOR)
-
     @property
     def is_monotone(self) -> bool:
         """Whether no power is negative."""
         return bool((self.a >= 0).all())
-
-    def parameters(self, K: int) -> tuple[Array, Array]:
-        """Return ``a`` and ``b`` (K,); ``K`` is not read."""
-        return self.a, self.b
-
-    def keeping(self, k: int | None) -> VectorScaling:
-        """Return the calibrator under which class ``k`` keeps its probability, none for None."""
-        return VectorScaling(self.a, self.b, self.floor, k)
-
-    def reordered(self, index: Sequence[int]) -> VectorScaling:
-        """Return the calibrator for the columns in the order ``index`` (K,)."""
-        return VectorScaling(self.a[list(index)], self.b[list(index)], self.floor, self._place_of_kept(index))
 
     def __str__(self) -> str:
         return f"vector scaling, powers {self.a.min():.3g} to {self.a.max():.3g}{_shown_floor(self.floor)}"
@@ -304,44 +311,18 @@ class MatrixScaling(_OfArrays):
 
     kind: ClassVar[str] = "matrix"
     numbers: ClassVar[tuple[str, ...]] = ("W", "b", "floor")
+    n_axes: ClassVar[int] = 2
+    needs: ClassVar[str] = "W of shape (K, K) and b of shape (K,)"
 
     W: Array
     b: Array
     floor: float = FLOOR
     kept: int | None = None
 
-    def __post_init__(self) -> None:
-        W, b = (np.array(part, dtype=np.float64) for part in (self.W, self.b))
-        fits = b.ndim == 1 and len(b) >= 2 and W.shape == (len(b), len(b))
-        if not (fits and (np.abs(W) <= LARGEST).all() and (np.abs(b) <= LARGEST).all()):
-            raise ValueError(
-                f"matrix scaling needs W of shape (K, K) and b of shape (K,), K >= 2, with numbers of at most "
-                f"{LARGEST:g} in absolute value; got shapes {W.shape}, {b.shape}"
-            )
-        self._keep(W=W, b=b)
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether W is the identity and all offsets are equal, over the lowest floor."""
-        return bool(np.array_equal(self.W, np.eye(len(self.b))) and (self.b == self.b[0]).all() and self.floor == FLOOR)
-
     @property
     def is_monotone(self) -> bool:
         """Whether the margins of W are not negative (`monotone_margins`)."""
         return all(bool((margins >= 0.0).all()) for margins in monotone_margins(self.W))
-
-    def parameters(self, K: int) -> tuple[Array, Array]:
-        """Return ``W`` (K, K) and ``b`` (K,); ``K`` is not read."""
-        return self.W, self.b
-
-    def keeping(self, k: int | None) -> MatrixScaling:
-        """Return the calibrator under which class ``k`` keeps its probability, none for None."""
-        return MatrixScaling(self.W, self.b, self.floor, k)
-
-    def reordered(self, index: Sequence[int]) -> MatrixScaling:
-        """Return the calibrator for the columns in the order ``index`` (K,)."""
-        order = list(index)
-        return MatrixScaling(self.W[np.ix_(order, order)], self.b[order], self.floor, self._place_of_kept(order))
 
     def __str__(self) -> str:
         off = self.W[~np.eye(len(self.b), dtype=np.bool_)]

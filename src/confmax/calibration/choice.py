@@ -23,19 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.calibration import scaling
+from confmax.calibration import families, scaling
 from confmax.calibration.calibrators import Scaling
-from confmax.calibration.families import (
-    KINDS,
-    TRIED_CLASSES,
-    Fit,
-    Rows,
-    first_fit,
-    labelled,
-    losses_under,
-    most_rows,
-    of_folds,
-)
+from confmax.calibration.families import Fit, Rows
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
 from confmax.tables.arrays import picked
@@ -93,9 +83,6 @@ class Calibration:
         return text + f" (cross-validated {self.cv_log_loss_before:.4f} -> {self.cv_log_loss_after:.4f})"
 
 
-# --- fitting and choosing ---------------------------------------------------------------------------------------------
-
-
 def fit(table: Table, kind: str) -> Scaling:
     """Return the calibrator of a kind that minimises the penalised log loss on a labelled table.
 
@@ -128,10 +115,10 @@ def fit(table: Table, kind: str) -> Scaling:
     >>> fit(table, "temperature").temperature > 1.5  # one of three is wrong, where 13 % would be expected
     True
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    if kind not in families.KINDS:
+        raise ValueError(f"kind must be one of {', '.join(families.KINDS)}; got {kind!r}")
     _need_labels(table.in_memory(), kind)
-    return first_fit(labelled(table, 0), kind).calibrator
+    return families.first_fit(families.labelled(table, 0), kind).calibrator
 
 
 def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | None:
@@ -191,9 +178,9 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     if isinstance(kind, Scaling):
         return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
     _need_labels(table, kind)
-    rows = labelled(table, seed)
-    sample = rows.take(most_rows(rows.proba, CHOICE_CELLS))
-    if word == "matrix" and table.n_classes not in TRIED_CLASSES:
+    rows = families.labelled(table, seed)
+    sample = rows.take(families.most_rows(rows.proba, CHOICE_CELLS))
+    if word == "matrix" and table.n_classes not in families.TRIED_CLASSES:
         # nothing is compared: losses of the sample that the strength is chosen on are enough to report
         sample = sample.few()
     if word == "given":
@@ -202,7 +189,7 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         found, fits, means = _compared(sample)
     else:
         found = word
-        fits = {word: first_fit(sample, word)}
+        fits = {word: families.first_fit(sample, word)}
         losses = fits[word].left_out(sample.copies())
         means = {} if losses is None else _means({"none": _raw(sample), word: losses}, sample)
     if found == "none":
@@ -223,29 +210,22 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
     same folds. With more than 4M entries, a sample is returned: the one on which `choose` compares the kinds. ``given``
     is the caller's calibration, if ``found.kind`` is "given"; one that is ``found`` itself holds the object to fit.
     """
-    floor = found.calibrator.floor if isinstance(found.calibrator, Scaling) else scaling.FLOOR
-    rows = labelled(table, seed, floor)
-    rows = rows.take(most_rows(rows.proba, CHOICE_CELLS))
+    scaled = found.calibrator if isinstance(found.calibrator, Scaling) else None
+    rows = families.labelled(table, seed, scaling.FLOOR if scaled is None else scaled.floor)
+    rows = rows.take(families.most_rows(rows.proba, CHOICE_CELLS))
     fold = rows.folds()
     out = rows.proba.copy()
-    if found.kind in KINDS and isinstance(found.calibrator, Scaling):
-        again = Fit.of(found.calibrator, rows, found.strength or math.inf).on_others()
-        kept = found.calibrator.kept
+    again = None
+    if found.kind in families.KINDS and scaled is not None:
+        again = Fit.of(scaled, rows, found.strength or math.inf).on_others()
 
-        def refit(part: NDArray[np.bool_]) -> Any:
-            return again(part).keeping(kept)
-
-    else:
-
-        def refit(part: NDArray[np.bool_]) -> Any:
-            return _fit_object(found.calibrator if given is found else given, rows, ~part)
-
-    # no fold changes a calibrator that was passed fitted
-    is_fixed = found.kind == "none" or (found.kind == "given" and isinstance(found.calibrator, Scaling))
-
-    # a fold that holds all rows leaves none to fit on
     def fitted(part: NDArray[np.bool_]) -> Any:
-        return found.calibrator if is_fixed or part.all() else refit(part)
+        if again is not None and scaled is not None and not part.all():
+            return again(part).keeping(scaled.kept)
+        # no fold changes a calibrator that was passed fitted, and one that holds all rows leaves none to fit on
+        if found.kind == "none" or scaled is not None or part.all():
+            return found.calibrator
+        return _fit_object(found.calibrator if given is found else given, rows, ~part)
 
     for part, calibrator in cross_fit(fitted, masks(fold)):
         out[part] = apply_calibrator(calibrator, rows.proba[part])
@@ -280,16 +260,13 @@ def check_calibration(kind: Any) -> None:
     """Raise a ValueError unless ``kind`` is a known word, None, or an object with ``fit`` and ``transform``."""
     if kind is None or isinstance(kind, (Scaling, Calibration)):
         return
-    word = isinstance(kind, str) and kind in ("auto", *KINDS)
+    word = isinstance(kind, str) and kind in ("auto", *families.KINDS)
     methods = not isinstance(kind, (str, type)) and all(callable(getattr(kind, m, None)) for m in ("fit", "transform"))
     if not (word or methods):
         raise ValueError(
             f"calibration must be 'auto', None, 'temperature', 'vector', 'matrix' or an object with fit and transform; "
             f"got {kind!r}"
         )
-
-
-# --- steps ------------------------------------------------------------------------------------------------------------
 
 
 def _need_labels(table: MemoryTable, kind: Any) -> None:
@@ -304,13 +281,13 @@ def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
     copies = sample.copies()
     fits = {}
     for kind in ("temperature", "vector"):
-        fits[kind] = first_fit(sample, kind)
+        fits[kind] = families.first_fit(sample, kind)
         losses[kind] = fits[kind].left_out(copies)
     known = {kind: loss for kind, loss in losses.items() if loss is not None}
     possible = {kind: loss for kind, loss in known.items() if kind != "none" or not refutes_zeros(sample)}
     found = _simplest(possible or known, sample, copies)
     if sample.suffices_for_matrix:
-        fits["matrix"] = first_fit(sample, "matrix", fits["vector"])
+        fits["matrix"] = families.first_fit(sample, "matrix", fits["vector"])
         by_matrix = fits["matrix"].left_out(copies)
         # a row changes much in a fit of so many numbers: both kinds are compared by the same folds
         simpler = known["none"] if found == "none" else fits[found].of_steady_folds()
@@ -330,7 +307,7 @@ def refutes_zeros(sample: Rows) -> bool:
 
 def _raw(sample: Rows) -> Array:
     """Return the losses (n,) of the raw probabilities."""
-    return losses_under(sample, None, np.ones(len(sample.labels), dtype=np.bool_))
+    return families.losses_under(sample, None, np.ones(len(sample.labels), dtype=np.bool_))
 
 
 def _means(losses: dict[str, Array], rows: Rows) -> dict[str, float]:
@@ -342,7 +319,7 @@ def _given(table: MemoryTable, given: Any, rows: Rows, sample: Rows, before: flo
     """Return the calibration by a copy of the caller's object."""
     losses = {
         "none": _raw(sample),
-        "given": of_folds(sample, lambda part: _fit_object(given, sample, ~part), sample.folds()),
+        "given": families.of_folds(sample, lambda part: _fit_object(given, sample, ~part), sample.folds()),
     }
     calibrator = _fit_object(given, rows, slice(None))
     known = {name: loss for name, loss in losses.items() if loss is not None}

@@ -41,9 +41,6 @@ FEW_CELLS = 1 << 19  # floor and strength are chosen on a sample of at most this
 ROWS_PER_CLASS = 10  # but on at least this many rows per class
 
 
-# --- the rows that are fitted on --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Rows(scaling.Sample):
     """Labelled rows that have weight, their weights in units of rows, and their folds.
@@ -138,9 +135,6 @@ def most_rows(P: NDArray[Any], cells: int) -> int:
 def _smallest(hashes: NDArray[np.uint64], n_rows: int) -> NDArray[np.bool_]:
     """Return which rows (n,) have the smallest hashes: about ``n_rows``, equal rows all or none."""
     return np.asarray(hashes <= np.partition(hashes, n_rows - 1)[n_rows - 1])
-
-
-# --- the fits ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,9 +278,6 @@ def _vector_fit(rows: Rows) -> Fit:
     other = fitted(rows.at(scaling.FLOOR))
     lowest, chosen = (scaling.derivatives(one.rows, one.theta, NO_SECOND)[0] for one in (other, found))
     return found if lowest - chosen > scaling.FLOOR_WORTH else other
-
-
-# --- losses -----------------------------------------------------------------------------------------------------------
 
 
 def of_folds(rows: Rows, fit: Callable[[NDArray[np.bool_]], Any], fold: NDArray[np.int64]) -> Array | None:

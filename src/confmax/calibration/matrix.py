@@ -68,34 +68,22 @@ class MatrixLoss:
             squares, slopes = _beyond(theta.reshape(K, K + 1)[:, :K])
             loss += 0.5 * STEEP * squares
             slope[:, :K] -= STEEP * slopes
-        if order == BLOCKS:
-            bends = self.blocks_with_prior(bends[:, _positions(K + 1)])
-        elif order == FULL:
-            bends = self.with_prior(_all_pairs(bends))
-        return loss, slope.reshape(-1), bends
+        return loss, slope.reshape(-1), bends if order == NO_SECOND else self.with_prior(bends)
 
     def curvature(self, theta: Array) -> Array:
         """Return second derivatives of the mean log loss without the prior: all, or for many classes of each score."""
-        K = self.n_classes
-        if K > NEWTON_CLASSES:
-            bends = self._sums(theta, BLOCKS)[2][:, _positions(K + 1)]
-        else:
-            bends = _all_pairs(self._sums(theta, FULL)[2])
+        bends = self._sums(theta, BLOCKS if self.n_classes > NEWTON_CLASSES else FULL)[2]
         return np.asarray(bends / self.rows.weight.sum())
 
-    def blocks_with_prior(self, bends: Array) -> Array:
-        """Return second derivatives of each score by itself (K, K + 1, K + 1) where those of the rows are ``bends``."""
-        out = bends + 0.0
-        entries = np.arange(self.n_classes + 1)
-        out[:, entries, entries] += prior_precision(self.n_classes, self.strength)
-        return out
-
     def with_prior(self, bends: Array) -> Array:
-        """Return second derivatives (d, d) where those of the rows' loss are ``bends``."""
-        return bends + np.diag(prior_precision(self.n_classes, self.strength).reshape(-1))
+        """Return second derivatives, of either form, where those of the rows' loss are ``bends``."""
+        precision = prior_precision(self.n_classes, self.strength)
+        if bends.ndim == 2:
+            return bends + np.diag(precision.reshape(-1))
+        return np.asarray(bends + precision[:, :, None] * np.eye(self.n_classes + 1))
 
     def _sums(self, theta: Array, order: int) -> tuple[float, Array, Array]:
-        """Return the rows' loss, gradient (K, K + 1) and second derivatives by pairs of scores and of entries of x."""
+        """Return the rows' loss, gradient (K, K + 1) and second derivatives of an order."""
         K = self.n_classes
         n_pairs = (K + 1) * (K + 2) // 2
         shape = {NO_SECOND: (0, 0), BLOCKS: (K, n_pairs), FULL: (K * (K + 1) // 2, n_pairs)}[order]
@@ -107,6 +95,10 @@ class MatrixLoss:
 
         # one part after the other: the order of a sum is a part of the result
         value, gradient, bends = (sum(parts) for parts in zip(*in_parts(len(self.rows.z), sums), strict=True))
+        if order == BLOCKS:
+            bends = bends[:, _positions(K + 1)]
+        elif order == FULL:
+            bends = _all_pairs(bends)
         return float(value[0]), gradient, bends
 
 
@@ -210,9 +202,6 @@ def _row_of(limit: int, K: int) -> Array:
     return out.reshape(-1)
 
 
-# --- the minimiser ----------------------------------------------------------------------------------------------------
-
-
 def fit_matrix(rows: Sample, strength: float, start: Array, *, curvature: Array | None = None, tol: float) -> Array:
     """Return the parameters ``(W, b)`` (K, K + 1) of least penalised log loss within the limits, from a ``start``.
 
@@ -227,7 +216,7 @@ def fit_matrix(rows: Sample, strength: float, start: Array, *, curvature: Array 
         theta = newton(loss, theta, tol, hessian=near, factored=_factored, step_of=_Step(len(start)), slow=SLOW)
     else:
         near = loss.curvature(theta) if curvature is None else curvature
-        blocks = loss.blocks_with_prior(near * rows.weight.sum())
+        blocks = loss.with_prior(near * rows.weight.sum())
         theta = quasi_newton(loss, theta, max(tol, WIDE_TOL), *_whitening(blocks))
     return _inside(theta.reshape(start.shape))
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,6 @@ PART_ROWS = 4096
 # where copies have nearly all curvature along their step, a step says little
 TINY = 1e-300
 MOST_SHARE = 0.9
-
-
-# --- sums over rows ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +132,6 @@ def one_power(power: float, K: int) -> Array:
     return np.array([np.full(K, power), np.zeros(K)])
 
 
-# --- what is left out -------------------------------------------------------------------------------------------------
-
-
 def left_out_losses(rows: Sample, theta: Array, copies: NDArray[np.intp], *, common: bool) -> Array | None:
     """Return the log loss (n,) of every row under the fit without its copies.
 
@@ -219,9 +213,6 @@ def _without_copies(rows: Sample, theta: Array, copies: NDArray[np.intp], invers
         return np.asarray(softmax_rows(score)[1] - score[np.arange(len(score)), y[start:stop]])
 
     return np.concatenate(in_parts(n, losses))
-
-
-# --- the minimisers ---------------------------------------------------------------------------------------------------
 
 
 def fit_power(rows: Sample, start: float = 1.0, *, tol: float = 1e-8) -> float:
@@ -351,10 +342,7 @@ def fit_vector(rows: Sample, start: Array, *, curvature: Array | None = None, to
 
 def _minimum(rows: Sample, theta: Array, tol: float, still: NDArray[np.intp], hessian: Array | None = None) -> Array:
     """Minimise over powers of either sign; those of the classes ``still`` stay as they are."""
-
-    def loss(theta: Array, order: int) -> tuple[float, Array, Array]:
-        return derivatives(rows, theta, order)
-
+    loss = partial(derivatives, rows)
     if rows.z.shape[1] > NEWTON_CLASSES:
         return quasi_newton(loss, theta, tol, *_whitening(loss(theta, BLOCKS)[2], still))
     return newton(loss, theta, tol, still=still, hessian=hessian)

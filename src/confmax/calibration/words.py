@@ -20,7 +20,7 @@ from confmax.calibration.thresholds import ClassFirst, abstaining_class_cuts, ab
 from confmax.confusion import Array, Gains
 
 UNSEEN = 2.0**-60
-SHOWN = 4  # constraints, or groups, of a rule
+SHOWN = 4  # constraints, groups, or rules that are drawn, of a rule
 MISSES = " (misses a constraint)"  # behind the value of a plain rule
 
 
@@ -301,19 +301,16 @@ def others_of(one: ClassFirst) -> Gains | None:
     return one.others if used else None
 
 
-def one_class_first(rule: Any) -> str | None:
-    """Return the sentence of a rule that decides one class by its probability alone, and the others by numbers."""
-    one = one_class(rule)
-    return None if one is None else _sentence_of_one(one, rule)
-
-
 def is_calibrated(rule: Any, k: int) -> bool:
     """Whether a rule may change the probability of class ``k`` before it decides."""
     return rule.calibrator is not None and kept_class(rule.calibrator) != k
 
 
-def _sentence_of_one(one: ClassFirst, rule: Any) -> str:
-    """Return how a gain decides that compares one class first, as a sentence that may leave out its numbers."""
+def one_class_first(rule: Any) -> str | None:
+    """Return the sentence of a rule that decides one class by its probability alone, maybe without other numbers."""
+    one = one_class(rule)
+    if one is None:
+        return None
     name = printable(str(rule.class_names[one.k]))
     if one.cut <= UNSEEN:
         return f"always decides {name}"
@@ -347,9 +344,7 @@ def _of_several(rule: Any) -> str | None:
     one = one_class(rule)
     if weights is not None and weights[0] > 0 and (weights == weights[0]).all():
         return "decides like argmax" + ("" if rule.calibrator is None else " of the calibrated probabilities")
-    if one is None or others_of(one) is not None:
-        return None
-    return _sentence_of_one(one, rule)
+    return None if one is None or others_of(one) is not None else one_class_first(rule)
 
 
 def plain_words(rule: Any) -> str | None:
@@ -442,24 +437,22 @@ class Numbers(NamedTuple):
     left_out: list[str]
 
 
-def numbers(rule: Any, most_classes: int, most_rules: int = 4) -> Numbers | None:
+def numbers(rule: Any, most_classes: int) -> Numbers | None:
     """Return the numbers of the first classes and rules, None where a line says all, and for rules with groups."""
     if rule.groups or rule.gains.full is not None or in_words(rule) is not None:
         return None
     one = one_class(rule)
     if one is not None:
         # a line says all about the class, and the table is of the others
-        return _numbers(replace(rule, gains=others_of(one)), most_classes, most_rules, besides=one.k)
-    return _numbers(rule, most_classes, most_rules)
+        return _numbers(replace(rule, gains=others_of(one)), most_classes, besides=one.k)
+    return _numbers(rule, most_classes)
 
 
-def _numbers(
-    rule: Any, most_classes: int, most_rules: int = 4, scale: Array | None = None, besides: int | None = None
-) -> Numbers:
+def _numbers(rule: Any, most_classes: int, *, scale: Array | None = None, besides: int | None = None) -> Numbers:
     """Return the numbers of the first classes ``besides`` one, and of the first rules, divided by a ``scale`` (A,)."""
     a, b = coefficients(rule.gains, scale)
     shown = [a, b] if b.any() else [a]
-    n_rules = min(len(rule.weights), most_rules)
+    n_rules = min(len(rule.weights), SHOWN)
     columns = [k for k in range(rule.n_decisions) if k != besides]
     n_columns = len(columns)
     columns = columns[:most_classes]
