@@ -14,7 +14,7 @@ from confmax.confusion import Gains
 from confmax.kernels.blocks import block_rows, chunk_rows
 from confmax.oracle import decide, make_table
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.array.predict import decide_drawn
+from confmax.tables.array.oracle import decide_drawn
 from confmax.tables.arrays import check_rows
 from confmax.tables.draws import coefficients, multiply_shift, uniform
 from confmax.tables.fingerprints import row_hashes, unordered_hashes

@@ -22,7 +22,6 @@ from confmax.oracle import decide as reference_decide
 from confmax.tables import checked_probabilities, memory
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.sparse import by_numpy
-from confmax.tables.sparse import kind as sparse_kind
 from confmax.tables.sparse import oracle as sparse_oracle
 from confmax.tables.sparse import rows as sparse_rows
 from confmax.tables.sparse.oracle import SparseOracle
@@ -156,7 +155,6 @@ def test_kernels_and_their_numpy_forms_agree(monkeypatch, n, K, most, dtype):
     monkeypatch.setattr(sparse_oracle, "PART_ROWS", 100)
     monkeypatch.setattr(by_numpy, "PAIRS", 100)
     monkeypatch.setattr(memory, "MOST_DECISIONS", 2 * n)
-    monkeypatch.setattr(sparse_kind, "PART_ENTRIES", n // 2)
     rng = np.random.default_rng(n)
     given_rows, y, weight = random_rows(n, n, K, most, dtype), rng.integers(0, K, n), rng.random(n)
     made, found = rng.integers(0, K + 1, n), {}

@@ -1,7 +1,7 @@
 """Errors and other sentences that mark the arguments they speak of.
 
-The library calls an argument ``group=``, the command line calls it ``--group``, and a form may call it "the field
-Group". So a sentence marks the places where it speaks of an argument, and each program says there what it calls it.
+The library calls an argument ``y``, the command line calls it ``--label``, and a form may call it "the field Label". So
+a sentence marks the places where it speaks of an argument, and each program says there what it calls it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class InputError(ValueError):
     Attributes
     ----------
     argument : str or None
-        The name of the argument, such as "group"; None if the error is about none.
+        The name of the argument, such as "y"; None if the error is about none.
     problem, remedy : Sentence
         What is wrong, and the way out.
     sentence : Sentence
@@ -74,10 +74,10 @@ class InputError(ValueError):
     --------
     >>> import confmax
     >>> try:
-    ...     confmax.maximize("accuracy", [[0.9, 0.1]], constraints="min(recall[1] | group) >= 0.5")
+    ...     confmax.maximize("accuracy", [[0.9, 0.1], [0.2, 0.8]], ["no", None])
     ... except confmax.InputError as error:
     ...     error.argument, error.remedy
-    ('group', 'pass group=, the group of every row')
+    ('y', 'drop such rows, or leave y out')
     """
 
     def __init__(self, problem: str, remedy: str = "", argument: str | None = None) -> None:

@@ -114,10 +114,7 @@ class CountingOracle:
     def read_rows(self, what: str) -> MemoryTable:
         """Return all rows as an array in host memory, which ``what`` sorts or searches, and count one pass.
 
-        Raises
-        ------
-        ValueError
-            If the rows are elsewhere, or would be large as an array.
+        ValueError if the rows are elsewhere, or would be large as an array.
         """
         table = self.table.dense(what)
         self.count()

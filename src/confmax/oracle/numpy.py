@@ -17,11 +17,7 @@ from confmax.tables.table import MemoryTable, TableOracle
 
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
-
-    def by(part: Gains, wide: bool) -> NDArray[np.int64]:
-        return decide_by_numpy(proba.astype(np.float64) if wide else proba, part)
-
-    return np.asarray(decided(gains, proba.dtype, by))
+    return np.asarray(decided(gains, proba, decide_by_numpy))
 
 
 class NumpyOracle(TableOracle):
@@ -41,7 +37,6 @@ class NumpyOracle(TableOracle):
         self.rows = self._truth.sum(axis=0)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return the confusions (batch of B) of the decisions that maximise each gain."""
         K = self.table.n_classes
         M = gains.n_decisions
         parts = []

@@ -36,8 +36,8 @@ def in_groups(rule: Any, proba: Any, group: Any, keys: Any, what: str) -> Any:
         if group is not None or not kind.brings_groups:
             groups_given(rule, group)
         if what == "predict_index":
-            return kind.predict_index(rule, rows, keys, group)
-        return kind.decision_probabilities(rule, rows, group)
+            return kind.predict_index(rule, rows, {"keys": keys, "group": group})
+        return kind.decision_probabilities(rule, rows, {"group": group})
     groups = groups_of_rows(rule, group, n_rows(rows), proba)
     parts = []
     for g, name in enumerate(rule.groups):

@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -375,14 +376,7 @@ def _around(names: Sequence[str], spelled: set[str]) -> dict[tuple[str, str], No
 
 def _common(names: Sequence[str]) -> tuple[str, str]:
     """Return the longest prefix and the longest suffix of all names."""
-    return _prefix(names), _prefix([name[::-1] for name in names])[::-1]
-
-
-def _prefix(names: Sequence[str]) -> str:
-    # all names lie between the least and the greatest, and so begin with what these two begin with
-    low = min(names)
-    high = max(names)
-    return low[: next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
+    return commonprefix(names), commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071, these are no paths
 
 
 def _stripped(names: Sequence[str], prefix: str, suffix: str) -> list[str]:

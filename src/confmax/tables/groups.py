@@ -170,22 +170,18 @@ class SideBySide(Table):
 
     @property
     def backend(self) -> str:
-        """Name of the oracle that `make_oracle` takes for it."""
         return "groups"
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.whole.n_rows)
 
     @property
     def weight_total(self) -> float:
-        """Sum of the weights; the number of rows where all are equal."""
         return float(self.whole.weight_total)
 
     @property
     def n_weighted(self) -> int:
-        """Number of rows whose weight is not zero."""
         return int(self.whole.n_weighted)
 
     @property
@@ -198,19 +194,15 @@ class SideBySide(Table):
         return np.tile(self.layout.priors(rows), len(self.groups))
 
     def calibrated(self, calibrator: Calibrator | None) -> SideBySide:
-        """Return the table of the given probabilities under ``calibrator``, or None; ValueError if these are none."""
         return type(self)(self.whole.calibrated(calibrator), self.groups, self.n_further)
 
     def in_memory(self) -> MemoryTable:
-        """Return all rows, or a sample where they lie in parts."""
         return cast("MemoryTable", self.whole.in_memory())
 
     def in_one_place(self) -> Table:
-        """Return the rows of `in_memory`, with their groups side by side."""
         return self
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
-        """Yield what ``work`` returns for the rows of every part, of all groups together."""
         return cast("Iterator[T]", self.whole.over_parts(work))
 
     def sampled(self, fraction: float) -> SideBySide:
@@ -279,11 +271,9 @@ class GroupedTable(SideBySide):
         return total
 
     def oracle(self, model_share: float) -> Oracle:
-        """Return the oracle over these rows, for a confusion with this ``model_share``."""
         return GroupedOracle(self, model_share)
 
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with."""
         by = oracle_parts(oracle)
         return self._answered(gains, lambda g, part: self.parts[g].counted_by(by[g], part, matrix=matrix), matrix)
 
@@ -312,7 +302,6 @@ class GroupedOracle:
         )
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return the confusions (batch of B) of the decisions that maximise each gain, in every group."""
         return self.table._answered(gains, lambda g, part: self.parts[g].maximize(part, matrix=matrix), matrix)
 
 
@@ -334,8 +323,7 @@ class MixedTable(SideBySide):
 
     def label_weight(self) -> Array:
         """Return the weight of each true class in each group (G K,), fractions of all weight; needs labels."""
-        assert self.whole.labels is not None
-        return self._sums(np.eye(self.whole.n_classes)[self.whole.labels])
+        return self._sums(self.truth(0.0))
 
     @cached_property
     def _mean_probability(self) -> Array:
@@ -363,11 +351,9 @@ class MixedTable(SideBySide):
         return np.asarray((self.row_shares.T @ truth).reshape(-1))
 
     def oracle(self, model_share: float) -> Oracle:
-        """Return the oracle over these rows, for a confusion with this ``model_share``."""
         return MixedOracle(self, model_share)
 
     def counted_by(self, oracle: Any, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with."""
         truth = getattr(oracle, "oracle", oracle)
         return self.counted(gains, truth.truth, truth.rows, matrix=matrix)
 
@@ -407,7 +393,6 @@ class MixedOracle:
         self.rows = table._sums(self.truth)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return the confusions (batch of B) of the decisions that maximise each gain."""
         return self.table.counted(gains, self.truth, self.rows, matrix=matrix)
 
 

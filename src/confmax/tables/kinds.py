@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, final
 
@@ -19,49 +19,36 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.confusion import Array, Gains
 from confmax.tables.table import Calibrator, Checked, Storage, T, Table
 
+Beside = Mapping[str, Any]  # what lies beside rows, (n,) or None, by its name as an argument
+
 
 class Rule(Protocol):
-    """What a kind reads of a decision rule to decide rows that are not checked yet."""
+    """What a kind reads of a decision rule to decide rows that are not checked yet.
+
+    Its atoms are ``gains`` with ``weights`` (A,), drawn by the ``seed``. ``class_names`` are those of the K classes and
+    of further decisions; ``groups`` are empty if the rule does not decide by groups.
+    """
 
     @property
-    def gains(self) -> Gains:
-        """One gain per atom."""
-
+    def gains(self) -> Gains: ...
     @property
-    def weights(self) -> Array:
-        """Probability of each atom (A,)."""
-
+    def weights(self) -> Array: ...
     @property
-    def seed(self) -> int:
-        """Seed of the draws."""
-
+    def seed(self) -> int: ...
     @property
-    def calibrator(self) -> Calibrator | None:
-        """What is applied to the probabilities first."""
-
+    def calibrator(self) -> Calibrator | None: ...
     @property
-    def class_names(self) -> tuple[Any, ...]:
-        """Names of the classes, and of further decisions."""
-
+    def class_names(self) -> tuple[Any, ...]: ...
     @property
-    def n_classes(self) -> int:
-        """Number of probability columns K."""
-
+    def n_classes(self) -> int: ...
     @property
-    def n_decisions(self) -> int:
-        """Number of decisions M."""
-
+    def n_decisions(self) -> int: ...
     @property
-    def is_randomized(self) -> bool:
-        """Whether the rule draws between several gains."""
-
+    def is_randomized(self) -> bool: ...
     @property
-    def groups(self) -> tuple[Any, ...]:
-        """Names of the groups, if the rule decides by groups."""
-
+    def groups(self) -> tuple[Any, ...]: ...
     @property
-    def groups_known(self) -> bool:
-        """Whether the group of a row is known."""
+    def groups_known(self) -> bool: ...
 
     def checked(self, proba: Any) -> Any:
         """Return probabilities (n, K) in the order of the rule's classes, checked."""
@@ -105,20 +92,18 @@ class Kind(ABC):
         return P if P.dtype in (np.float32, np.float64) else P.astype(np.float64)
 
     @abstractmethod
-    def table(
-        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
-    ) -> Table:
-        """Return `make_table`; kinds in memory are not given the ``group`` of each row."""
+    def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        """Return `make_table`; ``beside`` the rows are y and sample_weight, and the group where they are not here."""
 
     @abstractmethod
-    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> Any:
+    def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> Any:
         """Return the decisions (n,) of a rule, where the rows are, and lazily where they are lazy.
 
-        Kinds in memory get rules without groups alone, as in `decision_probabilities`.
+        ``beside`` the rows are their keys. Where they are not in memory, a rule may decide by their groups too.
         """
 
     @abstractmethod
-    def decision_probabilities(self, rule: Rule, proba: Any, group: Any = None) -> Any:
+    def decision_probabilities(self, rule: Rule, proba: Any, beside: Beside) -> Any:
         """Return the probability of every decision of a rule (n, M), in the same place."""
 
     @abstractmethod
@@ -199,9 +184,6 @@ def storage_named(name: str) -> Storage:
     return kind.storage
 
 
-# --- verbs ------------------------------------------------------------------------------------------------------------
-
-
 def make_table(
     proba: ArrayLike,
     y: ArrayLike | None = None,
@@ -256,7 +238,8 @@ def make_table(
     """
     refuse_name(proba)
     kind, rows = known(proba)
-    return kind.table(rows, y, sample_weight, classes, stated=stated, group=None if kind.in_memory else group)
+    beside = {"y": y, "sample_weight": sample_weight}
+    return kind.table(rows, beside if kind.in_memory else {**beside, "group": group}, classes, stated=stated)
 
 
 def given_hashes(proba: Any) -> Any:
@@ -346,13 +329,13 @@ def predict_index(rule: Rule, proba: Any, keys: Any) -> Any:
     A randomised rule draws from ``keys`` (n,), or from the rows where there are none.
     """
     kind, rows = known(proba)
-    return kind.predict_index(rule, rows, keys)
+    return kind.predict_index(rule, rows, {"keys": keys})
 
 
 def decision_probabilities(rule: Rule, proba: Any) -> Any:
     """Return the probability of every decision (n, M) of a ``rule`` on ``proba`` (n, K), where `predict_index` does."""
     kind, rows = known(proba)
-    return kind.decision_probabilities(rule, rows)
+    return kind.decision_probabilities(rule, rows, {})
 
 
 def named(names: NDArray[Any], decisions: Any) -> Any:

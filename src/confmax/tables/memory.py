@@ -15,7 +15,7 @@ from confmax.kernels.softmax import scaled_rows
 from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import arranged, column_names, order_of, warn
 from confmax.tables.draws import given_keys, uniform
-from confmax.tables.kinds import Kind, Rule, calibrated_rows, host_array, known
+from confmax.tables.kinds import Beside, Kind, Rule, calibrated_rows, host_array, known
 from confmax.tables.labels import encode_labels, plain, refuse_other_rows, resolve_classes, vector
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
 
@@ -32,16 +32,15 @@ class MemoryKind(Kind, Storage):
     @property
     @final
     def storage(self) -> Storage:
-        """How checked rows of this kind are held."""
         return self
 
     @final
-    def table(
-        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
-    ) -> Table:
+    def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         # the index of a frame is lost once it is an array, so its order is compared first
-        for values, name in ((y, "y"), (sample_weight, "sample_weight")):
+        for name, values in beside.items():
             refuse_other_rows(proba, values, name)
+        y = beside["y"]
+        sample_weight = beside["sample_weight"]
         labels = None if y is None else vector(y, "y", "one label")
         found = arranged(column_names(proba), classes, labels, stated=stated)
         # rows are hashed as they were given: a division by their sums changes neither samples nor folds
@@ -54,16 +53,17 @@ class MemoryKind(Kind, Storage):
         return MemoryTable(**vars(checked), labels=coded, weight=weight, classes=resolved)
 
     @final
-    def decision_probabilities(self, rule: Rule, proba: Any, group: Any = None) -> Any:
+    def decision_probabilities(self, rule: Rule, proba: Any, beside: Beside) -> Any:
         found = calibrated_rows(rule.calibrator, rule.checked(proba))
         return found.storage.probabilities(found.proba, rule.gains, rule.weights)
 
-    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> Any:
+    def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> Any:
         """Return the decisions (n,) of a rule on given probabilities, which are checked first, where the rows are.
 
         Without keys a row's hash is its key, and a warning says where many rows share theirs.
         """
         P = rule.checked(proba)
+        keys = beside["keys"]
         used = None
         if rule.is_randomized:
             # rows without keys draw by what was given, before they were divided by their sums and calibrated
@@ -77,15 +77,12 @@ class MemoryKind(Kind, Storage):
         return decisions
 
     def scaled(self, proba: Any, W: Array, b: Array, floor: float) -> Any:
-        """Return ``softmax(W log(p + floor) + b)`` (n, K); W is a diagonal (K,) or (K, K)."""
         return scaled_rows(proba, W, b, floor)
 
     def columns(self, proba: Any, classes: Sequence[int]) -> Iterator[tuple[NDArray[Any], Any]]:
-        """Yield the probabilities (n,) of each of ``classes`` in host memory, and a slice of all rows."""
         return ((host_array(proba[:, k]), slice(None)) for k in classes)
 
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
-        """Return the names (n,) of decisions (n,)."""
         return names.take(decisions)
 
     def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> Any:
@@ -99,7 +96,6 @@ class MemoryKind(Kind, Storage):
         return out
 
     def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Any:
-        """Return the probability of every decision (n, M), in host memory."""
         out = np.zeros((proba.shape[0], gains.n_decisions))
         rows = np.arange(proba.shape[0])
         for weight, decision in zip(weights, self.decide(proba, gains), strict=True):
@@ -107,7 +103,6 @@ class MemoryKind(Kind, Storage):
         return out
 
     def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions (batch of B) of decisions on a table, by the truth that an oracle counts with."""
         answers = []
         most = max(1, MOST_DECISIONS // table.n_rows)
         for low in range(0, len(gains), most):
@@ -144,9 +139,6 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
     return kind.check(rows, order=order).proba
 
 
-# --- rows that share a draw -------------------------------------------------------------------------------------------
-
-
 def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -> None:
     """Warn where rows that share their key, and so their draw, are a real share of the table.
 
@@ -154,28 +146,24 @@ def warn_of_duplicates(found: Checked, gains: Gains, keys: NDArray[np.uint64]) -
     or none; over all rows where that part is not of the size that different rows would fill.
     """
     n = len(keys)
-    part = None
+    part = np.arange(n)
     if n > DUPLICATE_PARTS**2:
-        part = np.flatnonzero(keys < np.uint64((1 << 64) // DUPLICATE_PARTS))
-        part = part if n / 2 <= len(part) * DUPLICATE_PARTS <= 2 * n else None
-    looked = keys if part is None else keys[part]
-    _, first, counts = np.unique(looked, return_index=True, return_counts=True)
+        few = np.flatnonzero(keys < np.uint64((1 << 64) // DUPLICATE_PARTS))
+        part = few if n / 2 <= len(few) * DUPLICATE_PARTS <= 2 * n else part
+    _, first, counts = np.unique(keys[part], return_index=True, return_counts=True)
     repeated = counts > 1
-    if counts[repeated].sum() <= DUPLICATE_SHARE * len(looked):
+    if counts[repeated].sum() <= DUPLICATE_SHARE * len(part):
         return
-    rows = first[repeated] if part is None else part[first[repeated]]
+    rows = part[first[repeated]]
     decisions = found.storage.decide(found.storage.rows(found.proba, rows), gains)
     # copies that all atoms decide alike lose nothing by a common draw
     random = (decisions != decisions[0]).any(axis=0)
-    shared = float(counts[repeated][random].sum() / len(looked))
+    shared = float(counts[repeated][random].sum() / len(part))
     if shared > DUPLICATE_SHARE:
         warn(
             f"{shared:.0%} of the rows are duplicates of each other and get one common draw of the randomised rule; "
             f"pass `keys=`, an identifier per row, to draw for each row"
         )
-
-
-# --- decisions counted by the truth of another table ------------------------------------------------------------------
 
 
 class TransferredDecisions:

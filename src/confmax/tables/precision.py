@@ -123,22 +123,32 @@ def distances(columns: Any, power: int) -> Iterator[Any]:
 
 
 def decided(
-    gains: Gains, dtype: Any, by: Callable[[Gains, bool], Any], join: Callable[[Any], Any] = np.concatenate
+    gains: Gains,
+    proba: Any,
+    by: Callable[[Any, Gains], Any],
+    *,
+    join: Callable[[Any], Any] = np.concatenate,
+    dtype: Any = None,
+    double: Callable[[Any], Any] = lambda proba: proba.astype(np.float64),
 ) -> Any:
-    """Return the decisions (B, n): ``by(part, wide)`` decides some of the gains, in float64 where ``wide`` is true.
+    """Return the decisions (B, n): ``by(rows, part)`` decides ``proba`` (n, K) by some of the gains.
 
-    ``join`` makes one batch of two.
+    Its rows are in float64, which ``double`` makes, for gains that are wide for a ``dtype``, by default that of the
+    rows. ``join`` makes one batch of two.
     """
-    wide = is_wide(gains, dtype)
-    if wide.all() or not wide.any():
+    wide = is_wide(gains, proba.dtype if dtype is None else dtype)
+    if not wide.any():
         # the usual case: no gain is split off, and nothing is copied
-        return by(gains, bool(wide.any()))
+        return by(proba, gains)
+    # a copy for the pass: such gains are rare
+    if wide.all():
+        return by(double(proba), gains)
     order = [np.flatnonzero(~wide), np.flatnonzero(wide)]
-    joined = join([by(gains[index], bool(wide[index[0]])) for index in order])
+    joined = join([by(proba, gains[order[0]]), by(double(proba), gains[order[1]])])
     return joined[np.argsort(np.concatenate(order))]
 
 
-def answered(gains: Gains, dtype: Any, by: Callable[[Gains, bool], Confusion]) -> Confusion:
-    """Return an oracle's answers (batch of B): ``by(part, wide)`` answers some of the gains."""
-    answers: Confusion = decided(gains, dtype, by, Confusion.concatenate)
+def answered(gains: Gains, proba: Any, by: Callable[[Any, Gains], Confusion], **how: Any) -> Confusion:
+    """Return an oracle's answers (batch of B): ``by(rows, part)`` answers some of the gains, as in `decided`."""
+    answers: Confusion = decided(gains, proba, by, join=Confusion.concatenate, **how)
     return answers

@@ -139,10 +139,7 @@ class Table(Protocol):
     def dense(self, what: str) -> MemoryTable:
         """Return the table with ``proba`` as an array in host memory, which ``what`` needs.
 
-        Raises
-        ------
-        ValueError
-            If that would be large, or rows are elsewhere.
+        ValueError if that would be large, or rows are elsewhere.
         """
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
@@ -277,9 +274,10 @@ class Storage(ABC):
     def sums_by_decision(self, proba: Any, weight: Array | None, decision: NDArray[Any], n_decisions: int) -> Array:
         """Return the sums of the rows of every decision (K, M), by ``weight`` (n,), in float64."""
         out = np.zeros((proba.shape[1], n_decisions))
-        # of very many decisions only those that are made take a product with the table
-        for j in np.unique(decision):
-            chosen = np.flatnonzero(decision == j)
+        order = np.argsort(decision, kind="stable")
+        made, starts = np.unique(decision[order], return_index=True)
+        # of very many decisions only those that are made take a product with their rows
+        for j, chosen in zip(made, np.split(order, starts[1:]), strict=True):
             out[:, j] = (np.ones(len(chosen)) if weight is None else weight[chosen]) @ self.rows(proba, chosen)
         return out
 
@@ -339,7 +337,6 @@ class MemoryTable(Checked, Table):
     # the total is cached, because every scan divides by it
     @cached_property
     def weight_total(self) -> float:
-        """Sum of the weights; the number of rows where all are equal."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
 
     @property
@@ -348,7 +345,6 @@ class MemoryTable(Checked, Table):
         return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
 
     def calibrated(self, calibrator: Calibrator | None) -> MemoryTable:
-        """Return the table of the raw probabilities under ``calibrator``, or None; ValueError if these are none."""
         # calibrations are never stacked: each is applied to the probabilities as they were given
         raw = self if self.raw is None else self.raw
         if calibrator is None:
@@ -359,7 +355,6 @@ class MemoryTable(Checked, Table):
         )
 
     def in_memory(self) -> MemoryTable:
-        """Return the rows that are in one place: all of them."""
         return self
 
     def dense(self, what: str) -> MemoryTable:
@@ -401,11 +396,9 @@ class MemoryTable(Checked, Table):
         return MemoryTable(self.storage, proba, labels=labels, weight=weight, classes=self.classes)
 
     def oracle(self, model_share: float) -> Oracle:
-        """Return the oracle over these rows, for a confusion with this ``model_share``."""
         return self.storage.oracle(self, model_share)
 
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions of ``gains``, with their ``matrix`` if asked, by the truth of ``oracle``."""
         return self.storage.counted_by(self, oracle, gains, matrix=matrix)
 
     def row_hashes(self) -> NDArray[np.uint64]:
@@ -444,29 +437,34 @@ class MemoryTable(Checked, Table):
 
     def at(self, chosen: Any) -> MemoryTable:
         """Return the ``chosen`` rows, a slice, a mask or indices (n,), with the hashes that are known."""
-        beside: dict[str, Any] = {name: getattr(self, name) for name in ("hashes", "unordered", "labels", "weight")}
-        part = {name: None if values is None else values[chosen] for name, values in beside.items()}
-        groups = None if self.groups is None else self.groups.take(chosen)
-        return replace(self, proba=self.storage.rows(self.proba, chosen), totals=None, groups=groups, **part)
 
-    def between(self, low: int, high: int) -> MemoryTable:
-        """Return the rows of an array from ``low`` to before ``high`` as a table, without a copy."""
-        raw = None if self.raw is None else self.raw.between(low, high)
-        return replace(self.at(slice(low, high)), raw=raw, groups=None)
+        def part(values: Any) -> Any:
+            return None if values is None else values[chosen]
+
+        return replace(
+            self,
+            proba=self.storage.rows(self.proba, chosen),
+            totals=None,
+            hashes=part(self.hashes),
+            unordered=part(self.unordered),
+            labels=part(self.labels),
+            weight=part(self.weight),
+            groups=None if self.groups is None else self.groups.take(chosen),
+        )
 
     @cached_property
     def groups_apart(self) -> tuple[MemoryTable, ...]:
-        """The rows of each group, of a table whose rows lie in the order of their groups."""
-        codes = self.groups.codes
-        edges = np.searchsorted(codes, np.arange(len(self.groups) + 1)).tolist()
-        return tuple(self.between(low, high) for low, high in pairwise(edges))
+        """The rows of each group, of a table whose rows lie in the order of their groups, without a copy."""
+        edges = np.searchsorted(self.groups.codes, np.arange(len(self.groups) + 1)).tolist()
+        raw = [None] * len(self.groups) if self.raw is None else self.raw.groups_apart
+        parts = [self.at(slice(low, high)) for low, high in pairwise(edges)]
+        return tuple(replace(part, raw=given, groups=None) for part, given in zip(parts, raw, strict=True))
 
     def sampled(self, fraction: float) -> MemoryTable:
         """Return about this ``fraction`` of the rows, in (0, 1), chosen by the hash of their probabilities."""
         return self.take(chosen_by_hash(self.row_hashes(), fraction))
 
     def label_weight(self) -> Array:
-        """Return the weight of each true class (K,), fractions of all weight; needs labels."""
         return self._label_weight
 
     @cached_property

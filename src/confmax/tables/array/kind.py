@@ -9,22 +9,12 @@ from numpy.typing import NDArray
 
 from confmax import kernels
 from confmax.confusion import Array, Gains
-from confmax.tables.array.oracle import ArrayOracle, decide, decide_unchecked
-from confmax.tables.array.predict import decide_drawn
-from confmax.tables.arrays import (
-    as_array,
-    check_rows,
-    gathered,
-    normalised,
-    picked,
-    refuse_rows,
-    row_limits,
-    weighted_totals,
-)
+from confmax.tables import arrays
+from confmax.tables.array.oracle import ArrayOracle, decide, decide_drawn, decide_unchecked
 from confmax.tables.columns import column_names, order_of
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
-from confmax.tables.kinds import Rule, register
+from confmax.tables.kinds import Beside, Rule, register
 from confmax.tables.memory import MemoryKind, warn_of_duplicates
 from confmax.tables.precision import features, is_wide
 from confmax.tables.table import Calibrator, Checked, Oracle, Table
@@ -38,27 +28,25 @@ class Arrays(MemoryKind):
 
     def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
         """Return given probabilities as checked rows; hashes are computed in the pass of the check."""
-        P = as_array(proba, order=order)
-        limits = row_limits(P)
+        P = arrays.as_array(proba, order=order)
+        limits = arrays.row_limits(P)
         hashes = np.empty(len(P), dtype=np.uint64) if hashed else None
-        totals, broken = check_rows(P, limits, hashes)
+        totals, broken = arrays.check_rows(P, limits, hashes)
         # the compiled pass says only that some row is bad; which one, and why, takes a slower look
         if broken[:3].any():
-            refuse_rows(P)
+            arrays.refuse_rows(P)
         if not broken[3]:
             # rows that stay as they are get their unordered hashes when somebody needs them
             return Checked(self, P, totals, hashes)
-        divided = normalised(P, limits[1])
+        divided = arrays.normalised(P, limits[1])
         unordered = unordered_hashes(P) if hashed else None
         # division changes the sums of the columns; the hashes stay those of the rows as they were given
-        return Checked(self, divided, check_rows(divided)[0], hashes, unordered)
+        return Checked(self, divided, arrays.check_rows(divided)[0], hashes, unordered)
 
     def given_hashes(self, proba: Any) -> NDArray[np.uint64]:
-        """Return the hashes of given rows (n,)."""
-        return self.hashes(as_array(proba))
+        return self.hashes(arrays.as_array(proba))
 
     def host(self, values: Any) -> NDArray[Any]:
-        """Return values as an array."""
         return np.asarray(values)
 
     def calibrated(self, calibrator: Calibrator, proba: NDArray[Any]) -> Checked:
@@ -67,56 +55,49 @@ class Arrays(MemoryKind):
         if out.proba.dtype == proba.dtype:
             return out
         P = out.proba.astype(proba.dtype)
-        return Checked(self, P, check_rows(P)[0])
+        return Checked(self, P, arrays.check_rows(P)[0])
 
     def hashes(self, proba: NDArray[Any], *, ordered: bool = True) -> NDArray[np.uint64]:
-        """Return the hash of every row (n,)."""
         if not ordered:
             return unordered_hashes(proba)
         hashes = np.empty(len(proba), dtype=np.uint64)
-        check_rows(proba, hashes=hashes)
+        arrays.check_rows(proba, hashes=hashes)
         return hashes
 
     def rows(self, proba: NDArray[Any], chosen: NDArray[Any]) -> NDArray[Any]:
         """Return the chosen rows; those that are named by their indices lie far apart."""
         far = isinstance(chosen, np.ndarray) and chosen.dtype == np.intp
-        return gathered(proba, chosen) if far else proba[chosen]
+        return arrays.gathered(proba, chosen) if far else proba[chosen]
 
     def dense(self, proba: NDArray[Any], what: str) -> Checked:
-        """Return the rows as they are."""
         return Checked(self, proba)
 
     def column_sums(self, proba: NDArray[Any], weight: Array | None, *, spread: bool) -> Array:
-        """Return the sums of ``p`` or of ``p (1 - p)`` by class (K,), in float64."""
         P = proba.astype(np.float64) * (1.0 - proba) if spread else proba
-        return check_rows(P)[0] if weight is None else weighted_totals(P, weight)
+        return arrays.check_rows(P)[0] if weight is None else arrays.weighted_totals(P, weight)
 
     def probability_of(self, proba: NDArray[Any], decision: NDArray[Any]) -> NDArray[Any]:
-        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
-        return picked(proba, decision)
+        return arrays.picked(proba, decision)
 
     def decide(self, proba: NDArray[Any], gains: Gains) -> NDArray[Any]:
-        """Return the decisions (B, n) of every gain."""
         return decide(proba, gains)
 
     def drawn(self, proba: NDArray[Any], gains: Gains, weights: Array, seed: int, keys: Any) -> NDArray[np.int64]:
-        """Return the decision (n,) of every row by the atom that its key draws."""
         if kernels.native is None or is_wide(gains, proba.dtype).any():
             return super().drawn(proba, gains, weights, seed, keys)
         return decide_drawn(features(proba, gains.power), gains, weights, words=coefficients(seed), keys=keys)[0]
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
-        """Return the scan."""
         return ArrayOracle(table.dense("backend='array'"), model_share)
 
-    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> NDArray[np.int64]:
+    def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, from one scan that checks the rows too where that is possible."""
         names = column_names(proba)
         if names is not None:
             # names are matched, and warned of, once
-            proba = as_array(proba, order=order_of(names, rule.class_names[: rule.n_classes]))
-        decisions = None if rule.calibrator is not None else _decided_at_once(self, rule, proba, keys)
-        return super().predict_index(rule, proba, keys) if decisions is None else decisions
+            proba = arrays.as_array(proba, order=order_of(names, rule.class_names[: rule.n_classes]))
+        decisions = None if rule.calibrator is not None else _decided_at_once(self, rule, proba, beside["keys"])
+        return super().predict_index(rule, proba, beside) if decisions is None else decisions
 
 
 def _decided_at_once(kind: Arrays, rule: Rule, proba: Any, keys: Any) -> NDArray[np.int64] | None:
@@ -127,14 +108,14 @@ def _decided_at_once(kind: Arrays, rule: Rule, proba: Any, keys: Any) -> NDArray
     """
     if kernels.native is None:
         return None
-    P = as_array(proba)
+    P = arrays.as_array(proba)
     gains = rule.gains
     if P.shape[1] != gains.n_classes or is_wide(gains, P.dtype).any():
         return None
-    limits = row_limits(P)
+    limits = arrays.row_limits(P)
     if not rule.is_randomized:
-        decisions, broken = decide_unchecked(P, gains, limits)
-        return None if broken.any() else decisions[0]
+        decisions, refused = decide_unchecked(P, gains, limits)
+        return None if refused else decisions[0]
     if gains.power:
         return None
     given = None if keys is None else given_keys(keys, P.shape[0])

@@ -1,4 +1,4 @@
-"""The default oracle: scans of the table as it lies, block by block in the cache.
+"""The default oracle, and decisions: scans of the table as it lies, block by block in the cache.
 
 Statistics are summed per chunk of rows, chunks in a fixed order: the result does not depend on the number of threads.
 No fused multiply-add and no reassociation: compiled decisions equal those of NumPy bit for bit.
@@ -10,6 +10,7 @@ each row is compared along itself. A copy in class-major order would save a quar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import block_rows, chunk_rows, over_rows
+from confmax.tables.fingerprints import column_factors
 from confmax.tables.precision import answered, decided, features, gain_coefficients
 from confmax.tables.table import MemoryTable, TableOracle
 
@@ -34,11 +36,7 @@ NO_DECISIONS = np.empty((0, 0), dtype=np.int64)
 def decide(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
     """Return the decisions (B, n) of every gain on every row of ``proba`` (n, K); ties go to the largest index."""
     P = np.ascontiguousarray(proba)
-
-    def by(part: Gains, wide: bool) -> NDArray[np.int64]:
-        return decide_unchecked(P.astype(np.float64) if wide else P, part, None)[0]
-
-    return np.asarray(decided(gains, P.dtype, by))
+    return np.asarray(decided(gains, P, lambda rows, part: decide_unchecked(rows, part, None)[0]))
 
 
 def decide_by_numpy(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
@@ -83,30 +81,69 @@ def only_classes(gains: Gains) -> NDArray[np.int64]:
 
 def decide_unchecked(
     proba: NDArray[Any], gains: Gains, limits: tuple[float, float] | None
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the decisions (B, n), and which demands of `check_rows` some row does not meet (4,), from one scan.
+) -> tuple[NDArray[np.int64], bool]:
+    """Return the decisions (B, n), and whether some row does not meet the demands of `check_rows`, from one scan.
 
-    No gain may be wide (`is_wide`); only the kernels check rows, by ``limits``.
+    No gain may be wide (`is_wide`); only the kernels check rows, by ``limits``, None for not at all.
     """
     if kernels.native is None:
         assert limits is None
-        return decide_by_numpy(proba, gains), np.zeros(4, dtype=np.bool_)
-    first, second = kernel_gains(gains, proba.dtype)
+        return decide_by_numpy(proba, gains), False
+    by = kernel_gains(gains, proba.dtype)
     alone = only_classes(gains)
+    out = np.empty((len(gains), len(proba)), np.int64)
+
+    def work(rows: tuple[int, int, int], checks: tuple[Array, NDArray[np.bool_]]) -> None:
+        kernels.native.scan(proba, *rows, *by, gains.power, alone, *NO_TRUTH, *NO_SUMS, *checks, out)
+
+    return out, _checked_in_blocks(proba, limits, work)
+
+
+def decide_drawn(
+    proba: NDArray[Any],
+    gains: Gains,
+    weights: Array,
+    *,
+    words: NDArray[np.uint64],
+    keys: NDArray[np.uint64] | None,
+    limits: tuple[float, float] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], bool]:
+    """Return the decision of every row by the atom that its key draws, the keys, both (n,), and whether rows are bad.
+
+    The rows are probabilities (n, K), or what else reduced gains multiply; the atoms may decide more than the K
+    classes. ``words`` (6,) are the coefficients of the hash (`confmax.tables.draws`). Without keys, rows draw by their
+    hashes. Up to five atoms decide all rows of a block, of which each row keeps one answer. Of more, each takes the
+    rows that drew it, turned class-major together: the cost does not grow with their number. Either way a row goes
+    through the same kernels as under a deterministic rule, and is decided alike bit for bit.
+    """
+    by = kernel_gains(gains, proba.dtype)
+    n, K = proba.shape
+    given = np.empty(0, dtype=np.uint64) if keys is None else np.ascontiguousarray(keys)
+    hashes = np.empty(0 if keys is not None else n, dtype=np.uint64)
+    edges = np.cumsum(weights)[:-1]
+    out = np.empty(n, dtype=np.int64)
+    factors = column_factors(K)
+
+    def work(rows: tuple[int, int, int], checks: tuple[Array, NDArray[np.bool_]]) -> None:
+        kernels.native.draw(proba, *rows, *by, factors, words, edges, given, *checks, hashes, out)
+
+    refused = _checked_in_blocks(proba, limits, work)
+    return out, hashes if keys is None else given, refused
+
+
+def _checked_in_blocks(
+    proba: NDArray[Any],
+    limits: tuple[float, float] | None,
+    work: Callable[[tuple[int, int, int], tuple[Array, NDArray[np.bool_]]], None],
+) -> bool:
+    """Return whether ``work`` has met a bad row: it takes where rows begin and end, the size of blocks, and checks."""
     (n, K) = proba.shape
     size = block_rows(K)
     chunk = chunk_rows(K, n)
-    out = np.empty((len(gains), n), np.int64)
     broken = np.zeros((-(-n // chunk), 0 if limits is None else 4), dtype=np.bool_)
     allowed = np.array(limits or (np.inf, np.inf))
-
-    def work(part: int, start: int, stop: int) -> None:
-        kernels.native.scan(
-            proba, start, stop, size, first, second, gains.power, alone, *NO_TRUTH, *NO_SUMS, allowed, broken[part], out
-        )
-
-    over_rows(work, n, chunk)
-    return out, np.asarray(broken.any(axis=0))
+    over_rows(lambda part, start, stop: work((start, stop, size), (allowed, broken[part])), n, chunk)
+    return bool(broken.any())
 
 
 def kernel_truth(table: MemoryTable, model_share: float) -> tuple[float, NDArray[np.int64], Array]:
@@ -121,14 +158,9 @@ class ArrayOracle(TableOracle):
     table: MemoryTable
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return the confusions (batch of B) of the decisions that maximise each gain."""
         if kernels.native is None:
             return self.table.counted_by(self, gains, matrix=matrix)
-
-        def by(part: Gains, wide: bool) -> Confusion:
-            return self._scanned(self.table.proba.astype(np.float64) if wide else self.table.proba, part, matrix=matrix)
-
-        return answered(gains, self.table.proba.dtype, by)
+        return answered(gains, self.table.proba, lambda rows, part: self._scanned(rows, part, matrix=matrix))
 
     def _scanned(self, proba: NDArray[Any], gains: Gains, *, matrix: bool) -> Confusion:
         """Decide every row by every gain, in the type of ``proba``."""

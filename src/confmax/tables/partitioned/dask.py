@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +24,16 @@ from numpy.typing import NDArray
 from confmax.kernels.blocks import n_threads, on_threads
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import column_names, order_of
-from confmax.tables.kinds import Kind, Rule, given_hashes, here
+from confmax.tables.kinds import Beside, Kind, Rule, given_hashes, here
 from confmax.tables.labels import vector
 from confmax.tables.partitioned import parts
 from confmax.tables.partitioned.table import partitioned_table
-from confmax.tables.table import Table
+from confmax.tables.table import T, Table
 
 PART_CELLS = 1 << 21  # probabilities up to which small blocks make one part: a core scans them in about a task's cost
 LARGE_WORK = 1 << 16  # bytes of work beyond which it is sent to a worker once, not with every part
 MESSAGE_BYTES = 4 << 20  # of labels in memory that are sent at once: Dask warns of graphs beyond 10 MB
 _EACH = {"keys": "one key", "group": "one group"}  # what lies beside a row, for messages
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +60,6 @@ class DaskSource:
     holds = True
 
     def with_columns(self, order: Sequence[int]) -> DaskSource:
-        """Return the source with its columns in another order."""
         return replace(self, order=tuple(order))
 
     def kept(self, step: Callable[[Any], Any]) -> DaskSource:
@@ -134,9 +131,6 @@ def dask_source(
     each = [lengths[place] for place in places]
     blocks = tuple(zip(first, each, [x[place] for place in places], labels, weights, groups, strict=True))
     return DaskSource(blocks, sum(lengths), K, names, y is not None, group is not None, progress=progress)
-
-
-# --- opening ---------------------------------------------------------------------------------------------------------
 
 
 def _of_frame(frame: Any, beside: list[Any], columns: Sequence[str] | None) -> tuple[Any, list[Any], tuple[str, ...]]:
@@ -330,52 +324,47 @@ class DaskCollections(Kind):
     given_hashes = ARRAYS.given_hashes
     host = ARRAYS.host
 
-    def table(
-        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
-    ) -> Table:
-        return partitioned_table(dask_source(proba, y, sample_weight, group=group), classes, stated=stated)
+    def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        return partitioned_table(dask_source(proba, **beside), classes, stated=stated)
 
-    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> Any:
+    def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> Any:
         """Return the decisions of a rule: lazy, int64 (n,)."""
-        work = partial(_decisions, rule, _order(rule, proba, keys, group))
-        return _lazily(work, one_column_chunk(proba), {"keys": keys, "group": group})
+        work = partial(_decisions, rule, _order(rule, proba, beside))
+        return _lazily(work, one_column_chunk(proba), beside)
 
-    def decision_probabilities(self, rule: Rule, proba: Any, group: Any = None) -> Any:
+    def decision_probabilities(self, rule: Rule, proba: Any, beside: Beside) -> Any:
         """Return the probability of every decision (n, M): lazy, float64."""
-        work = partial(_probabilities, rule, _order(rule, proba, group))
+        work = partial(_probabilities, rule, _order(rule, proba, beside))
         names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
-        return _lazily(work, one_column_chunk(proba), {"group": group}, names=names, dtype=np.float64)
+        return _lazily(work, one_column_chunk(proba), beside, names=names, dtype=np.float64)
 
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
-        """Return the names (n,) of decisions (n,): lazy."""
         return _lazily(partial(_names, names), decisions, dtype=names.dtype)
 
 
 DASK = DaskCollections()
 
 
-def _order(rule: Rule, proba: Any, *beside: Any) -> tuple[int, ...] | None:
+def _order(rule: Rule, proba: Any, beside: Beside) -> tuple[int, ...] | None:
     """Return the places of the rule's classes among a frame's columns, where they are not in the same order.
 
     Names are matched here, once: a block that is decided on a worker has no one to warn.
     """
-    others = [name for name in beside if isinstance(name, str)]
+    others = [name for name in beside.values() if isinstance(name, str)]
     names = [name for name in column_names(proba) or () if name not in others]
     return order_of(names or None, rule.class_names[: rule.n_classes])
 
 
-def _decisions(
-    rule: Rule, order: tuple[int, ...] | None, block: Any, keys: Any = None, group: Any = None
-) -> NDArray[np.int64]:
+def _decisions(rule: Rule, order: tuple[int, ...] | None, block: Any, **beside: Any) -> NDArray[np.int64]:
     block = _in_order(block, order)
-    if rule.is_randomized and keys is None:
+    if rule.is_randomized and "keys" not in beside:
         # what the rule would draw from; it is given, so that the rule warns of no duplicates within one block
-        keys = given_hashes(block)
-    return np.asarray(rule.predict_index(block, keys=keys, group=group))
+        beside["keys"] = given_hashes(block)
+    return np.asarray(rule.predict_index(block, **beside))
 
 
-def _probabilities(rule: Rule, order: tuple[int, ...] | None, block: Any, group: Any = None) -> NDArray[Any]:
-    return np.asarray(rule.decision_probabilities(_in_order(block, order), group=group))
+def _probabilities(rule: Rule, order: tuple[int, ...] | None, block: Any, **beside: Any) -> NDArray[Any]:
+    return np.asarray(rule.decision_probabilities(_in_order(block, order), **beside))
 
 
 def _names(names: NDArray[Any], block: Any) -> NDArray[Any]:
@@ -385,7 +374,7 @@ def _names(names: NDArray[Any], block: Any) -> NDArray[Any]:
 def _lazily(
     work: Callable[..., Any],
     proba: Any,
-    beside: Mapping[str, Any] | None = None,
+    beside: Beside | None = None,
     *,
     names: Sequence[Any] | None = None,
     dtype: Any = np.int64,

@@ -81,21 +81,17 @@ class FileSource:
 
     @cached_property
     def n_rows(self) -> int:
-        """Number of rows."""
         return sum(piece.stop - piece.start for piece in self.pieces)
 
     @property
     def has_labels(self) -> bool:
-        """Whether a column of labels was named."""
         return self.label is not None
 
     @property
     def has_groups(self) -> bool:
-        """Whether a column of groups was named."""
         return self.group is not None
 
     def with_columns(self, order: Sequence[int]) -> FileSource:
-        """Return the source with its columns in another order."""
         return replace(self, order=tuple(order))
 
     def kept(self, step: Callable[[Any], Any]) -> FileSource:

@@ -44,31 +44,23 @@ class Part:
 
 
 class Source(Protocol):
-    """Where the parts of a table lie; rows, columns and names of columns are those of all parts together."""
+    """Where the parts of a table lie; rows, and names of the K columns of probabilities, are those of all parts.
+
+    A source ``holds`` what `kept` makes, or makes it anew in every pass.
+    """
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows of all parts."""
-
+    def n_rows(self) -> int: ...
     @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
-
+    def n_classes(self) -> int: ...
     @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the columns of probabilities."""
-
+    def names(self) -> tuple[str, ...] | None: ...
     @property
-    def has_labels(self) -> bool:
-        """Whether there are true classes."""
-
+    def has_labels(self) -> bool: ...
     @property
-    def has_groups(self) -> bool:
-        """Whether there is a group of every row."""
-
+    def has_groups(self) -> bool: ...
     @property
-    def holds(self) -> bool:
-        """Whether `kept` holds what it makes."""
+    def holds(self) -> bool: ...
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part, in the order of the parts.
@@ -245,9 +237,6 @@ def _sums_by_group(table: MemoryTable) -> Array:
 def column_totals(table: MemoryTable) -> Array:
     """Return the weighted sum of each column (K,) of a part."""
     return table.column_sums(table.weight)
-
-
-# --- steps -----------------------------------------------------------------------------------------------------------
 
 
 def distinct_labels(source: Source) -> NDArray[Any]:

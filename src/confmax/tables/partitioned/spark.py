@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 from confmax.kernels.blocks import on_threads
 from confmax.tables.columns import find, matched, warn
-from confmax.tables.kinds import Rule
+from confmax.tables.kinds import Beside, Rule
 from confmax.tables.partitioned import parts
 from confmax.tables.partitioned.files import array_of_lists, labels_of
 from confmax.tables.partitioned.table import ReadInParts, partitioned_table
-from confmax.tables.table import Table
+from confmax.tables.table import T, Table
 
 # columns of the narrowed frame
 PROBA = "p"
@@ -36,8 +36,6 @@ BATCH_BYTES = 8 << 20
 MOST_BATCH_ROWS = 1 << 16
 MOST_BYTES = (1 << 31) - (1 << 20)  # of one value in Spark
 _PLANNING = threading.Lock()  # held while a setting of the session is another, so that it is always put back
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,6 @@ class SparkSource:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Names of the columns of probabilities; None where one column holds all."""
         return self.columns if len(self.columns) > 1 else None
 
     @property
@@ -74,16 +71,13 @@ class SparkSource:
 
     @property
     def has_labels(self) -> bool:
-        """Whether a column of labels was named."""
         return self.label is not None
 
     @property
     def has_groups(self) -> bool:
-        """Whether a column of groups was named."""
         return self.group is not None
 
     def with_columns(self, order: Sequence[int]) -> SparkSource:
-        """Return the source with its columns in another order."""
         return replace(self, columns=tuple(self.columns[k] for k in order))
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
@@ -140,7 +134,6 @@ class HeldParts:
     held: Any
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
-        """Yield what ``work`` returns for every part, in the order of the partitions."""
         found = self.held.map(partial(_on_held, work)).collect()
         parts.refuse_first(found)
         yield from found
@@ -352,9 +345,6 @@ def cores_of_task() -> Iterator[int]:
         yield context.partitionId()
 
 
-# --- steps -----------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _batches_of(session: Any, rows: int) -> Iterator[None]:
     """Let partitions come to Python in batches of at most so many rows, as long as a plan is being made."""
@@ -386,10 +376,8 @@ class SparkFrames(ReadInParts):
 
     refusal = "a Spark DataFrame is decided by Spark: use rule.transform(df), which adds a column of decisions"
 
-    def table(
-        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
-    ) -> Table:
-        source = frame_source(proba, y, sample_weight, group=group, classes=classes)
+    def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        source = frame_source(proba, beside["y"], beside["sample_weight"], group=beside["group"], classes=classes)
         return partitioned_table(source, classes, stated=stated)
 
     # decisions are a column of the frame: `with_decisions`

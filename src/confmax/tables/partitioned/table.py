@@ -24,20 +24,9 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
-from confmax.tables.kinds import Kind, Rule
+from confmax.tables.kinds import Beside, Kind, Rule
 from confmax.tables.labels import resolve_classes
-from confmax.tables.partitioned.parts import (
-    CheckedPart,
-    Part,
-    Source,
-    Summary,
-    as_table,
-    column_totals,
-    distinct_beside,
-    naming,
-    ordered,
-    summary_of,
-)
+from confmax.tables.partitioned import parts
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table, TableOracle
 
 # of the sample, on which calibrations are fitted, too
@@ -49,48 +38,8 @@ SAMPLE_ROWS = 20_000
 ROWS_PER_CLASS = 50
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PartitionedTable(Table):
-    """A checked table whose rows are elsewhere: the source of its parts, and a sample in memory.
-
-    The parts are tables of raw probabilities. ``known`` is what the first pass has added up. The sample has about
-    `SAMPLE_CELLS` entries, chosen by a hash of the rows' content. Every pass applies the calibrator to each part.
-    """
-
-    source: Any
-    classes: tuple[Any, ...]
-    known: Summary
-    sample: MemoryTable
-    calibrator: Calibrator | None = None
-    groups: GroupsInParts | None = None
-
-    backend = "parts"
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.known.n_rows
-
-    @property
-    def n_weighted(self) -> int:
-        """Number of rows whose weight is not zero."""
-        return self.known.n_weighted
-
-    @property
-    def weight_total(self) -> float:
-        """Sum of the weights."""
-        return self.known.weight
-
-    def in_memory(self) -> MemoryTable:
-        """Return the sample."""
-        return self.sample
-
-    def calibrated(self, calibrator: Calibrator | None) -> PartitionedTable:
-        """Return the table of the raw probabilities under a calibrator, which every pass applies to each part."""
-        if calibrator is self.calibrator:
-            return self
-        return replace(self, calibrator=calibrator, sample=self.sample.calibrated(calibrator))
+class InParts(Table):
+    """What tables in parts share, whether their groups lie side by side or not."""
 
     def oracle(self, model_share: float) -> Oracle:
         """Return the oracle that scans every part where it lies."""
@@ -101,6 +50,45 @@ class PartitionedTable(Table):
         work = partial(_answers_on, gains=gains, share=oracle.model_share, matrix=matrix, decides_on=self.calibrator)
         return PartsOracle(in_parts(oracle.table), oracle.model_share).summed(work)
 
+
+@final
+@dataclass(frozen=True, eq=False)
+class PartitionedTable(InParts):
+    """A checked table whose rows are elsewhere: the source of its parts, and a sample in memory.
+
+    The parts are tables of raw probabilities. ``known`` is what the first pass has added up. The sample has about
+    `SAMPLE_CELLS` entries, chosen by a hash of the rows' content. Every pass applies the calibrator to each part.
+    """
+
+    source: Any
+    classes: tuple[Any, ...]
+    known: parts.Summary
+    sample: MemoryTable
+    calibrator: Calibrator | None = None
+    groups: GroupsInParts | None = None
+
+    backend = "parts"
+
+    @property
+    def n_rows(self) -> int:
+        return self.known.n_rows
+
+    @property
+    def n_weighted(self) -> int:
+        return self.known.n_weighted
+
+    @property
+    def weight_total(self) -> float:
+        return self.known.weight
+
+    def in_memory(self) -> MemoryTable:
+        return self.sample
+
+    def calibrated(self, calibrator: Calibrator | None) -> PartitionedTable:
+        if calibrator is self.calibrator:
+            return self
+        return replace(self, calibrator=calibrator, sample=self.sample.calibrated(calibrator))
+
     def dense(self, what: str) -> NoReturn:
         """Refuse, by a ValueError: ``what`` needs all rows in one place."""
         raise ValueError(
@@ -109,29 +97,27 @@ class PartitionedTable(Table):
         )
 
     def label_weight(self) -> Array:
-        """Return the weight of each true class (K,), fractions of all weight; needs labels."""
         return np.asarray(self.known.label_weight / self.known.label_weight.sum())
 
     @cached_property
     def _mean_probability(self) -> Array:
         if self.calibrator is None:
             return np.asarray(self.known.totals / self.known.weight)
-        return np.asarray(np.sum(list(self.over_parts(column_totals)), axis=0) / self.known.weight)
+        return np.asarray(np.sum(list(self.over_parts(parts.column_totals)), axis=0) / self.known.weight)
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
-        """Yield what ``work`` returns for the table of every part that has weight."""
         found = self.source.run(partial(_on_table, work, self.calibrator))
         return (each for each in found if each is not None)
 
 
-def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: bool = True) -> PartitionedTable:
+def partitioned_table(source: parts.Source, classes: Sequence[Any] | None, *, stated: bool = True) -> PartitionedTable:
     """Check all parts in one pass and return them as one table; ``stated`` as for `make_table`.
 
     ValueError for anything that is no such table; the sentence names the part and its first offending row.
     """
     # a source of somebody else may not speak of groups
     grouped = getattr(source, "has_groups", False)
-    known_labels, found_groups = distinct_beside(source) if source.has_labels or grouped else (None, [])
+    known_labels, found_groups = parts.distinct_beside(source) if source.has_labels or grouped else (None, [])
     labels = known_labels if source.has_labels else None
     names = ordered_names(found_groups) if grouped else None
     found = arranged(source.names, classes, labels, stated=stated)
@@ -142,9 +128,9 @@ def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: 
     cells = SAMPLE_CELLS if source.has_labels else SAMPLE_CELLS_UNLABELLED
     K = source.n_classes
     wanted = max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
-    checked = partial(as_table, classes=resolved, groups=names)
+    checked = partial(parts.as_table, classes=resolved, groups=names)
     tables = source.kept(partial(checked, fraction=min(1.0, wanted / max(1, source.n_rows))))
-    summaries = (summary for summary in tables.run(summary_of) if summary is not None)
+    summaries = (summary for summary in tables.run(parts.summary_of) if summary is not None)
     first = next(summaries, None)
     if first is None:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
@@ -155,7 +141,7 @@ def partitioned_table(source: Source, classes: Sequence[Any] | None, *, stated: 
         # the source itself sees to it that rows do not change
         tables = source.kept(partial(checked, fraction=0.0))
     groups = None if names is None else GroupsInParts(names)
-    return PartitionedTable(tables, resolved, replace(known, sample=()), ordered(known.sample), groups=groups)
+    return PartitionedTable(tables, resolved, replace(known, sample=()), parts.ordered(known.sample), groups=groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,18 +151,18 @@ class _OnePart:
     table: MemoryTable
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
-        yield work(CheckedPart(self.table, 1.0))
+        yield work(parts.CheckedPart(self.table, 1.0))
 
 
-def in_parts(table: Table) -> PartitionedTable:
+def in_parts(table: Table) -> InParts:
     """Return a table as one in parts; one in memory is the only part of it."""
-    if isinstance(table, PartitionedTable):
+    if isinstance(table, InParts):
         return table
     given = table.dense("backend='parts'")
     raw = given.calibrated(None)
     labelled = raw.label_weight() * raw.weight_total if raw.has_labels else np.empty(0)
     totals = raw.mean_probability() * raw.weight_total
-    known = Summary(raw.n_rows, raw.n_weighted, raw.weight_total, totals, labelled, (), 0, np.empty(0))
+    known = parts.Summary(raw.n_rows, raw.n_weighted, raw.weight_total, totals, labelled, (), 0, np.empty(0))
     return PartitionedTable(_OnePart(raw), raw.classes, known, raw).calibrated(given.calibrator)
 
 
@@ -186,10 +172,9 @@ def in_parts(table: Table) -> PartitionedTable:
 class PartsOracle(TableOracle):
     """Oracle on a table whose rows lie in parts, side by side or not."""
 
-    table: PartitionedTable | GroupedParts
+    table: InParts
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return the confusions (batch of B) of the decisions that maximise each gain."""
         return self.summed(partial(_answers, gains=gains, share=self.model_share, matrix=matrix))
 
     def summed(self, work: Callable[[MemoryTable], list[Array]]) -> Confusion:
@@ -219,9 +204,6 @@ def _times_weight(table: Table, found: Confusion) -> list[Array]:
     return [table.weight_total * each for each in sums]
 
 
-# --- groups side by side ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class GroupsInParts:
     """The sorted names of the groups of rows that lie in parts, which have the group of each row."""
@@ -236,7 +218,7 @@ class GroupsInParts:
         return GroupedParts(table, self, n_further)
 
 
-class GroupedParts(SideBySide):
+class GroupedParts(InParts, SideBySide):
     """A table whose rows lie in parts, and belong to one group each."""
 
     whole: PartitionedTable
@@ -257,21 +239,9 @@ class GroupedParts(SideBySide):
         return np.asarray(totals / self.whole.known.weight)
 
     def in_one_place(self) -> Table:
-        """Return the sample, with its groups side by side."""
         sample = self.in_memory()
         beside: Table = sample.groups.beside(sample, self.n_further)
         return beside
-
-    def oracle(self, model_share: float) -> Oracle:
-        """Return the oracle that scans every part where it lies."""
-        return PartsOracle(self, model_share)
-
-    def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
-        """Return the confusions of decisions on this calibration of the rows, by another one's truth."""
-        table = oracle.table
-        assert isinstance(table, GroupedParts)
-        work = partial(_answers_on, gains=gains, share=oracle.model_share, matrix=matrix, decides_on=self.calibrator)
-        return PartsOracle(table, oracle.model_share).summed(work)
 
 
 def _totals_by_group(part: MemoryTable) -> Array:
@@ -281,10 +251,7 @@ def _totals_by_group(part: MemoryTable) -> Array:
 AnyGroups = Groups | GroupShares | GroupsInParts
 
 
-# --- steps -----------------------------------------------------------------------------------------------------------
-
-
-def _on_table(work: Callable[[MemoryTable], T], calibrator: Calibrator | None, checked: CheckedPart) -> T | None:
+def _on_table(work: Callable[[MemoryTable], T], calibrator: Calibrator | None, checked: parts.CheckedPart) -> T | None:
     table = checked.table
     if table is None or (table.weight is not None and not table.weight.any()):
         return None
@@ -318,35 +285,33 @@ class Opened(ReadInParts):
         "in memory"
     )
 
-    def table(
-        self, proba: Any, y: Any, sample_weight: Any, classes: Sequence[Any] | None, *, stated: bool, group: Any = None
-    ) -> Table:
+    def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`; labels, weights and groups are named where the table is opened."""
-        if group is not None:
+        if beside["group"] is not None:
             raise ValueError("an opened table brings the group of each row; pass group= to open_table")
-        if y is not None or sample_weight is not None:
+        if beside["y"] is not None or beside["sample_weight"] is not None:
             raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
         return partitioned_table(proba, classes, stated=stated)
 
-    def predict_index(self, rule: Rule, proba: Any, keys: Any, group: Any = None) -> NDArray[np.int64]:
+    def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, read part by part with the group of each row."""
-        if rule.groups and (group is not None or not getattr(proba, "has_groups", False)):
+        if rule.groups and (beside["group"] is not None or not getattr(proba, "has_groups", False)):
             shown = ", ".join(map(repr, rule.groups[:8]))
             raise ValueError(
                 f"this rule decides by groups ({shown}), and an opened table brings the group of each row; pass group= "
                 f"to open_table"
             )
-        if keys is not None:
+        if beside["keys"] is not None:
             raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
         order = order_of(proba.names, rule.class_names[: rule.n_classes])
         source = proba if order is None else proba.with_columns(order)
         return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, rule))])
 
 
-def _decide_part(rule: Rule, part: Part) -> NDArray[np.int64]:
+def _decide_part(rule: Rule, part: parts.Part) -> NDArray[np.int64]:
     if len(part.proba) == 0:
         return np.empty(0, np.int64)
-    with naming(part.name):
+    with parts.naming(part.name):
         return np.asarray(rule.predict_index(part.proba, group=part.group if rule.groups else None))
 
 

@@ -1,7 +1,7 @@
 """The kernels over compressed sparse rows in NumPy: their definition, for installations without a compiler.
 
 `kernels/sparse.h` says how classes are considered that a row does not store. Everything here takes time and memory for
-the stored entries, never for a dense (n, K).
+the stored entries, never for a dense (n, K). Full gains are decided on dense blocks of rows (`rows.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # entries, columns and
 class Entries:
     """The m stored entries of some rows: classes j, probabilities p, and rows, counted from the first, all (m,).
 
-    ``starts`` and ``counts`` (n,) say where each row begins among these entries, and how many it stores.
+    ``starts`` (n,) say where each row begins among these entries.
     """
 
     def __init__(self, arrays: Arrays, start: int, stop: int) -> None:
@@ -35,8 +35,7 @@ class Entries:
         self.p = data[low:high]
         self.j = indices[low:high]
         self.starts = indptr[start:stop] - low
-        self.counts = np.diff(indptr[start : stop + 1])
-        self.row = np.repeat(np.arange(stop - start), self.counts)
+        self.row = np.repeat(np.arange(stop - start), np.diff(indptr[start : stop + 1]))
 
 
 def structure(arrays: Arrays, start: int, stop: int, n_classes: int) -> int:
@@ -89,18 +88,6 @@ def decide_stored(entries: Entries, pairs: NDArray[Any], order: NDArray[np.int64
         winner[undecided[~stored]] = k
         undecided = undecided[stored]
     return winner
-
-
-def decide_full(entries: Entries, gain: NDArray[Any]) -> NDArray[Any]:
-    """Return decisions (n,) by a full ``gain`` (K, M)."""
-    M = gain.shape[1]
-    score = np.zeros((len(entries.counts), M), gain.dtype)
-    # entry after entry of each row: a product of matrices would add in another order
-    for t in range(entries.counts.max()):
-        rows = np.flatnonzero(entries.counts > t)
-        at = entries.starts[rows] + t
-        score[rows] += entries.p[at, None] * gain[entries.j[at]]
-    return M - 1 - np.argmax(score[:, ::-1], axis=1)
 
 
 def add_alone(arrays: Arrays, start: int, stop: int, gains: Any, truth: Any, out: Array) -> None:

@@ -19,7 +19,6 @@ from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
 
 DENSE_CELLS = 10_000_000  # a sparse table of at most so many cells may be made dense,
 DENSE_FACTOR = 4  # and one whose cells are at most so many times its stored entries
-PART_ENTRIES = 1 << 22  # that are added up together
 MOST_CELLS = 100_000_000  # of the probabilities of decisions
 
 
@@ -40,11 +39,9 @@ class SparseRows(MemoryKind):
         return Checked(self, checked, None, row_hashes(given), unordered_hashes(given))
 
     def given_hashes(self, proba: Any) -> NDArray[np.uint64]:
-        """Return the hashes of given rows (n,)."""
         return row_hashes(canonical(proba))
 
     def host(self, values: Any) -> NDArray[Any]:
-        """Return values as a dense array."""
         return np.asarray(values.toarray())
 
     def calibrated(self, calibrator: Calibrator, proba: Any) -> Checked:
@@ -52,7 +49,6 @@ class SparseRows(MemoryKind):
         return ARRAYS.calibrated(calibrator, self.dense(proba, "the calibration of this rule").proba)
 
     def hashes(self, proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
-        """Return the hash of every row (n,), that of the dense one."""
         return row_hashes(proba) if ordered else unordered_hashes(proba)
 
     def dense(self, proba: Any, what: str) -> Checked:
@@ -66,7 +62,6 @@ class SparseRows(MemoryKind):
         return Checked(ARRAYS, self.host(proba))
 
     def column_sums(self, proba: Any, weight: Array | None, *, spread: bool) -> Array:
-        """Return the sums of ``p`` or of ``p (1 - p)`` by class (K,), in float64."""
         p = proba.data.astype(np.float64)
         if spread:
             p *= 1.0 - p
@@ -82,25 +77,9 @@ class SparseRows(MemoryKind):
         return ((by_column.data[each], by_column.indices[each]) for each in stored)
 
     def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
-        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
         return probability_of(proba, np.asarray(decision))
 
-    def sums_by_decision(self, proba: Any, weight: Array | None, decision: NDArray[Any], n_decisions: int) -> Array:
-        """Return the sums of the rows of every decision (K, M)."""
-        cells = proba.shape[1] * n_decisions
-        out = np.zeros((proba.shape[1], n_decisions))
-        # a part of the entries pays for a matrix of its own
-        rows = max(1, proba.shape[0] * max(cells, PART_ENTRIES) // proba.nnz)
-        for low in range(0, proba.shape[0], rows):
-            part = proba[low : low + rows]
-            stored = np.diff(part.indptr)
-            p = part.data if weight is None else part.data * np.repeat(weight[low : low + rows], stored)
-            pairs = part.indices.astype(np.int64) * n_decisions + np.repeat(decision[low : low + rows], stored)
-            out += np.bincount(pairs, p, cells).reshape(out.shape)
-        return out
-
     def decide(self, proba: Any, gains: Gains) -> NDArray[np.int32]:
-        """Return the decisions (B, n) of every gain, as on the dense table."""
         return decide(proba, gains)
 
     def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Any:

@@ -8,7 +8,7 @@ the rows that store the class are looked at, and all others decide alike.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,30 +42,22 @@ class SparseOracle(TableOracle):
                 f"the whole confusion matrix of {K} classes has {K * M:,} entries, more than {MATRIX_CELLS:,}; take a "
                 f"metric of its diagonal and column sums, or merge classes"
             )
+        return answered(gains, self.table.proba, lambda proba, part: self._answers(proba, part, matrix=matrix))
 
-        def by(part: Gains, wide: bool) -> Confusion:
-            if not wide:
-                return self._answers(part, matrix=matrix)
-            # a copy for the pass: gains that need float64 are rare
-            table = replace(self.table, proba=self.table.proba.astype(np.float64))
-            return SparseOracle(table, self.model_share)._answers(part, matrix=matrix)
-
-        return answered(gains, self.table.proba.dtype, by)
-
-    def _answers(self, gains: Gains, *, matrix: bool) -> Confusion:
+    def _answers(self, proba: Any, gains: Gains, *, matrix: bool) -> Confusion:
         alone = np.full(len(gains), -1) if matrix else only_classes(gains)
         if (alone < 0).all():
-            return self._scanned(gains, matrix=matrix)
-        diagonal, columns = self._of_one_class(gains, alone)
+            return self._scanned(proba, gains, matrix=matrix)
+        diagonal, columns = self._of_one_class(proba, gains, alone)
         others = np.flatnonzero(alone < 0)
         if len(others):
             a, b = gains.pair()
-            answers = self._scanned(Gains.reduced(a[others], b[others]), matrix=False)
+            answers = self._scanned(proba, Gains.reduced(a[others], b[others]), matrix=False)
             diagonal[others] = answers.diagonal
             columns[others] = answers.columns
         return Confusion(self.rows, diagonal, columns)
 
-    def _scanned(self, gains: Gains, *, matrix: bool) -> Confusion:
+    def _scanned(self, proba: Any, gains: Gains, *, matrix: bool) -> Confusion:
         """Decide every row by every gain."""
         if kernels.native is None:
             return self.table.counted_by(self, gains, matrix=matrix)
@@ -78,9 +70,8 @@ class SparseOracle(TableOracle):
         diagonal = np.zeros((parts, B, K))
         columns = np.zeros((parts, B, M))
         matrices = np.zeros((parts, B, K, M) if matrix else (parts, B, 0, 0))
-        # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
-        proba = self.table.proba
         truth = kernel_truth(self.table, self.model_share)
+        # what a power of the distance multiplies is dense: those decisions are made first, by blocks of rows
         made = decide(proba, gains) if gains.power else np.empty((0, 0), np.int32)
         by = kernel_gains(proba, gains)
         arrays = arrays_of(proba)
@@ -95,13 +86,13 @@ class SparseOracle(TableOracle):
         full = matrices.sum(axis=0) / total if matrix else None
         return Confusion(self.rows, diagonal.sum(axis=0) / total, columns.sum(axis=0) / total, full)
 
-    def _of_one_class(self, gains: Gains, alone: NDArray[np.int64]) -> tuple[Array, Array]:
+    def _of_one_class(self, proba: Any, gains: Gains, alone: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return diagonals and column sums (B, K), filled for the gains that have coefficients for one class only."""
         K = self.table.n_classes
         truth = kernel_truth(self.table, self.model_share)
         mine = np.flatnonzero(alone >= 0)
         k = alone[mine]
-        first, second = gain_coefficients(gains, self.table.proba.dtype)
+        first, second = gain_coefficients(gains, proba.dtype)
         assert second is not None
         a = first[mine, k]
         b = second[mine, k]
@@ -112,7 +103,7 @@ class SparseOracle(TableOracle):
         begin = np.searchsorted(k[listed], np.arange(K + 1))
         edges = self._edges(3 * len(mine))
         moved = np.zeros((len(edges) - 1, len(mine), 3))
-        arrays = arrays_of(self.table.proba)
+        arrays = arrays_of(proba)
         described = (begin, listed, a, b, always, rest)
 
         def work(part: int) -> None:

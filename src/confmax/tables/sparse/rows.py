@@ -57,18 +57,14 @@ def divided(csr: Any) -> Any:
 
 def decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
     """Return the decisions (B, n) of every gain on every row of a checked sparse table, as on the dense one."""
-
-    def by(part: Gains, wide: bool) -> NDArray[np.int32]:
-        return _decide(csr.astype(np.float64) if wide else csr, part)
-
-    return np.asarray(decided(gains, csr.dtype, by))
+    return np.asarray(decided(gains, csr, _decide))
 
 
 def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
     n, K = csr.shape
     out = np.empty((len(gains), n), dtype=np.int32)
-    if gains.power:
-        # every class's distance changes with every entry: K numbers per row, whatever is stored
+    if gains.power or (gains.full is not None and kernels.native is None):
+        # every class's distance or score changes with every entry: K numbers per row, whatever is stored
         rows = max(1, BLOCK_CELLS // K)
         for low in range(0, n, rows):
             out[:, low : low + rows] = decide_dense(csr[low : low + rows].toarray(), gains)
@@ -81,14 +77,10 @@ def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
             kernels.native.sparse_scan(*arrays, low, high, coefficients, orders, out, *NO_TRUTH, *NO_SUMS)
             return
         entries = by_numpy.Entries(arrays, low, high)
-        for g, gain in enumerate(coefficients):
-            if len(orders):
-                out[g, low:high] = by_numpy.decide_stored(entries, gain, orders[g])
-            else:
-                out[g, low:high] = by_numpy.decide_full(entries, gain)
+        for g, pairs in enumerate(coefficients):
+            out[g, low:high] = by_numpy.decide_stored(entries, pairs, orders[g])
 
-    # NumPy holds the scores of full gains, M numbers per row
-    over_rows(work, n, ROWS if len(orders) else min(ROWS, max(1, BLOCK_CELLS // gains.n_decisions)))
+    over_rows(work, n, ROWS)
     return out
 
 
@@ -120,9 +112,6 @@ def largest_first(b: NDArray[Any], most: int) -> NDArray[np.int64]:
     above = np.flatnonzero(b > edge)
     chosen = np.concatenate([above, np.flatnonzero(b == edge)[len(above) - most :]])
     return np.asarray(chosen[np.lexsort((chosen, b[chosen]))[::-1]])
-
-
-# --- steps -----------------------------------------------------------------------------------------------------------
 
 
 def arrays_of(csr: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

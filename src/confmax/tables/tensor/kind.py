@@ -41,7 +41,6 @@ class Tensors(MemoryKind):
     backend = "torch"
 
     def check(self, proba: Any, *, order: Any = None, hashed: bool = False) -> Checked:
-        """Return given probabilities as checked rows on their device."""
         checked = checked_tensor(proba)
         given = as_columns(proba)
         # rows are hashed by what they become, unless that is another number: an integer, or divided by the row's sum
@@ -60,7 +59,6 @@ class Tensors(MemoryKind):
         return on_host(values)
 
     def floats(self, values: Any) -> Tensor:
-        """Return given probabilities as they are."""
         return values
 
     def scaled(self, proba: Any, W: Array, b: Array, floor: float) -> Tensor:
@@ -86,12 +84,10 @@ class Tensors(MemoryKind):
         return score_dtype(proba)
 
     def hashes(self, proba: Any, *, ordered: bool = True) -> NDArray[np.uint64]:
-        """Return the hash of every row (n,), that of the same array."""
         words = row_hashes(proba) if ordered else unordered_hashes(proba)
         return np.asarray(words.cpu().numpy().view(np.uint64))
 
     def is_on_host(self, proba: Any) -> bool:
-        """Whether the rows are in host memory."""
         return bool(proba.device.type == "cpu")
 
     def dense(self, proba: Any, what: str) -> Checked:
@@ -99,7 +95,6 @@ class Tensors(MemoryKind):
         return Checked(ARRAYS, on_host(proba))
 
     def column_sums(self, proba: Any, weight: Array | None, *, spread: bool) -> Array:
-        """Return the sums of ``p`` or of ``p (1 - p)`` by class (K,), in float64."""
         fixed = FixedPoint.of(weight, len(proba), proba.device)
         total = torch.zeros(proba.shape[1], dtype=torch.int64, device=proba.device)
         for rows in chunks(proba):
@@ -108,11 +103,9 @@ class Tensors(MemoryKind):
         return fixed.back(total)
 
     def probability_of(self, proba: Any, decision: NDArray[Any]) -> NDArray[Any]:
-        """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
         return on_host(take(proba, torch.as_tensor(decision, device=proba.device).long()))
 
     def decide(self, proba: Any, gains: Gains) -> NDArray[np.int32]:
-        """Return the decisions (B, n) of every gain in host memory."""
         return decide_tensor(proba, gains).to(torch.int32).cpu().numpy()
 
     def decide_one(self, proba: Any, gains: Gains) -> Tensor:
@@ -148,7 +141,6 @@ class Tensors(MemoryKind):
         return dense.held_as(self, from_host(dense.proba, "cpu"))
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
-        """Return the oracle on the device."""
         return TorchOracle(self.converted(table), model_share)
 
     def counted_by(self, table: MemoryTable, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:

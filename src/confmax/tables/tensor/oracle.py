@@ -25,9 +25,6 @@ CHECKED_ROWS = 1 << 14  # on which a kernel must agree before it is used
 Fused = Callable[[Tensor, Tensor], Sums]
 
 
-# --- decisions --------------------------------------------------------------------------------------------------------
-
-
 def device_gains(gains: Gains, proba: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return ``(a, b)``, in the type of the scores, or ``(full, None)``, in float64, on the device of ``proba``."""
     first, second = gain_coefficients(gains, score_dtype(proba))
@@ -63,12 +60,8 @@ def decisions(x: Tensor, first: Tensor, second: Tensor | None, power: int) -> It
 
 def decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
     """Return the decisions (B, n) of every gain on every row of a checked tensor, int64 on its device."""
-
-    def by(part: Gains, wide: bool) -> Tensor:
-        return _decide_tensor(proba.double() if wide else proba, part)
-
     # numpy.concatenate would move the decisions off their device
-    return decided(gains, score_dtype(proba), by, torch.cat)
+    return decided(gains, proba, _decide_tensor, join=torch.cat, dtype=score_dtype(proba), double=torch.Tensor.double)
 
 
 def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
@@ -78,9 +71,6 @@ def _decide_tensor(proba: Tensor, gains: Gains) -> Tensor:
         for g, decision in enumerate(decisions(scores_of(proba[rows]), first, second, gains.power)):
             out[g, rows] = decision
     return out
-
-
-# --- the oracle -------------------------------------------------------------------------------------------------------
 
 
 class TorchOracle(TableOracle):
@@ -101,17 +91,17 @@ class TorchOracle(TableOracle):
         self._fused = None if decides_on is not None else checked_fused(self._rows, model_share)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
-        """Return the confusions (batch of B) of the decisions that maximise each gain."""
+        P = self._decides_on
 
-        def by(part: Gains, wide: bool) -> Confusion:
-            return self._answers(part, wide=wide, matrix=matrix)
+        def by(source: Tensor, part: Gains) -> Confusion:
+            return self._answers(source, part, matrix=matrix)
 
-        return answered(gains, score_dtype(self._decides_on), by)
+        return answered(gains, P, by, dtype=score_dtype(P), double=torch.Tensor.double)
 
-    def _answers(self, gains: Gains, *, wide: bool, matrix: bool) -> Confusion:
-        source = self._decides_on.double() if wide else self._decides_on
+    def _answers(self, source: Tensor, gains: Gains, *, matrix: bool) -> Confusion:
         first, second = device_gains(gains, source)
-        if self._fused is not None and not wide and second is not None and not gains.power and not matrix:
+        is_own = source is self._decides_on
+        if self._fused is not None and is_own and second is not None and not gains.power and not matrix:
             sums = self._fused(first, second)
         else:
             sums = scan(
@@ -176,9 +166,6 @@ def scan(
             if matrix and codes is not None:
                 sums.counted[g].index_add_(0, decision * K + codes, counts)
     return sums
-
-
-# --- the kernel -------------------------------------------------------------------------------------------------------
 
 
 def fused_scan(table: DeviceRows, share: float) -> Fused | None:

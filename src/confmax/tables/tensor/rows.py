@@ -166,9 +166,6 @@ def take(proba: Tensor, decision: Tensor) -> Tensor:
     return torch.where(decision < K, hit, torch.zeros((), dtype=hit.dtype, device=hit.device))
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
-
-
 def checked_tensor(proba: Tensor) -> Tensor:
     """Return a tensor of probabilities (n, K) on its own device, its rows summing to one up to rounding.
 
