@@ -1,6 +1,6 @@
 """The command line (extra ``cli``): click commands over `confmax.maximize`, tables in CSV, Parquet and NPZ."""
 
-# this file adds every command to the group
+# this file adds every command to it
 from confmax.cli import commands
 from confmax.cli.app import confmax
 

@@ -219,11 +219,9 @@ def rule_files(_context: click.Context, _option: click.Parameter, typed: str) ->
 def column_names(context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
     """Return the columns of the command's FILE that begin so; none where it cannot be read."""
     path = _file(context)
-    try:
-        names = [] if path is None else _columns(path)
-    except Exception:  # whatever is wrong with the file, the command that reads it will say so
-        return []
-    return [name for name in names if name.startswith(typed)]
+    with suppress(Exception):  # whatever is wrong with the file, the command that reads it will say so
+        return [name for name in ([] if path is None else _columns(path)) if name.startswith(typed)]
+    return []
 
 
 def limits(context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -231,10 +229,9 @@ def limits(context: click.Context, _option: click.Parameter, typed: str) -> list
     # the metrics take NumPy, which the other commands need not wait for
     from confmax.metrics.catalogue import limited_names
 
-    try:
-        classes = context.params.get("classes") or _classes(context)
-    except Exception:  # whatever is wrong with the file, the command that reads it will say so
-        classes = ()
+    classes = context.params.get("classes") or ()
+    with suppress(Exception):  # as above
+        classes = classes or _classes(context)
     of_one, of_all = limited_names()
     names = [f"{name}[{end}" for name in of_one for end in ([f"{one}]" for one in classes] or ("",))]
     return [CompletionItem(name) for name in (*names, *of_all) if name.startswith(typed)]

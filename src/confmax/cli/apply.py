@@ -21,7 +21,7 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
     """Run `confmax apply`."""
     format_of(out)
     check_output(out, as_json, file, rule)
-    loaded = load_rule(rule, of_groups=True)
+    loaded = load_rule(rule)
     check_group(loaded, str(rule), more["group"])
     rows = rows_for(loaded, file, TableOptions(**more))
     print_document(decide_rows(rows, loaded, out), as_json, _show, out)

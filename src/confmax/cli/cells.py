@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -56,19 +55,17 @@ def sniffed(source: Source) -> str:
     fitting = [mark for mark, rows in found.items() if len(rows) > 1 and len({len(row) for row in rows}) == 1]
     if len(fitting) > 1:
         # 0,5;0,5 are two numbers rather than 0, 5;0 and 5
-        fitting = [mark for mark in fitting if _is_plain(found[mark][1:])] or fitting
+        marked = {
+            mark: [cell for row in found[mark][1:] for cell in row if any(other in cell for other in SEPARATORS)]
+            for mark in fitting
+        }
+        fitting = [mark for mark in fitting if all(re.match(COMMA, cell) for cell in marked[mark])] or fitting
     if len(fitting) > 1:
         raise ValueError(
             f"the cells of {source.path} may be separated by {' or by '.join(SEPARATORS[mark] for mark in fitting)}; "
             f"say which with --sep"
         )
     return fitting[0] if fitting else max(found, key=lambda mark: len(found[mark][0]), default=",")
-
-
-def _is_plain(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether no cell holds a separator, but for decimal commas."""
-    marked = (cell for row in rows for cell in row if any(mark in cell for mark in SEPARATORS))
-    return all(re.match(COMMA, cell) for cell in marked)
 
 
 def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:

@@ -6,13 +6,15 @@ decision per metric, all are counted on the same rows, and the bootstrap compare
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax import metrics as catalogue
 from confmax.cli import app
@@ -36,6 +38,7 @@ from confmax.cli.texts import joined
 from confmax.constraints import Limits, bind
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import Evidence, of_folds, solutions_of_folds
+from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.studies import CoverageStudy
 from confmax.evaluate.uncertainty import decided_by
 from confmax.metrics import Metric
@@ -62,7 +65,7 @@ def compare(file: Path, as_json: bool, **more: Any) -> None:
     )
     if len(set(paths)) < len(paths):
         raise click.UsageError("--rule names a file twice; name each rule once")
-    rules = {str(path): load_rule(path, of_groups=True) for path in paths}
+    rules = {str(path): load_rule(path) for path in paths}
     for path, rule in rules.items():
         check_group(rule, path, more["group"])
     if more["group"] is None and any(one.of_groups for one in plan.constraints):
@@ -184,25 +187,33 @@ def _chosen(wanted: Sequence[Metric], rows: FileRows, plan: Plan) -> dict[str, M
 def _cross_fitted(table: MemoryTable, chosen: Mapping[str, Metric], plan: Plan, bar: Bar) -> dict[str, Evidence]:
     """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
     folds = folds_to_judge(table, N_FOLDS, plan.random_state)
-    evidence: dict[str, Evidence] = {}
+    total = N_FOLDS * len(chosen)
+    done = itertools.count()
+    evidence = {}
     for name, metric in chosen.items():
-        solve = on_some_rows(plan.but(metric=metric), table)
-        begun = iter(range(len(evidence) * N_FOLDS, len(chosen) * N_FOLDS))
-
-        def tune(rows: Any, kind: Mapping[str, Any], solve: Any = solve, begun: Any = begun) -> Solution:
-            bar.update(next(begun), N_FOLDS * len(chosen))
-            solution: Solution = solve(rows, kind)
-            return solution
-
-        fails = f"no rule for {name} can be tuned without one of the folds"
-        found = solutions_of_folds(tune, folds, {}, fails=fails, way_out="add rows of rare classes")
-        if missing := sum(not solution.feasible for solution in found):
-            app.warn(
-                f"for {name}: in {missing} of {len(found)} folds no rule was met that keeps all limits on the other "
-                f"folds, and the one that misses them least is used"
-            )
+        found = _without_folds(name, plan.but(metric=metric), table, folds, lambda: bar.update(next(done), total))
         evidence[f"for {name}"] = of_folds([solution.rule for solution in found], table, metric, folds)
     return evidence
+
+
+def _without_folds(
+    name: str, plan: Plan, table: MemoryTable, folds: NDArray[np.int64], progress: Callable[[], None]
+) -> Sequence[Tuned]:
+    """Return what the plan for a metric finds without each of the folds."""
+    solve = on_some_rows(plan, table)
+
+    def tune(rows: Any, kind: Mapping[str, Any]) -> Solution:
+        progress()
+        return solve(rows, kind)
+
+    fails = f"no rule for {name} can be tuned without one of the folds"
+    found = solutions_of_folds(tune, folds, {}, fails=fails, way_out="add rows of rare classes")
+    if missing := sum(not solution.feasible for solution in found):
+        app.warn(
+            f"for {name}: in {missing} of {len(found)} folds no rule was met that keeps all limits on the other "
+            f"folds, and the one that misses them least is used"
+        )
+    return found
 
 
 def _areas(evidence: Mapping[str, Evidence], limits: Limits | None) -> dict[str, Document]:

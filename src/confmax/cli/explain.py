@@ -40,7 +40,7 @@ KEYS = {"a": "powers", "W": "matrix", "b": "offsets"}  # of the numbers of calib
 
 def explain(rule: Path, proba: list[float] | None, group: str | None, as_json: bool) -> None:
     """Run `confmax explain`."""
-    loaded = load_rule(rule, of_groups=True)
+    loaded = load_rule(rule)
     if loaded.groups and group is None:
         parts = {str(name): loaded.of_group(name) for name in loaded.groups}
         document = {
@@ -436,8 +436,8 @@ def _show_numbers(page: Page, document: Document, rule: DecisionRule, firsts: Se
             rows = ([f"{gain + 0.0:.4g}" for gain in row] for row in part["gains"])
             page.table(["true class", *names], [[name, *row] for name, row in zip(classes, rows, strict=True)])
         else:
-            offsets = {"offset": part["offsets"]} if has_offsets else {}
-            _show_columns(page, names, {**columns, "weight": part["weights"], **offsets})
+            shifts = {"offset": part["offsets"]} if has_offsets else {}
+            _show_columns(page, names, {**columns, "weight": part["weights"], **shifts})
     if len(parts) > SHOWN_PARTS:
         page.say(f"... {len(parts) - SHOWN_PARTS} more parts; --json shows all.")
 

@@ -23,7 +23,7 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         check_output(out, as_json, rule)
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
-    loaded = load_rule(rule, of_groups=True)
+    loaded = load_rule(rule)
     made = getattr(loaded, f"to_{language}")(**settings)
     classes = [str(name) for name in loaded.class_names]
     # the database would only say that it knows no such column

@@ -150,7 +150,12 @@ def limit_documents(
     documents = []
     judged = [] if limits is None else judged_limits(limits, scores, rule, decided, table)
     for one, found in zip(() if limits is None else limits.constraints, judged, strict=True):
-        document = {"text": str(one), "value": finite(found.value), "kept": found.kept, "vacuous": found.vacuous}
+        document: Document = {
+            "text": str(one),
+            "value": finite(found.value),
+            "kept": found.kept,
+            "vacuous": found.vacuous,
+        }
         if one.of_groups:
             document["by_group"] = {
                 str(name): {"value": finite(part.value), **_interval(scores, part)}

@@ -55,22 +55,13 @@ def write_file(path: Path, data: bytes) -> None:
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-def load_rule(path: Path, *, of_groups: bool = False) -> DecisionRule:
-    """Return the rule of a file; a missing one is refused with the way to make one.
-
-    Rules that decide by groups are refused, unless the command takes them (``of_groups``).
-    """
+def load_rule(path: Path) -> DecisionRule:
+    """Return the rule of a file; a missing one is refused with the way to make one."""
     if path.is_dir():
         raise ValueError(f"{path} is a directory; name a rule file, such as rule.json")
     if not path.exists():
         raise ValueError(f"there is no rule file {path}; 'confmax tune -o' writes one")
-    rule = DecisionRule.load(path)
-    if rule.groups and not of_groups:
-        raise ValueError(
-            f"{path} decides by groups, and this command shows one rule for all rows; 'confmax apply --group' decides, "
-            f"and 'confmax score --group' shows every metric by group"
-        )
-    return rule
+    return DecisionRule.load(path)
 
 
 def check_rule_output(out: Path | None, force: bool, *given: Path) -> None:

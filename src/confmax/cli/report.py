@@ -30,7 +30,7 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
         raise click.UsageError("--param belongs to --metric; give both")
     check_output(out, as_json, file, rule)
     pages = installed_pages()
-    loaded = load_rule(rule, of_groups=True)
+    loaded = load_rule(rule)
     check_group(loaded, str(rule), more["group"])
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)

@@ -42,7 +42,7 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
     A constraint that the rows cannot judge is not missed.
     """
     chosen, settings = metrics_and_bootstrap(more)
-    loaded = None if rule is None else load_rule(rule, of_groups=True)
+    loaded = None if rule is None else load_rule(rule)
     if loaded is not None:
         check_group(loaded, str(rule), more["group"])
     rows = rows_for(loaded, file, TableOptions(**more))

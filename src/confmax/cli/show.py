@@ -135,16 +135,16 @@ class Page:
         room = self.console.width
         if not right:  # the last column is prose, which folds
             return [every] if sum(widths[:-1]) + LEAST_PROSE <= room else [[]]
-        # the names of the rows stand again before every group of columns
+        # the names of the rows stand again before the columns of every table
         if widths[0] + max(widths[1:]) > room:
             return [[]]
-        groups: list[list[int]] = [[0]]
+        tables: list[list[int]] = [[0]]
         for k in every[1:]:
-            if sum(widths[j] for j in groups[-1]) + widths[k] > room:
-                groups.append([0])
-            groups[-1].append(k)
+            if sum(widths[j] for j in tables[-1]) + widths[k] > room:
+                tables.append([0])
+            tables[-1].append(k)
         # a table per column is none
-        return [[]] if len(groups) > 1 and max(map(len, groups)) < 3 else groups
+        return [[]] if len(tables) > 1 and max(map(len, tables)) < 3 else tables
 
     def _grid(
         self, names: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequence[int], right: bool, best: int

@@ -40,6 +40,7 @@ from confmax.tables.partitioned.opening import files_of, open_table
 from confmax.tables.partitioned.parts import distinct_beside, distinct_labels
 
 HEAD = 1000  # rows that tell the types of columns
+BOUNDS = ("upper_bound", "gap", "model_value", "model_upper_bound", "model_gap", "randomization_loss")
 
 
 def tune(
@@ -144,48 +145,35 @@ def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Me
 
 def _solution_document(solution: Solution, costs: Path | None) -> Document:
     """Return values, gap and status of a solution."""
-    metric = solution.metric
     base = solution.baselines
+    rule = solution.rule
+    undecided = {}
+    if rule.abstain is not None:
+        decided = solution.statistics.columns[: rule.n_classes].sum()
+        undecided = {"abstain": rule.abstain, "coverage": float(decided)}
+    within: Document = {}
+    if solution.confidence is not None:
+        within = {"confidence": solution.confidence, "tested_on": solution.tested_on}
+    if solution.constraints:
+        within["constraints"] = [_constraint(one) for one in solution.constraints]
+        within["missed_by"] = list(solution.missed_by)
     return {
-        "metric": repr(metric),
+        "metric": repr(solution.metric),
         "unit": None if costs is None else "minus the mean cost of a row",
-        **_decided(solution),
+        **undecided,
         "confusion": solution.mode,
         "model_share": solution.model_share,
         "argmax": finite(base["argmax"]),
         "p_prior": finite(base["p/prior"]),
         "tuned": finite(solution.value),
         "tuned_on_labels": finite(solution.label_value),
-        "upper_bound": finite(solution.upper_bound),
-        "gap": finite(solution.gap),
-        "model_value": finite(solution.model_value),
-        "model_upper_bound": finite(solution.model_upper_bound),
-        "model_gap": finite(solution.model_gap),
-        "randomization_loss": finite(solution.randomization_loss),
+        **{name: finite(getattr(solution, name)) for name in BOUNDS},
         "status": solution.status.name.lower(),
         "guarantee": solution.guarantee,
-        **(_within(solution) if solution.constraints else {}),
+        **within,
         "passes": solution.n_passes,
         "calibration": None if solution.calibration is None else _calibration(solution.calibration),
-        "rule": json.loads(solution.rule.to_json()),
-    }
-
-
-def _decided(solution: Solution) -> Document:
-    """Return what a rule that abstains is called where it does, and which share of the tuning rows it decides."""
-    rule = solution.rule
-    if rule.abstain is None:
-        return {}
-    return {"abstain": rule.abstain, "coverage": float(solution.statistics.columns[: rule.n_classes].sum())}
-
-
-def _within(solution: Solution) -> Document:
-    """Return what became of the constraints, and which of the plain rules miss one."""
-    asked = {} if solution.confidence is None else {"confidence": solution.confidence, "tested_on": solution.tested_on}
-    return {
-        **asked,
-        "constraints": [_constraint(one) for one in solution.constraints],
-        "missed_by": list(solution.missed_by),
+        "rule": json.loads(rule.to_json()),
     }
 
 

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from confmax import metrics
-from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order
 from confmax.metrics.catalogue import plain_names, quantity
 from confmax.metrics.decided import COVERAGE
-from confmax.metrics.first_order import FirstOrder, Formula, safe_ratio
-from confmax.metrics.structure import General
 from confmax.tables import MemoryTable
 
 # what most people know first; f_beta and macro_f_beta are here only if they were asked for, with their beta
@@ -81,34 +78,9 @@ def positive_class(metric: Metric) -> int:
     return int(metric.classes[-1]) if has_order and metric.classes is not None else 1
 
 
-class OfClass(Formula):
-    """Precision, recall or F1 of one class, without derivatives: it is shown, never maximised."""
-
-    def __init__(self, part: str) -> None:
-        self.part = part
-
-    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
-        """Refuse, as no search asks for it."""
-        raise TypeError(f"the {self.part} of one class is shown, never maximised")
-
-    def values(self, S: Confusion, **_: Any) -> Array:
-        """Return the values (B,) at the statistics of the class; nothing decided or nothing right is 0."""
-        below = {"precision": S.columns, "recall": S.rows, "f1": (S.rows + S.columns) / 2}[self.part]
-        return safe_ratio(S.diagonal, below)[..., 0]
-
-
 def of_class(part: str, k: int) -> Metric:
     """Return precision, recall or F1 of class k as a metric for a bootstrap; a class without rows has no recall."""
-    # it reads one column, which decisions beyond the classes leave alone: to `values_at` it has the diagonal's kind
-    return Metric(
-        f"{part} of class {k}",
-        OfClass(part),
-        General(),
-        "diagonal",
-        classes=(k,),
-        one_class="alone",
-        divides_by_prior=part == "recall",
-    )
+    return replace(metrics.get(part), classes=(k,), binary=False, ordered=False)
 
 
 def named(text: str) -> Metric | None:

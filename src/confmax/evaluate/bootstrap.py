@@ -112,8 +112,8 @@ def replicates(cells: Cells, n_replicates: int, rng: np.random.Generator, *, str
     Rows are drawn uniformly and bring their weights: a weight is a property of the row that is drawn.
     """
     label = cells.label[cells.cell]
-    groups = [np.flatnonzero(label == k) for k in np.unique(label)] if stratified else [np.arange(len(label))]
-    strata = [_Stratum(cells, lots) for lots in groups]
+    parts = [np.flatnonzero(label == k) for k in np.unique(label)] if stratified else [np.arange(len(label))]
+    strata = [_Stratum(cells, lots) for lots in parts]
     n_few = sum(len(stratum.row_cell) for stratum in strata)
     # the size of the chunks decides in which order random numbers are used: another size gives other replicates
     at_once = max(1, AT_ONCE // max(len(cells.label), n_few))

@@ -88,9 +88,8 @@ class RiskCoverage:
         >>> RiskCoverage(np.array([0.5, 1.0]), np.array([0.0, 0.2]), "accuracy").area()
         0.1
         """
-        start, end = (
-            float(self.coverages[place] if given is None else given) for place, given in ((0, low), (-1, high))
-        )
+        start = float(self.coverages[0]) if low is None else float(low)
+        end = float(self.coverages[-1]) if high is None else float(high)
         ends = self.loss_at(start), self.loss_at(end)
         if not start < end:
             raise ValueError(f"an area needs two coverages, the lower one first; got {start:.6g} and {end:.6g}")

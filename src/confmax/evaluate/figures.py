@@ -231,11 +231,6 @@ class Figures:
         """Column of the positive one of two classes."""
         return positive_class(self.evidence.metric)
 
-    @property
-    def has_ranges(self) -> bool:
-        """Whether some class is decided only up to some probability, so that thresholds do not say it all."""
-        return any(row.between is not None for row in self.classes)
-
 
 def figures(
     evidence: Evidence,

@@ -60,16 +60,14 @@ class LimitRow:
     def unsure(self) -> bool:
         """Whether the interval of the rule's value holds the limit, or that of some group, if each must keep it."""
         shown = [part.labels for part in self.by_group] if self.of_each else [self.labels]
-        return not self.vacuous and any(_holds(it, self.limit) for it in shown)
+        return not self.vacuous and any(
+            it.low is not None and it.high is not None and it.low <= self.limit <= it.high for it in shown
+        )
 
 
 def is_kept(value: float, limit: float, is_floor: bool) -> bool:
     """Return whether a value keeps a limit, up to rounding."""
     return value >= limit - MISSED if is_floor else value <= limit + MISSED
-
-
-def _holds(it: Estimate, limit: float) -> bool:
-    return it.low is not None and it.high is not None and it.low <= limit <= it.high
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
 from confmax.confusion import Array, Confusion, Gains
+from confmax.constraints import ConstraintOutcome
 from confmax.metrics import Metric
+from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable
 
@@ -48,9 +50,9 @@ class Tuned:
     value: float
     upper_bound: float | None
     randomization_loss: float | None
-    status: Any
+    status: Status
     n_passes: int
-    history: Sequence[Any]
+    history: tuple[Progress, ...]
     statistics: Confusion
     label_value: float | None
     baselines: dict[str, float]
@@ -60,7 +62,7 @@ class Tuned:
     calibration: Calibration | None = None
     tuned_on: str = "rows"
     multipliers: Array | None = None
-    constraints: tuple[Any, ...] = ()
+    constraints: tuple[ConstraintOutcome, ...] = ()
     infeasibility: str | None = None
     confidence: float | None = None
     missed_by: tuple[str, ...] = ()
@@ -95,7 +97,7 @@ def if_right(solution: Tuned) -> str | None:
     right = f"if the {'' if solution.calibration is None else 'calibrated '}probabilities are right"
     missed = [one for one in solution.constraints if (one.model_slack or 0.0) < 0.0]
     if missed:
-        by = " and ".join(f"{one.text} by {-one.model_slack:.2g}" for one in missed)
+        by = " and ".join(f"{one.text} by {-(one.model_slack or 0.0):.2g}" for one in missed)
         kept = f"{'it is' if len(missed) == 1 else 'they are'} kept where labels and model count together"
         return f"{right}, this rule misses {by} ({kept}), so no bound on other rules is given"
     if solution.model_upper_bound is None or solution.model_value is None:
@@ -107,12 +109,12 @@ def if_right(solution: Tuned) -> str | None:
     return f"{right}, no {rule} exceeds {most:.4g}; this one has {value:.4g}{end}"
 
 
-def refuse_groups(rule: DecisionRule, what: str) -> None:
-    """Refuse, by a ValueError, a rule whose gains are those of groups side by side, for ``what`` reads one gain."""
+def refuse_groups(rule: DecisionRule) -> None:
+    """Refuse, by a ValueError, a rule whose gains are those of groups side by side, for a figure of one gain."""
     if rule.groups:
         raise ValueError(
-            f"{what} shows one rule for all rows, and this rule decides by groups; show rule.of_group(NAME) on the "
-            f"rows of this group"
+            "this figure shows one rule for all rows, and this rule decides by groups; show rule.of_group(NAME) on the "
+            "rows of this group"
         )
 
 

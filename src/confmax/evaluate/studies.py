@@ -369,7 +369,10 @@ class CoverageStudy:
         best = BestRules(self.evidence)
         if refused_within_limits(best.metric_within(self.metric, None)) is not None:
             return None
-        constraints = (*self._other_limits(), Constraint(COVERAGE, ">=", 1.0))
+        # all limits but for those on the coverage of all rows and on the metric of the curve
+        drawn = (repr(COVERAGE), repr(self.metric))
+        others = [limit for limit in self._limits if repr(as_written(limit.metric)) not in drawn]
+        constraints = (*others, Constraint(COVERAGE, ">=", 1.0))
         levels = np.linspace(*self._levels, COVERAGE_LEVELS)[::-1].tolist()
         path = best.along(self.metric, constraints, len(constraints) - 1, levels, certify=False)
         confusions = [
@@ -400,11 +403,6 @@ class CoverageStudy:
     def _over(self) -> tuple[float, float]:
         """The coverages that both areas are taken over."""
         return self._levels[0], float((self.path or self.chow_curve).coverages[-1])
-
-    def _other_limits(self) -> list[Constraint]:
-        """Return the limits but for those on the coverage of all rows and on the metric of the curve."""
-        drawn = (repr(COVERAGE), repr(self.metric))
-        return [limit for limit in self._limits if repr(as_written(limit.metric)) not in drawn]
 
 
 def _rest(share: Estimate) -> Estimate:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax._version import __version__
-from confmax.export.plan import Exportable, Plan, plans_of
+from confmax.export.plan import Plan, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
+from confmax.tables.kinds import Rule
 
 OLDEST = 13  # operator set: sums take their axes as an input since then
 # by the type of labels, which is one: NumPy's type, and what stands in rows that are no probabilities
@@ -27,7 +28,7 @@ _LABELS: dict[type, tuple[Any, Any]] = {
 }
 
 
-def to_onnx(rule: Exportable, dtype: Any = "float32", *, opset: int = 18, labels: bool = False) -> Any:
+def to_onnx(rule: Rule, dtype: Any = "float32", *, opset: int = 18, labels: bool = False) -> Any:
     """Return the rule as an ONNX model.
 
     Parameters

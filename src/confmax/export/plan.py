@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +25,6 @@ from confmax.confusion import Array, Gains
 from confmax.errors import InputError
 from confmax.tables.kinds import Rule
 from confmax.tables.precision import gain_coefficients, is_wide
-
-
-class Exportable(Rule, Protocol):
-    """What an export reads of a rule; `confmax.DecisionRule` stands above and fits."""
-
-    @property
-    def metric(self) -> str:
-        """The metric that it was tuned for."""
-
-    def of_group(self, name: Any) -> Rule:
-        """Return the rule of a group."""
 
 
 class FirstSteps(NamedTuple):
@@ -96,7 +85,7 @@ class Plan:
         return self.power == 0 and not self.has_offsets and bool((self.gains == 1.0).all())
 
 
-def plans_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: bool = False) -> list[Plan]:
+def plans_of(rule: Rule, what: str, dtype: str = "float64", *, labels: bool = False) -> list[Plan]:
     """Return the numbers of ``rule`` in a dtype, in float64 where that does not hold them: a plan for each group.
 
     A rule without groups has one plan. With ``labels`` also the labels, as ``what`` can hold them: "to_sql", "to_onnx"
@@ -111,10 +100,10 @@ def plans_of(rule: Exportable, what: str, dtype: str = "float64", *, labels: boo
             f"or tune with group= in place of group_proba="
         )
     each = [rule.of_group(name) for name in rule.groups] or [rule]
-    return [_plan_of(one, rule.metric, what, dtype, labels=labels) for one in each]
+    return [_plan_of(one, what, dtype, labels=labels) for one in each]
 
 
-def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) -> Plan:
+def _plan_of(rule: Rule, what: str, dtype: str, *, labels: bool) -> Plan:
     """Return the plan of a rule without groups."""
     gains = rule.gains
     calibrator = rule.calibrator
@@ -157,7 +146,7 @@ def _plan_of(rule: Rule, metric: str, what: str, dtype: str, *, labels: bool) ->
         written = [_plain(name) for name in rule.class_names[: gains.n_decisions]]
         written = written if what == "to_python" else _of_one_type(written)
     offsets = None if offsets is None else offsets[0]
-    return Plan(weights[0], offsets, gains.power, scaling, tuple(rule.class_names), metric, written, first, kept)
+    return Plan(weights[0], offsets, gains.power, scaling, tuple(rule.class_names), rule.metric, written, first, kept)
 
 
 def _steps(k: int, *steps: tuple[int, float]) -> FirstSteps:
@@ -165,7 +154,7 @@ def _steps(k: int, *steps: tuple[int, float]) -> FirstSteps:
     return FirstSteps(k, tuple((decision, cut) for decision, cut in steps if math.isfinite(cut)))
 
 
-def group_literals(rule: Exportable, what: str) -> list[Any]:
+def group_literals(rule: Rule, what: str) -> list[Any]:
     """Return the names of a rule's groups as exactly a str, bool, int or float each; for "to_sql" of one type.
 
     A ValueError if a name cannot be written.

@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.export.plan import Exportable, FirstSteps, Plan, group_literals, plans_of
+from confmax.export.plan import FirstSteps, Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
+from confmax.tables.kinds import Rule
 
 # in a loop: `sum` of Python compensates for rounding since 3.12, and `predict` does not
 _TOTAL = ["    total = 0.0", "    for value in p:", "        total += value"]
 
 
-def to_python(rule: Exportable, name: str = "decide", *, labels: bool = False) -> str:
+def to_python(rule: Rule, name: str = "decide", *, labels: bool = False) -> str:
     """Return the rule as the source text of a Python function that needs nothing but Python.
 
     Parameters

@@ -21,8 +21,9 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.errors import InputError
-from confmax.export.plan import Exportable, FirstSteps, Plan, group_literals, plans_of
+from confmax.export.plan import FirstSteps, Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
+from confmax.tables.kinds import Rule
 
 MOST = 1 << 16  # characters that an expression without steps may have
 GROUP = 50  # arguments of GREATEST; SQLite takes 100
@@ -79,7 +80,7 @@ _TRANSLATED = replace(_NATIVE["duckdb"], steps=_SELECTS)
 
 
 def to_sql(
-    rule: Exportable,
+    rule: Rule,
     dialect: str = "standard",
     columns: Sequence[str] | None = None,
     *,
@@ -469,7 +470,8 @@ class _Writer:
         """Return the sums of p, weighted by each of the rows (M, K)."""
         dot = self.words.steps.dot
         if self.prefix is None or not dot:
-            return (_combined(p, row) for row in rows)
+            weighed = ([(x, weight) for x, weight in zip(p, row, strict=True) if weight != 0] for row in rows)
+            return (_sum([_term(x, weight) for x, weight in pairs]) for pairs in weighed)
         (values,) = self.named("list", [f"[{', '.join(p)}]"], carry=carry)
         return (f"{dot}({values}, [{', '.join(map(_number, row))}])" for row in rows)
 
@@ -554,10 +556,6 @@ def _sum(terms: Sequence[str]) -> str:
     if len(terms) > DEEP:
         return _sum([_sum(terms[k : k + DEEP]) for k in range(0, len(terms), DEEP)])
     return f"({' + '.join(terms)})" if terms else "0e0"
-
-
-def _combined(p: Sequence[str], weights: Array) -> str:
-    return _sum([_term(x, weight) for x, weight in zip(p, weights, strict=True) if weight != 0])
 
 
 def _term(x: str, weight: Any) -> str:

@@ -118,6 +118,11 @@ def _points(encoding: Spec, rows: list[Spec] | None = None, size: int = 80, **ma
     return _layer("point", encoding, rows, filled=True, size=size, opacity=1, **mark)
 
 
+def _span(encoding: Spec, x: Spec, end: str, rows: list[Spec] | None = None, **mark: Any) -> Spec:
+    """Return lines from ``x`` to the field ``end``."""
+    return _layer("rule", {**encoding, "x": x, "x2": {"field": end}}, rows, **mark)
+
+
 def _along(field: str, title: str | None, **scale: Any) -> Spec:
     """Return the encoding of a number along an axis."""
     # few ticks: the numbers stand in the tables
@@ -175,12 +180,8 @@ def _changes(figures: Figures) -> Chart:
     tips = _tips({"name": "metric", "value": "change", "low": "from", "high": "to"})
     layers = [
         _layer("rule", {"x": {"datum": 0}}, color="var(--line-strong)"),
-        _layer(
-            "rule",
-            {"y": y, "x": _along("low", x), "x2": {"field": "high"}, **_series(key, "color")},
-            strokeWidth=3,
-            opacity=0.45,
-            strokeCap="round",
+        _span(
+            {"y": y, **_series(key, "color")}, _along("low", x), "high", strokeWidth=3, opacity=0.45, strokeCap="round"
         ),
         _points({"y": y, "x": _along("value", x), **_series(key, "color", "shape"), **tips}),
     ]
@@ -204,7 +205,7 @@ def _recalls(figures: Figures) -> Chart:
     tips = _tips({"name": "class", "what": "rule", "value": "recall"})
     before, value = (_along(field, "recall", domain=[0, 1]) for field in ("before", "value"))
     layers = [
-        _layer("rule", {"y": y, "x": before, "x2": {"field": "after"}}, lines, strokeWidth=3, color="var(--line)"),
+        _span({"y": y}, before, "after", lines, strokeWidth=3, color="var(--line)"),
         _points({"y": y, "x": value, **_series(key, "color", "shape"), **tips}),
     ]
     description = f"Recall of {len(kept)} classes, with argmax and with the tuned rule."
@@ -270,18 +271,12 @@ def _calibration(figures: Figures) -> Chart:
     # probabilities that are not calibrated further are one series
     measured = [figures.raw] if figures.calibrated is figures.raw else [figures.raw, figures.calibrated]
     key = (Series("as given", "quiet"), Series("after calibration", "accent"))[: len(measured)]
-    rows = [
-        {
-            "what": series.name,
-            "stated": stated,
-            "observed": observed,
-            "share": share,
-            "low": max(0.0, observed - 2 * error),
-            "high": min(1.0, observed + 2 * error),
-        }
-        for series, bins in zip(key, measured, strict=True)
-        for stated, observed, share, error in zip(bins.stated, bins.observed, bins.share, bins.error, strict=True)
-    ]
+    rows = []
+    for series, bins in zip(key, measured, strict=True):
+        low = np.maximum(0.0, bins.observed - 2 * bins.error)
+        high = np.minimum(1.0, bins.observed + 2 * bins.error)
+        names = [series.name] * len(low)
+        rows += _rows(what=names, stated=bins.stated, observed=bins.observed, share=bins.share, low=low, high=high)
     colour = _series(key, "color")
     title = "observed frequency"
     x = _along("stated", "stated probability of the most probable class", domain=[0, 1])
@@ -385,11 +380,8 @@ def _limits(figures: Figures, curve: LimitCurve) -> Chart:
 def _coverage(undecided: CoverageFigures) -> Chart:
     looks = {CHOW: Series(CHOW, "quiet"), BEST: Series(BEST, "second", "■")}
     key = (*(looks[name] for name in undecided.curves), RULES[2])
-    rows = [
-        {"what": name, "x": x, "y": y}
-        for name, curve in undecided.curves.items()
-        for x, y in zip(curve.coverages, curve.losses, strict=True)
-    ]
+    curves = undecided.curves.items()
+    rows = [row for name, it in curves for row in _rows(what=[name] * len(it.losses), x=it.coverages, y=it.losses)]
     x, y = undecided.point
     title = f"1 − {undecided.label} of what is decided"
     place = {"x": _loose("x", "coverage"), "y": _loose("y", title)}
@@ -447,14 +439,7 @@ def _thresholds(figures: Figures) -> Chart:
     tips = _tips({"name": "class", "tuned": what, "low": "lowest fold", "high": "highest fold", "plain": "argmax"})
     layers = [
         _points({"y": y, "x": x_plain}, size=60, color="var(--quiet)"),
-        _layer(
-            "rule",
-            {"y": y, "x": x_low, "x2": {"field": "high"}},
-            strokeWidth=6,
-            opacity=0.35,
-            color="var(--accent)",
-            strokeCap="round",
-        ),
+        _span({"y": y}, x_low, "high", strokeWidth=6, opacity=0.35, color="var(--accent)", strokeCap="round"),
         _points({"y": y, "x": x_tuned, **tips}, color="var(--accent)", shape="diamond"),
     ]
     description = (

@@ -14,7 +14,7 @@ def headline(figures: Figures, undecided: CoverageFigures) -> str:
     name = f"{capital(undecided.label)} of what is decided"
     kind = verdict_of(undecided.minus)
     if figures.limits is not None and (_missed(figures) or undecided.missed_by_chow):
-        return f"{name}: {of_limits(figures.limits, 'the tuned rule')}"
+        return f"{name}: {of_limits(figures.limits)}"
     if good := as_good(undecided.minus):
         return f"{name}: {CHOW} is {good} as the tuned rule"
     said = {
@@ -45,7 +45,7 @@ def verdict(figures: Figures, undecided: CoverageFigures) -> tuple[str, str]:
     elif kind == "unclear":
         text += f" {capital(minus)} could be noise."
     if figures.limits is not None:
-        text += f" {capital(of_limits(figures.limits, 'the tuned rule'))}."
+        text += f" {capital(of_limits(figures.limits))}."
         if _missed(figures):
             return "worse" if any(not row.unsure for row in _missed(figures)) else "unclear", text
     if undecided.missed_by_chow:
@@ -74,11 +74,3 @@ def areas(undecided: CoverageFigures) -> str:
     if undecided.path is None:
         return f"{text}. The best rules at other coverages are not known for this metric within these limits."
     return f"{text} and {number(undecided.path.area(low, high))} for the best rules at each coverage."
-
-
-def no_line() -> str:
-    """Return why a rule that abstains is shown beside no rule without limits."""
-    return (
-        "Without limits, a rule that decides next to nothing is best, so the page shows neither a rule without limits "
-        "nor a line over one limit. The risk-coverage curve shows what other coverages would cost."
-    )

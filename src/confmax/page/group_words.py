@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from confmax.evaluate.figures import Figures, GroupFigures, MetricRow
-from confmax.evaluate.limits import LimitRow
-from confmax.page.words import FEW, class_sentences, listed, number, percent, rows
+from confmax.page.words import FEW, listed, number, rows
 
 MOST_NAMED = 8
 
@@ -43,34 +42,6 @@ def side_by_side(figures: Figures) -> list[tuple[str, list[tuple[GroupFigures, M
         if lines:
             tables.append((lines[0][1].label, lines))
     return tables
-
-
-def without_interval(limits: tuple[LimitRow, ...]) -> str:
-    """Return that differences and ratios have no intervals, if there are some."""
-    if all(row.of_each or not row.by_group for row in limits):
-        return ""
-    return "A difference or a ratio of groups has no interval here; the values of the groups have."
-
-
-def of_limit(row: LimitRow) -> str:
-    """Return what the values of the groups are, as a caption."""
-    return f"The groups of {row.text}"
-
-
-def sentences(group: GroupFigures) -> list[str]:
-    """Return what the rule of a group does with every class."""
-    if group.own is None:
-        return []
-    said = class_sentences(group.own)
-    return [*said, f"It changes the decision for {percent(group.changed)} of the rows of the group."]
-
-
-def no_other_rules() -> str:
-    """Return why limits of groups are shown without other rules."""
-    return (
-        "The page shows neither the best rule without limits nor a line over one limit: it looks for such rules over "
-        "all rows, and these limits are of groups."
-    )
 
 
 def spread(lines: list[tuple[GroupFigures, MetricRow]]) -> str:

@@ -118,7 +118,7 @@ def headline(figures: Figures) -> str:
     main = figures.main
     name = capital(main.label)
     if matters(figures.limits):
-        return f"{name} within limits: {of_limits(figures.limits, 'the tuned rule')}"
+        return f"{name} within limits: {of_limits(figures.limits)}"
     if not figures.changed:
         # other rows may be too few to show where the rule differs from argmax
         tuning = figures.evidence.fold is not None or figures.evidence.seen
@@ -190,12 +190,12 @@ def matters(limits: LimitFigures | None) -> TypeGuard[LimitFigures]:
     return limits is not None and bool(limits.missed("argmax") or not all(row.kept for row in limits.rows))
 
 
-def of_limits(limits: LimitFigures, rule: str) -> str:
-    """Return which limits a rule misses, or that it keeps all, as a sentence that names the ``rule``."""
+def of_limits(limits: LimitFigures) -> str:
+    """Return which limits the tuned rule misses, or that it keeps all, as a sentence."""
     missed = [row.text for row in limits.rows if not row.kept]
     if missed:
-        return f"{rule} misses {listed(missed)} on these rows"
-    return f"{rule} keeps {'the limit' if len(limits.rows) == 1 else 'all limits'} on these rows"
+        return f"the tuned rule misses {listed(missed)} on these rows"
+    return f"the tuned rule keeps {'the limit' if len(limits.rows) == 1 else 'all limits'} on these rows"
 
 
 def _verdict_within(limits: LimitFigures, text: str) -> tuple[str, str]:
@@ -203,7 +203,7 @@ def _verdict_within(limits: LimitFigures, text: str) -> tuple[str, str]:
     unsure = [row.text for row in limits.rows if row.unsure]
     missed = [row.text for row in limits.rows if not row.kept]
     kind = "worse" if set(missed) - set(unsure) else "unclear" if missed or unsure else "better"
-    sentence = f"{capital(of_limits(limits, 'the tuned rule'))}."
+    sentence = f"{capital(of_limits(limits))}."
     if unsure:
         sentence += f" New rows may show otherwise: the interval of the value contains the limit for {listed(unsure)}."
     others = limits.missed("argmax")

@@ -82,7 +82,8 @@ class ConfusionChangeDisplay(OfRows):
         ValueError
             For bad input.
         """
-        rule, table, mode = rows_for(solution, proba, y, sample_weight)
+        rule = solution.rule
+        table, mode = rows_for(rule, proba, y, sample_weight)
         oracle = make_oracle(table, mode)
         before, after = (shown.evaluate(oracle, matrix=True).matrix for shown in (plain_rule(rule), rule))
         assert before is not None and after is not None

@@ -13,7 +13,7 @@ from confmax.confusion import Array
 from confmax.evaluate.coverage_curves import NEAR, RiskCoverage, named_curves
 from confmax.evaluate.evidence import evidence_of, tuned_on
 from confmax.evaluate.palette import CLASSES
-from confmax.evaluate.protocols import convergence, refuse_groups
+from confmax.evaluate.protocols import convergence
 from confmax.evaluate.studies import studies
 from confmax.evaluate.thresholds import Mark, threshold_curve
 from confmax.evaluate.trade_off import trade_off
@@ -24,7 +24,7 @@ from confmax.oracle import make_oracle
 from confmax.plotting.shared import OfRows, axes_of, fitted, rows_for, weights_of
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
-from confmax.tables import Table, make_table
+from confmax.tables import Table
 
 STEPS = 61  # of a trade-off: every fortieth of the way from argmax to the rule, and half of it beyond
 # the shape and the colour of the points of each rule
@@ -88,7 +88,8 @@ class TradeOffDisplay(OfRows):
         """
         metrics = (solution.metric, resolve(other))
         weights_of(solution.rule)  # refuses other rules: the report draws their way by another path
-        rule, table, mode = rows_for(solution, proba, y, sample_weight)
+        rule = solution.rule
+        table, mode = rows_for(rule, proba, y, sample_weight)
         way = trade_off([(rule, table.in_memory())], metrics, n_steps=STEPS, mode=mode)
         assert way is not None
         # p/prior stands on the probabilities that the way is drawn on
@@ -97,13 +98,8 @@ class TradeOffDisplay(OfRows):
         matrix = any(metric.statistics == "matrix" for metric in metrics)
         plain = make_oracle(calibrated, mode).maximize(by_prior(prior), matrix=matrix)
         at_plain = tuple(float(np.squeeze(metric.values(plain))) for metric in metrics)
-        return cls(
-            steps=way.steps,
-            tuned=way.tuned,
-            other=way.other,
-            plain=(at_plain[0], at_plain[1]),
-            labels=(repr(metrics[0]), repr(metrics[1])),
-        ).plot(ax=ax)
+        labels = (repr(metrics[0]), repr(metrics[1]))
+        return cls(**vars(way), plain=(at_plain[0], at_plain[1]), labels=labels).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
@@ -189,7 +185,7 @@ class ThresholdDisplay(OfRows):
             chosen = resolve(rule.metric if metric is None else metric)
         except ValueError as error:
             raise ValueError(f"{error}; pass metric=, what the curve is of") from None
-        table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
+        table, _ = rows_for(rule, proba, y, sample_weight)
         return cls._of(rule, table, chosen, "").plot(ax=ax)
 
     @classmethod
@@ -207,7 +203,8 @@ class ThresholdDisplay(OfRows):
         If ``proba`` and ``y`` (n,), weighted by ``sample_weight`` (n,), are the rows that the solution was found on,
         ``rows`` and the title say so.
         """
-        rule, table, _ = rows_for(solution, proba, y, sample_weight)
+        rule = solution.rule
+        table, _ = rows_for(rule, proba, y, sample_weight)
         # a value on tuning rows is optimistic: the title says which rows these are
         return cls._of(rule, table, solution.metric, "tuning " if tuned_on(solution, table) else "").plot(ax=ax)
 
@@ -219,21 +216,13 @@ class ThresholdDisplay(OfRows):
             metric.check_table(2, 2)
             curve = threshold_curve(rule, table.dense("a plot"), metric)
         if curve is None:
-            refuse_groups(rule, "this figure")
             raise ValueError(
                 f"a curve of thresholds needs two classes, and a rule that decides the positive one from some "
                 f"probability on; this rule has {rule.n_classes} classes and {rule.n_decisions} decisions"
             )
         source = "labels of" if table.has_labels else "probabilities of"
         rows = f"{source} the {table.n_rows:,} {which}rows"
-        return cls(
-            thresholds=curve.thresholds,
-            values=curve.values,
-            marks=curve.marks,
-            positive=curve.positive,
-            metric=repr(metric),
-            rows=rows,
-        )
+        return cls(**vars(curve), metric=repr(metric), rows=rows)
 
     def plot(self, ax: Any = None) -> ThresholdDisplay:
         """Draw the line and the points into axes ``ax``, new ones by default."""
@@ -309,7 +298,8 @@ class RiskCoverageDisplay(OfRows):
         ValueError
             For bad input, and if the rule does not abstain.
         """
-        rule, table, _ = rows_for(solution, proba, y, sample_weight)
+        rule = solution.rule
+        table, _ = rows_for(rule, proba, y, sample_weight)
         study = None
         if table.has_labels:
             _, study = studies(evidence_of(table.dense("a plot"), solution.metric, rule, solution))

@@ -31,13 +31,12 @@ class OfRows:
 
 
 def rows_for(
-    solution: Solution, proba: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None
-) -> tuple[DecisionRule, Table, str]:
-    """Return the rule of ``solution``, the table of the rows, and "labels" or "model": what is counted by."""
-    rule = solution.rule
-    refuse_groups(rule, "this figure")
+    rule: DecisionRule, proba: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[Table, str]:
+    """Return the table of the rows that ``rule`` is shown on, and "labels" or "model": what is counted by."""
+    refuse_groups(rule)
     table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
-    return rule, table, "labels" if table.has_labels else "model"
+    return table, "labels" if table.has_labels else "model"
 
 
 def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any, dict[str, str]]:
@@ -90,7 +89,7 @@ def fitted(estimator: Any) -> Solution:
 
 def weights_of(rule: DecisionRule) -> Gains:
     """Return the gain that a rule draws most often, weights and offsets of probabilities."""
-    refuse_groups(rule, "this figure")
+    refuse_groups(rule)
     gain = frequent_gain(rule)
     if gain.full is not None or gain.power:
         raise ValueError(

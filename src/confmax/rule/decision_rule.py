@@ -24,11 +24,11 @@ from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import file, html, spark
-from confmax.rule.grouped import in_groups, predict_mixed, probabilities_mixed
+from confmax.rule.grouped import answer, in_groups, mixed
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
 from confmax.tables.fingerprints import Fingerprint
-from confmax.tables.kinds import decision_probabilities, named, predict_index
+from confmax.tables.kinds import named
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.normalize import divided
 from confmax.tables.partitioned.spark import with_decisions
@@ -299,13 +299,8 @@ class DecisionRule:
         ndarray (n,) of int64
             For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
         """
-        proba = divided(proba, normalize)
-        if not self.groups_known:
-            return predict_mixed(self, proba, self._shares(group, group_proba), keys)
-        if self.groups or group is not None or group_proba is not None:
-            self._refuse_shares(group_proba)
-            return in_groups(self, proba, group, keys, "predict_index")
-        return predict_index(self, proba, keys)
+        decisions: NDArray[np.int64] = self._answered("predict_index", proba, keys, group, group_proba, normalize)
+        return decisions
 
     def decision_probabilities(
         self,
@@ -320,28 +315,25 @@ class DecisionRule:
         ``proba``, ``group``, ``group_proba``, ``normalize`` and ValueError are those of `predict`. A tensor
         gives a tensor on its device, a Dask array or DataFrame a lazy one.
         """
+        shares: Array = self._answered("decision_probabilities", proba, None, group, group_proba, normalize)
+        return shares
+
+    def _answered(self, what: str, proba: Any, keys: Any, group: Any, group_proba: Any, normalize: bool) -> Any:
+        """Return what the method ``what`` answers for given rows, by their groups where the rule reads these."""
         proba = divided(proba, normalize)
         if not self.groups_known:
-            return probabilities_mixed(self, proba, self._shares(group, group_proba))
-        if self.groups or group is not None or group_proba is not None:
-            self._refuse_shares(group_proba)
-            return in_groups(self, proba, group, None, "decision_probabilities")
-        return decision_probabilities(self, proba)
-
-    def _shares(self, group: Any, group_proba: Any) -> Any:
-        """Return the probabilities of groups that a rule needs which does not know them."""
-        if group is not None or group_proba is None:
-            shown = _listed(self.groups)
-            raise ValueError(
-                f"this rule decides by the probabilities of groups ({shown}); pass group_proba=, a column for each"
-            )
-        return group_proba
-
-    def _refuse_shares(self, group_proba: Any) -> None:
-        """Refuse probabilities of groups for a rule that does not read them."""
+            if group is not None or group_proba is None:
+                shown = _listed(self.groups)
+                raise ValueError(
+                    f"this rule decides by the probabilities of groups ({shown}); pass group_proba=, a column for each"
+                )
+            return mixed(self, what, proba, group_proba, keys)
         if group_proba is not None:
-            what = "decides by the group of a row; pass group=" if self.groups else "decides all groups alike"
-            raise ValueError(f"this rule {what}; leave group_proba out")
+            refused = "decides by the group of a row; pass group=" if self.groups else "decides all groups alike"
+            raise ValueError(f"this rule {refused}; leave group_proba out")
+        if self.groups or group is not None:
+            return in_groups(self, proba, group, keys, what)
+        return answer(self, what, proba, keys)
 
     def transform(
         self,

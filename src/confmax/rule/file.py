@@ -59,6 +59,10 @@ def dump(rule: Any, calibrator: Any) -> str:
         {"weight": float(weight), **({} if groups else _numbers_of(gains, k))} for k, weight in enumerate(rule.weights)
     ]
     calibration = None if calibrator is None else _calibration_of(calibrator)
+    mark = {}
+    if rule.tuned_on is not None:
+        # the hash as text, as other readers of JSON round such numbers
+        mark = {"rows": int(rule.tuned_on.n_rows), "hash": f"{rule.tuned_on.content:016x}"}
     document = {
         "format": FORMAT,
         "version": max(
@@ -72,7 +76,7 @@ def dump(rule: Any, calibrator: Any) -> str:
         "metric": rule.metric,
         **({"constraints": list(rule.constraints)} if rule.constraints else {}),
         "seed": int(rule.seed),
-        **({} if rule.tuned_on is None else {"tuned_on": _mark(rule.tuned_on)}),
+        **({} if rule.tuned_on is None else {"tuned_on": mark}),
         "classes": list(rule.class_names),
         **({} if rule.abstain is None else {"abstain": rule.abstain}),
         **({} if calibration is None else {"calibration": calibration}),
@@ -160,11 +164,6 @@ def canonical(constraints: Any) -> tuple[str, ...]:
     from confmax.constraints import parse, resolve
 
     return tuple(parse(one.text).text for one in resolve(constraints))
-
-
-def _mark(tuned_on: Fingerprint) -> dict[str, Any]:
-    """Return what tells the rows of the tuning: the hash as text, as other readers of JSON round such numbers."""
-    return {"rows": int(tuned_on.n_rows), "hash": f"{tuned_on.content:016x}"}
 
 
 def _read_mark(mark: Any) -> Fingerprint:

@@ -11,6 +11,7 @@ from confmax.errors import InputError
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.groups import Groups, GroupShares, decide_mixed
 from confmax.tables.kinds import (
+    Rule,
     calibrated_rows,
     decision_probabilities,
     given_hashes,
@@ -23,7 +24,7 @@ from confmax.tables.kinds import (
 )
 
 
-def in_groups(rule: Any, proba: Any, group: Any, keys: Any, what: str) -> Any:
+def in_groups(rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
     """Return what the rules of the groups of a ``rule`` answer for the rows of each, lazily for lazy rows.
 
     ``proba`` (n, K) are given probabilities, ``group`` (n,) the group of each row, ``keys`` (n,) identifiers or None,
@@ -44,13 +45,13 @@ def in_groups(rule: Any, proba: Any, group: Any, keys: Any, what: str) -> Any:
         index = np.flatnonzero(groups.codes == g)
         if len(index):
             mine = None if keys is None else rows_of(keys, index)
-            parts.append((index, _answer(rule.of_group(name), what, rows_of(proba, index), mine)))
+            parts.append((index, answer(rule.of_group(name), what, rows_of(proba, index), mine)))
     if not parts:
-        return _answer(rule.of_group(rule.groups[0]), what, proba, keys)
+        return answer(rule.of_group(rule.groups[0]), what, proba, keys)
     return _joined(parts, len(groups.codes))
 
 
-def groups_of_rows(rule: Any, group: Any, n: int, proba: Any = None) -> Groups:
+def groups_of_rows(rule: Rule, group: Any, n: int, proba: Any = None) -> Groups:
     """Return the groups of n rows that a ``rule`` is to decide, from the ``group`` (n,) of each.
 
     ``proba`` is the table of the rows, whose index is compared. Raise a ValueError for a rule that decides all groups
@@ -60,7 +61,7 @@ def groups_of_rows(rule: Any, group: Any, n: int, proba: Any = None) -> Groups:
     return Groups.of(group, n, rule.groups, proba=proba)
 
 
-def groups_given(rule: Any, group: Any) -> None:
+def groups_given(rule: Rule, group: Any) -> None:
     """Refuse, by a ValueError, groups for a rule that decides all alike, and none for one that decides by groups."""
     if not rule.groups:
         raise InputError("this rule decides all groups alike", "leave `group` out")
@@ -69,7 +70,7 @@ def groups_given(rule: Any, group: Any) -> None:
         raise InputError(f"this rule decides by groups ({shown})", "pass `group=`, the group of every row")
 
 
-def _answer(rule: Any, what: str, proba: Any, keys: Any) -> Any:
+def answer(rule: Rule, what: str, proba: Any, keys: Any) -> Any:
     """Return what a method of a rule without groups answers (m, ...) for m rows."""
     return predict_index(rule, proba, keys) if what == "predict_index" else decision_probabilities(rule, proba)
 
@@ -91,30 +92,24 @@ def _joined(parts: list[tuple[NDArray[np.intp], Any]], n: int) -> Any:
 # --- rules that do not know the group of a row ------------------------------------------------------------------------
 
 
-def predict_mixed(rule: Any, proba: Any, group_proba: Any, keys: Any) -> NDArray[np.int64]:
-    """Return the decisions (n,) of a rule by the probabilities of groups (n, G); ``keys`` (n,) fix its draws."""
-    decisions = _mixed(rule, proba, group_proba)
-    if not rule.is_randomized:
-        return decisions[0]
-    n = decisions.shape[1]
-    used = given_hashes(proba) if keys is None else given_keys(keys, n)
-    atom = np.searchsorted(np.cumsum(rule.weights)[:-1], uniform(rule.seed, host_array(used)), "right")
-    return np.asarray(decisions[atom, np.arange(n)])
-
-
-def probabilities_mixed(rule: Any, proba: Any, group_proba: Any) -> NDArray[np.float64]:
-    """Return the probability of every decision (n, M) of a rule by the probabilities of groups (n, G)."""
-    decisions = _mixed(rule, proba, group_proba)
-    out = np.zeros((decisions.shape[1], rule.n_decisions))
-    for weight, decided in zip(rule.weights, decisions, strict=True):
-        out[np.arange(len(out)), decided] += weight
-    return out
-
-
-def _mixed(rule: Any, proba: Any, group_proba: Any) -> NDArray[np.int64]:
-    """Return what every atom decides (A, n)."""
+def mixed(rule: Rule, what: str, proba: Any, group_proba: Any, keys: Any) -> NDArray[Any]:
+    """Return what a method of a rule answers by the probabilities of groups (n, G); ``keys`` (n,) fix its draws."""
     refuse_elsewhere(proba, "rules by the probabilities of groups decide rows in memory; pass them part by part")
     found = calibrated_rows(rule.calibrator, rule.checked(proba))
     P = np.asarray(found.storage.dense(found.proba, "group_proba").proba, dtype=np.float64)
-    shares = GroupShares.of(group_proba, len(P), rule.groups)
-    return np.array([decide_mixed(P, shares.proba, rule.gains[k], rule.layout) for k in range(len(rule.weights))])
+    n = len(P)
+    layout = rule.layout
+    assert layout is not None
+    shares = GroupShares.of(group_proba, n, rule.groups)
+    # what every atom decides (A, n)
+    decisions = np.array([decide_mixed(P, shares.proba, rule.gains[k], layout) for k in range(len(rule.weights))])
+    if what == "decision_probabilities":
+        out = np.zeros((n, rule.n_decisions))
+        for weight, decided in zip(rule.weights, decisions, strict=True):
+            out[np.arange(n), decided] += weight
+        return out
+    if not rule.is_randomized:
+        return decisions[0]
+    used = given_hashes(proba) if keys is None else given_keys(keys, n)
+    atom = np.searchsorted(np.cumsum(rule.weights)[:-1], uniform(rule.seed, host_array(used)), "right")
+    return np.asarray(decisions[atom, np.arange(n)])

@@ -15,8 +15,7 @@ from confmax.constraints import ConstraintOutcome
 from confmax.errors import Sentence
 from confmax.evaluate.protocols import Tuned, if_right
 from confmax.metrics import Metric
-from confmax.optimize import Progress, Status
-from confmax.rule import DecisionRule
+from confmax.optimize import Status
 from confmax.rule.html import solution_table
 
 EXACT = 1e-12  # a gap of rounding size
@@ -112,11 +111,7 @@ class Solution(Tuned):
         Where a limit is kept on the labels alone: what the labels show and what the model expects, in a sentence.
     """
 
-    # all fields, in their order, are those of `Tuned`; here stand the types that it cannot know below this package
-    rule: DecisionRule
-    status: Status
-    history: tuple[Progress, ...]
-    constraints: tuple[ConstraintOutcome, ...] = ()
+    # all fields are those of `Tuned`
 
     @property
     def guarantee(self) -> str:

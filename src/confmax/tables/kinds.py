@@ -16,17 +16,18 @@ from typing import Any, ClassVar, Protocol, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.confusion import Array, Gains
+from confmax.confusion import Array, Gains, Layout
 from confmax.tables.table import Calibrator, Checked, Storage, T, Table
 
 Beside = Mapping[str, Any]  # what lies beside rows, (n,) or None, by its name as an argument
 
 
 class Rule(Protocol):
-    """What a kind reads of a decision rule to decide rows that are not checked yet.
+    """What tables and exports read of a decision rule; `confmax.DecisionRule` stands above them and fits.
 
     Its atoms are ``gains`` with ``weights`` (A,), drawn by the ``seed``. ``class_names`` are those of the K classes and
-    of further decisions; ``groups`` are empty if the rule does not decide by groups.
+    of further decisions; ``groups`` are empty if the rule does not decide by groups, and ``layout`` says where the gains
+    of each stand. ``metric`` names the metric that it was tuned for.
     """
 
     @property
@@ -40,6 +41,8 @@ class Rule(Protocol):
     @property
     def class_names(self) -> tuple[Any, ...]: ...
     @property
+    def metric(self) -> str: ...
+    @property
     def n_classes(self) -> int: ...
     @property
     def n_decisions(self) -> int: ...
@@ -49,6 +52,9 @@ class Rule(Protocol):
     def groups(self) -> tuple[Any, ...]: ...
     @property
     def groups_known(self) -> bool: ...
+    @property
+    def layout(self) -> Layout | None: ...
+    def of_group(self, name: Any) -> Rule: ...
 
     def checked(self, proba: Any) -> Any:
         """Return probabilities (n, K) in the order of the rule's classes, checked."""
