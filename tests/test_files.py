@@ -225,6 +225,19 @@ def test_npz_as_a_table_tells_what_does_not_fit(tmp_path):
     assert pq.ParquetFile(out).schema_arrow.names == ["a", "b", "c", "y", "other_0", "other_1", "decision"]
 
 
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    frame = read_frame(write(tmp_path, table_text()))
+    before = sorted(tmp_path.iterdir())
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("confmax.places.os.replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_decisions(tmp_path / "out.csv", frame, np.arange(4))
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_decision_is_not_overwritten(tmp_path):
     frame = read_frame(write(tmp_path, table_text(("a", "b", "decision"))))
     with pytest.raises(ValueError, match="already has a column 'decision'"):
