@@ -1,8 +1,8 @@
 """Limits of groups: against row-level programs on tiny populations, and how many passes a certificate takes.
 
 Tiny populations have 5 to 40 rows, 2 to 4 classes and 2 to 4 groups, rows that repeat and zeros, and 1 to 3 random
-limits of groups or of all rows; in two of five of them rules may abstain. 500 others have groups that are equal, or
-differ by at most .001 or .02; there the decisions of the rule itself are looked at.
+limits of groups or of all rows; in two of five of them rules may abstain. Others have groups that are equal, or differ
+by at most .001 or .02; there the decisions of the rule itself are looked at.
 
 The tables have no groups. Groups are drawn from the score: a row is in group "b" with a chance that rises from .2 to
 .8 with the rank of its probability of the largest class, else in "a". The class of equal opportunity is the one whose
@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
-import confmax
-from benchmarks.constraints import free, of_tables
-from benchmarks.harness import benchmark, load, markdown
-from benchmarks.programs import EXACT, SETTINGS, TOL, Program, Tiny, Wish, ended, of_tiny, random_rows
+from benchmarks.constraints import MIXED, OBJECTIVES, free, of_tables
+from benchmarks.harness import benchmark, load, markdown, solve
+from benchmarks.programs import EXACT, Program, Tiny, Wish, ended, judged, of_tiny, random_rows, solved
 
-OBJECTIVES = ("accuracy", "balanced_accuracy", "cohen_kappa", "min_recall", "f1[0]")
 OF_DECIDED = ("accuracy", "coverage", "f1[0]")
 OF_EQUAL = (*OBJECTIVES, "recall[1]")
 LEVELLED = ("default_credit__logreg", "compas__logreg", "hpc__logreg", "diamonds_cut__logreg")
@@ -31,9 +29,6 @@ def drawn_groups(P, seed=0):
     score = P[:, P.mean(axis=0).argmax()]
     rank = score.argsort(kind="stable").argsort() / (len(P) - 1)
     return np.where(np.random.default_rng(seed).random(len(P)) < 0.2 + 0.6 * rank, "b", "a")
-
-
-# --- tiny populations -------------------------------------------------------------------------------------------------
 
 
 def tiny(seed):
@@ -117,29 +112,18 @@ def of_all_rows(rng, K, abstain):
 
 
 def verdict(seed):
-    """Return what is wrong with the answer on a tiny population, "right" or a kind of its own; and passes, lack."""
-    one = tiny(seed)
-    program = Program(one)
-    room, best = program.room(), program.best(one.metric)
-    try:
-        solution = confmax.maximize(one.metric, one.P, constraints=[wish.text for wish in one.limits], group=one.group,
-                                    classes=range(one.P.shape[1]), abstain=one.abstain, **SETTINGS)  # fmt: skip
-    except ValueError:
-        return ("infeasible, refused" if room < -TOL else "wrongly refused"), 0, 0.0
-    return ended(solution, room, best)
+    """Return how the answer on a tiny population ended, passes, and the lack of value."""
+    return judged(tiny(seed))
 
 
 def verdict_on_equal(seed):
-    """Return what `verdict` returns, of a population whose groups are equal or nearly; nothing is on the edge.
+    """Return the same of a population whose groups are equal or nearly; nothing is on the edge.
 
     The limits are measured at the decisions of the rule: they are kept if none is missed by more than 1e-9.
     """
     one = equal_tiny(seed)
-    program = Program(one)
+    program, solution = Program(one), solved(one)
     best = program.best(one.metric)
-    limits = [wish.text for wish in one.limits]
-    settings = SETTINGS | {"group": one.group, "classes": range(one.P.shape[1])}
-    solution = confmax.maximize(one.metric, one.P, constraints=limits, **settings)
     if best is None or solution.infeasibility is not None:
         right = best is None and solution.infeasibility is not None
         proved = solution.infeasibility is not None and "(proved)" in solution.infeasibility
@@ -149,9 +133,6 @@ def verdict_on_equal(seed):
     if (program.limits * D).sum(axis=(1, 2)).min() < -EXACT:
         return "limit missed", solution.n_passes, best - solution.value
     return ended(solution, 1.0, best)
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def recalls(P, group, D):
@@ -199,41 +180,27 @@ def levelled(folder):
                 "equal recalls": equal(P, "recall"),
                 "equalised odds": equal(P, "recall", "fpr"),
             }[kind]
-            found = confmax.maximize("accuracy", P, constraints=limits, group=group, classes=range(P.shape[1]),
-                                     confusion="model", calibration=None, randomized=True)  # fmt: skip
-            D = found.rule.decision_probabilities(P, group=group)
+            solution = solve("accuracy", P, constraints=limits, group=group, classes=data.classes, **MIXED)
+            D = solution.rule.decision_probabilities(P, group=group)
             both = recalls(P, group, D)[:, k]
             floor = float(both.min()) if kind == "difference" else floor
             drawn = (D.max(axis=1) < 1 - 1e-9).mean()
-            lines.append([data.stem, kind, f"{found.value:.4f}", *(f"{one:.4f}" for one in both), f"{drawn:.1%}"])
+            texts = (f"{one:.4f}" for one in (solution.value, *both))
+            lines.append([data.stem, kind, *texts, f"{drawn:.1%}"])
     return lines
 
 
-# --- the sections -----------------------------------------------------------------------------------------------------
-
-
-@benchmark("equal-groups", section="groups: equal")
-def equal_groups(count=500):
-    """Compare rules that keep groups equal with programs."""
-    return [
-        f"{count} tiny populations with two to four groups against linear programs over all rows. The values of the "
-        f"groups are equal, or differ by at most .001 or .02, and 44 % of the populations have further limits. Limits "
-        f"are measured at the decisions of the rules: kept to 1e-9.",
-        of_tiny(count, verdict_on_equal),
-    ]
-
-
-@benchmark("groups", "FOLDER")
+@benchmark("groups", "FOLDER [POPULATIONS]")
 def groups(folder, count=2000):
     """Compare limits of groups with programs, and count passes."""
     number, kinds = of_tables("groups", folder, cases, drawn_groups)
     return [
-        f"{count} tiny populations against linear programs over all rows, and {number} tables with groups that are "
-        f"drawn from the score: passes until bound and value of the best mixture lie within 1e-4 and 1e-6, median and "
-        f"most; on how many tables a single rule was returned, and how much less it is worth: median over all tables "
-        f"(inf: most of them have a mixture) and most of those returned. Equal recalls are those of all classes; "
+        f"tiny populations with two to four groups against linear programs over all rows, and {number} tables with "
+        f"groups that are drawn from the score: the table is read as that of constraints. In the equal groups the "
+        f"values are equal, or differ by at most .001 or .02, and 44 % of the populations have further limits; limits "
+        f"are measured at the decisions of the rules, and kept to 1e-9. Equal recalls are those of all classes; "
         f"equalised odds limit their false positive rates too.",
-        of_tiny(count, verdict),
+        of_tiny([("limits of groups", count, verdict), ("equal groups", count // 4, verdict_on_equal)]),
         kinds,
     ]
 

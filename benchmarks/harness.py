@@ -2,12 +2,13 @@
 
 A benchmark is a function that takes the words of the command line and returns the paragraphs and tables of its section
 of RESULTS.md; the first paragraph follows the command. `load` reads a folder of tables, each an NPZ that holds P_tune,
-y_tune, P_test and y_test. Tables of many rows are summarised by `spread`, which keeps all rows in a file beside
-RESULTS.md that is not in the repository.
+y_tune, P_test and y_test. Sections summarise: `keep` and `spread` write all rows to the folder output, which is not in
+the repository.
 """
 
 from __future__ import annotations
 
+import inspect
 import platform
 import re
 import time
@@ -26,9 +27,8 @@ from scipy.sparse import csr_array
 import confmax
 
 PATH = Path(__file__).parent / "RESULTS.md"
-
-
-# --- benchmarks by name -----------------------------------------------------------------------------------------------
+MODEL = {"confusion": "model", "calibration": None}
+LABELS = {"confusion": "labels", "calibration": None}
 
 
 class Benchmark(NamedTuple):
@@ -38,6 +38,10 @@ class Benchmark(NamedTuple):
     parameters: str
     section: str
     measure: Callable
+
+    @property
+    def has_small_sizes(self):
+        return "quick" in inspect.signature(self.measure).parameters
 
 
 REGISTERED: dict[str, Benchmark] = {}
@@ -68,9 +72,6 @@ def run(name, *words, quick=False):
         write_section(chosen.section, text)
 
 
-# --- RESULTS.md -------------------------------------------------------------------------------------------------------
-
-
 def stamp():
     """Return when and with what was measured."""
     versions = ", ".join(f"{module.__name__} {module.__version__}" for module in (confmax, np, scipy, sklearn))
@@ -79,14 +80,10 @@ def stamp():
 
 def write_section(name, text):
     """Replace the section ``name``, or add it at the end."""
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    section = f"{begin}\n## {name}\n\n{text}\n{end}\n"
-    old = PATH.read_text() if PATH.exists() else "# Results\n\nEvery figure names the command that makes it.\n\n"
-    if begin in old:
-        old = old[: old.index(begin)] + section + old[old.index(end) + len(end) + 1 :]
-    else:
-        old += section
-    PATH.write_text(old)
+    old = PATH.read_text() if PATH.exists() else "# Results\n\nEvery figure names the command that makes it.\n"
+    sections = {part.partition("\n")[0]: part.rstrip() for part in re.split(r"(?m)^(?=## )", old)}
+    sections[f"## {name}"] = f"## {name}\n\n{text}"
+    PATH.write_text("\n\n".join(sections.values()) + "\n")
 
 
 def markdown(head, rows, words=1):
@@ -95,17 +92,25 @@ def markdown(head, rows, words=1):
     return "\n".join(" | ".join(map(str, line)) for line in lines)
 
 
+def keep(section, head, rows, words=1):
+    """Write all rows of a table to a file of the folder output beside RESULTS.md."""
+    file = PATH.parent / "output" / f"{section.replace(': ', '_').replace(' ', '_')}.md"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(markdown(head, rows, words) + "\n")
+
+
 def spread(section, head, rows, words=1, by=()):
     """Return median, least and most of every column of figures, for the rows that share the columns ``by``.
 
-    The first number of a cell counts. All rows are written to SECTION.txt beside RESULTS.md.
+    The first number of a cell counts. All rows are kept as `keep` does.
     """
-    PATH.with_name(section.replace(": ", "_").replace(" ", "_") + ".txt").write_text(markdown(head, rows, words) + "\n")
+    keep(section, head, rows, words)
     groups = {}
     for row in rows:
         groups.setdefault(tuple(row[k] for k in by), []).append(row)
-    lines = [[*key, len(some), *(_middle([row[k] for row in some]) for k in range(words, len(head)))]
-             for key, some in groups.items()]  # fmt: skip
+    lines = []
+    for key, some in groups.items():
+        lines.append([*key, len(some), *(_middle([row[k] for row in some]) for k in range(words, len(head)))])
     return markdown([*(head[k] for k in by), "rows", *head[words:]], lines, len(by))
 
 
@@ -114,23 +119,20 @@ NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
 def _middle(cells):
     """Return "median (least, most)" with the digits of the cells, and of words how often each occurs."""
-    found = [match.group().replace(",", "") for match in map(NUMBER.match, map(str, cells)) if match]
-    if not found:
+    numbers = [match.group().replace(",", "") for match in map(NUMBER.match, map(str, cells)) if match]
+    if not numbers:
         words = Counter(str(cell) for cell in cells if cell)
         return ", ".join(word if count == len(cells) else f"{count} {word}" for word, count in words.items())
-    digits = max(len(text.partition("e")[0].partition(".")[2]) for text in found)
-    form = f".{digits}{'e' if any('e' in text for text in found) else 'f'}"
-    values = np.array(found, dtype=float)
-    middle, least, most = (format(float(each), form) for each in (np.median(values), values.min(), values.max()))
+    digits = max(len(text.partition("e")[0].partition(".")[2]) for text in numbers)
+    form = f".{digits}{'e' if any('e' in text for text in numbers) else 'f'}"
+    values = np.array(numbers, dtype=float)
+    middle, least, most = (format(float(value), form) for value in (np.median(values), values.min(), values.max()))
     return f"{middle} ({least}, {most})"
 
 
 def figures(values, form=".4f"):
     """Return numbers as text, NaN as nothing."""
     return ["" if np.isnan(number) else format(number, form) for number in values]
-
-
-# --- tables of a folder -----------------------------------------------------------------------------------------------
 
 
 class Data(NamedTuple):
@@ -147,10 +149,24 @@ class Data(NamedTuple):
         return self.P.shape[1]
 
     @property
+    def classes(self):
+        return range(self.K)
+
+    @property
+    def sizes(self):
+        """How many rows of every class tune (K,)."""
+        return np.bincount(self.y, minlength=self.K)
+
+    @property
     def proba(self):
         """The probabilities to tune on in double precision, their rows summing to one."""
         P = self.P.astype(np.float64)
         return P / P.sum(axis=1, keepdims=True)
+
+    @property
+    def whole(self):
+        """All rows: probabilities (N, K) and labels (N,)."""
+        return np.concatenate([self.P, self.Q]), np.concatenate([self.y, self.z])
 
     def turned(self):
         """Return the same rows, tuned on the test rows and scored on the tuning rows."""
@@ -159,14 +175,18 @@ class Data(NamedTuple):
 
 def load(folder, least=2):
     """Return the tables of a folder that have ``least`` classes or more."""
-    found = []
+    tables = []
     for path in sorted(Path(folder).glob("*.npz")):
         with np.load(path) as data:
-            found.append(Data(path.stem, *(data[key] for key in ("P_tune", "y_tune", "P_test", "y_test"))))
-    return [data for data in found if least <= data.K]
+            tables.append(Data(path.stem, *(data[key] for key in ("P_tune", "y_tune", "P_test", "y_test"))))
+    return [data for data in tables if least <= data.K]
 
 
-# --- values on labels -------------------------------------------------------------------------------------------------
+def solve(*arguments, **settings):
+    """Return what `confmax.maximize` finds, without its warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return confmax.maximize(*arguments, **settings)
 
 
 def counts(y, D):
@@ -197,6 +217,6 @@ def shortest(call, times=3):
     least = np.inf
     for _ in range(times):
         start = time.perf_counter()
-        found = call()
+        result = call()
         least = min(least, time.perf_counter() - start)
-    return least, found
+    return least, result

@@ -10,8 +10,6 @@ from probabilities to decision probabilities (n, K), and what it says of its sea
 * Nelder-Mead: scipy's, on the logarithms of the class weights of the raw probabilities, from 1 / prior, with scipy's
   first simplex, 5 % of each coordinate, or a wide one, steps of 1, which searches further. Values come from decisions
   and counts in NumPy, or from confmax's scan ("compiled").
-* random: the best of 200 weight vectors, log-normal around 1 / prior with a spread of 1, and of 200 of Dirichlet(1) /
-  prior.
 * cutoffs: optimal-classification-cutoffs, which knows F1. TunedThreshold: scikit-learn's, of two classes.
 """
 
@@ -21,6 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import TunedThresholdClassifierCV
 
 import confmax
 from benchmarks.harness import over_present, value
@@ -70,13 +72,10 @@ def ours(*, labels=True, **settings):
 
     def tune(name, P, y):
         known = {"y": y, "classes": range(P.shape[1])} if labels else {}
-        found = confmax.maximize(name, P, **known, **settings)
-        return Tuned(found.rule.decision_probabilities, {"gap": found.gap, "passes": found.n_passes})
+        solution = confmax.maximize(name, P, **known, **settings)
+        return Tuned(solution.rule.decision_probabilities, {"gap": solution.gap, "passes": solution.n_passes})
 
     return tune
-
-
-# --- direct searches over the class weights ---------------------------------------------------------------------------
 
 
 def weights_of(logs):
@@ -111,23 +110,12 @@ def nelder_mead(evaluate=compiled, *, wide=False, most=1500, dtype=np.float64):
         options = {"maxfev": min(200 * K, most)}
         if wide:
             options["initial_simplex"] = np.vstack([logs, logs + np.eye(K)])
-        found = minimize(
+        search = minimize(
             lambda x: -of_weights(weights_of(x).astype(dtype)), logs, method="Nelder-Mead", options=options
         )
-        return by_weights(weights_of(found.x).astype(dtype), passes=found.nfev)
+        return by_weights(weights_of(search.x).astype(dtype), passes=search.nfev)
 
     return tune
-
-
-def at_random(name, P, y):
-    of_weights, rng = in_numpy(name, P, y), np.random.default_rng(0)
-    logs = np.log(np.maximum(inverse_prior(y, P.shape[1]), 1e-3))
-    around = logs + rng.normal(size=(200, len(logs)))
-    anywhere = logs + np.log(np.maximum(rng.dirichlet(np.ones(len(logs)), 200), 1e-300))
-    return by_weights(max((weights_of(candidate) for candidate in [*around, *anywhere]), key=of_weights), passes=400)
-
-
-# --- other packages ---------------------------------------------------------------------------------------------------
 
 
 def frank_wolfe(name, P, Y, start):
@@ -161,9 +149,9 @@ def xcolumns(*starts):
         Y = np.zeros_like(P)
         Y[np.arange(len(y)), y] = 1
         candidates = [frank_wolfe(name, P, Y, start) for start in starts]
-        found, meta = max(candidates, key=lambda one: np.nan_to_num(one[1]["utilities"][-1], nan=-np.inf))
-        used = np.flatnonzero(found.p > 0)
-        atoms = [(found.p[i], found.a[i].astype(P.dtype), found.b[i].astype(P.dtype)) for i in used]
+        classifier, meta = max(candidates, key=lambda one: np.nan_to_num(one[1]["utilities"][-1], nan=-np.inf))
+        used = np.flatnonzero(classifier.p > 0)
+        atoms = [(classifier.p[i], classifier.a[i].astype(P.dtype), classifier.b[i].astype(P.dtype)) for i in used]
 
         def decide(Q):
             return sum(p * by_decisions(lambda R, a=a, b=b: (R * a + b).argmax(1)).decide(Q) for p, a, b in atoms)
@@ -180,30 +168,28 @@ def cutoffs(method):
         if P.shape[1] == 2:
             cut = get_optimal_threshold(y, P[:, 1], metric="f1").threshold
             return by_decisions(lambda Q: (Q[:, 1] > cut).astype(np.int64))
-        found = get_optimal_threshold(y, P, metric="f1", average="macro", method=method)
-        return by_decisions(lambda Q: found.predict(Q).astype(np.int64))
+        tuned = get_optimal_threshold(y, P, metric="f1", average="macro", method=method)
+        return by_decisions(lambda Q: tuned.predict(Q).astype(np.int64))
 
     return tune
 
 
+class Columns(ClassifierMixin, BaseEstimator):
+    """A fitted model whose features are its probabilities."""
+
+    def fit(self, _X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.asarray(X)
+
+    def predict(self, X):
+        return X.argmax(1)
+
+
 def tuned_threshold(name, P, y):
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.frozen import FrozenEstimator
-    from sklearn.metrics import make_scorer
-    from sklearn.model_selection import TunedThresholdClassifierCV
-
-    class Columns(ClassifierMixin, BaseEstimator):
-        def fit(self, X, y):
-            self.classes_ = np.unique(y)
-            return self
-
-        def predict_proba(self, X):
-            return X
-
-        def predict(self, X):
-            return X.argmax(1)
-
     score = make_scorer(lambda true, decided: value(name, true, np.eye(2)[decided]))
     estimator = FrozenEstimator(Columns().fit(P[:2], [0, 1]))
-    found = TunedThresholdClassifierCV(estimator, scoring=score, cv="prefit", refit=False).fit(P, y)
-    return by_decisions(lambda Q: found.predict(Q).astype(np.int64), passes=100)
+    tuned = TunedThresholdClassifierCV(estimator, scoring=score, cv="prefit", refit=False).fit(P, y)
+    return by_decisions(lambda Q: tuned.predict(Q).astype(np.int64), passes=100)

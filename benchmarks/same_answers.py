@@ -3,16 +3,14 @@
     python -m benchmarks.same_answers record FILE.json FOLDER_OF_NPZ
     python -m benchmarks.same_answers compare FILE.json FOLDER_OF_NPZ [--loss 2e-4]
 
-``record`` writes the answers of all calls to a file, in the environment of the old state; ``compare`` runs them in that
-of the new state, and exits with 1 if answers differ. The calls are those of `CASES`: metrics, limits, groups,
-abstaining, confidence, weights, sparse tables, tensors, files in parts, an estimator, scores, and what is exported.
+``record`` writes the answers of the calls of `CASES` to a file, in the environment of the old state; ``compare`` runs
+them in that of the new state, and exits with 1 if answers differ. Three tables are drawn at random; those of
+FOLDER_OF_NPZ are added to them.
 
 Values may differ by 1e-12 of their size, and decision probabilities by 1e-9. A text must be the same. Passes are listed
 where they differ. With ``--loss`` a change may take another way to the optimum: a value may be lower by so much, on
 average by none, bounds may be wider by so much, and decisions and texts may differ. A bound below the other state's
 value, and a certificate that is lost, always count.
-
-Three tables are drawn at random; those of FOLDER_OF_NPZ are added to them if it is given.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ import tempfile
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +35,9 @@ from benchmarks.harness import Data, load
 
 EXACT, ALIKE = 1e-12, 1e-9  # of values, relative, and of decision probabilities
 ROWS = 50  # whose decision probabilities are kept; of all rows a hash of the decisions is kept
-METRICS = (
-    "accuracy", "balanced_accuracy", "g_mean", "h_mean", "q_mean", "min_recall", "macro_f1", "micro_f1", "cohen_kappa",
-    "quadratic_kappa", "mcc", "macro_jaccard", "macro_precision",
-)  # fmt: skip
+COMPUTED = ("accuracy", "g_mean", "min_recall", "macro_f1", "cohen_kappa")  # on other kinds of tables
+MORE = ("balanced_accuracy", "h_mean", "q_mean", "micro_f1", "quadratic_kappa", "mcc", "macro_jaccard")
+METRICS = (*COMPUTED, *MORE, "macro_precision")
 ESTIMATES: dict[str, dict[str, Any]] = {
     "default": {},
     "labels": {"confusion": "labels"},
@@ -71,13 +69,10 @@ UNDECIDED = (
     ("macro_f1", ("coverage >= 0.8", "coverage[{r}] >= 0.5")),
     ("f1[{r}]", ("coverage >= 0.8",)),
 )
-COMPUTED = ("accuracy", "g_mean", "min_recall", "macro_f1", "cohen_kappa")  # on other kinds of tables
+Calls = Iterator[tuple[str, Callable[[], Any]]]
 
 
-# --- calls ------------------------------------------------------------------------------------------------------------
-
-
-def cases(tables: list[Data], folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def cases(tables: list[Data], folder: Path) -> Calls:
     """Yield the name of every call, and what makes it."""
     for data in tables:
         for family in CASES:
@@ -85,98 +80,75 @@ def cases(tables: list[Data], folder: Path) -> Iterator[tuple[str, Callable[[], 
                 yield f"{data.stem} {family.__name__} {name}", call
 
 
-def plain(data: Data, _: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def plain(data: Data, _: Path) -> Calls:
     """Metrics without limits."""
     for metric in METRICS:
         for name, settings in ESTIMATES.items():
-            yield f"{metric} {name}", lambda metric=metric, settings=settings: solved(data, metric, **settings)
+            yield f"{metric} {name}", partial(solved, data, metric, **settings)
 
 
-def limited(data: Data, _: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def limited(data: Data, _: Path) -> Calls:
     """Metrics within limits, with confidence too."""
     for metric, limits in worded(data, LIMITED):
-        for name, settings in ESTIMATES.items():
-            yield (
-                f"{metric} {limits} {name}",
-                lambda m=metric, c=limits, s=settings: solved(data, m, constraints=c, **s),
-            )
-        yield (
-            f"{metric} {limits} confidence",
-            lambda m=metric, c=limits: solved(data, m, constraints=c, confidence=0.9),
-        )
+        for name, settings in (*ESTIMATES.items(), ("confidence", {"confidence": 0.9})):
+            yield f"{metric} {limits} {name}", partial(solved, data, metric, constraints=limits, **settings)
 
 
-def weighted(data: Data, _: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def weighted(data: Data, _: Path) -> Calls:
     """Weights of rows, of which some are zero."""
     weight = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], len(data.y))
     for metric in COMPUTED:
-        yield metric, lambda metric=metric: solved(data, metric, sample_weight=weight)
+        yield metric, partial(solved, data, metric, sample_weight=weight)
     for metric, limits in worded(data, LIMITED[:3]):
-        yield (
-            f"{metric} {limits}",
-            lambda m=metric, c=limits: solved(data, m, constraints=c, sample_weight=weight),
-        )
+        yield f"{metric} {limits}", partial(solved, data, metric, constraints=limits, sample_weight=weight)
 
 
-def grouped(data: Data, _: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def grouped(data: Data, _: Path) -> Calls:
     """Limits on two groups of the rows, known, and by their probabilities."""
     rng = np.random.default_rng(1)
     group, new = (rng.choice(["men", "women"], len(y), p=[0.6, 0.4]) for y in (data.y, data.z))
     likely = rng.dirichlet([2.0, 1.0], len(data.y))
+    by_chance = {"group_proba": likely, "decides": {"group_proba": likely[: len(data.z)]}}
     for metric, limits in worded(data, GROUPED):
         for name in ("default", "labels", "mixture"):
-            yield (
-                f"{metric} {limits} {name}",
-                lambda m=metric, c=limits, s=ESTIMATES[name]: solved(
-                    data, m, constraints=c, group=group, decides={"group": new}, **s
-                ),
-            )
-        yield (
-            f"{metric} {limits} by probabilities",
-            lambda m=metric, c=limits: solved(
-                data, m, constraints=c, group_proba=likely, decides={"group_proba": likely[: len(data.z)]}
-            ),
-        )
+            settings = ESTIMATES[name] | {"group": group, "decides": {"group": new}}
+            yield f"{metric} {limits} {name}", partial(solved, data, metric, constraints=limits, **settings)
+        yield f"{metric} {limits} by probabilities", partial(solved, data, metric, constraints=limits, **by_chance)
 
 
-def undecided(data: Data, _: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def undecided(data: Data, _: Path) -> Calls:
     """Rules that abstain."""
     for metric, limits in worded(data, UNDECIDED):
         for name in ("default", "labels", "mixture"):
-            yield (
-                f"{metric} {limits} {name}",
-                lambda m=metric, c=limits, s=ESTIMATES[name]: solved(data, m, constraints=c, abstain="person", **s),
-            )
+            settings = ESTIMATES[name] | {"abstain": "person", "constraints": limits}
+            yield f"{metric} {limits} {name}", partial(solved, data, metric, **settings)
 
 
-def stored(data: Data, folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def stored(data: Data, folder: Path) -> Calls:
     """Sparse tables, tensors, and files that are read in parts."""
     P = np.where(np.asarray(data.P) >= 0.02, data.P, 0.0)
     sparse = data._replace(P=csr_array(P / P.sum(axis=1, keepdims=True)))
     for metric in COMPUTED:
-        yield f"sparse {metric}", lambda metric=metric: solved(sparse, metric)
-        yield f"tensor {metric}", lambda metric=metric: solved(data._replace(P=_tensor(data.P)), metric)
-        yield f"float32 {metric}", lambda metric=metric: solved(data._replace(P=data.P.astype(np.float32)), metric)
-        yield f"parts {metric}", lambda metric=metric: in_parts(data, metric, folder)
+        yield f"sparse {metric}", partial(solved, sparse, metric)
+        yield f"tensor {metric}", partial(as_tensor, data, metric)
+        yield f"float32 {metric}", partial(solved, data._replace(P=data.P.astype(np.float32)), metric)
+        yield f"parts {metric}", partial(in_parts, data, metric, folder)
 
 
-def fitted(data: Data, _: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def fitted(data: Data, _: Path) -> Calls:
     """The estimator, whose features are the logarithms of some probabilities."""
     for metric in ("macro_f1", "min_recall"):
-        yield metric, lambda metric=metric: estimated(data, metric)
+        yield metric, partial(estimated, data, metric)
 
 
-def scored(data: Data, folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+def scored(data: Data, folder: Path) -> Calls:
     """`confmax tune`, `score` and `explain` with --json, and exported texts."""
     (metric, limits), *_ = worded(data, LIMITED[:1])
     for name, settings in (("macro_f1", ()), (metric, ("--subject-to", *limits))):
-        yield name, lambda name=name, settings=settings: commanded(data, name, settings, folder)
+        yield name, partial(commanded, data, name, settings, folder)
 
 
 CASES = (plain, limited, weighted, grouped, undecided, stored, fitted, scored)
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
 
 
 def worded(data: Data, problems: Any) -> list[tuple[str, list[str]]]:
@@ -200,17 +172,22 @@ def answer(found: Any, data: Data, decides: dict[str, Any]) -> dict[str, Any]:
     Q = Q[: len(next(iter(decides.values())))] if decides else Q
     chances = np.asarray(found.rule.decision_probabilities(Q, **decides))
     return {
-        "value": found.value, "gap": found.gap, "model_gap": found.model_gap, "passes": found.n_passes,
+        "value": found.value,
+        "gap": found.gap,
+        "model_gap": found.model_gap,
+        "passes": found.n_passes,
         "text": [found.status.name, bool(found.feasible), [[one.text, one.assured] for one in found.constraints]],
         "numbers": [one.value for one in found.constraints],
-        "chances": chances[:ROWS].round(12).tolist(), "all": digest(chances.argmax(axis=1).astype("i4").tobytes()),
-    }  # fmt: skip
+        "chances": chances[:ROWS].round(12).tolist(),
+        "all": digest(chances.argmax(axis=1).astype("i4").tobytes()),
+    }
 
 
-def _tensor(P: Any) -> Any:
+def as_tensor(data: Data, metric: str) -> dict[str, Any]:
+    """Return the answer on a tensor."""
     import torch
 
-    return torch.from_numpy(np.array(P))
+    return solved(data._replace(P=torch.from_numpy(np.array(data.P))), metric)
 
 
 def in_parts(data: Data, metric: str, folder: Path) -> dict[str, Any]:
@@ -283,9 +260,6 @@ def flat(document: Any, path: str = "") -> dict[str, Any]:
 def digest(content: bytes) -> str:
     """Return a short hash."""
     return hashlib.sha256(content).hexdigest()[:12]
-
-
-# --- comparison -------------------------------------------------------------------------------------------------------
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], loss: float | None) -> list[str]:

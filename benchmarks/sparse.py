@@ -1,30 +1,23 @@
 """Sparse tables: what a pass costs, against the dense table, and whole runs with very many classes.
 
-    python -m benchmarks sparse
-
-Generated tables: ten stored float32 probabilities per row, classes of unequal size. The figures are written to the
-section "sparse" of benchmarks/RESULTS.md.
+Generated tables: ten stored float32 probabilities per row, classes of unequal size.
 """
 
 from __future__ import annotations
 
-import tracemalloc
-import warnings
 from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 
 import confmax
-from benchmarks.harness import benchmark
+from benchmarks.harness import MODEL, benchmark, markdown
 from benchmarks.timing import seconds_of
 from confmax.confusion import Gains
 from confmax.kernels.blocks import n_threads
 from confmax.oracle import make_oracle, make_table
 
-STORED = 10
-REPEATS = 5
-MOST_PASSES = 20
+STORED, REPEATS, MOST_PASSES = 10, 5, 20
 
 
 def table(n, K, seed=0):
@@ -35,16 +28,16 @@ def table(n, K, seed=0):
     # small classes are many: class sizes fall like a square
     columns = np.sort((K * rng.random((n, STORED)) ** 2).astype(np.int32), axis=1)
     drawn = (rng.random(n, dtype=np.float32)[:, None] > np.cumsum(p, axis=1)).sum(axis=1).clip(0, STORED - 1)
-    y = columns[np.arange(n), drawn]
     rows = np.arange(n + 1, dtype=np.int32) * STORED
     csr = sp.csr_array((p.reshape(-1), columns.reshape(-1), rows), shape=(n, K))
     csr.sum_duplicates()
-    return csr, y
+    return csr, columns[np.arange(n), drawn]
 
 
-def median_seconds(work):
+def milliseconds_of(work):
+    """Return the median milliseconds of a call, after one that is not counted."""
     work()
-    return float(np.median([seconds_of(work)[0] for _ in range(REPEATS)]))
+    return 1e3 * float(np.median([seconds_of(work)[0] for _ in range(REPEATS)]))
 
 
 def gains(K):
@@ -53,98 +46,43 @@ def gains(K):
     return Gains.reduced(1.0 + rng.random(K), -0.01 * rng.random(K))
 
 
-def passes():
-    lines = ["stored entries | K | rows | check, ms | pass, ms | ns per entry", "---:|---:|---:|---:|---:|---:|"]
-    for stored in (10**6, 10**7, 10**8):
-        for K in (10**3, 10**4, 10**5):
-            csr, _ = table(stored // STORED, K)
-            check = median_seconds(lambda csr=csr: make_table(csr))
-            oracle, gain = make_oracle(make_table(csr)), gains(K)
-            seconds = median_seconds(lambda oracle=oracle, gain=gain: oracle.maximize(gain))
-            nnz, n = csr.nnz, csr.shape[0]
-            lines.append(
-                f"{nnz:,} | {K:,} | {n:,} | {1e3 * check:.1f} | {1e3 * seconds:.1f} | {1e9 * seconds / nnz:.2f}"
-            )
-            print(lines[-1], flush=True)
-    return lines
-
-
 def beside_dense(n=50_000, K=1000):
+    """Return a row for the dense and for the sparse table: a pass, and runs of two metrics."""
     csr, y = table(n, K)
-    dense = csr.toarray()
-    lines = [f"on {n:,} x {K:,}, float32 | dense | sparse", "---|---:|---:|"]
-    tables = [make_table(dense), make_table(csr)]
-    found = [median_seconds(lambda t=t: make_oracle(t).maximize(gains(K))) for t in tables]
-    lines.append(f"a first pass, ms (dense: its layout too) | {1e3 * found[0]:.1f} | {1e3 * found[1]:.1f}")
-    oracles = [make_oracle(t) for t in tables]
-    found = [median_seconds(lambda o=o: o.maximize(gains(K))) for o in oracles]
-    lines.append(f"a pass, ms | {1e3 * found[0]:.1f} | {1e3 * found[1]:.1f}")
-    for name in ("cohen_kappa", "macro_f1"):
-        taken, values = [], []
-        for given in (dense, csr):
-            tune = partial(confmax.maximize, name, given, y, confusion="model", calibration=None)
-            seconds, solution = seconds_of(tune)
-            taken.append(seconds)
-            values.append(solution.value)
-        lines.append(f"maximize {name}, s | {taken[0]:.2f} | {taken[1]:.2f}")
-        lines.append(f"its value | {values[0]:.9f} | {values[1]:.9f}")
-    lines.append(f"size, MB | {dense.nbytes / 1e6:.0f} | {(csr.data.nbytes + csr.indices.nbytes) / 1e6:.0f}")
-    print("\n".join(lines), flush=True)
-    return lines
+    rows = []
+    for name, given in (("dense", csr.toarray()), ("sparse", csr)):
+        oracle = make_oracle(make_table(given))
+        cells = [f"{milliseconds_of(partial(oracle.maximize, gains(K))):.1f}"]
+        for metric in ("cohen_kappa", "macro_f1"):
+            seconds, solution = seconds_of(partial(confmax.maximize, metric, given, y, **MODEL))
+            cells += [f"{seconds:.2f}", f"{solution.value:.9f}"]
+        rows.append([name, *cells])
+    return rows
 
 
 def whole_runs(n=200_000, K=100_000):
+    """Return a row for each metric on very many classes."""
     csr, y = table(n, K)
-    size = (csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes) / 1e6
-    lines = [
-        f"K = {K:,}, {n:,} rows ({size:.0f} MB) | estimate | value | argmax | gap | passes | s | MB added",
-        "---|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for name in ("accuracy", "balanced_accuracy", "cohen_kappa", "micro_f1", "mcc", "macro_f1", "h_mean"):
-        for mode in ("model", "blend"):
-            tune = partial(confmax.maximize, name, csr, y, confusion=mode)
-            seconds, found = seconds_of(partial(tune, max_passes=MOST_PASSES))
-            tracemalloc.start()
-            tune(max_passes=4)
-            peak = tracemalloc.get_traced_memory()[1] / 1e6
-            tracemalloc.stop()
-            gap = "" if found.gap is None else f"{found.gap:.1e}"
-            lines.append(
-                f"{name} | {mode} | {found.value:.5f} | {found.baselines['argmax']:.5f} | {gap} | {found.n_passes} | "
-                f"{seconds:.1f} | {peak:.0f}"
-            )
-            print(lines[-1], flush=True)
-    return lines
+    rows = []
+    for metric in ("accuracy", "balanced_accuracy", "cohen_kappa", "micro_f1", "mcc", "macro_f1", "h_mean"):
+        run = partial(confmax.maximize, metric, csr, y, confusion="model", max_passes=MOST_PASSES)
+        seconds, solution = seconds_of(run)
+        gap = "" if solution.gap is None else f"{solution.gap:.1e}"
+        both = (f"{part:.5f}" for part in (solution.value, solution.baselines["argmax"]))
+        rows.append([metric, *both, gap, solution.n_passes, f"{seconds:.1f}"])
+    return rows
 
 
-def solvers(n=20_000):
-    lines = ["metric | K | solver | value | gap | passes | s", "---|---:|---|---:|---:|---:|---:|"]
-    for K in (100, 300, 500):
-        csr, _ = table(n, K)
-        for name, own in (("h_mean", "fully_corrective"), ("q_mean", "fully_corrective"), ("min_recall", "max_min")):
-            for solver in (own, "frank_wolfe"):
-                tune = partial(confmax.maximize, name, csr, solver=solver, randomized=True)
-                seconds, found = seconds_of(tune)
-                lines.append(
-                    f"{name} | {K} | {solver} | {found.value:.6f} | {found.gap:.1e} | {found.n_passes} | {seconds:.1f}"
-                )
-                print(lines[-1], flush=True)
-    return lines
-
-
-@benchmark("sparse", "")
-def main():
-    warnings.filterwarnings("ignore", message=".* divides by class sizes")
+@benchmark("sparse")
+def sparse(quick=False):
+    """Measure passes and runs of sparse tables."""
+    small = {"n": 2000, "K": 100} if quick else {}
+    runs = ["a pass, ms", "cohen_kappa, s", "value", "macro_f1, s", "value"]
     return [
-        f"ten stored float32 probabilities per row, int32 indices, medians of {REPEATS}, {n_threads()} threads.",
-        "One gain with a weight and an offset per class; `check` validates the table, a pass decides all rows and "
-        "counts them.",
-        "\n".join(passes()),
-        "\n".join(beside_dense()),
-        "Whole runs on very many classes, at most 20 passes (true classes are "
-        "drawn from the probabilities; metrics of recalls are over the present classes).",
-        "\n".join(whole_runs()),
-        "Metrics of the recalls where there are many classes, model confusion, a randomised rule: `solver='auto'` "
-        "takes the conditional gradient above 500 classes for min_recall, above 2000 for the others.",
-        "\n".join(solvers()),
+        f"ten stored float32 probabilities per row, int32 indices, {n_threads()} threads: on 50,000 x 1,000 a pass "
+        f"with a weight and an offset per class, median of {REPEATS}, and whole runs, beside the dense table:",
+        markdown(["table", *runs], beside_dense(**small)),
+        f"Runs on the model, 200,000 rows of 100,000 classes, at most {MOST_PASSES} passes (true classes are drawn "
+        f"from the probabilities; metrics of recalls are over the present classes):",
+        markdown(["metric", "value", "argmax", "gap", "passes", "seconds"], whole_runs(**small)),
     ]

@@ -1,154 +1,73 @@
 """As fast as the memory? Every figure a ratio of two things that ran in one process, in turn, on two threads.
 
-With ``--quick`` the sizes are small and nothing is written. `python -m benchmarks.speed WHAT ...` is a child process
-that measures one thing and prints JSON.
+With ``--quick`` the sizes are small and nothing is written.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import confmax
-from benchmarks.harness import benchmark, markdown, spread
-from benchmarks.timing import (
-    SEED,
-    Recipe,
-    alternate,
-    child_environment,
-    child_output,
-    emit,
-    fresh,
-    machine,
-    measured,
-    memory_floor,
-    milliseconds,
-    ratio,
-    resident,
-    seconds_of,
-    shown,
-    tiny,
-    two_threads,
-    verdict,
-)
+from benchmarks import timing
+from benchmarks.harness import MODEL, benchmark, keep, markdown, spread
+from benchmarks.timing import SEED, Recipe
 from confmax import DecisionRule
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
 
 
-def numpy_pass(P, y, a, b):
-    """Return the confusion counts (K * K,) of ``argmax(a p + b)``: what one pass costs in plain NumPy."""
-    K = P.shape[1]
-    d = (P * a + b).argmax(1)
-    return np.bincount(y * K + d, minlength=K * K)
-
-
 def certified(name, P):
     """Return a run on the model to a certified gap."""
-    return confmax.maximize(name, P, confusion="model", calibration=None, randomized=True)
+    return confmax.maximize(name, P, randomized=True, **MODEL)
 
-
-# --- a scan against the memory, and against its size ------------------------------------------------------------------
 
 SCANS = ((1_000_000, 10), (200_000, 100), (50_000, 1000), (200_000, 20), (5_000_000, 2))
 BANDWIDTH, REPEATS = 0.6, 31
 
 
-class TwoThreadMaximum:
-    """NumPy's maximum of an array, one half per thread: of its reductions the fastest."""
-
-    def __init__(self):
-        self.pool = ThreadPoolExecutor(2)
-
-    def __call__(self, P):
-        flat = P.reshape(-1)
-        return max(self.pool.map(np.max, (flat[: flat.size // 2], flat[flat.size // 2 :])))
-
-
 @benchmark("scan", section="speed: scan")
 def scan(quick=False):
-    """Compare scans with NumPy's maximum of the same array."""
-    largest, rows = TwoThreadMaximum(), []
+    """Compare scans with NumPy's maximum of the same array, one half per thread: of its reductions the fastest."""
+    pool, rows = ThreadPoolExecutor(2), []
     for place, (n, K) in enumerate(SCANS):
         recipe = Recipe(n // 100 if quick else n, K)
         P, y = recipe.draw()
         rng = np.random.default_rng(SEED)
         a, b = 1 / recipe.priors(), 0.1 * rng.random(K)
         one, eight = Gains.reduced(a, b), Gains.reduced(a * (0.5 + rng.random((8, K))), b)
-        a32, b32 = a.astype(np.float32), b.astype(np.float32)
-        table = make_table(P, y, None, range(K))
+        table, halves = make_table(P, y, None, range(K)), np.array_split(P.reshape(-1), 2)
         model, labels = make_oracle(table), make_oracle(table, "labels")
         calls = {
-            "maximum": lambda P=P: largest(P),
-            "scan": lambda oracle=model, gains=one: oracle.maximize(gains),
-            "labels": lambda oracle=labels, gains=one: oracle.maximize(gains),
-            "eight": lambda oracle=model, gains=eight: oracle.maximize(gains),
-            "NumPy": lambda P=P, y=y, a=a32, b=b32: numpy_pass(P, y, a, b),
+            "maximum": lambda halves=halves: max(pool.map(np.max, halves)),
+            "scan": partial(model.maximize, one),
+            "labels": partial(labels.maximize, one),
+            "eight": partial(model.maximize, eight),
+            "NumPy": partial(timing.numpy_pass, P, y, a.astype(np.float32), b.astype(np.float32)),
         }
-        with two_threads():
-            t = alternate(calls, 1 if quick else REPEATS)
-        share = ratio(t["maximum"], t["scan"])
-        rows.append(
-            [
-                recipe.size,
-                milliseconds(t["maximum"]),
-                f"{P.nbytes / np.median(t['maximum']) / 1e9:.1f}",
-                milliseconds(t["scan"]),
-                shown(share),
-                verdict(share[0], BANDWIDTH, most=False) if place < 3 else "",
-                shown(ratio(t["maximum"], t["labels"])),
-                f"{ratio(t['eight'], t['scan'])[0]:.2f}",
-                f"{ratio(t['NumPy'], t['scan'])[0]:.1f}",
-            ]
-        )
+        with timing.two_threads():
+            t = timing.alternate(calls, 1 if quick else REPEATS)
+        share, rate = timing.ratio(t["maximum"], t["scan"]), P.nbytes / np.median(t["maximum"]) / 1e9
+        texts = [timing.milliseconds(t["maximum"]), f"{rate:.1f}", timing.milliseconds(t["scan"]), timing.shown(share)]
+        target = timing.verdict(share[0], BANDWIDTH, most=False) if place < 3 else ""
+        more = [f"{timing.ratio(t['eight'], t['scan'])[0]:.2f}", f"{timing.ratio(t['NumPy'], t['scan'])[0]:.1f}"]
+        rows.append([recipe.size, *texts, target, timing.shown(timing.ratio(t["maximum"], t["labels"])), *more])
     head = ["table", "max, ms", "max, GB/s", "scan, ms", "bandwidth", "target", "labels", "eight gains / one"]
     return [
         f"one scan with a gain `a_j p_j + b_j`, cold caches, float32, against NumPy's maximum over the same array on "
         f"two threads: median (range) over {REPEATS} alternating repeats. Bandwidth is the maximum's time over the "
         f"scan's, required at least {BANDWIDTH} on the first three tables. NumPy: `(P * a + b).argmax(1)` and a "
-        f"`bincount`. {machine()}",
+        f"`bincount`. {timing.machine()}",
         markdown([*head, "NumPy / scan"], rows),
     ]
 
-
-CELLS = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
-GROWING = {"rows, K = 10": ("rows", 10), "rows, K = 100": ("rows", 100), "classes, n = 20k": ("classes", 20_000)}
-SLOPES = (0.9, 1.1)
-
-
-@benchmark("scaling", section="speed: scaling")
-def scaling(quick=False):
-    """Measure the time of a scan against the cells of the table."""
-    rows, cells = [], CELLS[:2] if quick else CELLS
-    for name, (what, fixed) in GROWING.items():
-        times = []
-        for size in cells:
-            n, K = (size // fixed, fixed) if what == "rows" else (fixed, size // fixed)
-            recipe = Recipe(n, K)
-            with two_threads():
-                oracle = make_oracle(make_table(recipe.draw()[0]))
-                gains = Gains.reduced(1 / recipe.priors(), np.full(K, 0.01))
-                oracle.maximize(gains)
-                # one scan after another, as a solver makes them
-                times.append([seconds_of(oracle.maximize, gains)[0] for _ in range(7)])
-        slope = float(np.polyfit(np.log(cells), np.log(np.median(times, axis=1)), 1)[0])
-        word = "met" if SLOPES[0] <= slope <= SLOPES[1] else "**missed**"
-        rows.append([name, *map(milliseconds, times), f"{slope:.3f}", word])
-    return [
-        f"milliseconds per scan with a gain `a_j p_j + b_j`, one scan after another, float32, median of 7; the slope "
-        f"of log time on log cells must be between {SLOPES[0]} and {SLOPES[1]}. {machine()}",
-        markdown(["growing", *(f"{c / 1e6:.0f}M cells" for c in cells), "slope", "target"], rows),
-    ]
-
-
-# --- whole runs against one pass of NumPy -----------------------------------------------------------------------------
 
 RUNS = ((1_000_000, 10), (200_000, 20))
 SIGNALS = {"well separated": 3.0, "heavily overlapping": 1.0}
@@ -158,9 +77,9 @@ RIGHT = (0.6, 0.8, 0.95)  # of the rows, by argmax
 
 
 def bound_of(name, K):
-    """Return what a run may cost in NumPy passes, None for information."""
+    """Return what a run may cost in NumPy passes, NaN for information."""
     if name in INFORMATION:
-        return None
+        return np.nan
     return 1.5 if name.endswith("_mean") and K > 10 else 1.0
 
 
@@ -194,146 +113,66 @@ def drawn_tables(quick):
             recipe = Recipe(n // 200 if quick else n, K, signal=signal)
             yield kind, recipe.size, *recipe.draw()
     for right in RIGHT:
-        P, y = linear_model(right, 2000 if quick else 200_000)
-        yield f"linear, argmax is right on {right:.0%}", "200k x 20, float64", P, y
+        yield f"argmax is right on {right:.0%}", "200k x 20, float64", *linear_model(right, 2000 if quick else 200_000)
 
 
 @benchmark("runs", section="speed: runs")
 def runs(quick=False):
     """Compare certified runs with one pass of NumPy over a fresh copy of the table."""
-    rows = []
+    rows, targets = [], []
     for kind, size, P, y in drawn_tables(quick):
         K, last = P.shape[1], {}
         a, b = np.linspace(1.0, 2.0, K).astype(P.dtype), np.full(K, 0.01, P.dtype)
-        calls = {"NumPy": lambda Q, y=y, a=a, b=b: numpy_pass(Q, y, a, b)}
+        calls = {"NumPy": lambda Q, y=y, a=a, b=b: timing.numpy_pass(Q, y, a, b)}
         for name in CERTIFIED + INFORMATION:
             calls[name] = lambda Q, name=name, last=last: last.update({name: certified(name, Q)})
-        with two_threads():
-            times = alternate(calls, 1 if quick else 7, lambda P=P: fresh(P))
-        for name, found in last.items():
-            cost, bound = ratio(times[name], times["NumPy"]), bound_of(name, K)
-            proved = found.gap is not None and found.gap <= 1e-6
-            word = "" if bound is None else verdict(cost[0], bound) if proved else "**missed** (gap)"
-            rows.append(
-                [
-                    size,
-                    kind,
-                    name,
-                    milliseconds(times["NumPy"]),
-                    milliseconds(times[name]),
-                    shown(cost),
-                    "" if bound is None else bound,
-                    word,
-                    found.n_passes,
-                    "none" if found.gap is None else f"{found.gap:.1e}",
-                ]
-            )
-    head = ["table", "classes are", "metric", "NumPy, ms", "run, ms", "ratio", "required", "target", "passes", "gap"]
-    missed = sum(row[7] != "met" for row in rows if row[7])
+        with timing.two_threads():
+            times = timing.alternate(calls, 1 if quick else 7, lambda P=P: timing.fresh(P))
+        for name, solution in last.items():
+            cost, bound = timing.ratio(times[name], times["NumPy"]), bound_of(name, K)
+            proved = solution.gap is not None and solution.gap <= 1e-6
+            target = "" if np.isnan(bound) else timing.verdict(cost[0], bound) if proved else "**missed** (gap)"
+            targets += [target] if target else []
+            gap = "none" if solution.gap is None else f"{solution.gap:.1e}"
+            both = [timing.milliseconds(times["NumPy"]), timing.milliseconds(times[name])]
+            rows.append([size, kind, name, *both, timing.shown(cost), target, solution.n_passes, gap])
+    head = ["table", "classes are", "metric", "NumPy, ms", "run, ms", "ratio", "target", "passes", "gap"]
     return [
         "`maximize(metric, P, confusion='model', calibration=None, randomized=True)` to a certified gap of 1e-6, "
         "validation and conversion included, over **one** NumPy pass `(P * a + b).argmax(1)` with `bincount` on a "
         "fresh copy of the same table: over tables, the median of 7 alternating repeats, and (least, most). Macro F1 "
-        f"and the smallest recall for information. {missed} of {sum(bool(row[7]) for row in rows)} targets (1.0; 1.5 "
-        f"for means of more than 10 classes) are missed. {machine()}",
+        f"and the smallest recall for information. {sum(word != 'met' for word in targets)} of {len(targets)} targets "
+        f"(1.0; 1.5 for means of more than 10 classes) are missed. {timing.machine()}",
         spread("speed: runs", head, rows, 3, (0, 2)),
     ]
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-LARGE = (2_000_000, 20)
-CASES = [(name, mode) for name in ("cohen_kappa", "g_mean") for mode in ("model", "labels")] + [("NumPy", "pass")]
-ADDED = 1.3
-
-
-@benchmark("memory", section="speed: memory")
-def memory(quick=False):
-    """Measure what a run adds to the memory of a process that holds the table, each in a process of its own."""
-    recipe, rows = Recipe(LARGE[0] // (100 if quick else 1), LARGE[1]), []
-    with tempfile.TemporaryDirectory() as folder:
-        P, y = recipe.draw()
-        size = P.nbytes
-        for name, part in (("P", P), ("y", y)):
-            np.save(Path(folder) / f"{name}.npy", part)
-        del P, y, part
-        for name, mode in CASES[:2] if quick else CASES:
-            added = json.loads(child_output(["-m", "benchmarks.speed", "memory", folder, name, mode]))
-            word = "" if name == "NumPy" else verdict(added / size, ADDED)
-            rows.append(
-                [recipe.size, name, mode, f"{size / 1e6:.0f}", f"{added / 1e6:.0f}", f"{added / size:.2f}", word]
-            )
-    return [
-        "resident maximum during a call minus what was resident with the table loaded (VmHWM restarted by "
-        "`/proc/self/clear_refs`), over the bytes of the table, float32, each in a process of its own; required at "
-        f"most {ADDED}. {machine()}",
-        markdown(["table", "metric", "confusion", "table, MB", "added, MB", "in tables", "target"], rows, 3),
-    ]
-
-
-def added_memory(folder, name, mode):
-    """Return the bytes that a call adds; the table is read from a file, so that nothing larger was ever resident."""
-
-    def call(P, y):
-        if name == "NumPy":
-            return numpy_pass(P, y, np.ones(P.shape[1], np.float32), np.zeros(P.shape[1], np.float32))
-        labels = y if mode == "labels" else None
-        return confmax.maximize(name, P, labels, confusion=mode, calibration=None, randomized=True)
-
-    P, y = (np.load(Path(folder) / f"{part}.npy") for part in ("P", "y"))
-    call(*tiny(5))
-    floor = memory_floor()
-    call(P, y)
-    return resident("VmHWM") - floor
-
-
-# --- passes against the number of classes -----------------------------------------------------------------------------
-
 MANY_CLASSES, ROWS = (10, 100, 1000), 100_000
 COUNTED = ("cohen_kappa", "g_mean", "h_mean", "q_mean", "macro_f1")
-FACTOR, CAP = 2.5, 120.0
+FACTOR = 2.5
 
 
 @benchmark("class-passes", section="speed: passes")
 def class_passes(quick=False):
     """Count the passes of certified runs on tables of few and of many classes."""
     n, classes = (2000, MANY_CLASSES[:1]) if quick else (ROWS, MANY_CLASSES)
-    found = {name: [] for name in COUNTED}
+    cells, passes = {name: [] for name in COUNTED}, {name: [] for name in COUNTED}
     for K in classes:
-        for record in measured(["-m", "benchmarks.speed", "passes", n, K], COUNTED, lambda _: CAP):
-            found[record["metric"]].append(record)
-    rows = []
-    for name, records in found.items():
-        made = [record.get("passes", np.nan) for record in records]
-        # NaN, where a run was stopped, meets nothing
-        factor = float(np.max(made) / np.min(made))
-        rows.append([name, *map(passes_text, records), f"{factor:.2f}", verdict(factor, FACTOR)])
+        P, _ = Recipe(n, K).draw()
+        for name in COUNTED:
+            seconds, solution = timing.seconds_of(certified, name, P)
+            gap = "none" if solution.gap is None else f"{solution.gap:.1e}"
+            cells[name].append(f"{solution.n_passes} ({gap}, {seconds:.2g} s)")
+            passes[name].append(solution.n_passes)
+    factors = {name: max(made) / min(made) for name, made in passes.items()}
+    rows = [[name, *cells[name], f"{factors[name]:.2f}", timing.verdict(factors[name], FACTOR)] for name in COUNTED]
     return [
         "scans of the table to a certified gap of 1e-6 (macro F1: to the end of its search), `confusion='model'`, "
-        f"randomised; the most over the least must be at most {FACTOR}. In brackets the gap and the seconds; a run is "
-        f"stopped after {CAP:.0f} s. {machine()}",
+        f"randomised; the most over the least must be at most {FACTOR}. In brackets the gap and the seconds. "
+        f"{timing.machine()}",
         markdown(["metric", *(Recipe(n, K).size for K in classes), "most / least", "target"], rows),
     ]
 
-
-def passes_text(record):
-    """Return passes, gap and seconds as text."""
-    if "passes" not in record:
-        return f"> {record['seconds'][0]:.0f} s" if record.get("stopped") else "failed"
-    gap = "none" if record["gap"] is None else f"{record['gap']:.1e}"
-    return f"{record['passes']} ({gap}, {record['seconds'][0]:.2g} s)"
-
-
-def print_passes(n, K, *names):
-    """Print the passes, the gap and the seconds of a run for every metric."""
-    P, _ = Recipe(int(n), int(K)).draw()
-    for name in names:
-        emit(event="start", metric=name)
-        seconds, found = seconds_of(certified, name, P)
-        emit(event="done", metric=name, passes=found.n_passes, gap=found.gap, seconds=[seconds])
-
-
-# --- new processes, first and next calls ------------------------------------------------------------------------------
 
 PROCESSES = 5
 LOAD = "np = __import__('numpy'); data = np.load('{}.npz'); P, y = data['P'], data['y']; import confmax; "
@@ -387,42 +226,37 @@ def process_times(folder, count):
     P, y = drawn(2000, 5)
     names = np.array(list("abcde"))
     confmax.maximize("macro_f1", P, names[y]).rule.save(folder / "rule.json")
-    lines = [",".join(names), *(",".join(map(str, row)) for row in P[:1000])]
-    (folder / "new.csv").write_text("\n".join(lines) + "\n")
+    np.savetxt(folder / "new.csv", P[:1000], delimiter=",", header=",".join(names), comments="")
     # without its compiled files Python would compile every module again
-    environment = {key: value for key, value in child_environment().items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment = {key: value for key, value in timing.child_environment().items() if key != "PYTHONDONTWRITEBYTECODE"}
+    settings = {"cwd": folder, "env": environment, "capture_output": True, "text": True, "check": True}
     for what, (arguments, bound) in (WHOLE | PRINTED).items():
-        found = []
+        times = []
         for _ in range(count + 1):
             start = time.perf_counter()
-            ended = subprocess.run(
-                [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=True
-            )
-            found.append(time.perf_counter() - start if what in WHOLE else float(ended.stdout))
-        yield what, bound, found[1:]
+            ended = subprocess.run([sys.executable, *arguments], **settings)
+            times.append(time.perf_counter() - start if what in WHOLE else float(ended.stdout))
+        yield what, bound, times[1:]
 
 
-@benchmark("cold", section="speed: cold")
-def cold(quick=False):
-    """Measure how long people wait for a new process, and for the default call."""
-    with tempfile.TemporaryDirectory() as folder:
-        times = list(process_times(Path(folder), 1 if quick else PROCESSES))
-    waits = [[what, f"{np.median(t):.2f}", bound, verdict(np.median(t), bound)] for what, bound, t in times]
-    defaults = []
+def default_calls(quick):
+    """Return a row for each size: the default call for two metrics on a fresh copy of the table."""
+    rows = []
     for (n, K), bound in DEFAULTS.items():
         P, y = drawn(n // 100 if quick else n, K)
         calls = {name: lambda Q, name=name, y=y: confmax.maximize(name, Q, y) for name in ("macro_f1", "g_mean")}
-        with two_threads():
-            taken = alternate(calls, 1 if quick else 5, lambda P=P: fresh(P))
-        worst = max(np.median(each) for each in taken.values())
-        defaults.append([f"{n} x {K}", *map(milliseconds, taken.values()), f"{1e3 * bound:.0f}", verdict(worst, bound)])
-    return [
-        f"medians of {PROCESSES} new processes, the files of the packages in the page cache, imports included; below "
-        f"`confmax demo`, of what is printed: the import, or what is added to the call or the fits before. {machine()}",
-        markdown(["what", "seconds", "required", "target"], waits),
-        "The default call (calibration, blend, run) on a fresh copy of the table, milliseconds:",
-        markdown(["table", "macro F1", "G-mean", "required", "target"], defaults),
-    ]
+        with timing.two_threads():
+            taken = timing.alternate(calls, 1 if quick else 5, lambda P=P: timing.fresh(P))
+        worst = max(np.median(times) for times in taken.values())
+        rows.append(
+            [
+                f"{n} x {K}",
+                *map(timing.milliseconds, taken.values()),
+                f"{1e3 * bound:.0f}",
+                timing.verdict(worst, bound),
+            ]
+        )
+    return rows
 
 
 NEXT = ("macro_f1", "g_mean", "h_mean", "q_mean", "min_recall", "cohen_kappa", "quadratic_kappa", "micro_f1", "mcc")
@@ -430,34 +264,48 @@ MODES = ("model", "labels", "blend")
 SOON = 0.02
 
 
-@benchmark("latency", section="speed: latency")
-def latency(quick=False):
-    """Measure calls on a small table after the first one."""
+def next_calls(quick):
+    """Return a row for each metric: milliseconds and passes of calls on a small table after the first one."""
     P, y = Recipe(1000, 5, imbalance=10.0).draw()
     rows = []
     for name in NEXT:
         cells, worst = [], 0.0
         for mode in MODES:
-            labels = None if mode == "model" else y
-
-            def once(name=name, mode=mode, labels=labels):
-                return confmax.maximize(name, P, labels, classes=range(5), confusion=mode, calibration=None)
-
-            with two_threads():
-                times = [seconds_of(once)[0] for _ in range(3 if quick else 10)][1:]
+            settings = {"classes": range(5), "confusion": mode, "calibration": None}
+            call = partial(confmax.maximize, name, P, None if mode == "model" else y, **settings)
+            with timing.two_threads():
+                times = [timing.seconds_of(call)[0] for _ in range(3 if quick else 10)][1:]
             worst = max(worst, np.median(times))
-            cells.append(f"{1e3 * np.median(times):.1f} ({once().n_passes})")
-        rows.append([name, *cells, verdict(worst, SOON)])
+            cells.append(f"{1e3 * np.median(times):.1f} ({call().n_passes})")
+        rows.append([name, *cells, timing.verdict(worst, SOON)])
+    return rows
+
+
+@benchmark("cold", section="speed: cold")
+def cold(quick=False):
+    """Measure how long people wait: for a new process, for the default call, and for calls after the first."""
+    with tempfile.TemporaryDirectory() as folder:
+        times = list(process_times(Path(folder), 1 if quick else PROCESSES))
+    waits = [[what, f"{np.median(t):.2f}", bound, timing.verdict(np.median(t), bound)] for what, bound, t in times]
+    later = next_calls(quick)
+    keep("speed: latency", ["metric", *MODES, "target"], later)
+    slowest = max(later, key=lambda row: max(float(cell.split()[0]) for cell in row[1:-1]))
     return [
-        f"calls on a table of 1000 x 5 after the first one, milliseconds, median of 9 (passes), `calibration=None`, "
-        f"required at most {1e3 * SOON:.0f}. {machine()}",
-        markdown(["metric", *MODES, "target"], rows),
+        f"medians of {PROCESSES} new processes, the files of the packages in the page cache, imports included; below "
+        f"`confmax demo`, of what is printed: the import, or what is added to the call or the fits before. "
+        f"{timing.machine()}",
+        markdown(["what", "seconds", "required", "target"], waits),
+        "The default call (calibration, blend, run) on a fresh copy of the table, milliseconds:",
+        markdown(["table", "macro F1", "G-mean", "required", "target"], default_calls(quick)),
+        f"Calls on a table of 1000 x 5 after the first one, `calibration=None`: "
+        f"{sum(row[-1] == 'met' for row in later)} of {len(NEXT)} metrics take at most {1e3 * SOON:.0f} ms. The "
+        f"slowest, {slowest[0]}, takes "
+        f"{', '.join(f'{cell} ({mode})' for mode, cell in zip(MODES, slowest[1:], strict=False))}, in milliseconds "
+        f"(passes).",
     ]
 
 
-# --- predictions ------------------------------------------------------------------------------------------------------
-
-PREDICTED = ((1_000_000, 10), (200_000, 50), (100_000, 100))
+PREDICTED, ATOMS = ((1_000_000, 10), (200_000, 50), (100_000, 100)), 5
 ONE_PASS, DRAWN = 1.5, 2.0  # "about one pass", and what a mixture may cost
 
 
@@ -468,37 +316,30 @@ def prediction(quick=False):
     for n, K in PREDICTED:
         recipe = Recipe(n // 100 if quick else n, K)
         P, _ = recipe.draw()
-        rng, keys = np.random.default_rng(SEED), np.arange(recipe.n)
-        oracle = make_oracle(make_table(P))
-        for A in (2, 3, 5):
-            gains = Gains.reduced(rng.random((A, K)) + 0.5, 0.1 * rng.random((A, K)))
-            single = DecisionRule(gains[0], np.ones(1), tuple(range(K)))
-            mixture = DecisionRule(gains, rng.dirichlet(np.ones(A)), tuple(range(K)))
-            calls = {
-                "scan": lambda oracle=oracle, gain=gains[0]: oracle.maximize(gain),
-                "single": lambda rule=single, P=P: rule.predict(P),
-                "rows": lambda rule=mixture, P=P: rule.predict(P),
-                "keys": lambda rule=mixture, P=P, keys=keys: rule.predict(P, keys=keys),
-            }
-            with two_threads():
-                t = alternate(calls, 1 if quick else 7)
-            base, drawn_ = ratio(t["single"], t["scan"]), [ratio(t[how], t["single"]) for how in ("rows", "keys")]
-            targets = verdict(base[0], ONE_PASS), verdict(max(part[0] for part in drawn_), DRAWN)
-            rows.append([recipe.size, A, milliseconds(t["scan"]), milliseconds(t["single"]), shown(base), targets[0],
-                         *map(shown, drawn_), targets[1]])  # fmt: skip
-    head = ["table", "atoms", "scan, ms", "predict, ms", "predict / scan", "target", "by row / predict"]
+        rng, oracle = np.random.default_rng(SEED), make_oracle(make_table(P))
+        gains = Gains.reduced(rng.random((ATOMS, K)) + 0.5, 0.1 * rng.random((ATOMS, K)))
+        single = DecisionRule(gains[0], np.ones(1), tuple(range(K)))
+        mixture = DecisionRule(gains, rng.dirichlet(np.ones(ATOMS)), tuple(range(K)))
+        calls = {
+            "scan": partial(oracle.maximize, gains[0]),
+            "single": partial(single.predict, P),
+            "rows": partial(mixture.predict, P),
+            "keys": partial(mixture.predict, P, keys=np.arange(recipe.n)),
+        }
+        with timing.two_threads():
+            t = timing.alternate(calls, 1 if quick else 7)
+        ratios = [
+            timing.ratio(t["single"], t["scan"]),
+            *(timing.ratio(t[how], t["single"]) for how in ("rows", "keys")),
+        ]
+        targets = [timing.verdict(cost[0], most) for cost, most in zip(ratios, (ONE_PASS, DRAWN, DRAWN), strict=True)]
+        cells = (f"{timing.shown(cost)}, {target}" for cost, target in zip(ratios, targets, strict=True))
+        rows.append([recipe.size, timing.milliseconds(t["scan"]), timing.milliseconds(t["single"]), *cells])
+    head = ["table", "scan, ms", "predict, ms", "predict / scan", "by row / predict", "by key / predict"]
     return [
-        "`rule.predict` of one gain, validation included, beside one scan of the oracle (which also counts), and of a "
-        "mixture beside that of one of its atoms, drawn by row or by given keys; cold caches, float32, median (range) "
-        f"of 7 alternating calls. Required: about one scan (taken as at most {ONE_PASS}), and at most {DRAWN:g} times "
-        f"for a mixture. {machine()}",
-        markdown([*head, "by key / predict", "target"], rows),
+        f"`rule.predict` of one gain, validation included, beside one scan of the oracle (which also counts), and of a "
+        f"mixture of {ATOMS} beside that of one of its atoms, drawn by row or by given keys; cold caches, float32, "
+        f"median (range) of 7 alternating calls. Required: about one scan (taken as at most {ONE_PASS}), and at most "
+        f"{DRAWN:g} times for a mixture. {timing.machine()}",
+        markdown(head, rows),
     ]
-
-
-if __name__ == "__main__":
-    with two_threads():
-        if sys.argv[1] == "memory":
-            print(json.dumps(added_memory(*sys.argv[2:])))
-        else:
-            print_passes(*sys.argv[2:])

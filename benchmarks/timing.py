@@ -12,15 +12,11 @@ computed in float32, as a network does, so that row sums are off by rounding.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import gc
 import json
 import os
-import queue
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,9 +58,7 @@ class Recipe:
         """Return probabilities (n, K) float32 and labels (n,) int64; parts share the model, not the rows."""
         n = self.n if n is None else n
         rng, priors = np.random.default_rng([self.seed, part, self.n, self.K]), self.priors()
-        moved = (
-            np.random.default_rng([self.seed, self.K]).normal(0.0, MOVED, self.K) if self.wrong else np.zeros(self.K)
-        )
+        moved = np.random.default_rng([self.seed, self.K]).normal(0.0, MOVED, self.K)
         y = rng.choice(self.K, n, p=priors)
         P, step = np.empty((n, self.K), np.float32), max(1, CELLS // self.K)
         for lo in range(0, n, step):
@@ -92,15 +86,10 @@ def short(n):
     return f"{n // 1000}k" if n >= 1000 and n % 1000 == 0 else str(n)
 
 
-def tiny(K):
-    """Return a small table of K classes, on which calls compile what they need."""
-    y = np.arange(40 * K) % K
-    P = np.random.default_rng(0).dirichlet(np.ones(K), len(y)).astype(np.float32) / 2
-    P[np.arange(len(y)), y] += 0.5
-    return P, y
-
-
-# --- time -------------------------------------------------------------------------------------------------------------
+def numpy_pass(P, y, a, b):
+    """Return the confusion counts (K * K,) of ``argmax(a p + b)``: what one pass costs in plain NumPy."""
+    K = P.shape[1]
+    return np.bincount(y * K + (P * a + b).argmax(1), minlength=K * K)
 
 
 @functools.cache
@@ -165,9 +154,6 @@ def milliseconds(times):
     return f"{1e3 * np.median(times):.3g}"
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def resident(field="VmRSS", pid="self"):
     """Return the resident bytes (VmRSS) or their maximum (VmHWM) of a process, as Linux counts them."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
@@ -176,42 +162,17 @@ def resident(field="VmRSS", pid="self"):
     raise OSError(f"no {field} in /proc/{pid}/status")
 
 
-def memory_floor():
-    """Give freed memory back, restart the maximum, and return what is resident.
-
-    Writing 5 to clear_refs sets VmHWM to VmRSS (Linux, proc(5)). Memory that the allocator kept after a free would hide
-    the same amount of later use, so it is trimmed first.
-    """
-    gc.collect()
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "malloc_trim"):
-        libc.malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")
-    return resident()
-
-
-# --- processes --------------------------------------------------------------------------------------------------------
-
-
 def child_environment():
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     threads = dict.fromkeys(("CONFMAX_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS))
     return {**os.environ, **threads, "PYTHONPATH": path}
 
 
-def child(arguments, **settings):
-    """Start ``python arguments`` with two threads and the library of this checkout."""
+def child_output(*arguments, timeout=None, folder=None):
+    """Return what ``python arguments`` prints, read as JSON, with two threads and the library of this checkout."""
     command = [sys.executable, *map(str, arguments)]
-    return subprocess.Popen(command, env=child_environment(), stdout=subprocess.PIPE, text=True, **settings)
-
-
-def child_output(arguments):
-    """Return the standard output of ``python arguments``; an error of the child is one here."""
-    process = child(arguments)
-    output, _ = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"python {' '.join(map(str, arguments))[:200]} ended with {process.returncode}")
-    return output
+    settings = {"env": child_environment(), "cwd": folder, "timeout": timeout}
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, **settings).stdout or "0")
 
 
 @contextmanager
@@ -221,83 +182,9 @@ def two_threads():
         yield n_threads()
 
 
-# --- where ------------------------------------------------------------------------------------------------------------
-
-
 def machine():
     """Return processor, cores and threads as a paragraph; no names of hosts, no paths."""
     known = Path("/proc/cpuinfo")
     lines = known.read_text().splitlines() if known.exists() else []
     name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown processor")
     return f"{name}, {os.cpu_count()} cores, {n_threads()} threads."
-
-
-# --- searches that can be stopped from outside ----------------------------------------------------------------------
-
-# Such a process takes names of metrics as its last arguments. For each it prints a line of JSON with ``event`` "start",
-# then "done" with everything that is recorded.
-
-
-def emit(**record):
-    """Print one line of JSON at once."""
-    print(json.dumps(record), flush=True)
-
-
-def measured(arguments, names, limit):
-    """Yield the record of every metric; a new process goes on after one that was stopped.
-
-    ``limit`` takes the median seconds of confmax that the process told, 0 without any, and returns the seconds that
-    the search gets.
-    """
-    todo = list(names)
-    while todo:
-        process = child([*arguments, *todo])
-        stopped = False
-        for record in _records(process, limit):
-            stopped = record.get("stopped", False)
-            todo.remove(record["metric"])
-            yield record
-        process.wait()
-        if todo and not stopped:
-            yield from ({"metric": name, "failed": True} for name in todo)
-            return
-
-
-def _records(process, limit):
-    """Yield the finished metrics of a process; a search beyond its limit is ended, and what is known of it is last."""
-    lines = queue.Queue()
-    reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
-    reader.start()
-    started, deadline = {}, None
-    while True:
-        try:
-            record = lines.get(timeout=None if deadline is None else max(0.0, deadline - time.perf_counter()))
-        except queue.Empty:
-            yield _stop(process, started)
-            reader.join()
-            return
-        if record is None:
-            return
-        event = record.pop("event")
-        deadline = None
-        if event == "start":
-            started = {**record, "clock": time.perf_counter()}
-            deadline = started["clock"] + limit(float(np.median(record.get("ours") or [0.0])))
-        elif event == "done":
-            yield record
-
-
-def _read(stream, lines):
-    with stream:
-        for line in stream:
-            lines.put(json.loads(line))
-    lines.put(None)
-
-
-def _stop(process, started):
-    """End a search that takes too long and return what is known of it."""
-    seconds = time.perf_counter() - started["clock"]
-    peak = resident("VmHWM", process.pid) - started.get("floor", 0)
-    process.kill()
-    ours = started.get("ours", [])
-    return {"metric": started["metric"], "seconds": [seconds], "ours": ours, "peak": peak, "stopped": True}

@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
-from benchmarks.populations import serial_failures
 from confmax import DecisionRule, kernels
 from confmax.calibration import Temperature
 from confmax.confusion import Gains
@@ -20,6 +19,7 @@ from confmax.tables.draws import coefficients, multiply_shift, uniform
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
 from confmax.tables.table import MemoryTable
 from tests.helpers import simplex_grid
+from tests.witnesses import serial_failures
 
 RNG = np.random.default_rng(0)
 COIN = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))

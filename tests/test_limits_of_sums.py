@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 import confmax
-from benchmarks.constraints import Rows
+from benchmarks.programs import TIGHT, Program, Tiny, Wish
 from confmax import constraints as c
 from confmax.confusion import Confusion
 from confmax.metrics.curved import OfShares, SumOfRatios
@@ -77,11 +77,11 @@ def test_no_rule_within_the_limits_improves_to_first_order(metric):
     C = P.T @ solution.rule.decision_probabilities(P) / len(P)
     assert solution.value == pytest.approx(confmax.metrics.get(metric).value(C), abs=1e-12)
     assert solution.feasible and solution.value <= solution.upper_bound
-    rows = Rows(P, c.bind(LIMITS, make_table(P), explicit=True))
-    slope = P @ confmax.metrics.get(metric).gradient(C) / len(P)
-    found = linprog(
-        -slope.ravel(), A_ub=-rows.limits, b_ub=rows.constants, A_eq=rows.one_each, b_eq=np.ones(len(P)), bounds=(0, 1)
-    )
+    limits = [Wish("recall[1]", "all", ">=", 0.6), Wish("precision[0]", "all", ">=", 0.5)]
+    kept = Program(Tiny(P, np.zeros(len(P)), metric, limits)).limits.reshape(2, -1)
+    slope, each_row = P @ confmax.metrics.get(metric).gradient(C) / len(P), np.kron(np.eye(len(P)), np.ones(4))
+    ones = np.ones(len(P))
+    found = linprog(-slope.ravel(), -kept, np.zeros(2), each_row, ones, bounds=(0, 1), options=TIGHT)
     now = float((slope * solution.rule.decision_probabilities(P)).sum())
     assert -found.fun - now <= 2e-6
 

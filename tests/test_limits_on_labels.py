@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 import confmax
-from benchmarks import limit_estimates
+from benchmarks import constraints as benchmark
 from confmax.constraints.proportions import interval
 
 # limits that leave a class, or the other rows, out
@@ -144,6 +144,6 @@ def test_few_passes_are_kept_on_labels():
 def test_a_sample_of_the_comparison_of_estimates(tmp_path, monkeypatch):
     P, y = labelled(240, 3)
     np.savez(tmp_path / "one.npz", P_tune=P[:120], y_tune=y[:120], P_test=P[120:], y_test=y[120:])
-    monkeypatch.setattr(limit_estimates, "MODES", ("model", "labels"))
-    said = limit_estimates.main(tmp_path)
+    monkeypatch.setattr(benchmark, "MODES", ("model", "labels"))
+    said = benchmark.limit_estimates(tmp_path)
     assert "kappa, a rate | model | 2 |" in said[-1] and "kappa, a rate | labels | 2 |" in said[-1]

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import confmax
-from benchmarks import harness, model_bound
+from benchmarks import bounds, harness
 from confmax import metrics
 from confmax.oracle import make_table
 from confmax.solution.model_bound import TOLERANCE, with_model_bound
@@ -160,11 +160,11 @@ def test_any_rule_can_be_asked_for():
 
 def test_a_sample_of_the_benchmark(tmp_path, monkeypatch):
     monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
-    monkeypatch.setattr(model_bound, "METRICS", ("g_mean", "f1[{rarest}]"))
-    monkeypatch.setattr(model_bound, "TIMES", 1)
+    monkeypatch.setattr(bounds, "METRICS", ("g_mean", "f1[{rarest}]"))
+    monkeypatch.setattr(bounds, "TIMES", 1)
     P, y = sample(9, n=200)
     np.savez(tmp_path / "one.npz", P_tune=P[:100], y_tune=y[:100], P_test=P[100:], y_test=y[100:])
-    harness.run("model-bound", tmp_path, 2)
+    harness.run("model-bound", tmp_path)
     text = harness.PATH.read_text()
     assert "## model bound" in text and "g_mean | " in text and "of 3 calls" in text
 

@@ -8,7 +8,6 @@ import pytest
 from scipy.optimize import linprog
 
 import confmax
-from benchmarks.bounds import most_found, tiny
 from confmax import metrics
 from confmax.confusion import Gains
 from confmax.optimize import Mixture, Problem, Stationary, Status, ThresholdSearch
@@ -17,6 +16,7 @@ from confmax.optimize.price_program import PriceProgram
 from confmax.optimize.prices import REACH, RULES, Edges, PriceSearch, Scores, _lowest, _outside
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests.parts_helpers import cut, labelled
+from tests.witnesses import most_found, tiny_scores
 
 NAMES = ("macro_f1", "macro_f_beta", "weighted_f1", "macro_jaccard", "macro_precision")
 SETTINGS = {"confusion": "model", "calibration": None, "randomized": True, "max_passes": 24}
@@ -47,7 +47,7 @@ def given(P, weight, *, in_parts):
 def test_the_maximum_of_a_class_is_that_over_all_draws(metric):
     """Every subset of the rows may be decided as the class, and every draw between two subsets."""
     for seed in range(4):
-        P, weight = tiny(seed)
+        P, weight = tiny_scores(seed)
         edges, parts, oracle = edges_of(metric, P, weight)
         w = weight / weight.sum()
         subsets = np.array(list(itertools.product((0.0, 1.0), repeat=len(P))))
@@ -91,7 +91,7 @@ def test_a_coin_needs_the_inside_of_the_edges():
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
 def test_no_rule_and_no_mixture_exceeds_the_bound(metric, in_parts):
     for seed in range(6):
-        P, weight = tiny(seed)
+        P, weight = tiny_scores(seed)
         table, weights = given(P, weight, in_parts=in_parts)
         solution = confmax.maximize(metric, table, sample_weight=weights, **SETTINGS)
         assert solution.upper_bound >= most_found(metric, P, weight, seed) - 1e-12

@@ -5,12 +5,12 @@ import pytest
 from scipy.spatial import ConvexHull, QhullError
 
 import confmax
-from benchmarks.populations import METRICS, best_by_definition, small_table
 from confmax import metrics
 from confmax.optimize import BruteForce, CoordinateSearch, ThresholdSearch
 from confmax.optimize.threshold import all_cuts
 from confmax.oracle import make_table
 from tests.helpers import by_numpy
+from tests.witnesses import MEANS, best_by_definition, small_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*duplicates:UserWarning", "ignore:.*has no weight in class")
 
@@ -21,7 +21,7 @@ def coin(n=200):
 
 
 @pytest.mark.parametrize("settings", [{}, {"confusion": "labels"}, {"confusion": "blend"}, {"confusion": "model"}])
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", MEANS)
 def test_a_coin_is_decided_by_a_draw(name, settings):
     P, y = coin()
     solution = confmax.maximize(name, P, y, **settings)
@@ -33,7 +33,7 @@ def test_a_coin_is_decided_by_a_draw(name, settings):
     assert single.value + single.randomization_loss == pytest.approx(0.5, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", MEANS)
 def test_the_best_mixture_equals_an_independent_optimum(name):
     for seed in range(8):
         P, y, weight = small_table(seed)

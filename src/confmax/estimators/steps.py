@@ -7,8 +7,7 @@ imitates a mixture that it loses with the refitted model, to which these rows ar
 probabilities of the refitted model itself: on few distinct rows it can have learned little of single labels.
 
 Calibration, the share of the model and all shown values stay out of fold (`Plan.on` takes both tables). Averages
-and votes of fold models do not help there, because one deterministic model cannot imitate a draw
-(`benchmarks/RESULTS.md`, section estimator).
+and votes of fold models do not help there, because one deterministic model cannot imitate a draw.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 
 # where sequences of tests start: parts of the sum of the probabilities, and the least count that passes with so many
-# misses, for a floor that is higher than the model of most rows (benchmarks/RESULTS.md, section one class)
+# misses, for a floor that is higher than the model of most rows
 STARTS = (1.0, 0.5)
 MISSES = 2
 RATIO = 1.03  # of a count to the one before it in a sequence

@@ -16,7 +16,7 @@ from its weight by less than 2^-52.
 
 The theorem is about pairs, over seeds. Under one seed multiply-shift maps an arithmetic progression of keys, such as
 row numbers, to an arithmetic progression of draws; the mixer is there to break the progressions up.
-`python -m benchmarks draws` measures what is left.
+`tests/test_draw.py` tests what is left.
 
 Keys are scrambled so that row numbers give serially independent draws too. Without keys, the key is the hash of the
 row's float32 values as they were given. The same hash chooses samples; folds use the same words in any order of columns
