@@ -26,8 +26,8 @@ class Rule(Protocol):
     """What tables and exports read of a decision rule; `confmax.DecisionRule` stands above them and fits.
 
     Its atoms are ``gains`` with ``weights`` (A,), drawn by the ``seed``. ``class_names`` are those of the K classes and
-    of further decisions; ``groups`` are empty if the rule does not decide by groups, and ``layout`` says where the gains
-    of each stand. ``metric`` names the metric that it was tuned for.
+    of further decisions; ``groups`` are empty if the rule does not decide by groups, and ``layout`` says where the
+    gains of every group stand. ``metric`` names the metric that it was tuned for.
     """
 
     @property
