@@ -119,7 +119,7 @@ def as_solved(task: Task, fitted: Calibration | None) -> tuple[Task, Table]:
 # --- what labels say of a rule ----------------------------------------------------------------------------------------
 
 
-def counted_on_labels(rule: DecisionRule, table: Table, *, matrix: bool = True) -> Confusion:
+def counted_on_labels(rule: DecisionRule, table: Table, *, matrix: bool = False) -> Confusion:
     """Return the confusion of a rule on the labels of raw probabilities, all groups together; expected, if it draws."""
     if not rule.groups:
         return rule.evaluate(make_oracle(table, "labels"), matrix=matrix)
