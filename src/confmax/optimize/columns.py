@@ -30,7 +30,6 @@ from confmax.optimize.rounding import (
     LEFT_OVER,
     LITTLE,
     NEGLIGIBLE,
-    NEWTON_STEPS,
     OF_TOL,
     ROUNDS,
     TINIEST,
@@ -42,7 +41,7 @@ NEAR_EVERY = 3  # one of so many later rounds: the mixture may lack rules on one
 LOWEST = NEGLIGIBLE  # price, as a part of all prices
 PRICED_OUT = NEGLIGIBLE  # an answer that is worth no more than this above the mixture changes nothing
 ROOM = 0.02  # part of the gap by which a mixture keeps a cut
-MOST_CUTS = NEWTON_STEPS  # that a mixture is cut before more is asked
+MOST_CUTS = 60  # that a mixture is cut before more is asked
 N_PATH_POINTS = 8  # at which groups are joined
 
 

@@ -32,7 +32,7 @@ SMALLEST = 1e-290  # probabilities below are zero: a threshold between them coul
 SLOPE = SOLVED  # a gradient that promises less than this promises nothing
 MOST_EDGES = 256  # edges with the best ends, which are looked at inside
 SEARCHED = 8  # edges that are searched to the last digit
-INSIDE = SEARCHED + 1  # points on each of the others
+INSIDE = 9  # points on each of the others
 ROUNDS = 11  # of a grid of 65 points: the interval shrinks below 1e-16
 
 
