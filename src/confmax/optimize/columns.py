@@ -36,12 +36,12 @@ from confmax.optimize.rounding import (
 )
 from confmax.oracle import Table
 
-NEAR_ROUNDS = ROUNDS  # after a sample; where they do not close the gap, it has misled
+NEAR_ROUNDS = 10  # after a sample; where they do not close the gap, it has misled
 NEAR_EVERY = 3  # one of so many later rounds: the mixture may lack rules on one side of the optimum
 LOWEST = NEGLIGIBLE  # price, as a part of all prices
 PRICED_OUT = NEGLIGIBLE  # an answer that is worth no more than this above the mixture changes nothing
 ROOM = 0.02  # part of the gap by which a mixture keeps a cut
-MOST_CUTS = 60  # that a mixture is cut before more is asked
+MOST_CUTS = 30  # that a mixture is cut before more is asked
 N_PATH_POINTS = 8  # at which groups are joined
 
 

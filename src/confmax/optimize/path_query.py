@@ -17,7 +17,7 @@ from confmax.optimize.descent import LONGEST, free_prices, log_step, roots
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
 from confmax.optimize.query import LARGEST, SHRINKS, WIDTHS, DualQueries, directions, second_derivative
-from confmax.optimize.rounding import BINDS, LITTLE, MOVED, NEGLIGIBLE, ROUNDS
+from confmax.optimize.rounding import BINDS, MOVED, NEGLIGIBLE, ROUNDS
 
 Mask = NDArray[np.bool_]
 
@@ -30,18 +30,18 @@ SMALLEST = NEGLIGIBLE  # of a price
 # how far to look around a price, on a log scale
 NARROW = 0.02
 WIDE = 0.7
-FARTHEST = 2.0 * LONGEST
+FARTHEST = 6.0
 # gains in random directions: with 64 at most, 176 problems within limits take 4 % more passes, with 16 they take 15 %
 # more, and one ends .04 or .06 lower
 MOST_AROUND = 128
 LEAST_AROUND = 4
 CLIMBING_WIDTHS = 6  # the same as `WIDTHS` where the master only climbs
-LIFT = NARROW  # of the prices on a sample: the least of a limit that is near
+LIFT = 0.02  # of the prices on a sample: the least of a limit that is near
 # how far the first gains lie from argmax: of weights on a log scale
 FIRST_WEIGHTS = 1.0
 FIRST_OFFSETS = MOVED
 # how near and how far to look around a price that a step of Newton has moved,
-NARROWEST = LITTLE
+NARROWEST = 1e-3
 STEPPED = MOVED
 BESIDE = 0.5  # by this part of its move
 NEAR_LENGTHS: Array = 0.5 ** np.arange(3.0)  # of such a step

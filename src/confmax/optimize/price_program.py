@@ -20,9 +20,9 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.kernels.products import Positive
 from confmax.optimize.masters.interior import centred, longest
-from confmax.optimize.rounding import LITTLE, MOVED, NEGLIGIBLE, NEWTON_STEPS
+from confmax.optimize.rounding import LITTLE, NEGLIGIBLE, NEWTON_STEPS
 
-MARGIN = MOVED  # by how much the first iterate lies inside, as a part of what the constraints span
+MARGIN = 0.1  # by how much the first iterate lies inside, as a part of what the constraints span
 CLOSE = NEGLIGIBLE  # gap, relative to this span, at which rounding is all that is left
 
 

@@ -38,7 +38,7 @@ from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.price_program import PriceProgram
-from confmax.optimize.rounding import BATCH, HALF_DIGITS, LEFT_OVER, LITTLE, OF_TOL
+from confmax.optimize.rounding import HALF_DIGITS, LEFT_OVER, LITTLE, OF_TOL
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 
@@ -51,10 +51,10 @@ SAMPLED = 16  # corners of each side of a hull that the first linear program kno
 RULES = 100
 NEWEST = RULES // 2
 ENOUGH = 0.03  # of the gap: a search that cannot lower the bound by more ends
-ROUGH = ENOUGH  # part of the room below the bound by which a linear program may miss its value
+ROUGH = 0.03  # part of the room below the bound by which a linear program may miss its value
 REACH = 0.7  # of the linear program around the best prices, in units of the scale
 SHARP = HALF_DIGITS  # the least tol that counts: the edges may lie a part of tol outside of the hull
-CORNERS = BATCH  # of the hulls of all classes, at most, that a part of a table sends and a search keeps
+CORNERS = 1 << 17  # of the hulls of all classes, at most, that a part of a table sends and a search keeps
 HELD = 32  # parts whose hulls wait at most, before they become one
 FEW = 1 << 11  # rows of a part whose hulls keep all edges
 RARE = LEFT_OVER  # a class of a smaller share keeps prices of zero

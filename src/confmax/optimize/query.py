@@ -34,7 +34,7 @@ MEMORY = 2 * MOST
 PER_WEIGHT = 4
 CHANGED = 0.8  # part of the moved weights that must change an answer; that of a well separated class may change none
 LARGEST = 400  # dimensions up to which it is
-SMOOTH = MOVED  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
+SMOOTH = 0.1  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,38 +22,38 @@ from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.path_query import normalised
 from confmax.optimize.points import Space
 from confmax.optimize.query import DualQueries, second_derivative
-from confmax.optimize.rounding import BEST, BINDS, LITTLE, MOVED, PROGRESS, ROUNDS, SINGLE, SLIGHT
+from confmax.optimize.rounding import BEST, BINDS, ROUNDS, SINGLE
 from confmax.oracle.ties import never_told_apart
 
 # of a generation after the first, which takes `ROUNDS`
 FURTHER = 6
 # at most; the part of the loss that the last one must have saved
-GENERATIONS = ROUNDS
+GENERATIONS = 10
 SAVED = 0.05
 # of its moves of weights and offsets, relative to the weights
-SMALLEST = BINDS
-LARGEST = SLIGHT
+SMALLEST = 1e-6
+LARGEST = 0.01
 WORTH = 5e-5  # a loss for which no further generation is asked
 # of the table, times gains; how many gains
 CELLS = 8_000_000
 LEAST = 24
 MOST = 300
-LEAST_MOVE = PROGRESS  # of weights and offsets, relative to the weights,
+LEAST_MOVE = 1e-5  # of weights and offsets, relative to the weights,
 # and the largest, and that on labels, where a beam search follows
 MOST_MOVE = 0.06
-ON_LABELS = 0.5 * MOST_MOVE
+ON_LABELS = 0.03
 # of the first multipliers, relative to themselves
-SPREAD = MOVED
+SPREAD = 0.1
 HALVINGS = 8
 # rows by which a limit is to be kept, at most; more in every round in which no gain keeps all
 KEPT = 1.2
 MORE = 0.4
 # rows by which a limit is kept that counts as binding; its price, relative to others
 NEAR = 4.0
-LEAST_PRICE = SLIGHT
+LEAST_PRICE = 0.01
 STEP = 0.5  # largest part of a price that a step takes away
 # of the derivatives: in a step, and when they are fitted
-RIDGE = LITTLE
+RIDGE = 1e-3
 STIFF = 0.1
 CLOSE = SINGLE  # to the best mixture: nothing to gain
 

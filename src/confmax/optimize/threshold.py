@@ -9,6 +9,7 @@ reward errors.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,8 @@ class ThresholdSearch(Solver):
     >>> confmax.maximize("f1", P, [0, 0, 1, 1], solver=ThresholdSearch(), confusion="labels").value
     1.0
     """
+
+    budget: ClassVar[int] = 10
 
     def check(self, metric: Metric, n_classes: int, n_rows: int) -> None:
         """Refuse tables of more than two classes."""

@@ -16,11 +16,11 @@ from confmax.optimize.masters.interior import least_norm, solve
 from confmax.optimize.masters.protocol import FEASIBLE, Master, Optimum
 from confmax.optimize.masters.within import keeps_limits, slack_by_path
 from confmax.optimize.points import Form, Space
-from confmax.optimize.rounding import BINDS, LITTLE, NEWTON_STEPS, ROUNDS, SINGULAR, TINIEST
+from confmax.optimize.rounding import NEWTON_STEPS, ROUNDS, SINGULAR, TINIEST
 
 # how far gradients are compared: those of a user's function may come from differences themselves
-COORDINATE_STEP = BINDS
-MATRIX_STEP = LITTLE
+COORDINATE_STEP = 1e-6
+MATRIX_STEP = 1e-3
 
 
 class Smooth(Master):

@@ -24,7 +24,7 @@ from confmax.confusion import Array
 from confmax.metrics.structure import PowerMean
 from confmax.optimize.masters.protocol import Optimum
 from confmax.optimize.points import Form
-from confmax.optimize.rounding import BINDS, LITTLE, NEGLIGIBLE, NEWTON_STEPS, SINGLE, SINGULAR, SOLVED, TINIEST
+from confmax.optimize.rounding import BINDS, NEGLIGIBLE, NEWTON_STEPS, SINGLE, SINGULAR, SOLVED, TINIEST
 
 LEAST_CENTRED = 0.15  # part of the mean complementarity that a step aims at, at least
 BACK = 0.95  # part of the way to the boundary that a step may take
@@ -33,7 +33,7 @@ CLOSED = SINGULAR
 # residuals of a solution, and of a point of the path
 MET = SOLVED
 NEARLY_MET = SINGLE
-INSIDE = LITTLE  # recalls at which a mean begins lie so far from zero and one
+INSIDE = 1e-3  # recalls at which a mean begins lie so far from zero and one
 
 
 @dataclass(frozen=True)
