@@ -24,6 +24,7 @@ from tests.storages import (
     laid_out,
     rows_of_all_kinds,
 )
+from tests.test_predict_labels import CLASSES as PLAIN
 
 MODEL = {"confusion": "model", "calibration": None}
 DRAWN = MODEL | {"randomized": True}
@@ -157,16 +158,7 @@ def test_draws_and_calibrations_are_those_of_the_array(kind, calibrator, tmp_pat
         np.testing.assert_array_equal(in_memory(found), expected)
 
 
-CLASSES = {
-    "positions": ((0, 1, 2), "int64"),
-    "integers": ((7, -3, 2), "int64"),
-    "names": (("no", "maybe", "yes, surely"), "<U11"),
-    "numbers in text": (("0", "1", "2"), "<U1"),
-    "floats": ((0.5, 1.0, 2.5), "float64"),
-    "mixed": ((0, "abstain", 2), "object"),
-    "numbers and text alike": ((1, "1", True), "object"),
-    "beyond 64 bits": ((2**70, 1, 2), "object"),
-    "a NUL at the end": (("a", "a\0", "b"), "object"),
+CLASSES = PLAIN | {
     "names beside abstaining": (ABSTAIN["names"], "<U7"),
     "numbers beside abstaining": (ABSTAIN["numbers"], "int64"),
     "mixed beside abstaining": (ABSTAIN["mixed"], "object"),
