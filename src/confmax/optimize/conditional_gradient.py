@@ -23,6 +23,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.ratios import Ratios
+from confmax.optimize.few_rows import best_spread
 from confmax.optimize.line_search import GRID, ROUNDS, best_steps
 from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_setting, check_word
 from confmax.optimize.mixture import Mixture
@@ -255,6 +256,8 @@ class StationaryState:
     levels: Levels | None
     best: Mixture
     prices: PriceSearch | None = None
+    # of all mixtures, where there are few rows
+    bound: float | None = None
 
 
 @dataclass(frozen=True)
@@ -266,7 +269,8 @@ class Stationary(Solver):
     bound (`optimize/prices.py`). It starts at the weighted mean of the best score that each class can reach alone, and
     falls as prices on the classes' hits and decisions become known. Its rules are candidates too. What is left of the
     gap is mostly the bound's: it mixes what the classes attain alone. For more than 300 classes the bound stays the
-    mean of the separate maxima; with more than 1000 classes there is none.
+    mean of the separate maxima; with more than 1000 classes there is none. Tables of at most 16 rows, and of fewer rows
+    than classes, have a bound by prices of the rows (`optimize/few_rows.py`).
 
     Source: the paper's Algorithm 3 with line search. If the metric is not concave, the algorithm may stop at a point
     that is not the best one; see the remark on fractional-linear metrics in Section 5.
@@ -293,6 +297,9 @@ class Stationary(Solver):
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
         is_single_ratio = problem.metric.structure.is_ratio
         parts = None if many and not is_single_ratio else problem.ratios()
+        few = None if parts is None else best_spread(problem, parts)
+        if few is not None:
+            return StationaryState((few[0],), (), None, problem.best((problem.start, few[0])), bound=few[1])
         levels = None
         prices = None
         # further decisions have no class to divide by
@@ -322,7 +329,7 @@ class Stationary(Solver):
         met = tuple(Mixture.single(batch[k], answers[k]) for k in range(n_rules))
         improved = self._moved(problem, [at for at, _, _ in moving], met[: len(moving)])
         started = met[len(moving) :]
-        bound = None
+        bound = state.bound
         levels = state.levels
         waiting: tuple[Gains, ...] = ()
         if levels is not None:
@@ -347,7 +354,7 @@ class Stationary(Solver):
             started += tuple(rule for rule in more if len(rule.atoms) > 1 or problem.best((best, rule)) is rule)
             rules += tuple(more)
             best = problem.best((best, *more))
-        following = StationaryState((*improved, *started), waiting, levels, best, prices)
+        following = StationaryState((*improved, *started), waiting, levels, best, prices, state.bound)
         done = not following.rules and not waiting and levels is None and prices is None
         status = (Status.STATIONARY if problem.oracle.exact else Status.STALLED) if done else None
         return following, Step(best, rules, bound, status)

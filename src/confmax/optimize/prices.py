@@ -92,6 +92,10 @@ class Scores:
             return None
         return cls(k, parts.weights * top, parts.bottom_constant, hits, decisions)
 
+    def some(self, k: NDArray[np.bool_]) -> Scores:
+        """Return the scores ``k`` (B,)."""
+        return Scores(self.classes[k], self.top[k], self.base[k], self.by_hits[k], self.by_decisions[k])
+
 
 @dataclass(frozen=True, eq=False)
 class Edges:
