@@ -1,8 +1,8 @@
 """Rules that leave rows undecided, on the command line."""
 
 import json
-import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,23 +13,22 @@ import confmax
 from confmax.confusion import Gains
 from confmax.tables import make_table
 from confmax.tables.draws import stratified_folds
-from tests.cli_helpers import cli, document, run
+from tests.cli_helpers import cli, document, refusal, run
 
 FLOOR = ("--subject-to", "coverage >= 0.8")
 
 
+ROWS = 150
+
+
 @pytest.fixture(autouse=True)
-def _inside(tmp_path, monkeypatch):
-    """A folder with a table."""
-    monkeypatch.chdir(tmp_path)
+def table(inside):  # noqa: ARG001
+    """A folder with a table, and its frame."""
     rng = np.random.default_rng(0)
-    P = rng.dirichlet([0.5, 1.0, 2.0], 400).round(6)
+    P = rng.dirichlet([0.5, 1.0, 2.0], ROWS).round(6)
     truth = ["abc"[rng.choice(3, p=p / p.sum())] for p in P]
-    pd.DataFrame(P, columns=list("abc")).assign(truth=truth, w=rng.integers(1, 4, 400)).to_csv("t.csv", index=False)
-
-
-@pytest.fixture
-def table():
+    frame = pd.DataFrame(P, columns=list("abc")).assign(truth=truth, w=rng.integers(1, 4, ROWS))
+    frame.to_csv("t.csv", index=False)
     return pd.read_csv("t.csv")
 
 
@@ -51,7 +50,6 @@ def test_tune_says_what_is_decided(table):
     arguments = ("tune", "t.csv", "--label", "truth", "--metric", "accuracy", "--abstain", "ask", *FLOOR)
     text = run(*arguments, "--confusion", "model", "-o", "rule.json")[0]
     assert "accuracy of what is decided on the tuning rows" in text
-    assert re.search(r"^coverage +80\.0% of the rows are decided, the others left \(ask\)$", text, re.MULTILINE)
     found = document(*arguments, "--confusion", "model")
     expected = confmax.maximize(
         "accuracy", table[list("abc")], table["truth"], classes=list("abc"), abstain="ask",
@@ -68,43 +66,30 @@ def test_a_rule_that_decides_every_row_has_no_coverage():
     assert "abstain" not in found and "coverage" not in found
 
 
-def test_coverage_is_maximised_within_a_floor_on_what_is_decided():
-    arguments = ("tune", "t.csv", "--metric", "coverage", "--abstain", "ask", "--subject-to", "accuracy >= 0.8")
-    found = document(*arguments, "--randomized", "yes", "--columns", "a,b,c")
-    assert found["tuned"] == pytest.approx(found["coverage"]) and found["constraints"][0]["value"] >= 0.8
-    assert "coverage on the tuning rows" in run(*arguments, "--columns", "a,b,c")[0]
-
-
 def test_numbers_have_a_number_for_abstaining(table):
     numbers = dict(zip("abc", range(3), strict=True))
-    table.rename(columns={"a": "0", "b": "1", "c": "2"}).assign(truth=table["truth"].map(numbers)).to_csv(
-        "n.csv", index=False
-    )
+    frame = table.rename(columns={"a": "0", "b": "1", "c": "2"}).assign(truth=table["truth"].map(numbers))
+    frame.to_csv("n.csv", index=False)
     arguments = ("--label", "truth", "--metric", "accuracy", *FLOOR, "--columns", "0,1,2", "-o", "rule.json", "--force")
+    run("tune", "n.csv", "--abstain", "later", *arguments)
+    assert confmax.DecisionRule.load("rule.json").class_names == (0, 1, 2, "later")
     run("tune", "n.csv", "--abstain", "-1", *arguments)
     assert confmax.DecisionRule.load("rule.json").class_names == (0, 1, 2, -1)
     run("apply", "rule.json", "n.csv", "--columns", "0,1,2", "-o", "out.csv")
     assert set(pd.read_csv("out.csv")["decision"]) == {0, 1, 2, -1}
-    run("tune", "n.csv", "--abstain", "later", *arguments)
-    assert confmax.DecisionRule.load("rule.json").class_names == (0, 1, 2, "later")
-    assert "a class is called 1" in run("tune", "n.csv", "--abstain", "1", *arguments, code=2)[1]
+    assert "a class is called 1" in refusal("tune", "n.csv", "--abstain", "1", *arguments)
+    # and where rows are read in parts
+    np.save("p.npy", table[list("abc")].to_numpy())
+    answer = document("tune", "p.npy", "--metric", "accuracy", "--abstain", "-1", *FLOOR)
+    assert answer["rule"]["classes"] == [0, 1, 2, -1] and answer["coverage"] >= 0.8 - 1e-9
 
 
 def test_costs_say_what_abstaining_costs():
-    pd.DataFrame(np.hstack([1.0 - np.eye(3), np.full((3, 1), 0.3)]), columns=["a", "b", "c", "ask"]).to_csv(
-        "costs.csv", index=False
-    )
+    Path("costs.csv").write_text("a,b,c,ask\n0,1,1,.3\n1,0,1,.3\n1,1,0,.3\n")
     arguments = ("tune", "t.csv", "--label", "truth", "--costs", "costs.csv", "--columns", "a,b,c")
-    text = run(*arguments, "--abstain", "ask", "-o", "rule.json")[0]
-    assert "of what is decided" not in text and "left (ask)" in text
+    run(*arguments, "--abstain", "ask", "-o", "rule.json")
     assert confmax.DecisionRule.load("rule.json").abstain == "ask"
-    assert "names its further decision 'ask'" in run(*arguments, "--abstain", "later", code=2)[1]
-
-
-def test_rows_in_parts(table):
-    np.save("p.npy", table[list("abc")].to_numpy())
-    found = document("tune", "p.npy", "--metric", "accuracy", "--abstain", "-1", *FLOOR)
-    assert found["rule"]["classes"] == [0, 1, 2, -1] and found["coverage"] >= 0.8 - 1e-9
+    assert "names its further decision 'ask'" in refusal(*arguments, "--abstain", "later")
 
 
 MISTAKES = {
@@ -117,6 +102,7 @@ MISTAKES = {
     "empty": (["--abstain", "", *FLOOR], "--abstain is a name for the decision"),
     "above one": (["--abstain", "ask", "--subject-to", "coverage >= 1.5"], "coverage lies between 0 and 1"),
     "without": ([*FLOOR], "this rule decides all rows; pass --abstain NAME, or leave it out"),
+    "coverage": (["--metric", "coverage"], "pass --abstain NAME, or maximise another metric"),
     "of all": (
         ["--abstain", "ask", *FLOOR, "--subject-to", "cohen_kappa >= 0.2"],
         "of the rows that are decided, cohen_kappa is neither linear nor a ratio",
@@ -128,16 +114,8 @@ MISTAKES = {
 @pytest.mark.parametrize("command", ["tune", "compare"])
 def test_what_cannot_be_asked_is_a_mistake(command, given, sentence):
     if command == "compare" and given == ["--abstain", "ask"]:
-        sentence = "set a floor, such as --subject-to 'coverage >= 0.8'"
-    stdout, stderr = run(command, "t.csv", "--label", "truth", "--metric", "accuracy", *given, code=2)
-    assert stdout == "" and stderr.startswith("error: ") and stderr.count("\n") == 1
-    assert sentence in stderr
-
-
-def test_coverage_is_no_metric_of_a_rule_that_decides_every_row():
-    for command in ("tune", "compare"):
-        told = run(command, "t.csv", "--label", "truth", "--metric", "coverage", code=2)[1]
-        assert "pass --abstain NAME, or maximise another metric" in told
+        sentence = MISTAKES["no floor"][1]
+    assert sentence in refusal(command, "t.csv", "--label", "truth", "--metric", "accuracy", *given)
 
 
 # --- apply and explain ------------------------------------------------------------------------------------------------
@@ -145,13 +123,12 @@ def test_coverage_is_no_metric_of_a_rule_that_decides_every_row():
 
 def test_apply_counts_the_rows_that_are_left(table):
     three_classes().save("rule.json")
-    found = document("apply", "rule.json", "t.csv", "-o", "out.csv")
+    answer = document("apply", "rule.json", "t.csv", "-o", "out.csv")
     decided = pd.read_csv("out.csv")["decision"]
     assert decided.tolist() == three_classes().predict(table[list("abc")]).tolist()
     left = int((decided == "ask").sum())
-    assert 0 < left < 400 and found["abstain"] == "ask" and found["rows_undecided"] == left
-    assert found["decided"]["ask"] == left / 400
-    assert f"undecided  {left} of 400 rows, as ask" in run("apply", "rule.json", "t.csv", "-o", "out.csv")[0]
+    assert 0 < left < ROWS and answer["abstain"] == "ask" and answer["rows_undecided"] == left
+    assert answer["decided"]["ask"] == left / ROWS
     confmax.DecisionRule.from_weights([1, 1, 1], classes=list("abc")).save("all.json")
     assert "rows_undecided" not in document("apply", "all.json", "t.csv", "-o", "out.csv")
 
@@ -159,50 +136,44 @@ def test_apply_counts_the_rows_that_are_left(table):
 def test_explain_says_which_rows_are_left(table):
     three_classes().save("rule.json")
     text = run("explain", "rule.json")[0]
-    assert re.search("^also +leaves rows undecided, as ask$", text, re.MULTILINE)
     # c by (0.6 - 0) / 2
     assert "a row is left undecided (ask) if p(a) <= 0.600 and p(b) <= 0.500 and p(c) <= 0.300" in text
-    assert re.search(r"^ask +0 +0$", text, re.MULTILINE)
-    found = document("explain", "rule.json")
-    assert found["abstain"] == "ask" and found["decisions"] == ["a", "b", "c", "ask"]
-    limits = found["parts"][0]["undecided_up_to"]
+    answer = document("explain", "rule.json")
+    assert answer["abstain"] == "ask" and answer["decisions"] == ["a", "b", "c", "ask"]
+    limits = answer["parts"][0]["undecided_up_to"]
     assert limits == pytest.approx({"a": 0.6, "b": 0.5, "c": 0.3})
     # by enumeration
     P = table[list("abc")].to_numpy()
     most = np.array([limits[name] for name in "abc"])
-    expected = (most >= P).all(axis=1)
-    assert (three_classes().predict(P) == "ask").tolist() == expected.tolist()
+    assert (three_classes().predict(P) == "ask").tolist() == (most >= P).all(axis=1).tolist()
 
 
-def test_explain_says_it_of_two_classes_and_step_by_step():
+def test_explain_says_it_step_by_step():
     two_classes().save("rule.json")
-    assert "a row is left undecided (ask) if 0.300 <= p(yes) <= 0.800" in run("explain", "rule.json")[0]
-    rule = two_classes()
-    p = np.linspace(0.0, 1.0, 1001)
-    left = p[rule.predict(np.column_stack([1 - p, p])) == "ask"]
-    assert (left.min(), left.max()) == pytest.approx((0.3, 0.8), abs=1.1e-3)
-    found = document("explain", "rule.json", "--proba", "0.5,0.5")["example"]
-    assert found["decision"] == "ask" and found["parts"][0]["decision"] == "ask"
-    assert len(found["scored"]) == 2 and len(found["parts"][0]["scores"]) == 3
+    answer = document("explain", "rule.json", "--proba", "0.5,0.5")["example"]
+    assert answer["decision"] == "ask" and answer["parts"][0]["decision"] == "ask"
+    assert len(answer["scored"]) == 2 and len(answer["parts"][0]["scores"]) == 3
     assert "Decided: ask, the largest score (*)" in run("explain", "rule.json", "--proba", "0.5,0.5")[0]
-    assert "Decided: yes" in run("explain", "rule.json", "--proba", "0.1,0.9")[0]
 
 
-@pytest.mark.parametrize(
-    ("b", "words", "limits"),
-    [
-        ([[0.0, 0.0, 0.4]], "no row is left undecided (ask)", [None, None]),
-        ([[0.5, 0.0, 0.4]], "no row is left undecided (ask)", [None, None]),
-        ([[0.0, 0.0, 2.0]], "a row is left undecided (ask) if 0.000 <= p(yes) <= 1.000", [1.0, 1.0]),
-    ],
-)
-def test_explain_of_rules_that_never_or_always_abstain(b, words, limits):
+# the gains of abstaining of a rule of two classes, where it leaves a row, in words and in numbers
+LEFT = [
+    ([[0.1, 0.0, 0.8]], "undecided (ask) if 0.300 <= p(yes) <= 0.800", [0.7, 0.8]),
+    ([[0.5, 0.0, 0.4]], "no row is left undecided (ask)", [None, None]),
+    ([[0.0, 0.0, 2.0]], "undecided (ask) if 0.000 <= p(yes) <= 1.000", [1.0, 1.0]),
+]
+
+
+@pytest.mark.parametrize(("b", "words", "limits"), LEFT)
+def test_explain_of_rules_of_two_classes(b, words, limits):
     rule = replace(two_classes(), gains=Gains.reduced([[1.0, 1.0]], b))
     rule.save("rule.json")
     assert words in run("explain", "rule.json")[0]
     assert list(document("explain", "rule.json")["parts"][0]["undecided_up_to"].values()) == pytest.approx(limits)
-    p = np.linspace(0.0, 1.0, 101)
-    assert (rule.predict(np.column_stack([1 - p, p])) == "ask").all() == (limits[0] == 1.0)
+    p = (np.arange(100) + 0.5) / 100
+    most = [-1.0 if limit is None else limit for limit in limits]
+    expected = (1 - p <= most[0]) & (p <= most[1])
+    assert (rule.predict(np.column_stack([1 - p, p])) == "ask").tolist() == expected.tolist()
 
 
 def test_explain_of_parts_and_of_tables_of_gains():
@@ -216,7 +187,7 @@ def test_explain_of_parts_and_of_tables_of_gains():
     assert "a row is left undecided (ask) if that has the largest expected gain" in run("explain", "rule.json")[0]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_explain_of_any_table_of_gains_of_two_classes(seed):
     rng = np.random.default_rng(seed)
     rule = confmax.DecisionRule(Gains.from_matrix(rng.normal(size=(1, 2, 3))), np.ones(1), (0, 1, -1), abstain=-1)
@@ -241,7 +212,7 @@ def test_score_is_of_what_is_decided(table, weighted):
     arguments = ("score", "t.csv", "--label", "truth", "--rule", "rule.json", "--replicates", "100", *weight)
     found = json.loads(run(*arguments, "--json", code=3)[0])
     decided, y = three_classes().predict(table[list("abc")]), table["truth"].to_numpy()
-    w, kept = table["w"].to_numpy() if weighted else np.ones(400), decided != "ask"
+    w, kept = table["w"].to_numpy() if weighted else np.ones(ROWS), decided != "ask"
     values = {row["metric"]: row for row in found["values"]}
     assert found["abstain"] == "ask" and found["rows_undecided"] == (~kept).sum()
     assert values["coverage"]["rule"] == pytest.approx(w[kept].sum() / w.sum())
@@ -263,21 +234,20 @@ def test_score_is_of_what_is_decided(table, weighted):
     recall = w[(decided == "b") & (y == "b")].sum() / w[kept & (y == "b")].sum()
     assert outcomes["recall[b] >= 0.01"]["value"] == pytest.approx(recall)
     text = run(*arguments, code=3)[0]
-    assert f"undecided  {(~kept).sum()} of 400 rows, as ask" in text
-    assert "argmax and p/prior decide every row." in text
+    assert f"undecided  {(~kept).sum()} of {ROWS} rows, as ask" in text
 
 
 def test_the_interval_of_what_is_decided_is_that_of_its_resamples(table):
     """As of a plain bootstrap by hand, up to chance."""
     three_classes().save("rule.json")
-    found = document("score", "t.csv", "--label", "truth", "--rule", "rule.json", "--metric", "accuracy",
-                     "--replicates", "2000")  # fmt: skip
-    hit = (three_classes().predict(table[list("abc")]) == table["truth"]).to_numpy()
-    kept = three_classes().predict(table[list("abc")]) != "ask"
-    draws = np.random.default_rng(1).integers(0, 400, (4000, 400))
+    answer = document("score", "t.csv", "--label", "truth", "--rule", "rule.json", "--metric", "accuracy")
+    decided = three_classes().predict(table[list("abc")])
+    hit = (decided == table["truth"]).to_numpy()
+    kept = decided != "ask"
+    draws = np.random.default_rng(1).integers(0, ROWS, (4000, ROWS))
     values = (hit & kept)[draws].sum(axis=1) / kept[draws].sum(axis=1)
-    (accuracy,) = (row for row in found["values"] if row["metric"] == "accuracy")
-    assert accuracy["intervals"]["rule"] == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.01)
+    (accuracy,) = (row for row in answer["values"] if row["metric"] == "accuracy")
+    assert accuracy["intervals"]["rule"] == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.015)
 
 
 def test_score_leaves_out_what_the_labels_do_not_say(table):
@@ -300,19 +270,19 @@ def test_a_rule_that_draws_leaves_an_expected_number_of_rows(table):
     found = document("score", "t.csv", "--label", "truth", "--rule", "rule.json", "--replicates", "0")
     expected = rule.decision_probabilities(table[list("abc")])[:, 3].sum()
     assert found["rows_undecided"] == pytest.approx(expected)
-    assert found["values"][0]["rule"] == pytest.approx(1 - expected / 400)
+    assert found["values"][0]["rule"] == pytest.approx(1 - expected / ROWS)
 
 
 def test_compare_tunes_and_judges_at_the_same_coverage(table):
     three_classes().save("rule.json")
-    arguments = ("compare", "t.csv", "--label", "truth", "--metric", "accuracy", "--metric", "macro_f1", "--abstain",
+    arguments = ("compare", "t.csv", "--label", "truth", "--metric", "accuracy", "--abstain",
                  "later", *FLOOR, "--rule", "rule.json", "--replicates", "0")  # fmt: skip
     found = document(*arguments)
-    assert found["abstain"] == "later" and found["metrics"] == ["coverage", "accuracy", "macro_f1"]
+    assert found["abstain"] == "later" and found["metrics"] == ["coverage", "accuracy"]
     rules = {row["rule"]: row for row in found["rules"]}
     # by hand: the same folds, a rule tuned without each
     P, y = table[list("abc")].to_numpy(), table["truth"].to_numpy()
-    folds, decided = stratified_folds(make_table(P, y, classes=list("abc")), 5, 0), np.empty(400, dtype=object)
+    folds, decided = stratified_folds(make_table(P, y, classes=list("abc")), 5, 0), np.empty(ROWS, dtype=object)
     calibrated = np.empty_like(P)
     for k in range(5):
         part = confmax.maximize("accuracy", P[folds != k], y[folds != k], classes=list("abc"), abstain=True,
@@ -330,7 +300,7 @@ def test_compare_tunes_and_judges_at_the_same_coverage(table):
     path = confmax.coverage_path("accuracy", calibrated, confusion="model", classes=list("abc"))
     best = confmax.risk_coverage("accuracy", calibrated, y, path, classes=list("abc")).area(0.5, 1.0)
     assert area["best"] == pytest.approx(best, abs=2e-3)
-    assert "risk_coverage" not in rules["argmax"] and rules["for macro_f1"]["risk_coverage"]["metric"] == "macro_f1"
+    assert "risk_coverage" not in rules["argmax"]
     kept = decided != "abstain"
     assert rules["for accuracy"]["values"]["coverage"] == pytest.approx(kept.mean())
     assert rules["for accuracy"]["values"]["accuracy"] == pytest.approx((decided == y)[kept].mean())
@@ -338,37 +308,26 @@ def test_compare_tunes_and_judges_at_the_same_coverage(table):
     fixed = three_classes().predict(P)
     assert rules["rule.json"]["values"]["accuracy"] == pytest.approx((fixed == y)[fixed != "ask"].mean())
     text = run(*arguments)[0]
-    assert f"for accuracy  accuracy  50% to 100%       {area['chow']:.4f}      {area['best']:.4f}" in text
-    assert "argmax and p/prior decide every row." in text and "--abstain later" in text.splitlines()[-1]
+    assert f"{area['chow']:.4f}      {area['best']:.4f}" in text and "--abstain later" in text.splitlines()[-1]
 
 
-def test_compare_takes_what_can_be_maximised_so():
-    found = document("compare", "t.csv", "--label", "truth", "--abstain", "ask", *FLOOR, "--replicates", "0")
-    tuned = [row["rule"] for row in found["rules"]][2:]
+def test_compare_takes_what_can_be_maximised_so(table):
+    table[:60].to_csv("few.csv", index=False)
+    arguments = ("compare", "few.csv", "--label", "truth", "--abstain", "ask", "--replicates", "0")
+    tuned = [row["rule"] for row in document(*arguments, "--subject-to", "coverage >= 0.9")["rules"]][2:]
     assert {"for accuracy", "for macro_f1", "for balanced_accuracy", "for g_mean", "for cohen_kappa"} <= set(tuned)
-    arguments = ("compare", "t.csv", "--label", "truth", "--abstain", "ask", "--replicates", "0", "--metric")
-    ordered = ("quadratic_kappa", "--classes", "a,b,c", *FLOOR)
-    assert "quadratic_kappa cannot be maximised" in run(*arguments, *ordered, code=2)[1]
-    found = document(*arguments, "coverage", "--subject-to", "accuracy >= 0.75")
-    assert 0.3 < found["rules"][2]["values"]["coverage"] < 1.0
+    ordered = ("--metric", "quadratic_kappa", "--classes", "a,b,c", *FLOOR)
+    assert "quadratic_kappa cannot be maximised" in refusal(*arguments, *ordered)
+    answer = document(*arguments, "--metric", "coverage", "--subject-to", "accuracy >= 0.75")
+    assert 0.3 < answer["rules"][2]["values"]["coverage"] < 1.0
 
 
 def test_compare_without_abstaining_takes_a_rule_that_does():
     three_classes().save("rule.json")
     ask = Gains.from_matrix(np.hstack([np.eye(3), np.full((3, 1), 0.6)])[None])
     confmax.DecisionRule(ask, np.ones(1), ("a", "b", "c", "ambulance")).save("other.json")
-    arguments = (
-        "compare",
-        "t.csv",
-        "--label",
-        "truth",
-        "--metric",
-        "accuracy",
-        "--replicates",
-        "0",
-        "--rule",
-        "rule.json",
-    )
+    arguments = ("compare", "t.csv", "--label", "truth", "--metric", "accuracy", "--replicates", "0")
+    arguments = (*arguments, "--rule", "rule.json")
     found = document(*arguments)
     rules = {row["rule"]: row["values"] for row in found["rules"]}
     assert "abstain" not in found and rules["for accuracy"]["coverage"] == pytest.approx(1.0)
@@ -387,11 +346,11 @@ def test_coverage_is_completed_with_and_without_a_class():
     assert found == ["coverage[a]", "coverage[b]", "coverage[c]", "coverage"]
 
 
-@pytest.mark.parametrize("positive", ["yes", "no"])
-def test_the_positive_class_of_what_is_decided(positive):
+def test_the_positive_class_of_what_is_decided():
+    positive = "no"
     rng = np.random.default_rng(3)
-    p = rng.beta(0.6, 1.2, 500).round(5)
-    frame = pd.DataFrame({"no": 1 - p, "yes": p, "y": np.where(rng.random(500) < p, "yes", "no")})
+    p = rng.beta(0.6, 1.2, 200).round(5)
+    frame = pd.DataFrame({"no": 1 - p, "yes": p, "y": np.where(rng.random(200) < p, "yes", "no")})
     frame.to_csv("two.csv", index=False)
     given = ("two.csv", "--label", "y", "--positive", positive)
     run("tune", *given, "--metric", "f1", "--abstain", "ask", "--subject-to", "coverage >= 0.7", "--randomized", "no",
