@@ -28,7 +28,7 @@ class Ellipsoid:
         return self.M @ (np.eye(len(gain)) - np.outer(unit, unit)) @ self.M.T / length
 
 
-@pytest.mark.parametrize("d", [2, 5, 12])
+@pytest.mark.parametrize("d", [2, 12])
 def test_curvature_is_the_second_derivative_of_the_support_function(d):
     body, gain = Ellipsoid(d, d), np.random.default_rng(d).uniform(0.5, 2.0, d)
     perturbed = gain * (1.0 + 1e-5 * np.eye(d))
@@ -39,43 +39,8 @@ def test_curvature_is_the_second_derivative_of_the_support_function(d):
     np.testing.assert_allclose(found @ gain, 0.0, atol=1e-4 * np.abs(expected).max() * np.linalg.norm(gain))
 
 
-def test_a_class_without_weight_has_no_curvature():
-    body, gain = Ellipsoid(1, 4), np.array([1.0, 0.0, 2.0, 0.5])
-    perturbed = gain * (1.0 + 1e-5 * np.eye(4))
-    found = by_differences(gain, perturbed, body.answers(np.vstack([perturbed, gain])))
-    assert np.isfinite(found).all() and found[1, 1] == 0.0
-
-
-@pytest.mark.parametrize("d", [2, 5, 12])
-def test_a_polytope_has_no_curvature(d):
-    """Of few different rows the attainable set is a polytope: answers jump from corner to corner, or stay."""
-    rng = np.random.default_rng(d)
-    corners, gain = rng.dirichlet(np.ones(d), 60), rng.uniform(0.5, 2.0, d)
-
-    def answers(gains):
-        return corners[(gains @ corners.T).argmax(axis=1)]
-
-    for nudge in (0.1, 1e-9):
-        perturbed = gain * (1.0 + nudge * np.eye(d))
-        assert by_differences(gain, perturbed, answers(np.vstack([perturbed, gain]))) is None
-
-
-@pytest.mark.parametrize(("name", "seed"), [("g_mean", 6), ("h_mean", 9)])
-def test_copies_of_few_rows_take_no_more_passes_for_the_curvature(name, seed, monkeypatch):
-    """Believed there, the differences cost three passes."""
-    rng = np.random.default_rng(seed)
-    K, m = int(rng.integers(8, 25)), int(rng.integers(40, 300))
-    base = rng.dirichlet(np.full(K, 0.5), m)
-    P = base[rng.integers(0, m, 120_000)].astype(np.float32)
-    settings = {"confusion": "model", "randomized": True, "solver": "fully_corrective"}
-    found = confmax.maximize(name, P, **settings)
-    monkeypatch.setattr(_warm, "MOST_PERTURBED", 0.0)
-    without = confmax.maximize(name, P, **settings)
-    assert found.n_passes <= without.n_passes + 1 and 0 <= found.gap <= 1e-6
-
-
 @pytest.mark.parametrize("name", ["g_mean", "h_mean", "q_mean"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(1))
 def test_newtons_step_with_the_curvature_closes_in_on_the_best_gain(name, seed):
     d = 6
     body, rows = Ellipsoid(seed, d), np.full(d, 1.0 / d)

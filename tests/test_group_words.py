@@ -7,7 +7,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-import confmax
 from confmax import DecisionRule
 from confmax.calibration import Temperature
 from confmax.calibration.words import (
@@ -117,50 +116,10 @@ def test_no_sentence_and_no_number_reads_the_groups_as_classes(rule):
     assert how(rule) == "decides each group by a rule of its own"
 
 
-def test_one_group_has_no_threshold_beside_it():
-    """Side by side, one group of two classes has the shape of a rule of two classes."""
-    alone = rule_of([Gains.reduced([1.0, 3.0])], ("all",), ("no", "yes"))
-    assert alone.threshold is None and in_words(alone) is None
-    assert alone.of_group("all").threshold == 0.25
-
-
 def test_offsets_that_are_equal_in_every_group_are_none():
     rule = rule_of([Gains.reduced([1, 2, 3], 0.5), Gains.reduced([3, 2, 1], 0.25)], ("m", "w"), ("a", "b", "c"))
     assert score_of_class(rule) == "weight * p"
     assert score_of_class(OFFSETS) == "weight * p + offset"
-
-
-@pytest.mark.parametrize("name", ["several", "offsets"])
-def test_rules_by_the_probabilities_of_groups_print_their_numbers(name):
-    """The numbers that are printed decide like the rule, by the sum that is printed."""
-    four = RULES[name].groups[:4]
-    parts = [RULES[name].of_group(group).gains for group in four]
-    rule = rule_of(parts, four, RULES[name].class_names, groups_known=False)
-    lines = repr(rule).splitlines()
-    sentence = "  decides all groups alike, by the largest sum over the groups of p(group) * score: "
-    assert lines[1] == sentence + ", ".join(map(str, four))
-    K, M = rule.n_classes, rule.n_decisions
-    a, b, g = np.zeros((len(four), K)), np.zeros((len(four), M)), -1
-    for line in lines[2:]:
-        if line.startswith("  group "):
-            g, heads, j = g + 1, None, 0
-            assert line.startswith(f"  group {four[g]}: score weight * p")
-        elif heads is None:
-            heads = line.split()
-        else:
-            cells = dict(zip(heads[1:], line.split()[-len(heads) + 1 :], strict=True))
-            b[g, j] = float(cells.get("offset", 0))
-            if j < K:
-                a[g, j] = float(cells["weight"])
-            j += 1
-    assert g == len(four) - 1
-    rng = np.random.default_rng(0)
-    P, Q = rng.dirichlet(np.ones(K), 2000), rng.dirichlet(np.full(len(four), 0.3), 2000)
-    scores = Q @ b
-    scores[:, :K] += (Q @ a) * P
-    expected = M - 1 - np.argmax(scores[:, ::-1], axis=1)
-    assert len(np.unique(expected)) == M
-    np.testing.assert_array_equal(rule.predict_index(P, group_proba=Q), expected)
 
 
 def test_full_gains_by_the_probabilities_of_groups():
@@ -173,15 +132,3 @@ def test_names_of_a_stranger_are_one_line():
     assert len(repr(rule).splitlines()) == 4
     assert all(line.isprintable() and len(line) < 160 for line in repr(rule).splitlines())
     assert "<b>" not in rule._repr_html_()
-
-
-def test_a_tuned_rule_says_what_it_decides():
-    rng = np.random.default_rng(1)
-    P = rng.dirichlet([0.7, 0.7], 500)
-    group = np.where(rng.random(500) < 0.2 + 0.6 * P[:, 0], "a", "b")
-    rule = confmax.maximize("accuracy", P, constraints="difference(rate[1] | group) <= 0.02", group=group,
-                            randomized=False).rule  # fmt: skip
-    cuts = dict(re.findall(r"group (\w): decides 1 if p\(1\) >= ([\d.]+), else 0", repr(rule)))
-    assert sorted(cuts) == ["a", "b"]
-    for name, cut in cuts.items():
-        assert float(cut) == pytest.approx(rule.of_group(name).threshold, rel=1e-3)

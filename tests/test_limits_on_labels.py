@@ -57,12 +57,16 @@ def test_other_quantities_and_unequal_weights_have_no_interval():
 # --- rules that keep limits on labels and blends ----------------------------------------------------------------------
 
 
-METRICS = ["accuracy", "cohen_kappa", "g_mean", "min_recall", "f1[2]"]
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("mode", ["labels", "blend"])
-@pytest.mark.parametrize("randomized", [True, False])
+@pytest.mark.parametrize(
+    ("metric", "mode", "randomized"),
+    [
+        ("accuracy", "labels", True),
+        ("cohen_kappa", "blend", False),
+        ("g_mean", "labels", False),
+        ("min_recall", "blend", True),
+        ("f1[2]", "labels", True),
+    ],
+)
 def test_limits_are_kept_on_the_estimate_asked_for(metric, mode, randomized):
     P, y = labelled()
     given = ["recall[1] >= 0.6", "rate[3] <= 0.4", "precision[2] >= 0.4"]
@@ -88,7 +92,7 @@ def rules_of_weights(P, steps=33):
     return [(P * np.exp([0.0, u, v])).argmax(axis=1) for u in logs for v in logs]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_single_rules_on_labels_are_no_worse_than_a_grid_of_weights(seed):
     P, y = labelled(150, 3, seed)
     solution = confmax.maximize(

@@ -13,7 +13,7 @@ from confmax.confusion import Gains
 from confmax.optimize import Mixture, Problem, Stationary, Status, ThresholdSearch
 from confmax.optimize import prices as bound_by_prices
 from confmax.optimize.price_program import PriceProgram
-from confmax.optimize.prices import REACH, RULES, Edges, PriceSearch, Scores, _lowest, _outside
+from confmax.optimize.prices import REACH, RULES, Edges, PriceSearch, Scores, _outside
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests.parts_helpers import cut, labelled
 from tests.witnesses import most_found, tiny_scores
@@ -46,7 +46,7 @@ def given(P, weight, *, in_parts):
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
 def test_the_maximum_of_a_class_is_that_over_all_draws(metric):
     """Every subset of the rows may be decided as the class, and every draw between two subsets."""
-    for seed in range(4):
+    for seed in range(2):
         P, weight = tiny_scores(seed)
         edges, parts, oracle = edges_of(metric, P, weight)
         w = weight / weight.sum()
@@ -90,7 +90,7 @@ def test_a_coin_needs_the_inside_of_the_edges():
 @pytest.mark.parametrize("in_parts", [False, True])
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
 def test_no_rule_and_no_mixture_exceeds_the_bound(metric, in_parts):
-    for seed in range(6):
+    for seed in range(2):
         P, weight = tiny_scores(seed)
         table, weights = given(P, weight, in_parts=in_parts)
         solution = confmax.maximize(metric, table, sample_weight=weights, **SETTINGS)
@@ -104,7 +104,7 @@ def test_no_rule_and_no_mixture_exceeds_the_bound(metric, in_parts):
 
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
 def test_two_classes_are_closed(metric):
-    for seed in range(8):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         P = np.round(rng.dirichlet([0.7, 0.4], 5), seed % 3 + 1)
         weight = rng.integers(1, 4, 5).astype(float)
@@ -135,27 +135,6 @@ def test_a_linear_program_knows_points_that_the_classes_attain():
         assert (among.max(axis=1) >= best - 0.05).all()
 
 
-def test_a_linear_program_stays_near_and_its_value_bounds_from_below():
-    rng = np.random.default_rng(6)
-    P = rng.dirichlet([2.0, 1.0, 0.5, 0.4], 300)
-    edges, parts, oracle = edges_of(METRICS[0], P)
-    scale = np.stack([parts.weights / oracle.rows, edges.largest(np.zeros((1, 2, 4)))[0][0] / oracle.rows])
-    answers = oracle.maximize(Gains.reduced(rng.random((20, 4)), rng.normal(size=(20, 4)) / 5))
-    shares, centre = np.stack([answers.diagonal, answers.columns], axis=1), 0.5 * scale * [[1.0], [-0.2]]
-    none = np.zeros((20, 0))
-    floor, prices, _, weights = _lowest(edges.sampled(), shares, centre, scale, none, none[0], -np.inf)
-    assert (np.abs(prices - centre) <= REACH * scale * (1 + 1e-9)).all()
-    assert weights.sum() == pytest.approx(1.0)
-    # no prices in the box have a lower bound, and these have this one by the points and answers that are known
-    tried = np.concatenate([prices[None], centre + REACH * scale * rng.uniform(-1, 1, (300, 2, 4))])
-    answered = (tried[:, None] * shares).sum(axis=(2, 3)).max(axis=1)
-    heights = edges.sampled()[:, 0] - (tried[:, None] * edges.sampled()[:, 1:]).sum(axis=2)
-    bounds = heights.max(axis=1).sum(axis=1) + answered
-    assert bounds[0] == pytest.approx(floor, abs=1e-9)
-    assert bounds.min() >= floor - 1e-9
-    assert (edges.largest(tried)[0].sum(axis=1) + answered >= floor - 1e-9).all()
-
-
 def random_program(seed):
     """Return a program of up to eight classes, with prices of limits that may be zero and a class without prices."""
     rng = np.random.default_rng(seed)
@@ -167,7 +146,7 @@ def random_program(seed):
     return PriceProgram(rng.normal(size=(N, B)), cuts, rng.normal(size=A), rules, low, high)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_the_program_has_the_value_that_highs_computes(seed):
     program = random_program(seed)
     (N, B), (A, d) = program.tops.shape, program.rules.shape
@@ -192,13 +171,6 @@ def test_the_program_has_the_value_that_highs_computes(seed):
         assert floor <= found.fun + 1e-7 * size and found.fun - 1e-7 * size <= value(z) <= floor + room
         assert ((-program.low <= z) & (z <= program.high)).all()
         assert (weights >= 0.0).all() and weights.sum() == pytest.approx(1.0)
-
-
-def test_many_classes_have_a_bound_below_their_separate_maxima():
-    P = np.random.default_rng(7).dirichlet(np.full(70, 0.05), 400)
-    separate = edges_of(METRICS[0], P)[0].largest(np.zeros((1, 2, 70)))[0].sum()
-    solution = confmax.maximize("macro_f1", P, confusion="model", randomized=True, max_passes=16)
-    assert solution.value <= solution.upper_bound < separate - 0.1 * (separate - solution.value)
 
 
 def test_the_polygon_lies_outside_by_no_more_than_it_may():
@@ -233,20 +205,6 @@ def test_passes_are_counted_and_the_bound_only_falls():
     assert coarse.n_passes < 8
 
 
-def test_where_nothing_is_proved_nothing_is_sorted():
-    P = np.random.default_rng(2).dirichlet([2.0, 1.0, 0.6], 200)
-    y, metric, gains = np.argmax(P, axis=1), metrics.get("macro_f1"), Gains.reduced(np.ones(3))
-    for confusion, certify, passes in (
-        ("labels", True, 50), ("model", False, 50), ("model", True, 3), ("model", True, 50),
-    ):  # fmt: skip
-        oracle = CountingOracle(make_oracle(make_table(P, y), confusion))
-        starts = (Mixture.single(gains, oracle.maximize(gains)[0]),)
-        problem = Problem(metric, oracle, 3, starts, passes, certify=certify)
-        sorts = confusion == "model" and certify and passes == 50
-        assert (PriceSearch.start(problem, metric.as_ratios(oracle.rows, 3)) is not None) == sorts
-        assert oracle.n_passes == 1 + sorts
-
-
 def test_the_newest_answers_are_kept():
     """With as many answers as are kept, two solutions took turns: what ruled out one was forgotten at the other."""
     rng = np.random.default_rng(4)
@@ -271,29 +229,6 @@ def test_scores_of_several_classes_are_no_scores_of_one():
     assert Scores.of(metrics.get("cohen_kappa").as_ratios(rows, 3)) is None
     placed = metrics.get("macro_f1").over([2, 0]).as_ratios(rows, 3)
     assert Scores.of(placed).classes.tolist() == [2, 0]
-
-
-def test_weights_that_vanish_beside_others_do_no_harm():
-    P = np.array([[0.9, 0.1, 0.0], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.4, 0.3, 0.3]])
-    full = confmax.maximize("macro_f1", P[:3], confusion="model")
-    tiny_weights = confmax.maximize("macro_f1", P, sample_weight=[1.0, 1.0, 1.0, 1e-30], confusion="model")
-    assert tiny_weights.upper_bound == pytest.approx(full.upper_bound, rel=1e-6)
-    assert confmax.maximize("macro_f1", P, confusion="model", tol=0.0).gap < 0.05
-
-
-def test_the_solution_says_what_is_left():
-    P = np.random.default_rng(3).dirichlet([2.0, 1.0, 0.6], 200)
-    solution = confmax.maximize("macro_f1", P, confusion="model")
-    assert solution.status is Status.STATIONARY
-    assert solution.guarantee.endswith(
-        "; this bound combines what each class attains alone, which one rule need not reach"
-    )
-
-
-@pytest.mark.parametrize("K", [2, 4])
-def test_rows_that_say_nothing_leave_no_scale_to_the_prices(K):
-    solution = confmax.maximize("macro_precision", [[1.0 / K] * K] * 4)
-    assert 1.0 / K**2 - 1e-12 <= solution.value <= solution.upper_bound and solution.n_passes < 50
 
 
 # --- tables in parts, and sparse tables -------------------------------------------------------------------------------
@@ -342,21 +277,3 @@ def test_probabilities_that_are_not_stored_count_as_zeros():
     ):
         sparse = confmax.maximize("macro_f1", csr_array(P), **SETTINGS)
     assert sparse.upper_bound == pytest.approx(confmax.maximize("macro_f1", P, **SETTINGS).upper_bound, abs=1e-9)
-
-
-@pytest.mark.parametrize("metric", METRICS, ids=repr)
-def test_passes_are_counted_and_the_bound_is_that_in_memory(metric):
-    P, _, weight = labelled(1500, 4)
-    scans = []
-    source = cut(P, None, weight, at=(3, 700))
-    table = make_table(source)
-    with mock.patch.object(type(source), "run", autospec=True, side_effect=type(source).run) as run:
-        solution = confmax.maximize(metric, source, **SETTINGS)
-        scans = run.call_count
-    whole = confmax.maximize(metric, P, sample_weight=weight, **SETTINGS)
-    # one scan checks the rows
-    assert scans == solution.n_passes + 1
-    assert solution.n_passes == whole.n_passes <= 24
-    assert solution.upper_bound == pytest.approx(whole.upper_bound, abs=1e-9)
-    assert solution.value == pytest.approx(whole.value, abs=1e-9)
-    assert table.n_rows == 1500

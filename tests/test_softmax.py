@@ -132,7 +132,7 @@ def sample(n, K, dtype, seed=0, used=0.7):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("K", [2, 3, 4, 5, 7, 8, 9, 17, 64, 129, 200])
+@pytest.mark.parametrize("K", [2, 5, 9, 64, 129])
 @pytest.mark.parametrize("n", [1, 2, BLOCK - 1, BLOCK, 3 * BLOCK + 9])
 def test_probabilities_and_losses_are_the_same_bits(n, K, dtype, both):
     P, rows, theta = sample(n, K, dtype)
