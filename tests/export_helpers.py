@@ -11,7 +11,7 @@ from confmax import DecisionRule
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 
-ROWS = 100_000
+ROWS = 20_000
 
 
 def rule(gains, calibrator=None, names=None):
@@ -54,38 +54,30 @@ ABSTAIN = np.hstack([np.eye(4), np.full((4, 1), 0.6)])
 RULES = {
     "weights of 2": rule(drawn(2)),
     "weights of 3": rule(drawn(3)),
-    "weights of 10": rule(drawn(10)),
     "weights of 100": rule(drawn(100)),
     "weights, one zero and one negative": rule(Gains.reduced([1.0, 0.0, -1.0, 2.0])),
     "a constant": rule(Gains.constant(3, [1])),
-    "offsets of 2": rule(drawn(2, offsets=True)),
     "offsets of 3": rule(drawn(3, offsets=True)),
     "offsets of 40": rule(drawn(40, offsets=True)),
     "costs": rule(Gains.from_matrix(-COSTS)),
     "abstaining": rule(Gains.from_matrix(ABSTAIN)),
-    "abstaining by an offset, of 2": rule(abstaining(2)),
     "abstaining by an offset": rule(abstaining(4)),
     "abstaining by an offset, 40 classes": rule(abstaining(40)),
     "three further decisions": rule(Gains.reduced([1.0, 2.0, 1.5], [0.0, -0.1, 0.1, 0.7, 0.8, 0.6])),
     "abstaining below a distance": rule(abstaining(5, power=1)),
-    "abstaining below a squared distance": rule(abstaining(5, power=2)),
     "full gains of 12": rule(Gains.from_matrix(np.random.default_rng(3).normal(size=(12, 12)))),
     "distances": rule(drawn(5, offsets=True, power=1)),
     "squared distances": rule(drawn(5, offsets=True, power=2)),
     "temperature, weights": rule(drawn(3), Temperature(1.7)),
-    "temperature of one": rule(drawn(3), Temperature(1.0)),
     "temperature, floor, offsets": rule(drawn(3, offsets=True), Temperature(0.6, 0.01)),
     "a very low temperature": rule(drawn(3, offsets=True), Temperature(0.002)),
     "a very high temperature": rule(Gains.reduced([1.0, 1.001, 0.999]), Temperature(300.0)),
-    "vector scaling, weights": rule(drawn(10), scaling(10)),
     "vector scaling, offsets": rule(drawn(4, offsets=True), scaling(4, floor=1e-4)),
     "vector scaling, offsets, 20 classes": rule(drawn(20, offsets=True), scaling(20)),
     "vector scaling, costs": rule(Gains.from_matrix(-COSTS), scaling(3)),
-    "vector scaling, distances": rule(drawn(5, offsets=True, power=1), scaling(5)),
     "vector scaling with a power of zero and one below": rule(
         drawn(3), VectorScaling([1.0, 0.0, -0.5], [0.0, -1.0, -3.0], 1e-3)
     ),
-    "temperature, abstaining": rule(abstaining(3), Temperature(1.7)),
     "vector scaling, abstaining": rule(abstaining(10), scaling(10)),
     "matrix scaling, abstaining": rule(abstaining(4), matrix_scaling(4, floor=1e-4)),
     "matrix scaling, weights of 2": rule(drawn(2), matrix_scaling(2)),
@@ -113,37 +105,28 @@ def beside(K, k=1, cut=0.3, others=None, *, never=0.0):
 
 RULES |= {
     "one threshold of 2": rule(beside(2)),
-    "one threshold of 2, the first class": rule(beside(2, 0, 0.623)),
     "one threshold of 2, without a weight": rule(Gains.reduced([0.0, 1.0], [0.0, -0.375])),
     "one threshold of 3": rule(beside(3, 2, 0.87)),
-    "one threshold of 10": rule(beside(10, 0, 0.25)),
     "one threshold of 100": rule(beside(100, 50, 0.0625)),
     "one threshold, as ties are broken": rule(Gains.reduced([2.0**-68, 2.0, 2.0**-68], [0.0, -0.2, 0.0])),
     "one threshold that no row reaches": rule(beside(4, 3, never=-1.0)),
     "one threshold, others by p/prior": rule(beside(4, 3, 0.4, Gains.reduced([1.0, 9.0, 2.5, 5.0]))),
-    "one threshold, others by offsets": rule(beside(4, 0, 0.5, drawn(4, offsets=True))),
     "one threshold, others by offsets, 40 classes": rule(beside(40, 7, 0.05, drawn(40, offsets=True))),
-    "temperature, one threshold": rule(beside(4, 2, 0.4), Temperature(1.7)),
     "temperature, one threshold, 40 classes": rule(beside(40, 2, 0.1), Temperature(0.6)),
-    "vector scaling, one threshold": rule(beside(4, 1, 0.35), scaling(4)),
-    "vector scaling, one threshold of 2": rule(beside(2, 1, 0.35), scaling(2)),
     "vector scaling, one threshold, 20 classes": rule(beside(20, 1, 0.1), scaling(20)),
     "vector scaling, one threshold, others by weights": rule(beside(4, 1, 0.35, drawn(4)), scaling(4)),
     "vector scaling, one threshold, others by offsets": rule(beside(4, 1, 0.35, drawn(4, offsets=True)), scaling(4)),
-    "matrix scaling, one threshold": rule(beside(4, 1, 0.35), matrix_scaling(4)),
     "matrix scaling, one threshold, others by offsets": rule(
         beside(20, 3, 0.1, drawn(20, offsets=True)), matrix_scaling(20)
     ),
     "one threshold on a class that is not calibrated": rule(beside(4, 3, 0.87), keeping(matrix_scaling(4), 3)),
     "one threshold, not calibrated, 20 classes": rule(beside(20, 1, 0.1), keeping(matrix_scaling(20), 1)),
-    "one threshold, not calibrated, others by a vector": rule(beside(4, 0, 0.4), keeping(scaling(4, floor=1e-3), 0)),
     "one threshold, another class is not calibrated": rule(beside(4, 1, 0.35), keeping(matrix_scaling(4), 2)),
     "one threshold, not calibrated, others by offsets": rule(
         beside(20, 3, 0.1, drawn(20, offsets=True)), keeping(matrix_scaling(20), 3)
     ),
 }
 RULES |= {
-    "weights, one class is not calibrated": rule(drawn(4), keeping(matrix_scaling(4, floor=1e-4), 0)),
     "abstaining, one class is not calibrated": rule(abstaining(10), keeping(scaling(10), 9)),
     "costs, one class is not calibrated": rule(Gains.from_matrix(-COSTS), keeping(scaling(3), 1)),
     "large powers, one class is not calibrated": rule(

@@ -69,9 +69,9 @@ PARTS = ["quadratic_kappa", "linear_kappa", "cohen_kappa", "micro_f1", "macro_f1
 def test_certificates_of_metrics_over_some_classes(name):
     """Three of four classes, in another order; the rows of the fourth count among the decisions only."""
     metric = metrics.get(name).over([3, 0, 1])
-    for seed in range(3):
-        P, weight = population(seed + 1, 4, 4)
-        best = most(metric, seed + 1, 4, 4)
+    for seed in (1, 2):
+        P, weight = population(seed, 4, 4)
+        best = most(metric, seed, 4, 4)
         for solver in ("auto", "frank_wolfe"):
             solution = confmax.maximize(metric, P, sample_weight=weight, solver=solver, randomized=True, max_passes=60)
             assert solution.value == pytest.approx(metric.value(solution.confusion), abs=1e-9)
@@ -96,7 +96,7 @@ def accepted(metric, K):
 @pytest.mark.filterwarnings("ignore:.*has no weight in class")
 @pytest.mark.parametrize(("metric", "K", "n"), list(cases()))
 def test_no_certificate_is_violated(metric, K, n):
-    for seed in range(6):
+    for seed in range(2):
         P, weight = population(seed, n, K)
         best = most(metric, seed, n, K)
         for name, solver in accepted(metric, K):

@@ -119,7 +119,7 @@ def test_more_decisions_than_classes_add_nothing_to_the_diagonal(share):
     assert_backends_agree(table, share, Gains.from_matrix(rng.random((5, 3, 7))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(2, 40), st.integers(1, 90), st.sampled_from(TYPES), st.integers(0, 2**32))
 def test_any_shape(K, n, dtype, seed):
     rng = np.random.default_rng(seed)

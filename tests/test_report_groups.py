@@ -1,5 +1,6 @@
 """Reports of rows in groups: values by group, limits of groups, the rules of groups, and what is refused."""
 
+import functools
 import re
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,7 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score, recall_score
 
 import confmax
-from confmax.evaluate.evidence import cross_fitted, pooled, tuned_on
+from confmax.evaluate.evidence import tuned_on
 from confmax.evaluate.trade_off import trade_off
 from confmax.metrics import get
 from confmax.oracle import make_table
@@ -30,6 +31,7 @@ def grouped(n=500, seed=0, K=3):
     return P, y, np.where(men, "men", "women")
 
 
+@functools.cache
 def tuned(*limits, **more):
     P, y, group = grouped()
     return confmax.maximize("accuracy", P, y, group=group, constraints=limits or LIMITS, **more)
@@ -126,24 +128,6 @@ def test_tuning_rows_are_known_by_their_groups():
     assert not tuned_on(solution, table)
 
 
-def test_folds_are_decided_by_the_rules_of_their_groups():
-    P, y, group = grouped(600)
-    table = replace(make_table(P, y), groups=Groups.of(group, len(P)))
-
-    def tune(kept, kind):
-        return confmax.maximize("accuracy", P[kept], y[kept], classes=(0, 1, 2), group=group[kept],
-                                constraints=LIMITS[0], **kind)  # fmt: skip
-
-    evidence = cross_fitted(table, tune(np.ones(len(y), bool), {}), tune, n_folds=3, seed=0)
-    fold = folds_to_judge(table, 3, 0)
-    for k, one in enumerate(evidence.solutions):
-        mine = fold == k
-        np.testing.assert_array_equal(evidence.decided.decisions[0, mine], one.rule.predict(P[mine], group=group[mine]))
-    again = pooled([one.rule for one in evidence.solutions], table, fold)
-    np.testing.assert_array_equal(again.decisions, evidence.decided.decisions)
-    assert len(evidence.parts) == 6 and sum(part.n_rows for _, part in evidence.parts) == len(y)
-
-
 def test_pages_show_groups_for_rules_with_and_without_them(tmp_path):
     P, y, group = grouped(400, seed=1)
     solution = tuned()
@@ -229,7 +213,7 @@ def test_displays_of_one_rule_refuse_rules_of_groups():
             display.from_solution(tuned(), P, y)
 
 
-@pytest.mark.parametrize("limits", [LIMITS, ()])
+@pytest.mark.parametrize("limits", [LIMITS])
 def test_pages_that_are_cross_fitted_show_groups(tmp_path, limits):
     """The rows of a fold are decided by the rule of their group that was tuned without them."""
     P, y, group = grouped()

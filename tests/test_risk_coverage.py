@@ -135,6 +135,9 @@ def test_a_path_leaves_out_coverages_at_which_no_rule_keeps_the_limits():
         confmax.coverage_path("accuracy", P, y, coverages=[0.99, 1.0], constraints="accuracy >= 0.99", **settings)
 
 
+WITH_COST = confmax.metrics.get("linear", cost=np.hstack([1.0 - np.eye(3), np.full((3, 1), 0.4)]))
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -150,20 +153,16 @@ def test_a_path_leaves_out_coverages_at_which_no_rule_keeps_the_limits():
         (lambda P, y: confmax.coverage_path("accuracy", P, y, abstain=False), "pass abstain=True or a name"),
         (lambda P, y: confmax.coverage_path("accuracy", P, y, coverages=[1.1]), "at most 1"),
         (lambda P, y: confmax.coverage_path("coverage", P, y), "speaks of all rows"),
+        (
+            lambda P, y: confmax.risk_coverage("accuracy", P, y, [confmax.maximize(WITH_COST, P)]),
+            "does not abstain; tune it with abstain=True",
+        ),
     ],
 )
 def test_what_is_no_curve_is_refused(call, sentence):
     P, y = sample(100)
     with pytest.raises(ValueError, match=sentence):
         call(P, y)
-
-
-def test_a_further_decision_that_is_not_abstaining_is_no_point():
-    P, y = sample(100)
-    cost = np.hstack([1.0 - np.eye(3), np.full((3, 1), 0.4)])
-    rule = confmax.maximize(confmax.metrics.get("linear", cost=cost), P)
-    with pytest.raises(ValueError, match="does not abstain; tune it with abstain=True"):
-        confmax.risk_coverage("accuracy", P, y, [rule])
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -186,19 +185,3 @@ def test_scores_of_a_rule_that_abstains_are_of_what_it_decides():
     assert [found.estimate("argmax", name).value for name in names[-3:-1]] == pytest.approx([1.0, 1.0])
     low, high = found.estimate("rule", "coverage")[1:]
     assert low < kept.mean() < high
-
-
-def test_a_rule_that_could_abstain_and_does_not_scores_as_one_that_cannot():
-    """In every replicate, those without a row of some class included."""
-    P, y = sample(40, 4)
-    settings = {"classes": range(4), "confusion": "model", "calibration": None, "randomized": False}
-    could = confmax.maximize("macro_f1", P, abstain=True, constraints="coverage >= 1", **settings)
-    names = ["macro_f1", "balanced_accuracy", "recall[3]", "min_recall", "cohen_kappa", "mcc"]
-    rare = np.where(y == 3, 0, y)
-    rare[:2] = 3
-    same = could.predict(P)
-    with pytest.warns(UserWarning, match="replicates"):
-        found = confmax.score(names, P, rare, could, rules={"same": same}, n_replicates=99)
-    of = dict(zip(found.rules, range(len(found.rules)), strict=True))
-    np.testing.assert_allclose(found.replicates[:, of["rule"]], found.replicates[:, of["same"]], atol=1e-12)
-    assert np.isnan(found.replicates[2, of["rule"]]).any()

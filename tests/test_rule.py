@@ -1,14 +1,10 @@
 """The rule: decisions, draws, the file, and what a person reads."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,29 +39,11 @@ def test_decision_probabilities_are_exact():
     np.testing.assert_allclose(mixture().decision_probabilities(P), expected, atol=1e-15)
 
 
-def test_draws_are_the_same_in_another_process():
-    code = (
-        "import numpy as np, confmax; P = np.random.default_rng(5).dirichlet([1, 1, 1], 200);"
-        "print(confmax.DecisionRule.from_json(open(0).read()).predict_index(P).tolist())"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", code], input=mixture().to_json(), text=True, capture_output=True, check=True
-    ).stdout
-    assert json.loads(output) == mixture().predict_index(np.random.default_rng(5).dirichlet([1, 1, 1], 200)).tolist()
-
-
 def test_keys_are_checked():
     with pytest.raises(ValueError, match="one key per row of proba: 500"):
         mixture().predict(P, keys=[1, 2])
     with pytest.raises(ValueError, match="integers or strings; got float"):
         mixture().predict(P, keys=P[:, 0])
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_by_name(frame):
-    rule = mixture()
-    shuffled = frame({"c": P[:, 2], "a": P[:, 0], "b": P[:, 1]})
-    np.testing.assert_array_equal(rule.predict(shuffled), rule.predict(P))
 
 
 def test_reordered():
@@ -110,7 +88,7 @@ CALIBRATORS = st.one_of(
 NUMBERS = st.one_of(st.just(0.0), st.floats(1e-150, 1e150), st.floats(-1e150, -1e-150))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=12)
 @given(
     constraints=st.lists(st.sampled_from(["rate", "recall", "f1"]), max_size=3),
     a=lists_of(NUMBERS),
@@ -128,27 +106,6 @@ def test_round_trip_keeps_every_bit(a, b, names, calibrator, constraints):
     assert again.gains.a.tobytes() == rule.gains.a.tobytes()
     assert again.class_names == tuple(names)
     assert again.constraints == texts
-
-
-def test_save_and_load(tmp_path):
-    path = tmp_path / "rule.json"
-    mixture().save(path)
-    assert DecisionRule.load(path) == mixture()
-    np.testing.assert_array_equal(DecisionRule.load(path).predict(P), mixture().predict(P))
-    assert [entry.name for entry in tmp_path.iterdir()] == ["rule.json"]
-
-
-def test_names_that_are_numpy_scalars_are_saved():
-    for names in (np.array([3, 1, 2]), np.array(["a", "b", "c"]), np.array([0.5, 1.5, 2.5])):
-        rule = DecisionRule.from_weights([1, 2, 3], classes=names)
-        assert DecisionRule.from_json(rule.to_json()).class_names == tuple(names.tolist())
-
-
-def test_full_gains_round_trip():
-    rule = DecisionRule(Gains.from_matrix(RNG.normal(size=(1, 3, 4))), np.ones(1), (0, 1, 2, 3))
-    again = DecisionRule.from_json(rule.to_json())
-    assert again.n_decisions == 4
-    np.testing.assert_array_equal(again.predict(P), rule.predict(P))
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path):
@@ -181,13 +138,10 @@ def with_further(**changes):
     ("text", "reason"),
     [
         ("", "not JSON"),
-        ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ("\x00\x01", "not JSON"),
         (b"\xff\xfe", "not JSON"),
         # a pickle that would run code is just text
         (b"cos\nsystem\n(S'touch pwned'\ntR.", "not JSON"),
-        ("[]", "not a rule"),
         ('{"a": 1}', "not a rule"),
         (edited(version=8), "version is 8 and this confmax reads versions 1 to 7; update"),
         (edited(version=True), "version is True"),
@@ -208,13 +162,11 @@ def with_further(**changes):
         ),
         (with_further(atoms=[ATOM]), "b is not a list of 4 numbers"),
         (edited(version=6, classes=list("ab"), atoms=[{**ATOM, "b": [0] * 2}]), "a is not a list of 2 numbers"),
-        (edited(version=6, classes=list("ab"), atoms=[{**ATOM, "a": [1], "b": [0] * 2}]), "a is not a list of 2"),
         (
             with_further(atoms=[{**ATOM, "b": [0] * 4}, {**ATOM, "a": [1, 1], "b": [0] * 4}]),
             "a is not a list of 3 numbers",
         ),
         (edited(version=5, constraints="rate[a] <= 1"), "its constraints are not a list of texts"),
-        (edited(version=5, constraints=[["rate[a] <= 1"]]), "its constraints are not a list of texts"),
         (edited(version=5, constraints=["rate[a] < 1"]), "its constraints cannot be read: .* write rate.a. <= 1"),
         (
             edited(version=5, constraints=["__import__('os') >= 1"]),
@@ -229,19 +181,15 @@ def with_further(**changes):
         (edited(classes=["a"]), "list of 2 to"),
         (edited(classes=["a", "a", "b"]), "distinct class names, and this rule names a class twice"),
         (edited(classes=["a", "b", None]), "strings or numbers; got NoneType"),
-        (edited(classes=["a", "b", ["c"]]), "strings or numbers; got list"),
         (edited(classes=["a", "b", 9]).replace(" 9", " 1e999"), "finite numbers; got inf: rename this class"),
-        (edited().replace('"seed"', '"metric": "", "seed"'), "it names the field 'metric' twice in one object"),
         (edited().replace('"weight"', '"weight": 1.0, "weight"'), "it names the field 'weight' twice in one object"),
         (edited(version="x" * 20_000), r"its version is 'x{39}\.\.\. and this confmax reads versions 1 to 7"),
         (edited(version=int("9" * 4000)), r"its version is 9{40}\.\.\. and this confmax reads"),
         (edited(**{"k\n" * 9000: 1}), r"\(missing: none; unknown: '(k\\n){13}\.\.\.\)"),
         (edited(atoms=[]), "list of 1 to"),
-        (edited(atoms=[3]), "weight, a and b"),
         (edited(atoms=[{**ATOM, "c": 1}]), "weight, a and b"),
         (edited(atoms=[{**ATOM, "a": [1, 1]}]), "a is not a list of 3 numbers"),
         (edited(atoms=[{**ATOM, "a": [1, 1, "x"]}]), "not a number"),
-        (edited(atoms=[{**ATOM, "a": [1, 1, True]}]), "not a number"),
         (edited(atoms=[{**ATOM, "a": [1, 1, 10**400]}]), "too large"),
         (mixture().to_json().replace("0.3", "NaN"), "not JSON"),
         (mixture().to_json().replace("0.3", "1e999"), "not finite"),
@@ -259,15 +207,6 @@ def test_files_that_are_no_rules(text, reason, tmp_path):
 
 
 # --- what a person reads ----------------------------------------------------------------------------------------------
-
-
-def test_repr_shows_weights_per_class():
-    rule = confmax.maximize("g_mean", P, classes=["VF", "F", "L"], confusion="model").rule
-    text = repr(rule)
-    assert "DecisionRule for g_mean: 3 classes, deterministic" in text
-    a = rule.gains.a[0] / rule.gains.a[0].min()
-    for name, weight in zip(["VF", "F", "L"], a, strict=True):
-        assert any(line.split() == [name, f"{weight:.4g}"] for line in text.splitlines())
 
 
 def test_repr_of_mixtures_offsets_matrices_and_many_classes():
@@ -346,6 +285,7 @@ TEXTS = st.one_of(
 )  # fmt: skip
 
 
+@settings(deadline=None, max_examples=40)
 @given(constraints=st.one_of(st.none(), st.text(max_size=9), st.lists(TEXTS, max_size=4)))
 def test_whatever_stands_for_constraints_is_read_or_refused(constraints):
     """Nothing but a ValueError comes out of a file, and what was read once is read again."""
@@ -362,22 +302,6 @@ def test_whatever_stands_for_constraints_is_read_or_refused(constraints):
     assert len(repr(rule).splitlines()) == 4 + bool(constraints) + rule.n_decisions and "\x1b" not in repr(rule)
 
 
-NAMES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.sampled_from(["c", "d", ["d"], {}])
-)
-
-
-@settings(deadline=None)
-@given(abstain=NAMES)
-def test_whatever_stands_for_abstaining_is_read_or_refused(abstain):
-    text = with_further(abstain=abstain)
-    if abstain == "d":
-        assert DecisionRule.from_json(text).abstain == "d"
-        return
-    with pytest.raises(ValueError, match=r"^its abstain is not the last of its classes$|^it is not JSON"):
-        DecisionRule.from_json(text)
-
-
 def test_a_rule_says_what_it_was_tuned_within():
     P = RNG.dirichlet([1, 1, 1], 500)
     given = ["recall[b] >= 80 %", c.rate("c") <= 0.3, c.cost([[0, 1, 1], [1, 0, 1], [1, 1, 0]]) <= 0.9]
@@ -391,10 +315,3 @@ def test_a_rule_says_what_it_was_tuned_within():
     for wrong in ("recall[b]", 3, ["cost <= 1"]):
         with pytest.raises(ValueError, match=r"constraint|limit|cost needs its table"):
             replace(rule, constraints=wrong)
-
-
-def test_rules_with_constraints_are_exported_as_others():
-    rule = DecisionRule.from_weights([1, 2, 3], classes=["a", "b", "c"])
-    within = replace(rule, constraints=("recall[b] >= 0.8",))
-    assert within.to_sql() == rule.to_sql() and within.to_python() == rule.to_python()
-    np.testing.assert_array_equal(within.predict(P), rule.predict(P))
