@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from benchmarks import abstaining, harness, limit_rivals, programs
-from benchmarks.harness import Data
 
 
 @pytest.fixture
@@ -22,28 +21,6 @@ def drawn(n, K, seed=0):
 
 
 # --- rivals -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("K, k", [(2, 1), (3, None)])
-def test_rules_on_labels_are_the_best_of_all_weights(K, k):
-    """For two classes those are all thresholds; Nelder-Mead does not find better ones."""
-    P, y = drawn(120, K)
-    data = Data("drawn", P, y, *drawn(100, K, 1))
-    floor = 0.6 if k else 0.35
-    found = limit_rivals.beside(data, floor, k, limit_rivals.BOTH)
-    value, missed, test, missed_there, _ = found["confmax, labels"]
-    assert missed == 0.0
-    rival = found["Nelder-Mead"]
-    assert rival[1] > 0.0 or rival[0] <= value + 1e-12
-    decide = limit_rivals.BOTH["confmax, labels"](P, y, floor, k)
-    D = decide(data.Q).argmax(axis=1)
-    recalls = np.array([(D[data.z == j] == j).mean() for j in range(K)])
-    assert test == pytest.approx((data.z == D).mean())
-    assert missed_there == pytest.approx(max(0.0, floor - (recalls[k] if k else recalls.min())))
-    if K == 2:
-        cuts = [P[:, 1] > cut for cut in np.append(-1.0, P[:, 1])]
-        kept = [(one == y).mean() for one in cuts if one[y == 1].mean() >= floor]
-        assert value == pytest.approx(max(kept))
 
 
 def test_a_sample_of_rivals(tmp_path, section, monkeypatch):
@@ -78,23 +55,3 @@ def test_a_program_over_decisions_and_abstaining_is_chows_rule():
     assert programs.Program(case._replace(limits=[wish._replace(limit=1.5)])).room() == pytest.approx(-0.5)
     sure = case._replace(limits=[programs.Wish("accuracy", "all", ">=", 0.5)])
     assert 0.0 < programs.Program(sure).best("coverage") <= 1.0
-
-
-def test_a_sample_of_areas_and_floors(tmp_path, section, monkeypatch):
-    P, y = drawn(400, 3)
-    parts = {"P_tune": P[:200], "y_tune": y[:200], "P_test": P[200:], "y_test": y[200:]}
-    np.savez(tmp_path / "one.npz", **parts)
-    np.savez(tmp_path / "two.npz", **{key: value[::-1] for key, value in parts.items()})
-    monkeypatch.setattr(abstaining, "METRICS", ("accuracy",))
-    monkeypatch.setattr(abstaining, "LEVELS", np.array([0.5, 0.8, 1.0]))
-    harness.run("abstaining", tmp_path, 3)
-    text = section.read_text()
-    assert "accuracy, coverage | " in text and "accuracy | " in text
-    data = Data("one", *parts.values())
-    chow, best = abstaining.on_the_model("accuracy", data)
-    assert best == pytest.approx(chow, abs=1e-6)
-    # half of one class is left, and all of another is decided
-    decided = np.eye(4)[np.where(np.arange(200) % 2, 3, data.z)]
-    decided[data.z == 0] = np.eye(4)[0]
-    whole, accuracy, each = abstaining.coverages(data, decided)
-    assert accuracy == 1.0 and each[0] == 1.0 and whole == pytest.approx(decided[:, :3].sum() / 200)

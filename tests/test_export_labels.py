@@ -1,6 +1,5 @@
 """Exports with ``labels=True`` return what `predict` returns, and no class name ends its quotes."""
 
-import enum
 import json
 from dataclasses import replace
 
@@ -127,20 +126,11 @@ def test_a_refused_row_is_not_an_abstention():
     assert found.tolist() == [0, -1, -1] and index.tolist() == [0, 2, -1]
 
 
-def test_an_enumeration_is_written_as_its_value():
-    class Level(enum.StrEnum):
-        LOW = "low"
-        HIGH = "high"
-
-    assert in_python(rule(tuple(Level), Gains.reduced([1.0, 1.0])), np.array([[0.2, 0.8]])) == ["high"]
-
-
 # --- rows that are refused -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("names", "refused"),
-    [(("a", "b", "c"), ""), ((-1, 0, 1), -1), ((0.5, 1.5, -1.0), np.nan), ((True, False, 2), -1)],
+    ("names", "refused"), [(("a", "b", "c"), ""), ((-1, 0, 1), -1), ((0.5, 1.5, -1.0), np.nan), ((True, False, 2), -1)]
 )
 def test_rows_that_predict_refuses(names, refused):
     P = np.array([[0.2, 0.3, 0.5], [0.5, 0.5, 0.5], [-0.5, 0.5, 1.0], [np.nan, 0.5, 0.5]])

@@ -107,16 +107,6 @@ def test_values_are_within_what_rounding_allows(name):
             assert abs(float(metric.values(S)) - exact) <= float(metric.rounding(S)) + 1e-9
 
 
-def test_sums_of_others():
-    from confmax.confusion import sum_of_others
-
-    rng = np.random.default_rng(0)
-    for K in (2, 3, 7):
-        x = 10.0 ** rng.uniform(-300, 0, (4, K))
-        expected = [[float(sum(Fraction(v) for j, v in enumerate(row) if j != k)) for k in range(K)] for row in x]
-        np.testing.assert_allclose(sum_of_others(x), expected, rtol=1e-13)
-
-
 def test_rows_are_told_apart_by_the_probability_that_is_not_one():
     """In float32 the probability of class 1 is 1 in every row; that of class 0 still ranks the rows."""
     p = np.array([1e-12, 5e-11, 2e-11, 9e-11], np.float32)

@@ -162,12 +162,6 @@ def test_parquet_types_of_labels(tmp_path):
         frame.names_in("t", "label column")
 
 
-def test_float32_stays_float32(tmp_path):
-    path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({name: P[:, k].astype(np.float32) for k, name in enumerate("abc")}), path)
-    assert read_rows(read_frame(path), TableOptions()).proba.dtype == np.float32
-
-
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -182,12 +176,6 @@ def test_csv_cells_pass_through_as_they_came(tmp_path):
         assert again.columns[name].to_pylist() == frame.columns[name].to_pylist()
     assert again.columns["decision"].to_pylist() == ["b", "a"]
     assert out.read_text().startswith("id,a,b,note,decision\n")
-
-
-def test_plain_csv_gets_no_quotes(tmp_path):
-    out = tmp_path / "out.csv"
-    write_decisions(out, read_frame(write(tmp_path, "id,a,b\n007,0.1,0.9\n")), np.array(["b"]))
-    assert out.read_text() == "id,a,b,decision\n007,0.1,0.9,b\n"
 
 
 def test_text_becomes_typed_where_nothing_is_lost(tmp_path):
@@ -323,11 +311,6 @@ def test_costs_of_numbered_classes_and_further_decisions(tmp_path):
 def test_bad_costs(tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
         read_costs(write(tmp_path, text), ("a", "b", "c"))
-
-
-def test_costs_are_csv(tmp_path):
-    with pytest.raises(ValueError, match=r"does not end in \.csv"):
-        read_cells(write(tmp_path, "0,1\n", "costs.npz"))
 
 
 @pytest.mark.parametrize(

@@ -91,16 +91,3 @@ def test_golden(key):
         for fault in faults(metric, np.array(case["C"]), case["metrics"][key])
     ]
     assert wrong == []
-
-
-def test_a_wrong_digit_would_be_found():
-    """Each of the three comparisons sees a difference in the ninth digit."""
-    case = next(case for case in MATRICES if case["metrics"].get("h_mean", {}).get("a") is not None)
-    C, right = np.array(case["C"]), case["metrics"]["h_mean"]
-    metric = metrics.get("h_mean")
-    assert list(faults(metric, C, right)) == []
-    gradient = np.array(right["gradient"])
-    gradient[0, -1] *= 1 + 1e-8
-    wrong = list(faults(metric, C, {**right, "value": right["value"] * (1 + 1e-9), "gradient": gradient}))
-    assert len(wrong) == 3
-    assert wrong[0].startswith("value") and wrong[1:] == ["gradient", "reduced gain"]

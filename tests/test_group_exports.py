@@ -21,7 +21,6 @@ from tests.export_helpers import (
     function_of,
     independent_scores,
     matrix_scaling,
-    rule,
     scaling,
 )
 
@@ -152,15 +151,6 @@ def differing_on_edge_rows(exported, engine, n):
 @each_rule
 def test_edge_rows(exported, engine):
     assert differing_on_edge_rows(exported, engine, 500) == 0
-
-
-@each_engine
-def test_a_group_alone_is_decided_like_its_own_rule(engine):
-    """The witness is the export of the rule of one group, which knows no groups."""
-    exported, P = RULES["offsets of 3"], edge_rows(3, 300)
-    for name in NAMES:
-        alone = function_of(exported.of_group(name).to_python())
-        assert engine(exported, P, [name] * 300) == [alone(row) for row in P.tolist()]
 
 
 @pytest.mark.parametrize("name", ["weights of 2", "abstaining of 4", "full", "matrix"])
@@ -298,29 +288,6 @@ def test_rules_that_are_not_written(name):
     drawing = confmax.DecisionRule(two, np.array([0.5, 0.5]), ("a", "b"), groups=("m", "w"))
     with pytest.raises(ValueError, match=f"^{name} writes deterministic rules, .* draws between 2; tune with"):
         getattr(drawing, name)()
-
-
-def test_tuned_rules():
-    rng = np.random.default_rng(3)
-    P = rng.dirichlet(np.full(3, 0.7), 600)
-    group = np.where(rng.random(600) < 0.2 + 0.6 * P[:, 0], "a", "b")
-    for abstain in (False, True):
-        limits = ["min(coverage | group) >= 0.7"] if abstain else ["difference(rate[1] | group) <= 0.02"]
-        found = confmax.maximize("accuracy", P, constraints=limits, group=group, abstain=abstain, randomized=False).rule
-        found = replace(found, class_names=("c 0", "c 1", "c 2", *["abstain"] * abstain),
-                        abstain="abstain" if abstain else None)  # fmt: skip
-        expected = found.predict_index(P, group=group).tolist()
-        for engine in ENGINES.values():
-            assert engine(found, P, group.tolist()) == expected
-
-
-def test_rules_without_groups_are_written_as_before():
-    pytest.importorskip("onnx")
-    plain = rule(drawn(2))
-    assert "group" not in plain.to_python() and 'CASE "group"' not in plain.to_sql()
-    model = plain.to_onnx()
-    assert [each.name for each in model.graph.input] == ["proba"]
-    assert "groups" not in {each.key for each in model.metadata_props}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """Displays: the numbers that they hold are computed in another way, and what is drawn is what they hold."""
 
 import importlib
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,8 +190,7 @@ def two():
 
 
 @pytest.mark.parametrize(
-    ("metric", "positive"),
-    [("f1", "no"), ("f1", "yes"), ("g_mean", "yes"), ("cohen_kappa", "yes")],
+    ("metric", "positive"), [("f1", "no"), ("f1", "yes"), ("g_mean", "yes"), ("cohen_kappa", "yes")]
 )
 def test_the_curve_is_the_metric_of_each_threshold(two, metric, positive):
     P, y = two
@@ -292,25 +289,6 @@ def test_colours_can_be_read_on_their_background(colours):
     (r, g, b), (R, G, B) = (matplotlib.colors.to_rgb(colours[name]) for name in ("good", "bad"))
     assert b - (r + g) / 2 > 0.2 > 0 > B - (R + G) / 2
     assert set(_palette.LIGHT) == set(_palette.DARK)
-
-
-def test_displays_follow_a_dark_style(table, solved):
-    with plt.style.context("dark_background"):
-        dark = plotting.TradeOffDisplay.from_solution(solved, *table)
-    light = plotting.TradeOffDisplay.from_solution(solved, *table)
-    for display, colours in ((dark, _palette.DARK), (light, _palette.LIGHT)):
-        assert display.ax_.get_lines()[-1].get_color() == colours["accent"]
-
-
-def test_no_colour_is_named_outside_the_palette():
-    root = Path(confmax.__file__).parent
-    for path in [*(root / "plotting").glob("*.py"), *(root / "page").glob("*.py")]:
-        assert not re.search(
-            r"""["'](tab:\w+|#[0-9a-fA-F]{3,8}|black|white|red|blue)["']|cmap="[A-Z]""", path.read_text()
-        ), path
-    screen = (root / "page" / "page.css").read_text().split("@media print")[0]
-    used = set(re.findall(r"var\(--([\w-]+)\)", screen))
-    assert not re.search(r"#[0-9a-f]{3,6}\b", screen.replace("#vg-tooltip-element", "")) and used <= set(_palette.LIGHT)
 
 
 def test_risk_coverage_curves_are_those_of_the_library(table):

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.metrics import f1_score
 
 import confmax
 from confmax import DecisionRule
@@ -112,33 +111,6 @@ def test_a_further_decision_has_a_label_that_no_class_has(classes, label):
 
 
 # --- solutions and estimators ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("names", [("no", "yes"), (3, 8), (0, 1), (False, True)])
-def test_scikit_learn_scores_what_is_predicted(names):
-    """The labels are those of y, so that other libraries compare them with it."""
-    rng = np.random.default_rng(0)
-    p = rng.beta(1, 3, 600)
-    y = np.array(names)[(rng.random(600) < p).astype(int)]
-    solution = confmax.maximize("f1", np.column_stack([1 - p, p]), y, classes=names)
-    found = solution.predict(np.column_stack([1 - p, p]))
-    np.testing.assert_array_equal(found, solution.rule.predict(np.column_stack([1 - p, p])))
-    assert f1_score(y, found, pos_label=names[1]) == pytest.approx(solution.label_value, abs=1e-12)
-    assert f1_score(y, found, pos_label=names[1]) > solution.baselines["argmax"] - 0.05
-
-
-@pytest.mark.parametrize("dtype", ["<U5", object, np.int32, np.int64, bool])
-def test_the_rule_of_an_estimator_predicts_what_it_predicts(dtype):
-    from sklearn.naive_bayes import GaussianNB
-
-    rng = np.random.default_rng(1)
-    y = rng.random(300) < 0.3
-    X = rng.normal(size=(300, 2)) + y[:, None]
-    labels = np.where(y, "yes", "no").astype(dtype) if dtype in ("<U5", object) else y.astype(dtype)
-    tuned = confmax.MetricClassifierCV(GaussianNB(), metric="g_mean").fit(X, labels)
-    found = tuned.predict(X)
-    assert found.dtype == tuned.classes_.dtype
-    np.testing.assert_array_equal(tuned.rule_.predict(tuned.predict_proba(X)), found)
 
 
 def test_an_estimator_of_tensors_predicts_an_array():

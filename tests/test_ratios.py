@@ -113,17 +113,6 @@ def test_both_methods_find_the_best_of_all_rules(metric, solver):
         assert not solution.rule.is_randomized
 
 
-def test_dinkelbach_needs_few_passes_and_bisection_many():
-    rng = np.random.default_rng(0)
-    P = rng.dirichlet([2.0, 1.0, 0.6, 0.3, 0.2, 0.1], 3000)
-    for name in ("cohen_kappa", "quadratic_kappa", "micro_f1"):
-        fast = confmax.maximize(name, P, solver=Dinkelbach())
-        slow = confmax.maximize(name, P, solver=Bisection())
-        assert fast.value == pytest.approx(slow.value, abs=2e-6)
-        assert fast.gap <= 1e-6
-        assert fast.n_passes <= 6 <= slow.n_passes
-
-
 def test_a_denominator_that_nearly_vanishes():
     """Nearly all weight in one class: 1 - max prior proves little, so a level above the optimum must."""
     P = np.array([[0.9999, 0.0001], [0.99999, 0.00001], [0.99, 0.01]])

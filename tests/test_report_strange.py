@@ -13,18 +13,9 @@ from confmax.evaluate.applicable import applicable
 from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.figures import metric_name
 from confmax.oracle import make_table
-from confmax.page import words as told
 from confmax.page.charts import charts
 from confmax.page.proof_words import certificate
-from confmax.page.words import (
-    class_sentence,
-    fold_range,
-    how_it_decides,
-    outside_folds,
-    price,
-    probability,
-    threshold,
-)
+from confmax.page.words import class_sentence, fold_range, how_it_decides, outside_folds, price, probability, threshold
 from confmax.rule import DecisionRule
 from tests.report_helpers import cross_fit, judge, sample, shown
 
@@ -63,14 +54,6 @@ def test_metrics_that_an_abstaining_rule_has_not_are_refused(abstaining, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_costs_that_allow_to_abstain_judge_a_rule_that_never_does():
-    P, y = sample(300)
-    rule = DecisionRule.from_weights([1.0, 2.0, 3.0])
-    found = judge(rule, P, y, confmax.metrics.get("linear", cost=COST), replicates=0)
-    expected = -np.mean(np.array(COST)[y, rule.predict(P)])
-    assert found.main.tuned.value == pytest.approx(expected) == found.trade.tuned[20]
-
-
 def test_what_is_proved_is_told_of_the_metric_that_it_was_proved_for():
     P, y = sample(400)
     proved = confmax.maximize("g_mean", P, y, confusion="model", calibration=None)
@@ -78,13 +61,6 @@ def test_what_is_proved_is_told_of_the_metric_that_it_was_proved_for():
     assert "reaches a G-mean above" in certificate(found) and "macro" not in certificate(found)
     axis = charts(found)["convergence"].spec["layer"][0]["encoding"]["y"]["title"]
     assert axis == "G-mean"
-
-
-def test_rows_of_the_tuning_are_no_evidence():
-    P, y = sample(300)
-    tuned = confmax.maximize("macro_f1", P, y, confusion="labels")
-    assert "not tuned on" not in certificate(judge(tuned, P, y, replicates=0))
-    assert "not tuned on" in certificate(judge(tuned, *sample(300, seed=5), replicates=0))
 
 
 def test_without_replicates_nothing_is_said_of_chance(tmp_path):
@@ -136,12 +112,6 @@ def test_matrices_of_many_classes_of_which_few_are_there():
     assert {50, 51} <= set(found.change.shown())
     assert np.isfinite(found.change.limits()).all() and found.change.limits()[0] > 0
     charts(found)
-
-
-def test_draws_without_a_clear_benefit():
-    P, y = sample(60, 4)
-    found = cross_fit("min_recall", P, y, randomized=True)
-    assert told.useless_draws(found).startswith("The rule decides at random with no clear benefit")
 
 
 def test_a_threshold_outside_the_range_of_the_folds_is_named():

@@ -77,31 +77,6 @@ def test_rows_that_are_decided_are_compared():
     assert np.mean(few.predict(P) == y) < 0.5 * np.mean(P.argmax(axis=1) == y)
 
 
-def test_estimators_tell_once():
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    rng = np.random.default_rng(0)
-    y = (rng.random(400) < 0.15).astype(int)
-    X = rng.normal(size=(400, 2)) + 0.5 * y[:, None]
-    tuned = confmax.MetricClassifierCV(
-        linear_model.LogisticRegression(), metric=confmax.metrics.from_function(of_rare_class)
-    )
-    with pytest.warns(UserWarning, match=FEW) as told:
-        tuned.fit(X, y)
-    assert len(told) == 1
-
-
-def test_the_command_line_tells(tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
-    from tests.cli_helpers import run
-
-    monkeypatch.chdir(tmp_path)
-    P, y = drawn(3)
-    np.savez("t.npz", p=P, y=y)
-    limited = ("--metric", "accuracy", "--subject-to", "precision[2] >= 0.999", "--calibration", "none")
-    _, stderr = run("tune", "t.npz", "--label", "y", *limited)
-    assert stderr.count("the rule never decides 2, which precision[2] >= 0.999 names") == 1
-
-
 def few_and_overrated(n, wrong, seed=0):
     """Return rows of three classes of which the last is expected in nine of ten of a few rows, and wrong in some."""
     rng = np.random.default_rng(seed)

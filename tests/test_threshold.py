@@ -5,12 +5,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-import confmax
 from confmax import DecisionRule
 from confmax.calibration import Temperature, VectorScaling
 from confmax.calibration.words import probability
 from confmax.confusion import Gains
-from confmax.evaluate.thresholds import class_thresholds
 
 NAMES = ("no", "yes")
 CALIBRATORS = {
@@ -91,26 +89,6 @@ def test_constant_rules_and_rules_that_have_none():
     assert rule_of(GAINS["weights"], Mine()).threshold is None
 
 
-def test_a_tuned_rule():
-    rng = np.random.default_rng(1)
-    p = rng.beta(1, 4, 2000)
-    y = np.where(rng.random(2000) < p**1.5, "yes", "no")
-    solution = confmax.maximize("f1", rows_at(p), y, classes=NAMES)
-    assert solution.rule.calibrator is not None
-    t = solution.rule.threshold
-    np.testing.assert_array_equal(solution.predict(rows_at(p)) == "yes", p >= t)
-    assert f"decides yes if p(yes) >= {probability(t)}, else no; this is p before calibration" in repr(solution)
-
-
-def test_the_thresholds_of_classes_are_the_same_number():
-    found = class_thresholds(
-        [rule_of(GAINS["offsets"], Temperature(1.7)), rule_of(Gains.constant(2, [1])), rule_of(Gains.constant(2, [0]))],
-        np.array([0.5, 0.5]),
-    )
-    t = rule_of(GAINS["offsets"], Temperature(1.7)).threshold
-    assert found.tolist() == [[1 - t, t], [np.inf, 0.0], [0.0, np.inf]]
-
-
 def test_sparks_thresholds_hold_calibrated_rules_of_two_classes():
     rule = rule_of(GAINS["offsets"], Temperature(1.7))
     low, high = rule.to_spark_thresholds()
@@ -163,36 +141,10 @@ def test_a_rule_that_draws_between_two_thresholds(cuts, sentence, turned):
     np.testing.assert_allclose(rule.decision_probabilities(rows_at(p))[:, 1], share, atol=1e-15)
 
 
-def test_more_than_two_parts_are_a_line_each():
-    rule = rule_of(Gains.reduced([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), weights=(0.2, 0.3, 0.5))
-    lines = repr(rule).splitlines()
-    assert lines[1:] == [
-        "  with probability 20.0% decides yes if p(yes) >= 0.5, else no",
-        "  with probability 30.0% decides yes if p(yes) >= 0.3333, else no",
-        "  with probability 50.0% decides yes if p(yes) >= 0.25, else no",
-    ]
-    assert rule.threshold is None
-
-
 def test_names_of_strangers_are_printable():
     rule = DecisionRule.from_weights([1, 2], classes=["\x1b[31mred\n", "b" * 500])
     assert len(repr(rule).splitlines()) == 2 and "\x1b" not in repr(rule)
     assert max(map(len, repr(rule).splitlines())) < 200
-
-
-def test_columns_of_numbers_never_touch():
-    rule = DecisionRule(Gains.reduced([1.0, 1.761, 1.0], [0.0009408, 0.0, 0.0009408]), np.ones(1), ("a", "b", "c"))
-    assert [line.split() for line in repr(rule).splitlines()[2:]] == [
-        ["class", "weight", "offset"],
-        ["a", "1", "0"],
-        ["b", "1.761", "-0.0009408"],
-        ["c", "1", "0"],
-    ]
-    rng = np.random.default_rng(0)
-    wide = Gains.reduced(rng.normal(size=(3, 4)) * 1e-200, rng.normal(size=(3, 4)) * 1e-190)
-    text = repr(DecisionRule(wide, np.array([0.2, 0.3, 0.5]), tuple("abcd"))).splitlines()
-    assert len({len(line) for line in text[2:]}) == 1
-    assert all(len(line.split()) == 7 for line in text[3:])
 
 
 def test_probabilities_do_not_round_to_certainty():

@@ -1,19 +1,12 @@
 """Tensors: the boundary, every metric against arrays, rules and calibrators; the oracle is in test_torch_oracle."""
 
-import warnings
-
 import numpy as np
 import pytest
 
 import confmax
-from confmax import metrics
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
-from confmax.checks import check_solver
 from confmax.confusion import Gains
-from confmax.optimize import CoordinateSearch, Dinkelbach, choose
-from confmax.oracle import make_oracle, make_table
-from confmax.tables import MemoryTable
-from confmax.tables.array.kind import ARRAYS
+from confmax.oracle import make_table
 from confmax.tables.fingerprints import row_hashes
 from tests.torch_helpers import NARROW, WIDE, drawn_labels, simplex, small_chunks
 
@@ -136,47 +129,6 @@ def test_arrays_take_labels_weights_and_keys_as_tensors():
 # --- all metrics ------------------------------------------------------------------------------------------------------
 
 
-def metric_of(name, K):
-    return metrics.get(name, **({"cost": np.abs(np.subtract.outer(range(K), range(K)))} if name == "linear" else {}))
-
-
-@pytest.mark.parametrize("name", metrics.names())
-def test_every_metric_as_on_arrays(name):
-    """Value to 1e-9, decisions and draws equal, the same rule (for min recall, of a run cut short)."""
-    rng = np.random.default_rng(11)
-    K = 2 if metric_of(name, 2).binary else 3
-    P = simplex(rng, 120, K)
-    y, weight, metric = drawn_labels(rng, P), rng.random(120) + 0.5, metric_of(name, K)
-    new = simplex(rng, 200, K)
-    for dtype, mode, calibration in (
-        (np.float64, "model", None),
-        (np.float32, "labels", None),
-        (np.float32, "blend", "auto"),
-        (np.float64, "blend", None),
-    ):
-        settings = {"confusion": mode, "calibration": calibration, "randomized": True, "sample_weight": weight}
-        Q = P.astype(dtype)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            expected = confmax.maximize(metric, Q, y, **settings)
-            found = confmax.maximize(metric, torch.from_numpy(Q), torch.from_numpy(y), **settings)
-            given = torch.from_numpy(new.astype(dtype))
-            decisions, again = found.rule.predict(given), expected.rule.predict(given)
-            on_arrays = expected.rule.predict(new.astype(dtype))
-        # tensors add up in fixed point; the last digits grow where a run ends by its budget
-        close = 1e-8 if name == "min_recall" else 1e-9
-        assert found.value == pytest.approx(expected.value, abs=close)
-        assert found.label_value == pytest.approx(expected.label_value, abs=close)
-        assert (found.gap is None) == (expected.gap is None)
-        assert decisions.dtype == torch.int64 and decisions.device == given.device
-        np.testing.assert_array_equal(again.numpy(), on_arrays)
-        np.testing.assert_array_equal(decisions.numpy(), on_arrays)
-        assert found.model_share == pytest.approx(expected.model_share, abs=1e-12)
-        ours, theirs = found.rule.gains, expected.rule.gains
-        if len(ours) == len(theirs):  # a second atom may be there by rounding
-            np.testing.assert_allclose(ours.matrices(), theirs.matrices(), rtol=1e-6, atol=1e-9)
-
-
 @pytest.mark.parametrize("dtype", NARROW)
 def test_half_precision_end_to_end(dtype):
     """Sixteen bits cost about what they round away; the certificate stays valid."""
@@ -188,18 +140,6 @@ def test_half_precision_end_to_end(dtype):
         assert found.value == pytest.approx(wide.value, abs=5e-3)
     best = confmax.maximize("cohen_kappa", tensor)
     assert -1e-12 <= best.gap <= 1e-6
-
-
-def test_what_needs_the_whole_table_in_host_memory_copies_it():
-    rng = np.random.default_rng(14)
-    P = simplex(rng, 150, 3, np.float32)
-    y = drawn_labels(rng, P)
-    found, expected = (
-        confmax.maximize("macro_f1", each, y, solver=CoordinateSearch(), confusion="labels", calibration=None)
-        for each in (torch.from_numpy(P), P)
-    )
-    assert found.value == pytest.approx(expected.value, abs=1e-12)
-    np.testing.assert_array_equal(found.rule.predict(torch.from_numpy(P)).numpy(), expected.rule.predict(P))
 
 
 def test_a_model_certificate_copies_nothing(monkeypatch):
@@ -220,12 +160,6 @@ def test_a_model_certificate_copies_nothing(monkeypatch):
 
 
 # --- rules and calibrators --------------------------------------------------------------------------------------------
-
-
-def test_duplicates_are_warned_of():
-    rule = confmax.DecisionRule(Gains.reduced(np.eye(2)), np.array([0.5, 0.5]), (0, 1))
-    with pytest.warns(UserWarning, match="100% of the rows are duplicates"):
-        rule.predict(torch.full((50, 2), 0.5))
 
 
 @pytest.mark.parametrize("dtype", [*WIDE.values(), *NARROW])
@@ -270,16 +204,6 @@ def test_a_calibration_of_the_callers_sees_arrays():
     rule = confmax.DecisionRule.from_weights([1.0, 1.0])
     with pytest.raises(ValueError, match="proba has 3 columns and the rule has 2 classes"):
         rule.predict(tensor)
-
-
-def test_a_solver_holds_its_promises_on_tensors():
-    check_solver(Dinkelbach(), "cohen_kappa")
-    metric = metrics.get("cohen_kappa")
-    P = torch.from_numpy(simplex(np.random.default_rng(19), 80, 3))
-    found = confmax.maximize(metric, P, solver=choose("auto", metric, 3, 3, exact=True))
-    again = make_oracle(MemoryTable(ARRAYS, P.numpy(), labels=None, weight=None, classes=(0, 1, 2)), backend="numpy")
-    assert found.value == pytest.approx(float(metric.values(found.rule.evaluate(again))), abs=1e-12)
-    assert found.gap <= 1e-6
 
 
 def test_a_sample_takes_the_rows_that_it_takes_of_an_array():

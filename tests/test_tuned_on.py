@@ -1,7 +1,6 @@
 """A rule keeps which rows tuned it, and reports and scores on these rows say so."""
 
 import json
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 
 import confmax
 from confmax.tables import make_table
-from confmax.tables.fingerprints import Fingerprint, mixed, unordered_hashes
+from confmax.tables.fingerprints import mixed, unordered_hashes
 from tests.column_helpers import N, drawn
 
 SEEN = f"these are the {N} rows that the rule was tuned on: figures on new rows are lower"
@@ -128,10 +127,3 @@ def test_scores_on_the_rows_that_tuned_warn(tmp_path, monkeypatch):
     assert "tuned on" not in stderr and json.loads(stdout)["tuned_on_these_rows"] is False
     stdout, _ = run("score", "new.npz", "--label", "y", "--replicates", "0", "--json")
     assert json.loads(stdout)["tuned_on_these_rows"] is None
-
-
-def test_a_fingerprint_is_a_pair():
-    with warnings.catch_warnings():
-        rule = confmax.DecisionRule.from_weights([1.0, 2.0])
-    assert rule.tuned_on is None
-    assert replace(rule, tuned_on=Fingerprint(3, 5)).tuned_on == (3, 5)

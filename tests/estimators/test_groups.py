@@ -1,19 +1,14 @@
 """Classifiers whose rules decide every group by gains of its own."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import config_context
-from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.metrics import accuracy_score, f1_score, recall_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_validate
+from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import confmax
 from confmax import FixedRuleClassifier, MetricClassifierCV
@@ -75,35 +70,6 @@ def test_groups_go_with_the_rows_that_are_tested(grouped, settings):
             )
     shares = tuned.decision_probabilities(X, group=group)
     assert (shares[np.arange(600), tuned.rule_.predict_index(proba, group=group)] > 0).all()
-
-
-def test_rows_without_weight_are_not_tested_either(grouped):
-    X, y, group = grouped
-    model, weight = GaussianNB().fit(X[::2], y[::2]), (np.arange(600) % 10 > 0).astype(float)
-    tuned = classifier(cv="prefit", confidence=0.8, constraints="min(recall[bad] | group) >= 0.5")
-    tuned.set_params(estimator=model).fit(X, y, weight, group)
-    kept = weight > 0
-    again = clone(tuned).set_params(estimator=model).fit(X[kept], y[kept], group=group[kept])
-    # sums of weights and numbers of rows differ in the last digit
-    np.testing.assert_allclose(tuned.rule_.gains.a, again.rule_.gains.a, rtol=1e-12)
-    np.testing.assert_allclose(tuned.rule_.gains.b, again.rule_.gains.b, rtol=1e-12)
-    assert (tuned.predict(X, group) == again.predict(X, group)).all()
-
-
-@pytest.mark.parametrize("more", [{"cv": 0.5, "refit": False}, {"cv": 3, "ensemble": True}, {"cv": "prefit"}])
-def test_every_way_to_split(grouped, more):
-    X, y, group = grouped
-    model = GaussianNB().fit(X[::2], y[::2])
-    tuned = classifier(**more).set_params(estimator=model)
-    tuned = pickle.loads(pickle.dumps(tuned)).fit(X[1::2], y[1::2], group=group[1::2])
-    assert [part.label_value >= 0.75 for part in tuned.solution_.constraints[0].by_group] == [True, True]
-    assert tuned.predict(X, group).shape == (600,)
-    if more["cv"] == "prefit":
-        found = confmax.maximize("accuracy", model.predict_proba(X[1::2]), y[1::2], group=group[1::2],
-                                 constraints=FLOOR)  # fmt: skip
-        assert tuned.rule_ == found.rule
-    again = clone(tuned).set_params(estimator=model, constraints=()).fit(X[1::2], y[1::2])
-    assert again.rule_.groups == () and again.predict(X).shape == (600,)
 
 
 def test_few_distinct_rows_are_tuned_on_the_final_model(grouped):
@@ -180,17 +146,6 @@ def test_score_is_that_of_scikit_learn(grouped, abstain):
         assert tuned.score(X[rows], y[rows], weight[rows], group[rows]) == pytest.approx(expected)
 
 
-def test_frames_and_numbers(grouped):
-    X, y, group = grouped
-    frame = pd.DataFrame(X, index=np.arange(600)[::-1])
-    code = np.where(group == "a", 3, 7)
-    by_frame = classifier().fit(frame, pd.Series(y), group=pd.Series(code))
-    assert by_frame.rule_.groups == (3, 7)
-    np.testing.assert_array_equal(
-        by_frame.predict(frame, code.tolist()), classifier().fit(X, y, group=group).predict(X, group)
-    )
-
-
 # --- routing ----------------------------------------------------------------------------------------------------------
 
 
@@ -202,26 +157,6 @@ def test_groups_of_the_splitter_are_another_thing(grouped):
     splits = list(GroupKFold(3).split(X, y, groups))
     assert tuned.rule_ == classifier(cv=splits).fit(X, y, group=group).rule_
     assert tuned.rule_ != classifier(cv=3).fit(X, y, group=group).rule_
-
-
-def test_routing_through_a_pipeline_and_a_search(grouped):
-    X, y, group = grouped
-    scaled = StandardScaler().fit_transform(X)
-    alone = classifier().fit(scaled, y, group=group)
-    with config_context(enable_metadata_routing=True):
-        tuned = classifier().set_fit_request(group=True).set_predict_request(group=True).set_score_request(group=True)
-        pipe = make_pipeline(StandardScaler(), tuned).fit(X, y, group=group)
-        assert pipe[-1].rule_ == alone.rule_
-        np.testing.assert_array_equal(pipe.predict(X, group=group), alone.predict(scaled, group))
-        assert pipe.score(X, y, group=group) == alone.score(scaled, y, group=group)
-        splits = list(StratifiedKFold(2).split(X, y))
-        search = GridSearchCV(tuned, {"confusion": ["labels", "model"]}, cv=splits).fit(X, y, group=group)
-        found = cross_validate(tuned, X, y, params={"group": group}, cv=splits)["test_score"]
-    expected = [
-        classifier().fit(X[train], y[train], group=group[train]).score(X[test], y[test], group=group[test])
-        for train, test in splits
-    ]
-    assert found.tolist() == expected and np.isfinite(search.best_score_)
 
 
 def test_the_wrapped_estimator_gets_groups_that_it_requests(grouped):
@@ -283,17 +218,6 @@ def test_mistakes_are_found_before_anything_is_fitted(grouped, constraints, grou
         group = np.where((np.arange(600) < 200) & (y == "good"), "empty", known)
     with pytest.raises(ValueError, match=sentence):
         MetricClassifierCV(Never(), metric="accuracy", constraints=constraints).fit(X, y, group=group)
-
-
-def test_prefit_finds_the_same_mistakes(grouped):
-    X, y, group = grouped
-    model = GaussianNB().fit(X, y)
-    for constraints, given, sentence in (
-        ((), group, "group changes the rule only through constraints"),
-        (FLOOR, None, "speaks of groups, and there are none"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            MetricClassifierCV(model, metric="accuracy", cv="prefit", constraints=constraints).fit(X, y, group=given)
 
 
 @pytest.mark.parametrize("method", ["predict", "decision_probabilities", "score"])
