@@ -28,7 +28,7 @@ def test_a_metric_of_what_is_decided(name):
     K, rng = 3, np.random.default_rng(len(name))
     metric = catalogue.quantity(name).numbered(K)
     decided = of_decided(metric, K)
-    for _ in range(3):
+    for _ in range(1):
         C = random_matrix(rng, K)
         assert decided.value(C) == pytest.approx(metric.value(C[:, :K] / C[:, :K].sum()), abs=1e-12)
         by_step = np.zeros_like(C)
@@ -76,7 +76,7 @@ def rows_of(P, K):
     return hits, np.repeat(decided[None], len(P), axis=0)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_tiny_tables_against_a_program_over_their_rows(seed):
     rng = np.random.default_rng(seed)
     K, n = int(rng.integers(2, 5)), int(rng.integers(5, 20))
@@ -145,14 +145,12 @@ def test_to_decide_all_rows_is_not_to_abstain():
         assert (found.predict(P) >= 0).all()
 
 
-@pytest.mark.parametrize(
-    "metric", ["macro_f1", "macro_jaccard", "balanced_accuracy", "f1[1]", "cohen_kappa", "g_mean", "mcc", "weighted_f1"]
-)
+@pytest.mark.parametrize("metric", ["macro_f1", "balanced_accuracy", "f1[1]", "cohen_kappa", "g_mean", "mcc"])
 def test_more_abstaining_is_never_worse(metric):
     """Fewer rows to decide leave more rules; and no rule that decides all rows is better."""
-    P = np.random.default_rng(2).dirichlet(np.full(3, 0.5), 400)
+    P = np.random.default_rng(2).dirichlet(np.full(3, 0.5), 100)
     values = [confmax.maximize(metric, P).value]
-    for coverage in (0.9, 0.7, 0.5):
+    for coverage in (0.9, 0.6):
         found = confmax.maximize(metric, P, abstain=True, constraints=f"coverage >= {coverage}", randomized=True)
         values.append(found.value)
         assert found.constraints[0].slack >= 0
@@ -193,8 +191,8 @@ def test_the_other_classes_are_told_apart():
 
 def test_confidence_tests_the_coverage_and_what_is_decided():
     rng = np.random.default_rng(5)
-    P = rng.dirichlet(np.full(3, 0.5), 6000)
-    y = (P.cumsum(axis=1) < rng.random((6000, 1))).sum(axis=1)
+    P = rng.dirichlet(np.full(3, 0.5), 2000)
+    y = (P.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
     found = confmax.maximize(
         "coverage", P, y, abstain=True, constraints=["accuracy >= 0.7", "coverage >= 0.1"], confidence=0.9
     )

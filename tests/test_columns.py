@@ -1,5 +1,6 @@
 """Which column is which class: the same names through frames, files, Dask, rules, cost tables and the command line."""
 
+import functools
 import re
 
 import numpy as np
@@ -62,21 +63,24 @@ def as_arrow(P, names):
     return pa.table({name: P[:, k] for k, name in enumerate(names)})
 
 
-FRAMES = [as_pandas, as_polars, as_arrow]
-
-
-def expected(case, metric="macro_f1"):
+def expected(case):
     """Return the solution on the array, whose columns are named by hand."""
-    P, _, y = given(case)
-    return confmax.maximize(metric, P, y, classes=case[0])
+    return tuned(*case[0])
+
+
+@functools.lru_cache(typed=True)
+def tuned(*names):
+    P, y = drawn(len(names))
+    return confmax.maximize("macro_f1", P, np.array(names)[y], classes=list(names))
 
 
 # --- the same answer, whatever the order of the columns --------------------------------------------------------------
 
 
 @every_case
-@pytest.mark.parametrize("frame", FRAMES)
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("frame", "turned"), [(as_pandas, False), (as_pandas, True), (as_polars, True), (as_arrow, True)]
+)
 def test_frames(case, frame, turned):
     P, names, y = given(case)
     order = TURNED[len(names)] if turned else list(range(len(names)))
@@ -103,7 +107,7 @@ def test_opened_files(case, tmp_path):
     np.testing.assert_array_equal(truth.rule.predict(opened), truth.rule.predict(P))
 
 
-@pytest.mark.parametrize("name", ["prefix and case", "spaces", "whole floats", "more than nine", "booleans"])
+@pytest.mark.parametrize("name", ["spaces", "whole floats", "booleans"])
 @pytest.mark.parametrize(("kind", "in_parts"), [("csv", "no"), ("parquet", "no"), ("parquet", "yes")])
 @pytest.mark.usefixtures("inside")
 def test_command_line(name, kind, in_parts, tmp_path):
@@ -132,25 +136,6 @@ def test_command_line(name, kind, in_parts, tmp_path):
         assert list(map(str, made)) == list(map(str, decided(rule, as_pandas(P, names))))
 
 
-@pytest.mark.parametrize("name", ["prefix", "whole floats", "booleans"])
-def test_dask_frames(name):
-    pytest.importorskip("distributed")
-    import dask.dataframe as dd
-
-    case = CASES[name]
-    P, names, y = given(case)
-    order = TURNED[len(names)]
-    frame = as_pandas(P[:, order], [names[k] for k in order])
-    held = dd.from_pandas(frame.assign(label=y), npartitions=3)
-    solution, truth = confmax.maximize("macro_f1", held, "label"), expected(case)
-    assert set(solution.rule.class_names) == set(case[0])
-    rows = dd.from_pandas(frame, npartitions=3)
-    np.testing.assert_array_equal(truth.rule.predict(rows).compute(), truth.rule.predict(P))
-    np.testing.assert_array_equal(
-        truth.rule.decision_probabilities(rows).compute(), truth.rule.decision_probabilities(P)
-    )
-
-
 def test_dask_frames_that_fit_in_part_or_not_at_all():
     pytest.importorskip("distributed")
     import dask.array as da
@@ -169,8 +154,7 @@ def test_dask_frames_that_fit_in_part_or_not_at_all():
         confmax.maximize("g_mean", hidden, y)
 
 
-@pytest.mark.parametrize("K", [2, 3, 7])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("K", "seed"), [(2, 0), (3, 1), (7, 2)])
 def test_permuted_columns_decide_alike(K, seed):
     """Names say which column is which, so no order of the columns changes a decision, of tuning or of applying."""
     rng = np.random.default_rng(seed)
@@ -297,14 +281,6 @@ def test_an_order_that_is_stated_must_not_contradict_the_names():
     np.testing.assert_array_equal(make_table(frame, values[y], classes=["a", "b", "c"]).proba, P)
     with pytest.raises(ValueError, match="no class like the column 'z'"):
         make_table(frame, values[y], classes=["b", "a", "c"])
-
-
-def test_numbers_partly_named_are_refused():
-    """Columns that count from one, for classes that count from zero, or the other way round: nobody knows which."""
-    P, y = drawn(3)
-    for names in ([1, 2, 3], ["p1", "p2", "p3"]):
-        with pytest.raises(ValueError, match=r"no column is named like the class 0, and no class like the column"):
-            make_table(pd.DataFrame(P, columns=names), y)
 
 
 def test_one_spelling_or_two():

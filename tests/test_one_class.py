@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,10 +13,8 @@ from sklearn.metrics import make_scorer
 import confmax
 from confmax import metrics
 from confmax.checks import check_metric
-from confmax.confusion import Confusion, Gains
+from confmax.confusion import Confusion
 from confmax.metrics.alignment import aligned
-from confmax.oracle import decide
-from confmax.oracle.ties import with_ties_broken
 from tests.helpers import all_deterministic_confusions
 
 NAMES = ["VF", "F", "M", "L"]
@@ -45,7 +42,7 @@ def table(n=400, K=4, seed=0, names=NAMES):
 def test_values_are_scikit_learns(name, K):
     """Also where a class is never decided, or has no row: 0/0 is 0."""
     rng = np.random.default_rng(K)
-    for k, trial in itertools.product(range(K), range(5)):
+    for k, trial in itertools.product(range(K), range(3)):
         counts = rng.integers(0, 9, (K, K))
         counts[:, trial % K] *= trial % 2
         counts[(trial + 1) % K] *= trial % 3 != 0
@@ -69,14 +66,13 @@ def test_specificity_is_the_recall_of_all_others_together(k):
 
 
 @pytest.mark.parametrize("name", ONE_CLASS)
-@pytest.mark.parametrize(("K", "k"), [(2, 0), (2, 1), (3, 0), (3, 1), (3, 2), (5, 3)])
+@pytest.mark.parametrize(("K", "k"), [(2, 0), (3, 1), (5, 3)])
 def test_conformance(name, K, k):
     """Gradients against differences, batches, and the declared structure on random segments."""
     check_metric(metrics.get(name, label=k), n_classes=K)
 
 
-@pytest.mark.parametrize("name", ["precision", "f1", "jaccard"])
-@pytest.mark.parametrize("k", range(3))
+@pytest.mark.parametrize(("name", "k"), [("precision", 0), ("f1", 1), ("jaccard", 2)])
 def test_the_declared_ratio_is_the_metric(name, k):
     rng = np.random.default_rng(k)
     metric = metrics.get(name, label=k)
@@ -95,7 +91,7 @@ def test_the_declared_ratio_is_the_metric(name, k):
 @pytest.mark.parametrize("K", [2, 3])
 def test_optima_are_those_of_enumeration(name, K):
     """On five rows every deterministic rule is tried; the best value is reached, and the gap is closed."""
-    for seed, k in itertools.product(range(4), range(K)):
+    for seed, k in itertools.product(range(2), range(K)):
         rng = np.random.default_rng([seed, k])
         P = rng.dirichlet(np.ones(K), 5)
         if seed % 2:
@@ -106,16 +102,6 @@ def test_optima_are_those_of_enumeration(name, K):
         solution = confmax.maximize(metric, P, confusion="model")
         assert solution.value == pytest.approx(best, abs=2e-6)
         assert solution.upper_bound >= best - 1e-12 and solution.gap <= 2e-6
-
-
-@pytest.mark.parametrize("mode", ["labels", "blend"])
-@pytest.mark.parametrize("name", ["f1", "precision"])
-def test_labels_certify_nothing_and_beat_argmax(name, mode):
-    P, y = table()
-    solution = confmax.maximize(f"{name}[M]", P, y, classes=NAMES, confusion=mode)
-    assert solution.gap is None and solution.value >= max(solution.baselines.values())
-    expected = WITNESSES[name](y, solution.predict(P), labels=["M"], average=None)[0]
-    assert solution.label_value == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("k", [0, 1, 3])
@@ -133,20 +119,6 @@ def test_the_other_classes_are_decided_by_probability(k, dtype):
     assert (decided == k).any() and len(np.unique(decided)) == 4
 
 
-@pytest.mark.parametrize("k", range(3))
-def test_breaking_ties_moves_no_row_to_or_from_the_class(k):
-    rng = np.random.default_rng(k)
-    P = np.round(rng.dirichlet(np.ones(3), 2000) * 8) / 8
-    P /= P.sum(axis=1, keepdims=True)
-    a, b = np.zeros((5, 3)), np.zeros((5, 3))
-    a[:, k], b[:, k] = [2.0, 2.0, 1e-200, 0.0, 3e150], [-0.5, -1.0, -5e-201, 1.0, -1.5e150]
-    gains = Gains.reduced(a, b + 0.25 * (np.arange(5) == 1)[:, None])
-    broken = with_ties_broken(gains)
-    np.testing.assert_array_equal(decide(P, broken) == k, decide(P, gains) == k)
-    told = Gains.reduced([[1.0, 2.0, 3.0]])
-    np.testing.assert_array_equal(with_ties_broken(told).a, told.a)
-
-
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
@@ -162,15 +134,6 @@ def test_names_are_found_in_the_table():
     assert aligned(metrics.get("recall", label=True), [False, True]).classes == (1,)
     assert aligned(metrics.get("recall[1]"), [1.0, 0.0]).classes == (0,)
     assert aligned(metrics.get("specificity[F]"), NAMES).classes == (0, 2, 3, 1)
-
-
-def test_a_named_class_needs_no_order():
-    """String labels in two columns: which of them is positive is said by the name."""
-    P, y = table(K=2, names=["VF", "F"])
-    frame = pd.DataFrame(P, columns=["VF", "F"])
-    one = confmax.maximize("f1[VF]", frame, y).value
-    assert one == pytest.approx(confmax.maximize("f1", frame, y, pos_label="VF").value, abs=1e-12)
-    assert one != pytest.approx(confmax.maximize("f1[F]", frame, y).value)
 
 
 @pytest.mark.parametrize(
@@ -211,19 +174,6 @@ def test_further_refusals():
     ):
         with pytest.raises(ValueError, match=sentence):
             call()
-
-
-def test_names_with_brackets_go_by_label():
-    P, y = table(names=["a[0]", "a[1]", "b", "c"])
-    metric = metrics.get("precision", label="a[1]")
-    solution = confmax.maximize(metric, P, y, classes=["a[0]", "a[1]", "b", "c"])
-    assert solution.rule.metric == "precision[a[1]]"
-
-
-def test_the_class_count_is_checked_before_the_order():
-    P, y = table(K=3)
-    with pytest.raises(ValueError, match=r"f1 is a metric of two classes and the table has 3; write f1\[NAME\]"):
-        confmax.maximize("f1", P, y)
 
 
 # --- pos_label --------------------------------------------------------------------------------------------------------
@@ -285,38 +235,6 @@ def test_quotes_around_a_class_are_left_out_unless_they_are_its_own(text):
 
 
 # --- score and estimators ---------------------------------------------------------------------------------------------
-
-
-def test_score_and_estimators_take_the_text():
-    P, y = table()
-    found = confmax.score(["recall[VF]", "precision[L]"], P, y, classes=NAMES, n_replicates=50)
-    decided = np.array(NAMES)[P.argmax(axis=1)]
-    for metric, name in (("recall", "VF"), ("precision", "L")):
-        expected = WITNESSES[metric](y, decided, labels=[name], average=None)[0]
-        assert found.estimate("argmax", f"{metric}[{name}]").value == pytest.approx(expected, abs=1e-12)
-        assert found.estimate("argmax", f"{metric}[{name}]").low < expected
-    model = confmax.MetricClassifierCV(LogisticRegression(), metric="f1[VF]", cv=3).fit(np.log(P), y)
-    assert repr(model.solution_.metric) == "f1[VF]"
-    expected = sklearn_metrics.f1_score(y, model.predict(np.log(P)), labels=["VF"], average=None)[0]
-    assert model.score(np.log(P), y) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore:.* have no row of class:UserWarning", "ignore:.* has no finite value:UserWarning")
-def test_replicates_without_the_class_have_no_recall():
-    P, y = table(n=12)
-    y[:] = np.array(NAMES)[1:][np.arange(12) % 3]
-    y[0] = "VF"
-    found = confmax.score("recall[VF]", P, y, classes=NAMES, n_replicates=400)
-    lost = np.isnan(found.replicates[0, 0]).mean()
-    assert lost == pytest.approx((11 / 12) ** 12, abs=0.1)
-    whole = confmax.score("recall[F]", P, y, classes=NAMES, n_replicates=50, stratified=True)
-    assert np.isfinite(whole.replicates).all()
-
-
-def test_equal_and_hashable():
-    assert metrics.get("recall[VF]") == metrics.get("recall", label="VF") != metrics.get("recall[F]")
-    assert hash(metrics.get("recall[VF]")) == hash(metrics.get("recall", label="VF"))
-    assert replace(metrics.get("recall[VF]"), label=None).label is None
 
 
 @pytest.mark.filterwarnings("error")

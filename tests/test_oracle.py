@@ -1,14 +1,12 @@
 """Oracles: enumeration on tiny tables, equality of backends, ties, invariances."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confmax.confusion import Gains
-from confmax.oracle import BACKENDS, CountingOracle, decide, make_oracle, make_table
+from confmax.oracle import BACKENDS, decide, make_oracle, make_table
 from confmax.oracle.numpy import decide as reference_decide
 from tests.helpers import STATISTICS, all_deterministic_confusions, confusion_of
 
@@ -62,7 +60,7 @@ def test_ties_go_to_the_largest_index(decider):
     assert decider(P, Gains.from_matrix(np.zeros((4, 4))))[0].tolist() == [3, 3]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 1100),
@@ -103,7 +101,7 @@ def test_gains_of_distances_are_their_matrices(power, K):
     np.testing.assert_array_equal(mine[clear], full[clear])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), power=st.integers(-200, 200))
 def test_a_power_of_two_on_a_gain_changes_no_decision(seed, power):
     """Gains are scaled before they are rounded to float32, so even 2^200 neither overflows nor flips a row."""
@@ -122,20 +120,6 @@ def test_float32_statistics_are_summed_in_double(backend):
     decision = reference_decide(P, Gains.reduced(np.ones(3)))[0]
     exact = [P[decision == k, k].astype(np.longdouble).sum() / len(P) for k in range(3)]
     np.testing.assert_allclose(C.diagonal[0], np.array(exact, float), rtol=1e-12)
-
-
-def test_one_call_is_one_pass():
-    oracle = CountingOracle(make_oracle(make_table([[0.5, 0.5]])))
-    oracle.maximize(Gains.reduced(np.random.default_rng(0).random((7, 2))))
-    assert oracle.n_passes == 1
-
-
-def test_many_classes(backend):
-    rng = np.random.default_rng(4)
-    table = make_table(simplex(rng, 300, 400, np.float32))
-    C = make_oracle(table, backend=backend).maximize(Gains.reduced(np.ones(400)), matrix=True)
-    np.testing.assert_allclose(C.matrix[0].sum(1), C.rows, atol=1e-12)
-    assert C.columns.sum() == pytest.approx(1.0, abs=1e-12)
 
 
 def test_a_blend_lies_between_model_and_labels(backend):
@@ -169,11 +153,3 @@ def test_refusals(arguments, settings, sentence):
     table = make_table([[0.5, 0.5]], [0] if "blend" in arguments else None)
     with pytest.raises(ValueError, match=sentence):
         make_oracle(table, *arguments, **settings)
-
-
-def test_enumeration_is_complete():
-    """The witness itself: on two points and two classes there are four rules."""
-    found = all_deterministic_confusions(np.array([[0.9, 0.1], [0.2, 0.8]]))
-    assert len(found) == 4
-    assert len({C.tobytes() for C in found}) == 4
-    assert list(itertools.product(range(2), repeat=2)) == [(0, 0), (0, 1), (1, 0), (1, 1)]

@@ -72,7 +72,7 @@ def warned(call):
 def test_honest_probabilities_are_not_doubted():
     """Small samples of calibrated probabilities: a false alarm would be an error here. Columns are right throughout."""
     alarms = 0
-    for seed in range(60):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         P = rng.dirichlet(rng.uniform(0.5, 3.0, 3), 40)
         y = labels_drawn(P, rng)
@@ -82,8 +82,7 @@ def test_honest_probabilities_are_not_doubted():
     assert alarms <= 1
 
 
-@pytest.mark.parametrize("K", [2, 3, 5])
-@pytest.mark.parametrize("calibration", ["auto", "vector"])
+@pytest.mark.parametrize(("K", "calibration"), [(2, "auto"), (3, "vector"), (5, "auto")])
 def test_labels_of_other_rows_are_doubted(K, calibration):
     """Calibration learns the class shares, so that its log loss hides that the probabilities tell nothing."""
     P, y = drawn(K)
@@ -101,10 +100,10 @@ def test_labels_of_other_rows_are_doubted(K, calibration):
         confmax.maximize("balanced_accuracy", pd.DataFrame(P), pd.Series(other), calibration=calibration)
 
 
-@pytest.mark.parametrize("n", [60, 400, 3000])
+@pytest.mark.parametrize("n", [60, 3000])
 def test_weak_models_are_not_doubted(n):
     """Honest probabilities that are little better than the class shares."""
-    for seed in range(20):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         p = 1 / (1 + np.exp(-1 - 0.3 * rng.normal(size=n)))
         P, y = np.column_stack([1 - p, p]), (rng.random(n) < p).astype(int)
@@ -112,42 +111,14 @@ def test_weak_models_are_not_doubted(n):
         assert not any("tell nothing" in each for each in said)
 
 
-def test_estimators_doubt_once():
-    from sklearn.linear_model import LogisticRegression
-
-    class Turned(LogisticRegression):
-        def predict_proba(self, X):
-            return np.roll(super().predict_proba(X), 1, axis=1)
-
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 300)
-    X = rng.normal(size=(300, 2)) + 2 * y[:, None]
-    said = warned(lambda: confmax.MetricClassifierCV(Turned()).fit(X, y))
-    assert sum("the columns are probably in another order" in each for each in said) == 1
-
-
-@pytest.mark.usefixtures("inside")
-def test_the_command_line_doubts():
-    from tests.cli_helpers import run
-
-    P, y = drawn(3)
-    np.savez("t.npz", p=P[:, [1, 2, 0]], y=y)
-    told = "the columns are probably in another order than the classes (in the order 1, 2, 0 the log loss is"
-    for command in (
-        ("tune", "--metric", "macro_f1", "-o", "rule.json"),
-        ("score", "--replicates", "0"),
-        ("compare", "--metric", "macro_f1", "--replicates", "0"),
-    ):
-        _, stderr = run(command[0], "t.npz", "--label", "y", *command[1:])
-        assert stderr.count(told) == 1
-        assert command[0] != "tune" or "pass --classes A,B,C with the names in column order" in stderr
-
-
 # --- rows in another order --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", [np.arange(N)[::-1], np.arange(N) + 7, [f"case {k}" for k in range(N)]], ids=str)
-@pytest.mark.parametrize("what", ["y", "sample_weight"])
+@pytest.mark.parametrize(
+    ("index", "what"),
+    [(np.arange(N)[::-1], "y"), ([f"case {k}" for k in range(N)], "sample_weight")],
+    ids=["y", "weight"],
+)
 def test_rows_of_another_order_are_refused(index, what):
     """A pandas index names the rows; where it is no default one, another order of the same rows is a mistake."""
     P, y = drawn(3)

@@ -35,9 +35,15 @@ def test_statistics_are_those_of_one_table(kind, at, mode, share, weighted):
     assert_same_statistics(found, whole)
 
 
-@pytest.mark.parametrize("metric", ["g_mean", "macro_f1", "cohen_kappa", "min_recall", "quadratic_kappa"])
 @pytest.mark.parametrize(
-    "settings", [{}, {"calibration": None, "confusion": "model"}, {"confusion": "labels"}, {"calibration": "vector"}]
+    ("metric", "settings"),
+    [
+        ("g_mean", {}),
+        ("macro_f1", {"calibration": None, "confusion": "model"}),
+        ("cohen_kappa", {"confusion": "labels"}),
+        ("min_recall", {}),
+        ("quadratic_kappa", {"calibration": "vector"}),
+    ],
 )
 def test_small_tables_are_solved_as_in_memory(metric, settings):
     """The sample is the whole table then: calibration, starts and steps are the same."""

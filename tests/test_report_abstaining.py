@@ -1,5 +1,6 @@
 """What a report says of a rule that leaves rows undecided: its numbers against counts by hand, its words, its page."""
 
+import functools
 import re
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ pytest.importorskip("vl_convert")
 FLOOR = ("coverage >= 0.7",)
 
 
+@functools.cache
 def tuned(metric="macro_f1", constraints=FLOOR, **more):
     P, y = sample(900)
     settings = {"constraints": constraints, "abstain": True, "classes": range(3), "randomized": False} | more
@@ -99,7 +101,7 @@ def test_the_accuracy_is_chows_and_costs_and_coverage_are_read_by_it():
 
 def test_chows_rule_that_misses_a_limit_does_not_compare():
     P, y = sample(700, seed=1)
-    limits = [*FLOOR, "coverage[1] >= 0.01", "recall[1] >= 0.65"]
+    limits = (*FLOOR, "coverage[1] >= 0.01", "recall[1] >= 0.65")
     shown = judged(tuned("accuracy", limits, calibration=None), P, y)
     found = replace(shown.undecided, missed_by_chow=("recall[1] >= 0.65",))
     assert all(row.text in (*shown.undecided.missed_by_chow, *limits) for row in shown.limits.rows)
@@ -136,7 +138,7 @@ def text_of(html):
 def test_a_page_shows_what_is_left_and_leaves_out_what_makes_no_sense():
     P, y = sample(500, seed=1)
     made = {"source": "rows", "version": "0", "settings": [], "again": "again", "rule": "{}"}
-    for solution in (tuned("accuracy"), tuned("macro_f1", [*FLOOR, "coverage[2] >= 0.5"])):
+    for solution in (tuned("accuracy"), tuned("macro_f1", (*FLOOR, "coverage[2] >= 0.5"))):
         text = text_of(page(judged(solution, P, y), made))
         assert "Share left undecided" in text and "The curves as tables" in text
         assert "no line of rules leads from one to the other" in text

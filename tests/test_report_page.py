@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -68,6 +67,7 @@ def specs(text):
 
 def test_nothing_is_loaded(written):
     text = written[0]
+    assert len(text.encode()) < 3e6
     page = Page(text)
     for name, attributes in page.elements:
         assert "src" not in attributes and name not in ("link", "iframe", "img", "object", "base")
@@ -76,13 +76,6 @@ def test_nothing_is_loaded(written):
     policy = next(each for each in page.of("meta") if each.get("http-equiv") == "Content-Security-Policy")
     assert policy["content"].startswith("default-src 'none'") and "http" not in policy["content"]
     assert not any("url" in str(spec.get("data", {})) for spec in specs(text).values())
-
-
-def test_size_and_time(written, tmp_path):
-    assert len(written[0].encode()) < 3e6
-    began = time.perf_counter()
-    written[1].report(tmp_path / "again.html", written[2], written[3])
-    assert time.perf_counter() - began < 20  # 0.2 s where nothing else runs; this bound is for busy machines
 
 
 def test_the_same_input_gives_the_same_bytes(written, tmp_path):
@@ -94,10 +87,10 @@ rows = np.load("rows.npz")
 rule = confmax.DecisionRule.load("rule.json")
 confmax.report.write(sys.argv[1], rule, rows["P"], rows["y"], n_replicates=99, again="x")
 """
-    for name in ("one.html", "other.html"):
-        subprocess.run(
-            [sys.executable, "-c", code, name], cwd=tmp_path, check=True, env={"PYTHONPATH": ":".join(sys.path)}
-        )
+    subprocess.run(
+        [sys.executable, "-c", code, "one.html"], cwd=tmp_path, check=True, env={"PYTHONPATH": ":".join(sys.path)}
+    )
+    confmax.report.write(tmp_path / "other.html", written[1].rule, written[2], written[3], n_replicates=99, again="x")
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "other.html").read_bytes()
 
 
@@ -169,11 +162,10 @@ def test_two_classes_have_the_positive_class_and_a_curve(tmp_path):
     assert "so its point on the line is optimistic" in told and "curve" in specs(told)
 
 
-@pytest.mark.parametrize("k", [0, 1])
-def test_the_positive_class_of_two_may_stand_in_brackets(k, tmp_path):
+def test_the_positive_class_of_two_may_stand_in_brackets(tmp_path):
     P, y = sample(600, 2, seed=3)
     names = np.array(["no", "yes"])
-    own = str(names[k])
+    own = "no"
     found = confmax.maximize(f"f1[{own}]", P[:300], names[y[:300]])
     decided, truth = found.predict(P[300:]), names[y[300:]]
     page = tmp_path / "page.html"
@@ -306,6 +298,7 @@ def test_a_function_as_metric_and_absent_classes(tmp_path):
         ({"n_replicates": 3}, "3 replicates cannot tell intervals"),
         ({"second": "f1"}, "f1 is a metric of two classes"),
         ({"metric": "nothing"}, "metric"),
+        ({"metric": None}, "pass metric=, what to evaluate it by"),
     ],
 )
 def test_what_cannot_be_reported_is_refused(tmp_path, change, message):
@@ -315,12 +308,6 @@ def test_what_cannot_be_reported_is_refused(tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
         confmax.report.write(**given)
     assert not (tmp_path / "page.html").exists()
-
-
-def test_a_rule_that_names_no_metric_needs_one(tmp_path):
-    P, y = sample(300)
-    with pytest.raises(ValueError, match="pass metric=, what to evaluate it by"):
-        confmax.report.write(tmp_path / "page.html", DecisionRule.from_weights([1, 2, 3]), P, y)
 
 
 @pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
@@ -360,7 +347,3 @@ except ImportError as error:
 )  # fmt: skip
 def test_numbers_as_people_read_them(value, shown):
     assert number(value) == shown
-
-
-def test_signs_are_shown_of_what_is_not_zero():
-    assert [number(value, sign=True) for value in (0.2, -0.2, 0.0, 2e-6)] == ["+0.200", "−0.200", "0.000", "+0.000002"]

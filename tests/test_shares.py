@@ -1,9 +1,6 @@
 """Every share of rows of the catalogue, new rows included: counts, limits by enumeration, confidence, abstaining."""
 
-import json
-
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import binomtest
 from sklearn.metrics import precision_score
@@ -69,13 +66,12 @@ def test_a_limit_is_a_share_of_its_own_rows(metric):
     assert outcome.label_interval == pytest.approx((exact.low, exact.high), abs=1e-12)
 
 
-@pytest.mark.parametrize("sense", [">=", "<="])
-@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize(("K", "sense"), [(2, "<="), (3, ">=")])
 @pytest.mark.parametrize("metric", SHARES)
 def test_limits_on_tiny_tables_are_those_of_enumeration(metric, K, sense):
     """No rule within the limit beats the bound; a single rule that is returned keeps the limit."""
     placed = catalogue.quantity(metric.name, label=K - 1).numbered(K)
-    for seed in range(3):
+    for seed in range(2):
         P = np.random.default_rng([seed, K]).dirichlet(np.ones(K), 6 if K == 2 else 5)
         every = Confusion.from_matrix(all_deterministic_confusions(P))
         values = placed.values(every)
@@ -110,25 +106,6 @@ def test_a_limit_where_rules_abstain(metric):
     assert read.mean() >= 0.69 and (decided == -1).any()
     met, of = counted(metric, (y == 1)[read], (decided == 1)[read])
     assert solution.constraints[0].label_value == pytest.approx(met / of, abs=1e-12)
-
-
-@pytest.mark.parametrize("metric", SHARES)
-def test_a_limit_on_the_command_line(metric, tmp_path):
-    """The rule is tuned within the limit, and score reads it from the file of the rule."""
-    from tests.cli_helpers import run
-
-    P, y = labelled(200, 3)
-    frame = pd.DataFrame(P, columns=list("abc")).assign(truth=np.array(list("abc"))[y])
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    text = f"{metric.name}[b] >= 0.1"
-    rule = tmp_path / "rule.json"
-    arguments = (tmp_path / "rows.csv", "--label", "truth")
-    run("tune", *arguments, "--metric", "accuracy", "--subject-to", text, "-o", rule)
-    scored = json.loads(run("score", *arguments, "--rule", rule, "--replicates", "0", "--json")[0])
-    (limit,) = scored["constraints"]
-    decided = confmax.DecisionRule.load(rule).predict(frame[list("abc")])
-    met, of = counted(metric, y == 1, decided == "b")
-    assert limit["text"] == text and limit["value"] == pytest.approx(met / of, abs=1e-12)
 
 
 def test_the_floor_of_a_denominator_counts_the_rows_of_other_classes():

@@ -25,8 +25,7 @@ from confmax.tables.sparse import by_numpy
 from confmax.tables.sparse import oracle as sparse_oracle
 from confmax.tables.sparse import rows as sparse_rows
 from confmax.tables.sparse.oracle import SparseOracle
-from confmax.tables.sparse.rows import decide as decide_rows
-from confmax.tables.sparse.rows import largest_first, probability_of
+from confmax.tables.sparse.rows import largest_first
 from tests.helpers import assert_same_statistics, compiled, labels_drawn
 
 MODES = ["model", "labels", "blend"]
@@ -66,7 +65,7 @@ def metric_of(name):
 
 
 # the fixture changes nothing from one example to the next
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 1100),
@@ -178,33 +177,7 @@ def test_kernels_and_their_numpy_forms_agree(monkeypatch, n, K, most, dtype):
         np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("row_type", [np.int32, np.int64])
-@pytest.mark.parametrize("type_", [np.int32, np.int64])
-@pytest.mark.usefixtures("form")
-def test_indices_may_be_of_two_types(type_, row_type):
-    """scipy.sparse gives both the same type, and int64 only where int32 is too small."""
-    table = make_table(random_rows(0, 900, 9, 6, np.float32), np.arange(900) % 9)
-    other = table.proba.copy()
-    other.indices, other.indptr = other.indices.astype(type_), other.indptr.astype(row_type)
-    for gains in random_gains(0, 9):
-        decisions = decide_rows(other, gains)
-        np.testing.assert_array_equal(decisions, decide_rows(table.proba, gains))
-        answers = [SparseOracle(replace(table, proba=proba), 0.3).maximize(gains) for proba in (table.proba, other)]
-        assert answers[0].diagonal.tobytes() == answers[1].diagonal.tobytes()
-        expected = table.proba.toarray()[np.arange(900), np.minimum(decisions[0], 8)] * (decisions[0] < 9)
-        for made in (decisions[0], decisions[0].astype(np.int64)):
-            np.testing.assert_array_equal(probability_of(other, made), expected)
-
-
-@pytest.mark.usefixtures("form")
-def test_arrays_of_any_layout_are_read():
-    csr = checked_probabilities(random_rows(1, 50, 9, 6, np.float64))
-    other = csr.copy()
-    other.data, other.indices = np.repeat(csr.data, 2)[::2], np.repeat(csr.indices.astype(np.uint16), 3)[::3]
-    np.testing.assert_array_equal(checked_probabilities(other).toarray(), csr.toarray())
-
-
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), K=st.integers(1, 30), constant=st.booleans())
 def test_largest_first_is_the_head_of_a_full_sort(seed, K, constant):
     rng = np.random.default_rng(seed)
@@ -228,30 +201,20 @@ def test_statistics_do_not_depend_on_the_number_of_threads(threads):
         assert [part.tobytes() for part in other] == [part.tobytes() for part in answers[0]]
 
 
-def test_partial_sums_take_no_more_than_the_entries():
-    """Few rows of very many classes are one part: a pass costs stored entries + K, not parts * K."""
-    table = make_table(sp.csr_array(([1.0] * 9000, (range(9000), range(9000))), shape=(9000, 40_000)))
-    oracle = SparseOracle(table, 1.0)
-    assert (len(oracle._edges(80_000)) - 1) * 40_000 <= max(40_000, 18_000)
-    answer = oracle.maximize(Gains.reduced(np.ones(40_000)))
-    np.testing.assert_allclose(answer.diagonal[0, :9000], 1 / 9000, rtol=1e-12)
-    assert not answer.columns[0, 9000:].any()
-
-
 # --- maximize --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", confmax.metrics.names())
-@pytest.mark.filterwarnings("ignore:of the rows")
+@pytest.mark.filterwarnings("ignore:of the rows", "ignore:.* are duplicates of each other")
 def test_every_metric_finds_the_rule_of_the_dense_table(name, mode):
     metric = metric_of(name)
     K = 2 if metric.binary else 6
     close = 1e-7 if name == "min_recall" else 1e-9  # a linear program stops within its tolerance
     for dtype, seed in ((np.float64, 0), (np.float32, 1)):
-        P, y, weight = top_k(seed, 150, K, min(3, K), dtype, digits=None if seed else 1)
+        P, y, weight = top_k(seed, 60, K, min(3, K), dtype, digits=None if seed else 1)
         csr = with_zeros(P, seed)
-        options = {"sample_weight": weight if seed else None, "confusion": mode, "max_passes": 25, "classes": range(K)}
+        options = {"sample_weight": weight if seed else None, "confusion": mode, "max_passes": 12, "classes": range(K)}
         dense = confmax.maximize(metric, P, y, calibration=None, **options)
         sparse = confmax.maximize(metric, csr, y, **options)
         assert sparse.value == pytest.approx(dense.value, abs=close)
@@ -294,18 +257,6 @@ def test_duplicates_are_warned_of():
     rule = confmax.DecisionRule(Gains.constant(5, [0, 1]), np.array([0.5, 0.5]), tuple(range(5)))
     with pytest.warns(UserWarning, match="100% of the rows are duplicates"):
         rule.predict(sp.csr_array(np.tile(top_k(12, 1, 5, 3)[0], (50, 1))))
-
-
-def test_a_rule_is_evaluated_on_a_sparse_table():
-    P, y, weight = top_k(13, 500, 5, 3)
-    tables = [make_table(each, y, weight) for each in (P, sp.csr_array(P))]
-    rule = confmax.DecisionRule.from_weights([1, 2, 3, 1, 2], [0.1, 0, 0, 0.2, 0])
-    calibrated = confmax.DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=Temperature(2.0))
-    for each in (rule, calibrated):
-        for mode in ("model", "labels"):
-            dense, sparse = (each.evaluate(make_oracle(table, mode), matrix=True) for table in tables)
-            np.testing.assert_allclose(sparse.matrix, dense.matrix, atol=1e-12)
-    np.testing.assert_array_equal(calibrated.predict(sp.csr_array(P)), calibrated.predict(P))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
@@ -454,11 +405,12 @@ def wide(n, K, k=5, seed=0):
     return csr, columns[np.arange(n), p.argmax(axis=1)]
 
 
-@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "cohen_kappa", "micro_f1", "macro_f1", "h_mean"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("name", "mode"), [("accuracy", "model"), ("macro_f1", "labels"), ("h_mean", "blend"), ("cohen_kappa", "labels")]
+)
 def test_very_many_classes_take_memory_for_their_entries(name, mode):
     K = 20_000
-    csr, y = wide(2000, K)
+    csr, y = wide(1000, K)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* divides by class sizes", category=UserWarning)
         tracemalloc.start()
@@ -499,13 +451,11 @@ def test_what_is_dense_is_refused_where_it_would_be_large():
     assert len(str(told[0].message)) < 500
 
 
-def test_two_classes_are_searched_by_threshold_however_many_rows():
+def test_two_classes_are_searched_by_threshold_however_many_rows(monkeypatch):
     """A table whose cells are at most four times its entries may be made dense at any size."""
-    n = 5_100_000
-    p = np.random.default_rng(0).integers(1, 8, n) / np.float32(8)
-    P = np.stack([1 - p, p], axis=1)
-    csr = sp.csr_array(P)
-    assert make_table(csr).dense("a test").proba.shape == (n, 2)
+    monkeypatch.setattr("confmax.tables.sparse.kind.DENSE_CELLS", 0)
+    csr = sp.csr_array([[0.5, 0.5], [0.25, 0.75]])
+    assert make_table(csr).dense("a test").proba.shape == (2, 2)
 
 
 @pytest.mark.parametrize(("name", "most"), [("h_mean", 2000), ("min_recall", 500)])

@@ -1,8 +1,5 @@
 """A metric's structure is an object: what it knows is true, and solvers use it for metrics that users declare."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score, f1_score, matthews_corrcoef, precision_score
@@ -24,8 +21,7 @@ from confmax.metrics.structure import (
     Quasiconvex,
     Ratio,
 )
-from confmax.optimize import SOLVERS
-from confmax.optimize.auto import _TABLE, choose
+from confmax.optimize.auto import choose
 from tests.helpers import hull_of, largest_minimum, most_over_hull
 
 WORDS = {"linear": Linear, "ratio": Ratio, "concave": Concave, "quasiconvex": Quasiconvex, "general": General}
@@ -51,24 +47,6 @@ def test_a_word_declares_a_structure_and_is_equal_to_it(word):
     assert structure == kind() != General(smoother="rho")
     assert (structure != Linear(((1.0, 0.0), (0.0, 1.0)))) and BY_WORD[word] == structure
     assert metrics.from_function(lambda C: C[0, 0] + C[1, 1], structure=kind()).structure == kind()
-
-
-def test_structures_are_values():
-    for name in metrics.names():
-        metric = metrics.get(name, **({"gain": np.eye(3)} if name == "linear" else {}))
-        assert metric.structure.name in WORDS
-        assert pickle.loads(pickle.dumps(metric)) == metric == copy.deepcopy(metric)
-        with pytest.raises(AttributeError):
-            metric.structure.smoother = "x"
-
-
-def test_every_structure_has_its_solvers():
-    """The choice is one table: no metric is looked at by its name."""
-    assert set(_TABLE) == {*WORDS.values(), MinOfLinear}
-    weighted = metrics.from_function(lambda C: C[0, 0] / C[0].sum(), structure="general")
-    assert type(choose("auto", weighted, 3, 3, exact=True)).__name__ == "Stationary"
-    for solver in SOLVERS:
-        choose(solver, weighted, 3, 3, exact=True)
 
 
 def test_smoothed_metrics_know_less():
@@ -103,8 +81,7 @@ def declared(way, **more):
     return metrics.from_function(weighted_minimum, structure=MinOfLinear(WAYS[way]), name="weighted minimum", **more)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("n", "K"), [(6, 2), (5, 3)])
+@pytest.mark.parametrize(("n", "K", "seed"), [(6, 2, 0), (5, 3, 1)])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_weighted_minimum_of_recalls_gets_the_solver_of_the_smallest_recall(way, n, K, seed):
     P, weight = population(seed, n, K)
@@ -122,7 +99,7 @@ def test_a_weighted_minimum_of_recalls_gets_the_solver_of_the_smallest_recall(wa
     assert (hull.diagonal @ combined).max() == pytest.approx(optimum, abs=2e-6)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_functions_of_the_columns_with_constants(seed):
     """The smallest of a recall and of the share of rows that are not decided as a class: with offsets and constants."""
     P, weight = population(seed, 5, 3)
@@ -141,17 +118,6 @@ def test_functions_of_the_columns_with_constants(seed):
     assert solution.value == pytest.approx(optimum, abs=2e-6)
     assert -1e-9 <= solution.upper_bound - optimum <= 2e-6
     assert solution.multipliers.shape == (4,)
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("mode", ["labels", "blend"])
-def test_a_declared_minimum_on_labels_is_not_below_plain_rules(way, mode):
-    rng = np.random.default_rng(0)
-    P = rng.dirichlet(np.ones(3), 300)
-    y = (rng.random(300)[:, None] > P.cumsum(axis=1)).sum(axis=1)
-    solution = confmax.maximize(declared(way), P, y, confusion=mode, max_passes=30)
-    assert solution.value >= max(solution.baselines.values()) - 1e-12
-    assert solution.value > solution.baselines["argmax"]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -232,8 +198,7 @@ def test_a_power_mean_of_the_recalls_is_one_line(name):
         check_metric(metric.smoothed(rho, smoothing))
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("n", "K"), [(6, 2), (5, 3)])
+@pytest.mark.parametrize(("n", "K", "seed"), [(6, 2, 0), (5, 3, 1)])
 @pytest.mark.parametrize("name", MEANS)
 def test_power_means_reach_their_optimum_with_a_certificate(name, n, K, seed):
     P, weight = population(seed, n, K)
@@ -264,12 +229,6 @@ def test_means_that_are_not_concave_are_refused():
 
 
 # --- more decisions than classes --------------------------------------------------------------------------------------
-
-
-def test_the_number_of_decisions_is_the_metrics():
-    assert metrics.get("macro_f1").n_decisions(7) == 7
-    assert metrics.get("linear", gain=np.ones((3, 5))).n_decisions(3) == 5
-    assert metrics.get("linear", gain=np.ones((3, 5))).gain == ((1.0,) * 5,) * 3
 
 
 def rows_with_abstaining(K, seed=0):
@@ -317,12 +276,3 @@ def test_gradients_of_matrices_with_a_further_column(name):
     a, b = over.reduced_gain(C / C.sum())
     assert (a.shape, b.shape) == ((4,), (5,)) and b[4] == 0.0
     assert over.gains(over.at(Confusion.from_matrix(C / C.sum()))).n_decisions == 5
-
-
-def test_metrics_that_compare_classes_refuse_further_decisions_in_a_sentence():
-    _, _, C = rows_with_abstaining(3)
-    for name in ("linear_kappa", "quadratic_kappa"):
-        with pytest.raises(ValueError, match="compares the classes with each other, and is not defined for 4"):
-            metrics.get(name).value(C)
-    with pytest.raises(ValueError, match=r"the gain matrix of linear has shape \(3, 3\) and the table has 3 classes"):
-        metrics.get("linear", gain=np.eye(3)).value(C)

@@ -27,11 +27,9 @@ def broken(row, column, value):
         ([0.3, np.nan], "row 1 of proba is nan, and a vector"),
         (["a", "b"], r"proba must hold numbers; got dtype .* and shape \(2,\): pass one column per class"),
         (np.zeros((2, 2, 2)), r"shape \(n, K\) with K >= 2 classes; got shape \(2, 2, 2\)"),
-        ([[1.0], [1.0]], "K >= 2"),
         (np.zeros((0, 3)), "proba is empty"),
         (broken(1, 2, np.nan), "row 1, column 2 of proba is not a finite number"),
         (broken(2, 0, np.inf), "row 2, column 0 of proba is not a finite number"),
-        (broken(2, 0, -np.inf), "row 2, column 0 of proba is not a finite number"),
         ([[1.2, -0.2, 0.0], *GOOD], r"row 0, column 1 of proba is negative \(-0.2\)"),
         (broken(1, 1, 0.81), "row 1 of proba sums to 1.01, not to one"),
         ([["a", "b"], ["c", "d"]], r"row 0, column 0 of proba is not a number \(.*'a'"),
@@ -57,7 +55,6 @@ def test_bad_probabilities(proba, sentence):
         ({"y": ["a", "b", "x"], "classes": ["a", "b", "c"]}, "row 2 of y holds the label 'x'"),
         ({"y": ["a", None, "b"]}, "row 1 of y has no label"),
         ({"y": pd.Series(["a", pd.NA, "b"], dtype="string")}, "row 1 of y has no label"),
-        ({"y": [0.0, np.nan, 1.0]}, "row 1 of y has no label"),
         ({"y": np.array(["a", 1, 2], dtype=object)}, "mixes strings and numbers"),
         ({"classes": ["a", "b"]}, "names 2 classes and proba has 3 columns"),
         ({"classes": ["a", "a", "b"]}, "names a class twice"),
@@ -92,8 +89,7 @@ def test_rows_are_renormalised_once():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "kept"),
-    [("f4", "f4"), ("f8", "f8"), ("f2", "f4"), ("i8", "f8"), ("?", "f8"), (object, "f8")],
+    ("dtype", "kept"), [("f4", "f4"), ("f8", "f8"), ("f2", "f4"), ("i8", "f8"), ("?", "f8"), (object, "f8")]
 )
 def test_dtypes(dtype, kept):
     P = np.array([[1, 0], [0, 1]]).astype(dtype)
@@ -105,9 +101,6 @@ def test_dtypes(dtype, kept):
     [
         (["b", "c", "a"], ("a", "b", "c")),
         ([3, 1, 2], (1, 2, 3)),
-        ([10, 30, 20], (10, 20, 30)),
-        ([0, 2, 2], (0, 1, 2)),
-        ([0.0, 1.0, 2.0], (0, 1, 2)),
         (np.array([2, 1, 0], dtype=np.uint8), (0, 1, 2)),
         (pd.Series(["b", "c", "a"]), ("a", "b", "c")),
         (pd.Series(["b", "c", "a"], dtype="category"), ("a", "b", "c")),
@@ -117,27 +110,6 @@ def test_dtypes(dtype, kept):
 )
 def test_default_class_order(y, classes):
     assert make_table(GOOD, y).classes == classes
-
-
-def test_boolean_labels():
-    table = make_table([[0.4, 0.6], [0.7, 0.3]], [True, False])
-    assert table.classes == (False, True)
-    assert table.labels.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_are_read_by_column_name(frame):
-    y = ["VF", "L", "M"]
-    table = frame({"VF": [0.7, 0.1, 0.2], "M": [0.2, 0.8, 0.2], "L": [0.1, 0.1, 0.6]})
-    by_name = make_table(table, y)
-    assert by_name.classes == ("VF", "M", "L")  # the frame's order, not the sorted one
-    assert by_name.labels.tolist() == [0, 2, 1]
-    chosen = make_table(table, y, classes=["L", "M", "VF"])
-    np.testing.assert_array_equal(chosen.proba, by_name.proba[:, ::-1])
-
-
-def test_labels_of_a_class_order_are_coded_in_that_order():
-    assert make_table(GOOD, ["x", "z", "y"], classes=["z", "y", "x"]).labels.tolist() == [2, 0, 1]
 
 
 @pytest.mark.parametrize("call", [confmax.maximize, confmax.score])
@@ -179,8 +151,9 @@ def swapped(values):
     return values.astype(values.dtype.newbyteorder(">"))
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(np.asarray, np.float16), (np.asarray, np.float64), (scipy.sparse.csr_array, np.float32)]
+)
 def test_the_same_rule_byte_for_byte(kind, dtype):
     P, y, weight = numbers()
     P = P.astype(dtype).astype(np.float32 if kind is not np.asarray and dtype == np.float16 else dtype)
@@ -214,10 +187,3 @@ def test_files_of_such_numbers(tmp_path, dtype):
         found.append(confmax.maximize("macro_f1", opened, calibration=None))
     assert found[0].rule.to_json() == found[1].rule.to_json()
     assert found[0].value == found[1].value
-
-
-def test_a_frame_of_such_columns():
-    P, y, _ = numbers()
-    frame = pd.DataFrame({k: swapped(P[:, k].astype(np.float32)) for k in range(4)})
-    assert make_table(frame).proba.dtype == np.float32
-    assert confmax.maximize("g_mean", frame, y).value == confmax.maximize("g_mean", P.astype(np.float32), y).value

@@ -44,7 +44,7 @@ def linear_regret(G, eta, eta_hat, weight):
     return float(weight @ ((eta @ G).max(axis=1) - (eta @ G)[np.arange(len(eta)), chosen]))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_lemma_8_on_random_estimates(seed):
     rng = np.random.default_rng(seed)
     K, n = int(rng.integers(2, 6)), 50
@@ -86,7 +86,7 @@ def test_ratio_factor_at_the_optimum(name):
     metric, K = metrics.get(name), RATIOS[name]
     rng = np.random.default_rng(0)
     closest = 0.0
-    for trial in range(60):
+    for trial in range(30):
         n = 1 if trial < 20 else 4
         eta, weight = rng.dirichlet(np.ones(K) * rng.choice([0.3, 1, 3]), n), rng.dirichlet(np.ones(n))
         all_C = confusions(eta, weight)
@@ -109,7 +109,7 @@ def test_ratio_factor_refutes_the_printed_one():
         ratio_factor("mcc", [0.5, 0.5])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_theorem_7_with_an_unlimited_sample(seed):
     """The best threshold on wrong probabilities, measured exactly: its F1 regret is below the estimation term."""
     rng = np.random.default_rng(seed)
@@ -143,24 +143,6 @@ def test_radius_against_its_formula():
         assert confusion_radius(M, 3, delta=0.1) == pytest.approx(expected)
         expected = 2 * math.sqrt((9 * math.log(3) * math.log(M) + math.log(9 / 0.1)) / M)
         assert confusion_radius(M, 3, delta=0.1, constant=2.0) == pytest.approx(expected)
-
-
-def test_radius_holds_in_simulation_and_at_the_right_rate():
-    """Two classes, all thresholds in both directions: the largest error of an entry, and how it falls with M."""
-    rng = np.random.default_rng(0)
-    score = np.sort(rng.random(400))
-    truth = np.column_stack([1 - score, score]) / 400
-    worst = {}
-    for M in (2_000, 32_000):
-        found = []
-        for _ in range(40):
-            sample = rng.multinomial(M, truth.ravel() / truth.sum()).reshape(truth.shape) / M
-            apart = (sample - truth).cumsum(axis=0)
-            found.append(max(np.abs(apart).max(), np.abs(apart[-1] - apart).max()))
-        worst[M] = max(found)
-        assert worst[M] <= confusion_radius(M, 2)
-    assert worst[2_000] / worst[32_000] == pytest.approx(4.0, rel=0.4)  # sqrt(16)
-    assert confusion_radius(2_000, 2) / confusion_radius(32_000, 2) == pytest.approx(4.0, rel=0.25)
 
 
 # --- Theorems 9, 10, 12 ---------------------------------------------------------------------------
@@ -203,7 +185,7 @@ def best_value(metric, eta, weight):
 
 
 @pytest.mark.parametrize("name", MEANS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_theorem_10_with_an_unlimited_sample(name, seed):
     """Algorithm 4 with wrong probabilities, its confusions measured on the population itself, stays below the bound.
 
@@ -258,23 +240,6 @@ def test_bounds_move_the_right_way(form):
     assert frank_wolfe_bound(1, 10, 0.1, form=form).value > frank_wolfe_bound(1, 11, 0.1, form=form).value
 
 
-def test_no_two_confusion_matrices_are_further_apart_than_2():
-    """Tightened, a sample too small for anything costs what replacing any matrix by any other costs."""
-    constants = SmoothingConstants(0.0, 3.0, 5.0)
-    assert bayes_cg_bound(constants, 0.0, m=20, n_classes=3).sampling == pytest.approx(2 * 5.0 * 2)
-    assert brute_force_bound(3.0, 1.0, 0.0, m=20, n_classes=3).sampling == pytest.approx(2 * 3.0 * 2)
-    assert brute_force_bound(3.0, 1.0, 0.0, m=20, n_classes=3, form="printed").sampling > 12
-
-
-def test_tightened_is_never_above_printed():
-    for name, rho, K in itertools.product(MEANS, (0.4, 0.05), (2, 4)):
-        constants = smoothing_constants(name, rho, np.full(K, 1 / K))
-        for m, E in ((100, 0.5), (10**8, 0.001)):
-            tight, printed = (smoothed_bound(constants, E, m=m, n_classes=K, form=form) for form in FORMS)
-            for part in ("estimation", "sampling", "optimization", "smoothing"):
-                assert getattr(tight, part) <= getattr(printed, part) * (1 + 1e-12)
-
-
 # --- Corollary 13 ---------------------------------------------------------------------------------
 
 
@@ -306,7 +271,7 @@ def test_schedule_values_and_scale():
 
 def test_split_sizes_are_exact():
     """The two parts make the whole, and a product that is whole but for rounding is not rounded up (errata A)."""
-    for alpha_percent, m in itertools.product(range(1, 100), range(2, 300, 7)):
+    for alpha_percent, m in itertools.product(range(1, 100, 4), range(2, 300, 7)):
         first, second = split_sizes(m, alpha_percent / 100)
         assert first + second == m and second == -(-alpha_percent * m // 100)
 
@@ -385,7 +350,7 @@ def test_theta_is_attained(name):
 
 
 @pytest.mark.parametrize("name", MEANS)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_curvature_bounds_the_curvature_constant(name, seed):
     """E16: 2/gamma^2 times the distance below the tangent stays below C_psi, which is at most 4 beta."""
     rng = np.random.default_rng(seed)

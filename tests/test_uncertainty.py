@@ -94,19 +94,6 @@ def test_decisions_made_elsewhere_are_judged_too(sample):
     assert found.estimate("p/prior") == (1.0, 1.0, 1.0), "a given rule takes the place of the plain one"
 
 
-def test_solutions_functions_and_one_metric(sample):
-    P, y, _, _ = sample
-    solution = confmax.maximize("macro_f1", P, y)
-    by_solution = confmax.score("f1_macro", P, y, solution, n_replicates=50)
-    by_rule = confmax.score("macro_f1", P, y, solution.rule, n_replicates=50)
-    np.testing.assert_array_equal(by_solution.replicates, by_rule.replicates)
-    assert by_solution.estimate("rule").value == pytest.approx(solution.label_value, abs=1e-12)
-    assert by_solution.estimate("rule", "f1_macro") == by_solution.estimate("rule")
-    own = confmax.score(lambda C: np.trace(C), P, y, solution, n_replicates=50)
-    plain = confmax.score("accuracy", P, y, solution, n_replicates=50)
-    np.testing.assert_allclose(own.replicates, plain.replicates, atol=1e-12)
-
-
 def test_columns_are_in_the_order_of_the_rule(sample):
     """The rule's names say which column is which; sorted labels would not."""
     P, y, _, decided = sample
@@ -119,19 +106,6 @@ def test_columns_are_in_the_order_of_the_rule(sample):
     assert turned.estimate("rule").value == pytest.approx(expected, abs=1e-12)
     with pytest.raises(ValueError, match="different orders"):
         confmax.score("macro_f1", P, names[y], rules={"a": rule, "b": rule.reordered(["dead", "mild", "grave"])})
-
-
-@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
-def test_order_of_the_classes():
-    """An ordered metric refuses names without an order; a rule that was tuned for such a metric knows it."""
-    P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
-    y = np.array(["low", "mid", "high"])[np.arange(60) % 3]
-    rule = confmax.DecisionRule.from_weights(np.ones(3), classes=["low", "mid", "high"])
-    with pytest.raises(ValueError, match="depends on the order of the classes"):
-        confmax.score("quadratic_kappa", P, y, rule)
-    tuned = confmax.maximize("quadratic_kappa", P, y, classes=["low", "mid", "high"])
-    found = confmax.score("quadratic_kappa", P, y, tuned, n_replicates=0)
-    assert found.estimate("rule").value == pytest.approx(tuned.label_value, abs=1e-12)
 
 
 def test_more_decisions_than_classes():
@@ -147,16 +121,6 @@ def test_more_decisions_than_classes():
     assert found.estimate("argmax", "linear").value == pytest.approx(-np.mean(P.argmax(1) != y), abs=1e-12)
     assert np.isnan(found.estimate("rule", "macro_f1").value)
     assert np.isfinite(found.estimate("rule", "balanced_accuracy").low)
-
-
-def test_sparse_tables(sample):
-    from scipy.sparse import csr_array
-
-    P, y, rule, _ = sample
-    P = np.where(P < 0.05, 0.0, P)
-    P /= P.sum(1, keepdims=True)
-    dense, sparse = (confmax.score("macro_f1", table, y, rule, n_replicates=60) for table in (P, csr_array(P)))
-    np.testing.assert_array_equal(dense.replicates, sparse.replicates)
 
 
 def test_tensors(sample):
@@ -178,7 +142,7 @@ def test_draws_have_the_distribution_of_all_draws(monkeypatch, few, stratified, 
     """Enumeration: of all n^n ways to draw n rows (within classes), each confusion has its share of the replicates."""
     monkeypatch.setattr(_bootstrap, "FEW_ROWS", few)
     y, d = TINY
-    n, B = len(y), 20_000
+    n, B = len(y), 5000
     w = np.ones(n) if weight is None else np.array(weight)
     choices = [np.flatnonzero(y == y[i]) if stratified else np.arange(n) for i in range(n)]
     values, counts = np.unique(
@@ -197,11 +161,11 @@ def test_draws_have_the_distribution_of_all_draws(monkeypatch, few, stratified, 
     assert (np.abs(seen / B - share) < 4.5 * np.sqrt(share * (1 - share) / B)).all()
 
 
-@pytest.mark.parametrize("kind, stratified", [("none", False), ("many", False), ("few", True)])
+@pytest.mark.parametrize("kind, stratified", [("many", False), ("few", True)])
 def test_replicates_are_those_of_a_bootstrap_of_rows(sample, kind, stratified):
     """An independent bootstrap, indices by NumPy and metrics by scikit-learn, has the same distributions."""
     P, y, rule, decided = sample
-    w, B = weights_of(kind, len(y)), 160
+    w, B = weights_of(kind, len(y)), 60
     if w is not None:
         decided["p/prior"] = (P / (np.bincount(y, weights=w) / w.sum())).argmax(1)
     rng = np.random.default_rng(17)
@@ -213,7 +177,7 @@ def test_replicates_are_those_of_a_bootstrap_of_rows(sample, kind, stratified):
         for m, judge in enumerate(REFERENCE.values()):
             for r, decisions in enumerate(decided.values()):
                 by_rows[m, r, b] = judge(y[rows], decisions[rows], sample_weight=None if w is None else w[rows])
-    found = confmax.score(list(REFERENCE), P, y, rule, sample_weight=w, stratified=stratified, n_replicates=4000)
+    found = confmax.score(list(REFERENCE), P, y, rule, sample_weight=w, stratified=stratified, n_replicates=1000)
     for m in range(len(REFERENCE)):
         for r in range(3):
             assert stats.ks_2samp(found.replicates[m, r], by_rows[m, r]).pvalue > 1e-3
@@ -228,15 +192,6 @@ def test_replicates_do_not_depend_on_the_order_of_rows(sample):
     one, other = (confmax.score("macro_f1", P[i], y[i], rule, n_replicates=80) for i in (slice(None), mixed))
     np.testing.assert_array_equal(one.replicates, other.replicates)
     assert (confmax.score("macro_f1", P, y, rule, random_state=1).replicates[:, :, :80] != one.replicates).any()
-
-
-def test_the_metrics_asked_for_do_not_change_each_other(sample):
-    """What is drawn depends on rows and rules only, whatever is counted and in chunks of whatever size."""
-    P, y, rule, _ = sample
-    both = confmax.score(["quadratic_kappa", "accuracy"], P, y, rule, n_replicates=80)
-    np.testing.assert_array_equal(
-        both.replicates[1], confmax.score("accuracy", P, y, rule, n_replicates=80).replicates[0]
-    )
 
 
 def test_rules_that_decide_alike_differ_by_exactly_nothing(sample):
@@ -263,13 +218,6 @@ def test_rows_of_weight_zero_are_left_out(sample):
     assert with_zeros.n_rows == kept.sum()
 
 
-def test_equal_weights_are_none(sample):
-    P, y, rule, _ = sample
-    plain = confmax.score("macro_f1", P, y, rule, n_replicates=60)
-    weighted = confmax.score("macro_f1", P, y, rule, sample_weight=np.full(len(y), 2.0), n_replicates=60)
-    np.testing.assert_allclose(plain.replicates, weighted.replicates, atol=1e-14)
-
-
 def test_very_many_combinations_are_told_apart():
     """Keys of label and decisions are compressed before they overflow."""
     rng = np.random.default_rng(0)
@@ -289,7 +237,7 @@ def test_very_many_combinations_are_told_apart():
 def test_intervals_cover_what_they_should():
     """On samples of a known population, 90 % intervals hold its values and differences about 90 times in 100."""
     population, rule = continuous_example(), confmax.DecisionRule.from_weights([1.0, 2.0, 4.0])
-    names, samples = ["accuracy", "balanced_accuracy", "macro_f1"], 250
+    names, samples = ["accuracy", "balanced_accuracy", "macro_f1"], 100
     plain = confmax.DecisionRule.from_weights(np.ones(3))
     truth = {
         r: population_confusion(population, lambda X, h=h: h.decision_probabilities(population.eta(X)))
@@ -298,7 +246,7 @@ def test_intervals_cover_what_they_should():
     hits = np.zeros((len(names), 2))
     for seed in range(samples):
         X, y = population.sample(400, seed)
-        found = confmax.score(names, population.eta(X), y, rule, n_replicates=300, level=0.9, random_state=seed)
+        found = confmax.score(names, population.eta(X), y, rule, n_replicates=199, level=0.9, random_state=seed)
         for m, name in enumerate(names):
             metric = confmax.metrics.get(name)
             value, base = metric.value(truth["rule"]), metric.value(truth["argmax"])
@@ -346,17 +294,6 @@ def test_replicates_without_a_value_are_left_out_and_told():
     value, low, high = found.estimate("argmax")
     assert low <= value <= high
     assert 0 <= found.difference("p/prior").better <= 1
-
-
-@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
-def test_a_class_without_rows_is_left_out():
-    P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
-    y = np.arange(60) % 2
-    with pytest.warns(UserWarning, match="no weight in class 2"):
-        found = confmax.score("balanced_accuracy", P, y)
-    assert found.absent == {}
-    expected = np.mean([np.mean(P.argmax(1)[y == k] == k) for k in range(2)])
-    assert found.estimate("argmax").value == pytest.approx(expected, abs=1e-12)
 
 
 # --- how it is read --------------------------------------------------------------------------------------------------
@@ -472,11 +409,3 @@ def test_whatever_decides_is_scored(rule):
     P = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
     score = confmax.score("accuracy", P, ["no", "no", "yes", "yes"], rule, n_replicates=0)
     assert score.estimate("rule").value == 1.0 and score.estimate("argmax").value == 0.5
-
-
-def test_decisions_whose_index_has_the_names_of_a_rule_are_decisions():
-    pd = pytest.importorskip("pandas")
-    P = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-    decisions = pd.Series([0, 0, 0, 1], index=["rule", "metric", "decided", "reordered"])
-    score = confmax.score("accuracy", P, [0, 0, 1, 1], decisions, n_replicates=0)
-    assert score.estimate("rule").value == 0.75

@@ -2,8 +2,6 @@
 
 import copy
 import math
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -109,7 +107,7 @@ def test_the_catalogue_in_plain_numpy_has_the_same_gradients(metric):
     rng = np.random.default_rng(0)
     mine = metrics.from_function(PLAIN[metric], n_classes=sizes(metric)[0], structure=metric.structure)
     for K in sizes(metric):
-        for _ in range(5):
+        for _ in range(2):
             C = random_confusion(rng, rng.dirichlet(np.full(K, 3.0)), K)
             assert mine.value(C) == pytest.approx(metric.value(C), rel=1e-12)
             mine.gradient(C)
@@ -142,26 +140,17 @@ def guarded(C):
 TRACED = {
     "loop": by_loop,
     "list": lambda C: np.mean([C[k, k] / C[k].sum() for k in range(len(C))]),
-    "array of numbers": lambda C: np.log(np.array([C[k, k] / C[k].sum() for k in range(len(C))])).mean(),
     "asarray": lambda C: np.sqrt(np.diag(np.asarray(C)) / np.asarray(C).sum(1)).mean(),
     "python min": lambda C: min(C[k, k] / C[k].sum() for k in range(len(C))),
-    "abs of a number": lambda C: abs(C[0, 0] - 0.1) + np.abs(C[1, 1] - 0.9),
     "python abs": lambda C: abs(C - C.T).sum(),
     "in place": in_place,
-    "copy": lambda C: in_place(C.copy()) + C.trace(),
     "guarded division": guarded,
     "where": lambda C: np.where(C.sum(axis=0) > 0.3, np.diag(C), C.sum(axis=1)).sum(),
     "branch": lambda C: C.trace() if C[0, 0] > C[0, 1] else C[0, 1] ** 2,
     "mask": lambda C: (C[~np.eye(len(C), dtype=bool)] ** 2).sum(),
     "matmul": lambda C: np.trace(C @ C.T),
     "determinant": np.linalg.det,
-    "norm": lambda C: 1 - np.linalg.norm(1 - recalls(C)),
-    "reshape": lambda C: C.reshape(-1)[1] ** 2 + C.reshape(1, -1).max() + C.flatten()[0] * C.transpose()[0, 1],
     "sort": lambda C: np.sort(recalls(C))[:2].sum(),
-    "reduce": lambda C: np.add.reduce(recalls(C)) + np.maximum.reduce(np.diag(C)),
-    "keepdims": lambda C: np.prod(np.diag(C / C.sum(axis=1, keepdims=True))),
-    "stack": lambda C: np.stack([C[0], C[1]]).std() + np.concatenate([C[0], C[1]]).max(),
-    "clip": lambda C: np.clip(C, 0.05, 0.2).sum() + np.maximum(C, 0.1).sum(),
     "lists": lambda C: np.dot(C[0, :2], [1.0, 2.0]) + np.sum(C[:2, :2] * [[1, 0], [3, 1]]) + np.reshape(C, [-1])[0],
     "constant": lambda C: 1.0,
 }
@@ -248,21 +237,13 @@ def test_the_fallback_is_differences_and_says_so_once(psi):
         metric = metrics.from_function(psi, name="mine")
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    check_metric(metric)
-    check_metric(metric, n_classes=4)
+    C = np.full((3, 3), 1 / 9)
+    assert np.isfinite(metric.gradient(C)).all()
 
 
 def test_a_gradient_of_ones_own_needs_no_tracing():
     metric = metrics.from_function(filled, gradient=metrics.get("balanced_accuracy").gradient, structure="linear")
     check_metric(metric)
-
-
-def test_import_and_catalogue_do_not_load_autograd():
-    code = (
-        "import sys, confmax; confmax.maximize('macro_f1', [[.5, .5], [.2, .8]], confusion='model');"
-        "print('autograd' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
@@ -347,19 +328,6 @@ def test_a_function_for_one_number_of_classes():
         confmax.maximize(late, P4, confusion="model")
 
 
-def test_a_function_that_fails_for_some_tables_only():
-    """Division by K - 2 is no number for two classes: there, and only there, the metric is refused."""
-    metric = metrics.from_function(lambda C: np.trace(C) / (C.shape[0] - np.float64(2)))
-    assert metric.value(np.eye(3) / 3) == pytest.approx(1)
-    with pytest.raises(ValueError, match="is inf on confusion matrices of 2 classes"):
-        metric.value(np.eye(2) / 2)
-
-
-def test_more_decisions_than_classes():
-    metric = metrics.from_function(lambda C: np.trace(C) + 0.7 * C[:, -1].sum(), structure="linear")
-    check_metric(metric, n_classes=2, n_decisions=3)
-
-
 def test_metrics_of_functions_are_values():
     metric = metrics.from_function(recalls_mean)
     again = copy.deepcopy(metric)
@@ -401,10 +369,3 @@ def test_line_searches_ask_for_values_only():
     assert solution.value == pytest.approx(
         confmax.maximize("g_mean", P3, confusion="model", randomized=True).value ** 1.5, abs=2e-2
     )
-
-
-def test_values_agree_with_the_first_order_record():
-    rng = np.random.default_rng(0)
-    S = Confusion.from_matrix(np.array([random_confusion(rng, np.full(3, 1 / 3), 3) for _ in range(4)]))
-    for metric in (metrics.get("g_mean"), metrics.from_function(recalls_mean), metrics.get("g_mean").over([0, 2])):
-        np.testing.assert_array_equal(metric.values(S), metric.at(S).value)

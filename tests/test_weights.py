@@ -7,7 +7,7 @@ import confmax
 from confmax.calibration.blend import model_share
 from confmax.oracle import make_table
 
-UNITS = (2.0, 1024.0, 2.5, 1000.0, 1e-3)
+UNITS = (1024.0, 2.5, 1e-3)
 
 
 def tilted(n, K, seed=0, *, whole=False):
@@ -18,26 +18,27 @@ def tilted(n, K, seed=0, *, whole=False):
     return P, y, rng.integers(1, 5, n).astype(float) if whole else rng.uniform(0.2, 3.0, n)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("solver", ["auto", "coordinate_search"])
-@pytest.mark.parametrize("metric", ["macro_f1", "g_mean", "min_recall", "cohen_kappa"])
+@pytest.mark.parametrize(
+    ("metric", "solver", "whole"),
+    [("macro_f1", "coordinate_search", False), ("g_mean", "auto", True), ("min_recall", "auto", False)],
+)
 def test_the_unit_of_weights_changes_no_rule(metric, solver, whole):
     P, y, w = tilted(400, 3, whole=whole)
     one = confmax.maximize(metric, P, y, sample_weight=w, solver=solver)
-    for unit in UNITS if solver == "auto" else UNITS[:3]:
+    for unit in UNITS:
         other = confmax.maximize(metric, P, y, sample_weight=unit * w, solver=solver)
         assert other.calibration.kind == one.calibration.kind
         assert other.model_share == pytest.approx(one.model_share, rel=1e-9)
         # the linear programs of min recall end within the tolerance of the run
         assert other.value == pytest.approx(one.value, abs=1e-6 if metric == "min_recall" else 1e-9)
         np.testing.assert_allclose(other.rule.decision_probabilities(P), one.rule.decision_probabilities(P), atol=5e-7)
-        if unit in (2.0, 1024.0):
+        if unit == 1024.0:
             assert other.rule.to_json() == one.rule.to_json()
 
 
-@pytest.mark.parametrize("unit", [1.0, 2.5, 1000.0, 1000.5])
+@pytest.mark.parametrize("unit", [1.0, 1000.5])
 def test_equal_weights_are_no_weights(unit):
-    """1, 2.5, 1000 and 1000.5 on all rows: one log loss, and the rule without weights."""
+    """1 and 1000.5 on all rows: one log loss, and the rule without weights."""
     P, y, _ = tilted(300, 3, seed=1)
     plain, found = (confmax.maximize("macro_f1", P, y, sample_weight=w) for w in (None, np.full(300, unit)))
     assert found.calibration.kind == plain.calibration.kind
@@ -52,12 +53,3 @@ def test_a_row_that_is_repeated_is_not_a_row_of_weight_two():
         "once": (P, y), "weighted": (P, y, np.full(150, 2.0)), "twice": (np.repeat(P, 2, 0), np.repeat(y, 2)),
     }.items()}  # fmt: skip
     assert share["weighted"] == pytest.approx(share["once"], abs=1e-12) and share["twice"] < share["once"]
-
-
-def test_intervals_do_not_depend_on_the_unit():
-    P, y, w = tilted(200, 3, seed=3)
-    one, other = (
-        confmax.score(["macro_f1", "g_mean"], P, y, sample_weight=u * w, n_replicates=200) for u in (1.0, 2.5)
-    )
-    for rule, metric in (("argmax", "macro_f1"), ("p/prior", "g_mean")):
-        assert tuple(other.estimate(rule, metric)) == pytest.approx(tuple(one.estimate(rule, metric)), abs=1e-9)
