@@ -154,15 +154,12 @@ class Separate(Across):
     """A limit that every value must keep, of all rows or of each group."""
 
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
-        """Return how many linear functions the limits on the metrics are."""
         return sum(count_of(metric, n_classes) for metric in members)
 
     def functions(self, members: Sequence[Metric], limit: Limit, rows: Array, M: int) -> list[AffineFunctions]:
-        """Return the functions of the limit on each metric."""
         return [functions_of_limit(metric, limit.number, limit.sign, rows, M) for metric in members]
 
     def scales(self, members: Sequence[Metric], values: Array, S: Confusion) -> list[Array]:
-        """Return those of the limits on the metrics."""
         return [scales_of(metric, S) for metric in members]
 
     def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
@@ -171,7 +168,6 @@ class Separate(Across):
         return np.where(vacuous.all(axis=-1), 0.0, limit.sign * least)
 
     def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:
-        """Return the smallest slack."""
         return np.where(kept, 0.0, limit.sign * (values - limit.number)).min(axis=-1)
 
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
@@ -182,7 +178,6 @@ class Separate(Across):
         )
 
     def rows_needed(self, limit: Limit, shares: Sequence[float], confidence: float) -> int | None:
-        """Return the largest number that a share needs."""
         needed = [rows_needed(share, limit.number, is_floor=limit.is_floor, confidence=confidence) for share in shares]
         return None if None in needed else max(n for n in needed if n is not None)
 
@@ -199,11 +194,9 @@ class AllRows(Separate):
     of_groups: ClassVar[bool] = False
 
     def text(self, metric: Metric, sense: str) -> str:
-        """Return the metric as constraints write it."""
         return metric_text(metric)
 
     def members(self, metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
-        """Return the metric of all rows."""
         return (seen(metric, layout),)
 
 
@@ -252,11 +245,9 @@ class Pairs(Across):
             )
 
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
-        """Return the number of pairs."""
         return len(self.pairs(len(members)))
 
     def functions(self, members: Sequence[Metric], limit: Limit, rows: Array, M: int) -> list[AffineFunctions]:
-        """Return one function for every pair."""
         gains = []
         constants = np.zeros(len(members))
         for k, metric in enumerate(members):
@@ -274,11 +265,9 @@ class Pairs(Across):
         return found
 
     def scales(self, members: Sequence[Metric], values: Array, S: Confusion) -> list[Array]:
-        """Return `slopes`."""
         return [self.slopes(values)]
 
     def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:
-        """Return the distance of the limited number from the limit."""
         return limit.sign * (self.value(values, kept, limit) - limit.number)
 
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
@@ -312,7 +301,6 @@ class Difference(Pairs):
     equalises: ClassVar[bool] = True
 
     def range(self, low: float, high: float) -> tuple[float, float]:
-        """Return zero and the width of the metric's range."""
         return 0.0, high - low
 
     def weights(self, limit: Limit) -> tuple[float, float, float]:
@@ -320,11 +308,9 @@ class Difference(Pairs):
         return -1.0, 1.0, limit.number
 
     def leeway(self, limit: Limit) -> float:
-        """Return the limit."""
         return limit.number
 
     def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
-        """Return the largest value minus the smallest."""
         return np.asarray(np.ptp(values, axis=-1))
 
 
@@ -337,7 +323,6 @@ class Ratio(Pairs):
     side: ClassVar[str] = ">="
 
     def range(self, low: float, high: float) -> tuple[float, float]:
-        """Return zero and one."""
         return 0.0, 1.0
 
     def weights(self, limit: Limit) -> tuple[float, float, float]:
@@ -349,11 +334,9 @@ class Ratio(Pairs):
         return np.array([values[b] for _, b in self.pairs(len(values))])
 
     def leeway(self, limit: Limit) -> float:
-        """Return the part of the larger value."""
         return 1.0 - limit.number
 
     def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
-        """Return the smallest value over the largest."""
         low = values.min(axis=-1)
         high = values.max(axis=-1)
         # groups in which nothing is decided as the class are alike, too

@@ -95,7 +95,7 @@ class Limits:
     @property
     def least_rows(self) -> int:
         """How many rows must be decided as a class before labels count for the floors on its precision."""
-        floors = (one.limit for one in self.constraints if one.is_floor and one.metric.counts_decided)
+        floors = (one.limit for one in self.constraints if one.is_floor and one.metric.side == "decided")
         return max(map(rows_for_floor, floors), default=1)
 
     def of_class(self, k: int, n_classes: int) -> Limits:

@@ -48,11 +48,9 @@ class TwoGroups(Pairs):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Both groups."""
         return self.group, self.other
 
     def placed(self, places: tuple[int, ...]) -> TwoGroups:
-        """Return the comparison of the groups at these places."""
         return replace(self, places=places)
 
     @staticmethod
@@ -97,7 +95,6 @@ class TwoGroups(Pairs):
         return f"{_in_group(metric, self.group)} {sense} {_in_group(metric, self.other)}{more}"
 
     def range(self, low: float, high: float) -> tuple[float, float]:
-        """Return the width of the metric's range, downward and upward."""
         return low - high, high - low
 
     def weights(self, limit: Limit) -> tuple[float, float, float]:
@@ -105,21 +102,17 @@ class TwoGroups(Pairs):
         return limit.sign, -limit.sign, -limit.sign * limit.number
 
     def pairs(self, n_groups: int) -> list[tuple[int, int]]:
-        """Return the two groups."""
         a, b = self.places
         return [(a, b)]
 
     def leeway(self, limit: Limit) -> float:
-        """Return by how much the group may be worse."""
         return -limit.sign * limit.number
 
     def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
-        """Return the value of the group minus that of the other one."""
         a, b = self.places
         return np.asarray(values[..., a] - values[..., b])
 
     def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
-        """Return the number tightened by errors of the two groups."""
         # a ceiling has room below zero: it is a floor on the opposite difference
         floor = Limit(limit.sign * limit.number, True)
         return limit.sign * super().tightened(floor, [sizes[place] for place in self.places], step)

@@ -18,7 +18,7 @@ from confmax.metrics.curved import Climb, OfShares
 from confmax.metrics.first_order import FirstOrder, Formula, FormulaOfRows, Function, reciprocal
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.recalls import accuracy, balanced_accuracy
+from confmax.metrics.recalls import balanced_accuracy
 from confmax.metrics.scores import ClassParts, ClassScores
 from confmax.metrics.shares import Share, ShareParts
 from confmax.metrics.structure import AffineFunctions, General, Linear, MinOfLinear, Ratio, Structure
@@ -37,7 +37,6 @@ class Coverage(Formula):
     is_coverage: ClassVar[bool] = True
 
     def decides(self, n_classes: int) -> int:
-        """Return K + 1: the classes, and to abstain."""
         return n_classes + 1
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
@@ -58,11 +57,9 @@ class Coverage(Formula):
         return FirstOrder(decided * unit, matrix=full)
 
     def values(self, S: Confusion, **_: Any) -> Array:
-        """Return the values alone."""
         return self(S).value
 
     def among(self, S: Confusion) -> Array:
-        """Return all rows, or those of the class."""
         return S.rows.sum(-1) if self.place is None else S.rows[..., self.place]
 
 
@@ -83,7 +80,6 @@ class OfDecided(FormulaOfRows):
     is_of_decided: ClassVar[bool] = True
 
     def decides(self, n_classes: int) -> int:
-        """Return K + 1: the classes, and to abstain."""
         return n_classes + 1
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
@@ -107,7 +103,6 @@ class OfDecided(FormulaOfRows):
         return FirstOrder(value, matrix=full)
 
     def values(self, S: Confusion, **_: Any) -> Array:
-        """Return the values alone."""
         # of many matrices mostly the sums are read, and then none is copied
         seen, unit = self.seen(S, matrix=self.inner.statistics == "matrix")
         return np.where(unit == 0.0, 0.0, self.inner.values(seen))
@@ -249,20 +244,9 @@ def _parts(metric: Metric, rows: Array) -> Ratios | None:
         return metric.as_ratios(rows, K)
     index = rows if metric.classes is None else rows[list(metric.classes)]
     formula = metric.formula
-    one = np.ones(1)
-    none = np.zeros(1)
     if not isinstance(metric.structure, Linear):
         return None
-    if formula == accuracy:
-        found = Ratios(
-            Gains.reduced(np.ones(len(index))),
-            Gains.reduced(np.zeros(len(index))),
-            none,
-            np.array([index.sum()]),
-            none,
-            one,
-        )
-    elif isinstance(formula, Share):
+    if isinstance(formula, Share):
         found = ShareParts(formula)(index)
     elif formula == Function(balanced_accuracy) and not metric.params:
         found = ClassParts(ClassScores(1.0, columns=0))(index)

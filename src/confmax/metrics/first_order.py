@@ -11,12 +11,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion
 
+Side = Literal["decided", "others"]
 TINY = 1e-150  # what is smaller is zero: its reciprocal, squared, could not be held
 
 
@@ -53,14 +54,9 @@ class Formula(ABC):
         return False
 
     @property
-    def counts_decided(self) -> bool:
-        """Whether it is a share of the rows that are decided as one class."""
-        return False
-
-    @property
-    def counts_not_decided(self) -> bool:
-        """Whether it is a share of the rows that are not decided as one class."""
-        return False
+    def side(self) -> Side | None:
+        """The side of a threshold that it is a share of: rows decided as one class, or as others; None for others."""
+        return None
 
     @property
     def counts_others_decided(self) -> bool:
@@ -118,11 +114,9 @@ class Function(Formula):
     takes_further: ClassVar[bool] = False
 
     def __call__(self, S: Confusion, **params: Any) -> FirstOrder:
-        """Return value and derivatives."""
         return self.function(S, **params)
 
     def values(self, S: Confusion, **params: Any) -> Array:
-        """Return the values."""
         return self.function(S, **params).value
 
 
@@ -134,13 +128,11 @@ class FormulaOfRows(Formula):
 
     @property
     def is_share(self) -> bool:
-        """Whether the other metric is one."""
         return bool(self.inner.is_share)
 
     @property
-    def counts_decided(self) -> bool:
-        """Whether the other metric does."""
-        return bool(self.inner.counts_decided)
+    def side(self) -> Side | None:
+        return cast("Side | None", self.inner.side)
 
 
 def safe_ratio(numerator: Array, denominator: Array) -> Array:

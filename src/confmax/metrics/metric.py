@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.curved import Climb, SumOfRatios
-from confmax.metrics.first_order import FirstOrder, Formula, Function
+from confmax.metrics.first_order import FirstOrder, Formula, Function, Side
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.metrics.structure import (
     BY_WORD,
@@ -486,14 +486,9 @@ class Metric:
         return self.formula.is_of_decided
 
     @property
-    def counts_decided(self) -> bool:
-        """Whether it is a share of the rows that are decided as one class: its precision."""
-        return self.formula.counts_decided
-
-    @property
-    def counts_not_decided(self) -> bool:
-        """Whether it is a share of the rows that are not decided as one class: its negative predictive value."""
-        return self.formula.counts_not_decided
+    def side(self) -> Side | None:
+        """The side of a threshold whose rows it is a share of: that of a precision of one class, or of its npv."""
+        return self.formula.side
 
     @property
     def rises_with_hits(self) -> int:

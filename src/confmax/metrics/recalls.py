@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion
 from confmax.metrics.first_order import FirstOrder, Formula, Function, reciprocal, safe_ratio
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
+from confmax.metrics.shares import ACCURACY
 from confmax.metrics.structure import Concave, DiagonalFunctions, Linear, MinOfLinear, PowerMean
 
 Smoothing = Literal["relative", "additive"]
@@ -55,30 +56,6 @@ def _through_recalls(
 # --- linear ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Accuracy(Formula):
-    """Sum of the diagonal."""
-
-    is_share: ClassVar[bool] = True
-    reads_rows: ClassVar[bool] = False
-
-    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
-        """Return value and derivatives."""
-        zero = np.zeros_like(S.diagonal)
-        return FirstOrder(S.diagonal.sum(-1), np.ones_like(S.diagonal), np.zeros_like(S.columns), zero)
-
-    def values(self, S: Confusion, **_: Any) -> Array:
-        """Return the values alone."""
-        return np.asarray(S.diagonal.sum(-1))
-
-    def among(self, S: Confusion) -> Array:
-        """Return one: it is a share of all rows."""
-        return np.asarray(S.columns.sum(-1))
-
-
-accuracy = _Accuracy()
-
-
 def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
     """Mean recall; ``adjusted`` rescales it so that chance is 0: informedness, ``(K mean - 1) / (K - 1)``."""
 
@@ -101,7 +78,6 @@ class MeanFormula(Formula):
     mean: PowerMean
 
     def __call__(self, S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative", **_: Any) -> FirstOrder:
-        """Return value and derivatives."""
 
         def mean(T: Array) -> tuple[Array, Array]:
             return self.mean.value(T), self.mean.partial(T)
@@ -109,7 +85,6 @@ class MeanFormula(Formula):
         return _through_recalls(S, mean, rho, smoothing, numerator_too=not self.mean.of_misses)
 
     def values(self, S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative", **_: Any) -> Array:
-        """Return the values alone."""
         return self.mean.value(_recalls(S, rho, smoothing, numerator_too=not self.mean.of_misses)[0])
 
 
@@ -195,11 +170,9 @@ class SmallestFormula(Formula):
     """The smallest recall as a formula, or with ``rho > 0`` its soft minimum."""
 
     def __call__(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> FirstOrder:
-        """Return value and derivatives."""
         return _through_recalls(S, partial(smallest, rho=rho))
 
     def values(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> Array:
-        """Return the values alone."""
         # the search on labels compares thousands of single values, and derivatives take twice their time
         T = safe_ratio(S.diagonal, S.rows)
         return T.min(-1) if rho == 0.0 else _soft_minimum(T, T.min(-1, keepdims=True), rho)[0]
@@ -222,7 +195,7 @@ def recalls_of(rows: Array) -> DiagonalFunctions:
 METRICS = (
     Metric(
         "accuracy",
-        accuracy,
+        ACCURACY,
         Linear(),
         "diagonal",
         description="share of correct decisions",

@@ -51,12 +51,10 @@ class ClassScores(Formula):
         return FirstOrder(self._number(score, S), by_diagonal, 0.0 - self.columns * fall, by_rows)
 
     def values(self, S: Confusion, *, beta: float = 1.0, **_: Any) -> Array:
-        """Return the values alone."""
         return self._number(self._scores(S, beta)[0], S)
 
     @property
     def reads_rows(self) -> bool:
-        """Whether it depends on the sizes of the classes."""
         return self.rows != 0.0 or self.over == "sizes"
 
     def hits(self, beta: float) -> float:

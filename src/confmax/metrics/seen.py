@@ -32,7 +32,6 @@ class Seen(FormulaOfRows):
 
     @property
     def lift(self) -> Seen:
-        """It is one."""
         return self
 
     def decides(self, n_classes: int) -> int:
@@ -40,7 +39,6 @@ class Seen(FormulaOfRows):
         return self.layout.all_decisions
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
-        """Return value and derivatives."""
         first = self.inner.at(self.seen(S))
         layout = self.layout
         unit: Any = np.ones(1)
@@ -63,7 +61,6 @@ class Seen(FormulaOfRows):
         return FirstOrder(first.value, by_diagonal, by_columns, by_rows)
 
     def values(self, S: Confusion, **_: Any) -> Array:
-        """Return the values alone."""
         return self.inner.values(self.seen(S))
 
     def among(self, S: Confusion) -> Array:

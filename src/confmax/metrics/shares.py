@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.metrics.first_order import TINY, FirstOrder, Formula, reciprocal
+from confmax.metrics.first_order import TINY, FirstOrder, Formula, Side, reciprocal
 from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Linear, Ratio, Structure
@@ -26,11 +26,13 @@ from confmax.metrics.structure import Linear, Ratio, Structure
 class Rows:
     """A sum of shares of all rows, by their coefficients; the class is the last one.
 
-    Rows of the class that are decided as it are ``right``; ``decided`` are all rows that are decided as it, ``true``
-    all of the class, and ``others_decided`` and ``others_true`` the same of all other classes.
+    Rows of the class that are decided as it are ``right``, those of any class ``all_right``; ``decided`` are all rows
+    that are decided as it, ``true`` all of the class, and ``others_decided`` and ``others_true`` the same of all other
+    classes.
     """
 
     right: float = 0.0
+    all_right: float = 0.0
     decided: float = 0.0
     true: float = 0.0
     others_decided: float = 0.0
@@ -55,24 +57,16 @@ class Rows:
     @property
     def depends_on_rule(self) -> bool:
         """Whether the sum depends on what is decided."""
-        return bool(self.right or self.decided or self.others_decided)
-
-    @property
-    def reads_sizes(self) -> bool:
-        """Whether the sum depends on the sizes of the classes."""
-        return bool(self.true or self.others_true)
-
-    @property
-    def reads_others(self) -> bool:
-        """Whether the sum depends on other classes."""
-        return bool(self.others_decided or self.others_true)
+        return bool(self.right or self.all_right or self.decided or self.others_decided)
 
     def gains(self, K: int) -> Gains:
         """Return what depends on the decisions, for K classes."""
         unit = np.eye(1, K, K - 1)[0]
         if not (self.decided or self.others_decided):
-            return Gains.reduced(self.right * unit)
-        return Gains.reduced(self.right * unit, self.decided * unit + self.others_decided * (1.0 - unit))
+            return Gains.reduced(self.right * unit + self.all_right)
+        return Gains.reduced(
+            self.right * unit + self.all_right, self.decided * unit + self.others_decided * (1.0 - unit)
+        )
 
     def constant(self, rows: Array) -> float:
         """Return what depends on the row sums ``rows`` (K,) alone."""
@@ -80,7 +74,7 @@ class Rows:
         return self.true * float(rows[-1]) + self.others_true * others + self.all_rows
 
     def least(self, rows: Array) -> float:
-        """Return the smallest value over all rules, at row sums ``rows`` (K,)."""
+        """Return the smallest value over all rules, at row sums ``rows`` (K,); it may not depend on ``all_right``."""
         true = float(rows[-1])
         # a share that reads no other class gets the size of its own class alone
         others = float(rows[:-1].sum()) if len(rows) > 1 else 1.0 - true
@@ -102,6 +96,7 @@ _VALUES: dict[str, Callable[[Confusion], Array]] = {
     "others_true": lambda S: S.rows[..., :-1].sum(-1),
     "all_rows": lambda _: np.ones(()),
     "right": lambda S: S.diagonal[..., -1],
+    "all_right": lambda S: S.diagonal.sum(-1),
 }
 
 
@@ -111,6 +106,7 @@ def _terms(counted: Rows) -> list[tuple[float, Callable[[Confusion], Array]]]:
 
 
 RIGHT = Rows(right=1.0)
+ALL_RIGHT = Rows(all_right=1.0)
 DECIDED = Rows(decided=1.0)
 TRUE = Rows(true=1.0)
 OTHERS_DECIDED = Rows(others_decided=1.0)
@@ -132,7 +128,6 @@ class Share(Formula):
     is_share: ClassVar[bool] = True
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
-        """Return value and derivatives."""
         unit = reciprocal(self.of.at(S))
         counted = self._counted
         slope = counted.at(S) * unit
@@ -144,6 +139,7 @@ class Share(Formula):
         by_rows = np.zeros_like(S.diagonal)
         places = {
             "right": by_diagonal[..., own:],
+            "all_right": by_diagonal,
             "decided": by_columns[..., own : own + 1],
             "others_decided": by_columns[..., :own],
             "true": by_rows[..., own:],
@@ -159,7 +155,6 @@ class Share(Formula):
         return FirstOrder(self.values(S), by_diagonal, by_columns, by_rows)
 
     def values(self, S: Confusion, **_: Any) -> Array:
-        """Return the values alone."""
         of = self.of.at(S)
         share = self._counted.at(S) * reciprocal(of)
         # a difference from one would lose the digits of a small share
@@ -172,36 +167,29 @@ class Share(Formula):
         return counted
 
     @property
-    def counts_decided(self) -> bool:
-        """Whether it speaks of the rows that are decided as the class."""
-        return self.of == DECIDED
+    def parts(self) -> list[Rows]:
+        """The sums of rows that it is declared by."""
+        return [self.of, self._counted]
 
     @property
-    def counts_not_decided(self) -> bool:
-        """Whether it speaks of the rows that are decided as other classes."""
-        return self.of == OTHERS_DECIDED
+    def side(self) -> Side | None:
+        return "decided" if self.of == DECIDED else "others" if self.of == OTHERS_DECIDED else None
 
     @property
     def counts_others_decided(self) -> bool:
-        """Whether it counts the rows that are decided as other classes."""
-        return any(part.others_decided for part in (self.of, self.hits, self.misses) if part is not None)
+        return any(part.others_decided for part in self.parts)
 
     def among(self, S: Confusion) -> Array:
-        """Return the rows that it is a share of (...), as a share of all rows."""
         return self.of.at(S)
 
     @property
     def reads_rows(self) -> bool:
-        """Whether it depends on the sizes of the classes."""
-        return any(part.reads_sizes for part in (self.of, self.hits, self.misses) if part is not None)
+        return any(part.true or part.others_true for part in self.parts)
 
     @property
     def rises_with_hits(self) -> int:
-        """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as the class is right."""
-        if self.hits is not None:
-            return int(np.sign(self.hits.right))
-        assert self.misses is not None
-        return -int(np.sign(self.misses.right))
+        rises = int(np.sign(self._counted.right + self._counted.all_right))
+        return rises if self.hits is not None else -rises
 
     def complement(self) -> Share:
         """Return one minus the share."""
@@ -217,10 +205,7 @@ class ShareParts:
     def __call__(self, rows: Array) -> Ratios:
         """Return the ratio at row sums ``rows`` (K,)."""
         of = self.share.of
-        hits = self.share.hits
-        if hits is None:
-            assert self.share.misses is not None
-            hits = of - self.share.misses
+        hits = self.share.hits or of - self.share._counted
         K = len(rows)
         top = np.array([hits.constant(rows)])
         bottom = np.array([of.constant(rows)])
@@ -234,10 +219,9 @@ def share(name: str, formula: Share, description: str, **more: Any) -> Metric:
     >>> npv.value([[40, 10], [20, 30]])
     0.6666666666666667
     """
-    used = [part for part in (formula.of, formula.hits, formula.misses) if part is not None]
     structure: Structure = Ratio(fractions=ShareParts(formula)) if formula.of.depends_on_rule else Linear()
-    of_decisions = any(part.decided or part.others_decided for part in used)
-    others = any(part.reads_others for part in used)
+    of_decisions = any(part.decided or part.others_decided for part in formula.parts)
+    others = any(part.others_decided or part.others_true for part in formula.parts)
     settings: dict[str, Any] = {
         "binary": True,
         "ordered": True,
@@ -251,6 +235,7 @@ def share(name: str, formula: Share, description: str, **more: Any) -> Metric:
 
 # --- the catalogue ----------------------------------------------------------------------------------------------------
 
+ACCURACY = Share(of=ALL_ROWS, hits=ALL_RIGHT)
 RECALL = Share(of=TRUE, hits=RIGHT)
 PRECISION = Share(of=DECIDED, hits=RIGHT)
 RATE = Share(of=ALL_ROWS, hits=DECIDED)

@@ -15,7 +15,7 @@ from confmax.confusion import Confusion, Gains
 from confmax.constraints import Limits
 from confmax.constraints.proportions import rows_for_floor
 from confmax.metrics.decided import as_written
-from confmax.metrics.recalls import accuracy
+from confmax.metrics.shares import ACCURACY
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.plan import Task
@@ -45,7 +45,7 @@ def warn_of_surprises(solution: Solution, task: Task) -> None:
     for doubt in _unsupported(solution, limits):
         warn(doubt)
     # a table of costs says what a wrong decision costs, and the accuracy of argmax stands beside that of the rule
-    compared = raw.is_whole and metric.gain is None and (metric.formula != accuracy or limits is not None)
+    compared = raw.is_whole and metric.gain is None and (metric.formula != ACCURACY or limits is not None)
     # a rule that is right more often than this is no surprise, whatever argmax reaches: no row is read
     compared &= _right(solution.statistics, raw.n_classes) < SURE
     if not (unused or compared):
@@ -65,7 +65,7 @@ def warn_of_surprises(solution: Solution, task: Task) -> None:
         decided = "" if solution.rule.abstain is None else " that it decides"
         best = with_names(repr(metric), raw.classes) + (" within the limits" if limits is not None else "")
         remedy = f"Add a limit such as accuracy >= {0.9 * of_argmax:.2f}, or change the metric"
-        if metric.formula == accuracy:
+        if metric.formula == ACCURACY:
             remedy = "Loosen the limits"
         warn(
             f"of the rows{decided} the rule decides {right:.1%} rightly, and argmax {of_argmax:.1%}; it is the best "
@@ -86,7 +86,7 @@ def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
         rows = outcome.label_rows
         share = outcome.label_value
         span = outcome.label_interval
-        if not (one.is_floor and one.metric.counts_decided) or not rows or share is None or span is None:
+        if not (one.is_floor and one.metric.side == "decided") or not rows or share is None or span is None:
             continue
         least = rows_for_floor(one.limit)
         expected = outcome.value

@@ -154,7 +154,6 @@ class SideBySide(Table):
 
     @property
     def layout(self) -> Layout:
-        """Where the groups stand."""
         shared = isinstance(self.groups, GroupShares)
         return Layout(len(self.groups), self.whole.n_classes, self.n_further, shared)
 

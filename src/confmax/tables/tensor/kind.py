@@ -51,11 +51,9 @@ class Tensors(MemoryKind):
         return Checked(self, checked, None, self.hashes(given), self.hashes(given, ordered=False))
 
     def given_hashes(self, proba: Any) -> Tensor:
-        """Return the bits of the hashes of given rows (n,), int64 on their device."""
         return row_hashes(as_columns(proba))
 
     def host(self, values: Any) -> NDArray[Any]:
-        """Return a tensor as an array in host memory, half precision as float32."""
         return on_host(values)
 
     def floats(self, values: Any) -> Tensor:
@@ -91,7 +89,6 @@ class Tensors(MemoryKind):
         return bool(proba.device.type == "cpu")
 
     def dense(self, proba: Any, what: str) -> Checked:
-        """Return the rows in host memory, in the type of the scores."""
         return Checked(ARRAYS, on_host(proba))
 
     def column_sums(self, proba: Any, weight: Array | None, *, spread: bool) -> Array:
@@ -109,11 +106,9 @@ class Tensors(MemoryKind):
         return decide_tensor(proba, gains).to(torch.int32).cpu().numpy()
 
     def decide_one(self, proba: Any, gains: Gains) -> Tensor:
-        """Return the decisions (n,) of one gain, int64 on the device."""
         return decide_tensor(proba, gains)[0]
 
     def drawn(self, proba: Any, gains: Gains, weights: Array, seed: int, keys: Any) -> Tensor:
-        """Return the decision (n,) of every row by the atom that its key draws, int64 on the device."""
         # the hashes of rows are on the device already, as words of the same bits
         words = torch.as_tensor(keys.view(np.int64), device=proba.device) if isinstance(keys, np.ndarray) else keys
         edges = torch.as_tensor(np.cumsum(weights)[:-1], device=proba.device)
@@ -126,7 +121,6 @@ class Tensors(MemoryKind):
         return out
 
     def probabilities(self, proba: Any, gains: Gains, weights: Array) -> Tensor:
-        """Return the probability of every decision (n, M), float64 on the device."""
         out = torch.zeros((len(proba), gains.n_decisions), dtype=torch.float64, device=proba.device)
         for k, weight in enumerate(weights):
             decision = decide_tensor(proba, gains[k])[0]
