@@ -277,11 +277,7 @@ class Gains:
 
     def __add__(self, other: Gains) -> Gains:
         """Return the sums of gains of the same decisions."""
-        if self.full is not None or other.full is not None or self.power != other.power:
-            return Gains.from_matrix(self.matrices() + other.matrices())
-        a, b = self.coefficients()
-        c, d = other.coefficients()
-        return Gains(a + c, b + d, power=self.power)
+        return self.plus(other)
 
     @property
     def n_classes(self) -> int:

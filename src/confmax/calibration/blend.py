@@ -7,9 +7,9 @@ difference D between the two. The data estimate this weight, because ``E D^2 = V
 weight: D is pooled over the classes and over two fixed rules, argmax and p / prior. For D, each row has probabilities
 that were calibrated without it.
 
-The blend is the default with labels. On samples of 300 rows it is better than labels for nine of ten metrics measured,
-and equal for the Q-mean; on whole tables the two are equal (`benchmarks/RESULTS.md`, section confusion). Nothing is
-proved on labels. What is known of a blend's rule is computed on the model alone (`solution/model_bound.py`).
+The blend is the default with labels: on small samples it is better than labels for nine of ten metrics measured
+(`benchmarks/RESULTS.md`, section confusion). What is proved of its rule is of the model alone
+(`solution/model_bound.py`).
 """
 
 from __future__ import annotations

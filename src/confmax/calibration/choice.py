@@ -6,10 +6,8 @@ scaling, ``softmax(W log p + b)`` (Guo et al., *On Calibration of Modern Neural 
 which limits the effect of a confident mistake. `choose` takes the simplest family whose log loss on held-out rows is
 within one standard error of the smallest, and the rule stores the result.
 
-The losses are those of left-out rows. For the temperature and the vector, one Newton step from the fit on all rows
-gives the fit without a row and its copies (`left_out_losses`), so no folds are drawn. In a matrix of small tables a row
-changes so much that one step is too optimistic. So the matrix is compared with the best of the simpler kinds by five
-folds, the same for both. These depend on no seed, and hardly on the last digits of a probability (`Rows.steady_folds`).
+The losses are those of left-out rows (`choose`). In a matrix of small tables a row changes so much that one Newton step
+is too optimistic: five folds compare it with the simpler kinds, and hardly depend on last digits (`Rows.steady_folds`).
 """
 
 from __future__ import annotations
@@ -284,9 +282,12 @@ def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
         fits[kind] = families.first_fit(sample, kind)
         losses[kind] = fits[kind].left_out(copies)
     known = {kind: loss for kind, loss in losses.items() if loss is not None}
-    possible = {kind: loss for kind, loss in known.items() if kind != "none" or not refutes_zeros(sample)}
+    # the loss of a class of probability zero is infinite; cut at 27.6 nats, few such rows would make its standard error
+    # so large that raw probabilities pass
+    zeros = bool((picked(sample.proba, sample.labels) == 0.0).any())
+    possible = {kind: loss for kind, loss in known.items() if kind != "none" or not zeros}
     found = _simplest(possible or known, sample, copies)
-    if sample.suffices_for_matrix:
+    if sample.proba.shape[1] in families.TRIED_CLASSES and float(sample.weight.sum()) >= families.LEAST_ROWS:
         fits["matrix"] = families.first_fit(sample, "matrix", fits["vector"])
         by_matrix = fits["matrix"].left_out(copies)
         # a row changes much in a fit of so many numbers: both kinds are compared by the same folds
@@ -295,14 +296,6 @@ def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
             known["matrix"] = by_matrix
             found = _simplest({found: simpler, "matrix": by_matrix}, sample, copies)
     return found, fits, _means(known, sample)
-
-
-def refutes_zeros(sample: Rows) -> bool:
-    """Whether the class of some row has the probability zero: the log loss of the raw probabilities is infinite then.
-
-    It would be cut at 27.6 nats, and few such rows would make its standard error so large that raw probabilities pass.
-    """
-    return bool((picked(sample.proba, sample.labels) == 0.0).any())
 
 
 def _raw(sample: Rows) -> Array:

@@ -89,11 +89,6 @@ class Rows(scaling.Sample):
             z=self.z[kept],
         )
 
-    @property
-    def suffices_for_matrix(self) -> bool:
-        """Whether "auto" tries a matrix on these rows."""
-        return self.proba.shape[1] in TRIED_CLASSES and float(self.weight.sum()) >= LEAST_ROWS
-
     def few(self) -> Rows:
         """Return the rows that floors and strengths are chosen on."""
         return self.take(most_rows(self.proba, FEW_CELLS))

@@ -18,9 +18,10 @@ from confmax.errors import InputError
 from confmax.metrics import recalls, scores, shares
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS
 from confmax.metrics.limited import refusal
-from confmax.metrics.metric import STATISTICS, Metric
+from confmax.metrics.metric import STATISTICS, UNBOUNDED, Metric
 from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
+from confmax.tables.columns import frame_columns
 
 # what may be maximised or limited, and what may be maximised
 _QUANTITIES = {metric.name: metric for metric in (*recalls.METRICS, *shares.METRICS, *scores.METRICS, COVERAGE)}
@@ -281,7 +282,7 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
         )
     signed = -G if key == "cost" else G
     rows = _axis(getattr(table, "index", None))
-    columns = _axis(_columns(table))
+    columns = _axis(frame_columns(table))
     if rows is not None and columns is not None:
         own = {str(name): k for k, name in enumerate(columns)}
         if len(own) < len(columns) or len(set(rows)) < len(rows) or not set(map(str, rows)) <= set(own):
@@ -297,12 +298,6 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
     own_names = None if rows is None and columns is None else (rows, columns)
     structure = Linear(tuple(map(tuple, signed.tolist())), fractions=metric.structure.fractions)
     return replace(metric, structure=structure, names=own_names, ordered=own_names is None)
-
-
-def _columns(table: Any) -> Any:
-    """Return the names of a frame's columns; those of pyarrow are called ``column_names``."""
-    names = getattr(table, "column_names", None)
-    return names if isinstance(names, list) else getattr(table, "columns", None)
 
 
 def _axis(names: Any) -> tuple[Any, ...] | None:
@@ -388,7 +383,7 @@ def from_function(
     else:
         formula.admit(n_classes, n_classes)
     if of_linear is None:
-        return Metric(formula.name, formula, BY_WORD[str(structure)], "matrix")
+        return Metric(formula.name, formula, BY_WORD[str(structure)], "matrix", range=UNBOUNDED)
     reads = {of_linear.at(np.full(K, 1 / K)).statistics for K in sizes}
     most = max(reads, key=STATISTICS.index)
-    return Metric(formula.name, formula, of_linear, most, (("rho", 0.0),))
+    return Metric(formula.name, formula, of_linear, most, (("rho", 0.0),), range=UNBOUNDED)

@@ -54,11 +54,6 @@ class Rows:
             total = term if total is None else total + term
         return total if np.ndim(total) == S.diagonal.ndim - 1 else np.broadcast_to(total, S.diagonal.shape[:-1])
 
-    @property
-    def depends_on_rule(self) -> bool:
-        """Whether the sum depends on what is decided."""
-        return bool(self.right or self.all_right or self.decided or self.others_decided)
-
     def gains(self, K: int) -> Gains:
         """Return what depends on the decisions, for K classes."""
         unit = np.eye(1, K, K - 1)[0]
@@ -219,7 +214,10 @@ def share(name: str, formula: Share, description: str, **more: Any) -> Metric:
     >>> npv.value([[40, 10], [20, 30]])
     0.6666666666666667
     """
-    structure: Structure = Ratio(fractions=ShareParts(formula)) if formula.of.depends_on_rule else Linear()
+    of = formula.of
+    structure: Structure = Linear()
+    if of.right or of.decided or of.others_decided:
+        structure = Ratio(fractions=ShareParts(formula))
     of_decisions = any(part.decided or part.others_decided for part in formula.parts)
     others = any(part.others_decided or part.others_true for part in formula.parts)
     settings: dict[str, Any] = {
@@ -227,7 +225,6 @@ def share(name: str, formula: Share, description: str, **more: Any) -> Metric:
         "ordered": True,
         "one_class": "with others" if others else "alone",
         "divides_by_prior": formula.of == TRUE,
-        "range": (0.0, 1.0),
         "description": description,
     }
     return Metric(name, formula, structure, "columns" if of_decisions else "diagonal", **(settings | more))

@@ -269,44 +269,28 @@ class Structure:
     """A declared shape. The kinds below are final, and each has the ``name`` by which users declare and read it.
 
     A structure equals the word that is its name, as a word stood in its place in earlier versions.
-
-    Attributes
-    ----------
-    is_linear, is_ratio, is_concave : bool
-        Whether it is a linear function, a ratio of affine functions (of a linear one the denominator is one), or a
-        concave function, as linear ones and the smallest of linear ones are.
-    is_minimum : bool
-        Whether it is the smallest of linear functions.
-    may_draw : bool
-        Whether a rule that draws can be better than every single rule.
-    smoother : str or None
-        The parameter of the metric that makes it differentiable everywhere.
-    hardens : bool
-        Whether the conditional gradient follows it by a smoothing that falls from round to round.
-    scheduled : bool
-        Whether the paper has a schedule for its smoothing (Table 2 and Corollary 13).
-    fractions : callable or None
-        Maps row sums (K,) and the metric's parameters to the ratios that it sums: the one of a ratio bounds it, and
-        the separate maxima of several bound their sum. None where they are not known, as for a user's function.
-    recall_mean : PowerMean or None
-        The mean of the recalls that the metric is. An answer to any gain then bounds it.
-    climb : callable or None
-        Maps row sums (K,) to the linear functions of which a metric that is not concave is a smooth one
-        (`confmax.metrics.curved`), other than a sum of ratios.
     """
 
     name: ClassVar[str]
     is_linear: ClassVar[bool] = False
-    is_ratio: ClassVar[bool] = False
+    is_ratio: ClassVar[bool] = False  # of affine functions, of a linear one over one
     is_concave: ClassVar[bool] = False
-    is_minimum: ClassVar[bool] = False
-    may_draw: ClassVar[bool] = False
+    is_minimum: ClassVar[bool] = False  # of linear functions
+    may_draw: ClassVar[bool] = False  # whether a rule that draws can be better than every single rule
 
+    # the parameter of the metric that makes it differentiable everywhere
     smoother: str | None = field(default=None, kw_only=True)
+    # whether the conditional gradient follows it by a smoothing that falls from round to round
     hardens: bool = field(default=False, kw_only=True)
+    # whether the paper has a schedule for its smoothing (Table 2 and Corollary 13)
     scheduled: bool = field(default=False, kw_only=True)
+    # maps row sums (K,) and the metric's parameters to the ratios that it sums, if they are known: the one of a ratio
+    # bounds it, and the separate maxima of several bound their sum
     fractions: Callable[..., Ratios] | None = field(default=None, kw_only=True)
+    # the mean of the recalls that the metric is: an answer to any gain then bounds it
     recall_mean: PowerMean | None = field(default=None, kw_only=True)
+    # maps row sums (K,) to the linear functions of which it is a smooth one (`confmax.metrics.curved`), where it is
+    # neither concave nor a sum of ratios
     climb: Callable[..., Any] | None = field(default=None, kw_only=True)
 
     def smoothed(self) -> Structure:
@@ -363,14 +347,9 @@ class Concave(Structure):
 class MinOfLinear(Structure):
     """The smallest of linear functions: a linear program mixes rules, and its dual is the next gain.
 
-    Attributes
-    ----------
-    functions : callable
-        Maps row sums (K,) to the functions: `DiagonalFunctions` for multiples of the recalls, else
-        `AffineFunctions`, or plain `Gains`.
+    ``functions`` maps row sums (K,) to the functions: `DiagonalFunctions` for multiples of the recalls, else
+    `AffineFunctions`, or plain `Gains`.
 
-    Examples
-    --------
     >>> import confmax, numpy as np
     >>> from confmax.metrics.structure import DiagonalFunctions, MinOfLinear
     >>> weights = np.array([1.0, 0.5])

@@ -58,7 +58,9 @@ def tune_with_confidence(task: Task) -> Solution:
     The file's head says how. The rows must be labelled, and there are limits on shares of rows.
     """
     _check_rows(task)
-    task = _rows_with_weight(task)
+    table = task.raw.in_memory()
+    if table.weight is not None:
+        task = task.but(raw=table.take(table.weight > 0.0))
     assert task.limits is not None
     k = class_to_test(task.metric, task.limits, task.raw.n_classes)
     if k is not None and _is_of_a_threshold(task):
@@ -112,12 +114,6 @@ def _check_rows(task: Task) -> None:
             "a hold-out, or on a model that is fitted already"
         )
     refuse_shared_rows(raw)
-
-
-def _rows_with_weight(task: Task) -> Task:
-    """Return the task on the rows that have weight."""
-    table = task.raw.in_memory()
-    return task.but(raw=table if table.weight is None else table.take(table.weight > 0.0))
 
 
 def _is_of_a_threshold(task: Task) -> bool:

@@ -24,6 +24,7 @@ from confmax.solution.infeasible import infeasibility
 from confmax.solution.plan import Task
 from confmax.solution.result import Solution
 from confmax.solution.second_objective import decided_for_accuracy
+from confmax.solution.side_by_side import parts_of_rule
 from confmax.tables import Table
 from confmax.tables.precision import held
 
@@ -232,7 +233,7 @@ def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Ev
     names = names or (*classes, *extra_names(classes, n_decisions))
     kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
     # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
-    parts = {} if layout is None else {"groups": table.groups.names, "groups_known": not layout.shared}
+    parts = parts_of_rule(table)
     rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator, kept, **parts)
     # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES

@@ -36,7 +36,7 @@ from confmax.solution.one_class import (
     share_of_class,
     uncalibrated,
 )
-from confmax.solution.plan import Plan, Task, is_auto
+from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
 from confmax.solution.side_by_side import as_solved
@@ -49,7 +49,10 @@ WITH_LABELS = "blend"
 
 def search(task: Task) -> Solution:
     """Return the solution of a task, without any test of a confidence; see `confmax.solution.tune`."""
-    plan = _with_prescribed(task.plan)
+    plan = task.plan
+    prescribed = getattr(plan.solver, "settings", {})
+    # what the solver prescribes, where the plan leaves it open
+    plan = plan.but(**{name: value for name, value in prescribed.items() if is_auto(getattr(plan, name))})
     is_default = is_auto(plan.confusion)
     if is_default:
         plan = plan.but(confusion=WITH_LABELS if task.raw.has_labels else "model")
@@ -81,12 +84,6 @@ def search(task: Task) -> Solution:
 
 
 # --- the problem ------------------------------------------------------------------------------------------------------
-
-
-def _with_prescribed(plan: Plan) -> Plan:
-    """Return a plan with the settings that its solver prescribes, where those of the plan are "auto"."""
-    prescribed = getattr(plan.solver, "settings", {})
-    return plan.but(**{name: value for name, value in prescribed.items() if is_auto(getattr(plan, name))})
 
 
 def _of_one_class(task: Task) -> Task:

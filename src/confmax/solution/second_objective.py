@@ -22,6 +22,7 @@ from confmax.constraints import Constraint, Limits
 from confmax.metrics import Metric, get
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.limited import ratio_of
+from confmax.metrics.metric import UNBOUNDED
 from confmax.metrics.seen import seen, unseen
 from confmax.metrics.structure import AffineFunctions, Linear
 from confmax.optimize.column_generation import ColumnGeneration
@@ -121,7 +122,9 @@ def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: floa
     ratio = ratio_of(metric, *inside) if metric.structure.is_ratio and not metric.structure.is_linear else None
     if ratio is not None and ratio.floor[0] <= TINY:
         function = AffineFunctions(ratio.bottom, ratio.bottom_constant)
-        below = Metric("denominator", Denominator(function), Linear(), function.statistics, classes=metric.classes)
+        formula = Denominator(function)
+        reads = function.statistics
+        below = Metric("denominator", formula, Linear(), reads, classes=metric.classes, range=UNBOUNDED)
         share = float(seen(below, layout).values(chosen.confusion))
         if share <= TINY and value > metric.range[0]:
             return None

@@ -19,6 +19,7 @@ from confmax.metrics.seen import seen
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.plan import Task
+from confmax.solution.result import Solution
 from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
 from confmax.tables.draws import uniform
@@ -116,6 +117,12 @@ def as_solved(task: Task, fitted: Calibration | None) -> tuple[Task, Table]:
     return task.but(raw=raw, metric=metric), table
 
 
+def parts_of_rule(table: Table) -> dict[str, Any]:
+    """Return what a rule says of the groups of a table: nothing, or their names, and whether rows have one each."""
+    layout = table.layout
+    return {} if layout is None else {"groups": table.groups.names, "groups_known": not layout.shared}
+
+
 # --- what labels say of a rule ----------------------------------------------------------------------------------------
 
 
@@ -127,6 +134,13 @@ def counted_on_labels(rule: DecisionRule, table: Table, *, matrix: bool = False)
     rows = table.in_memory()
     C = counts_of(decided_by(rule, rows), rows)
     return Confusion.from_matrix(C / C.sum())
+
+
+def statistics_on_labels(solution: Solution, raw: Table) -> Confusion:
+    """Return the statistics of the rule on the labels; those of the solution where labels cannot be counted."""
+    if not raw.has_labels or solution.mode == "labels" or not solution.rule.groups_known:
+        return solution.statistics
+    return counted_on_labels(solution.rule, raw)
 
 
 def without_errors(table: MemoryTable, layout: Layout | None) -> Confusion:

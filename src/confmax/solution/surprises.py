@@ -20,7 +20,7 @@ from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.plan import Task
 from confmax.solution.result import Solution
-from confmax.solution.side_by_side import counted_on_labels
+from confmax.solution.side_by_side import statistics_on_labels
 from confmax.tables import Table
 from confmax.tables.columns import warn
 
@@ -59,7 +59,7 @@ def warn_of_surprises(solution: Solution, task: Task) -> None:
         )
     if not compared:
         return
-    right = _right(_counted(solution, raw), raw.n_classes)
+    right = _right(statistics_on_labels(solution, raw), raw.n_classes)
     of_argmax = _right(argmax, raw.n_classes)
     if right < FEWER * of_argmax:
         decided = "" if solution.rule.abstain is None else " that it decides"
@@ -121,13 +121,6 @@ def _by_argmax(solution: Solution, raw: Table) -> Confusion:
     if raw.has_labels:
         return rule.evaluate(make_oracle(raw, "labels"))
     return rule.evaluate(make_oracle(raw.calibrated(solution.rule.calibrator), "model"))
-
-
-def _counted(solution: Solution, raw: Table) -> Confusion:
-    """Return the statistics of the rule on the labels; those of the solution where labels cannot be counted."""
-    if not raw.has_labels or solution.mode == "labels" or not solution.rule.groups_known:
-        return solution.statistics
-    return counted_on_labels(solution.rule, raw)
 
 
 def _right(S: Confusion, n_classes: int) -> float:

@@ -201,8 +201,11 @@ def maximize(
     if pos_label is not None:
         plan = plan.but(metric=with_positive(plan.metric, raw.classes, pos_label))
     task = plan.on(raw, explicit=order is not None or pos_label is not None)
-    assumed = classes is None and order is not None and column_names(proba) is None
-    return tune_all_rows(task, _in_sorted_order(raw.classes) if assumed else None)
+    likely = None
+    if classes is None and order is not None and column_names(proba) is None:
+        # an ordered categorical may name another order than that of scikit-learn, which sorts
+        likely = [sorted(raw.classes).index(name) for name in raw.classes]
+    return tune_all_rows(task, likely)
 
 
 def tune_all_rows(task: Task, likely: Sequence[int] | None = None) -> Solution:
@@ -248,18 +251,10 @@ def tune(task: Task) -> Solution:
     return search(task) if task.plan.confidence is None else tune_with_confidence(task)
 
 
-def _in_sorted_order(names: Sequence[Any]) -> list[int]:
-    """Return the column of each class if scikit-learn sorted them: an ordered categorical may name another order."""
-    return [sorted(names).index(name) for name in names]
-
-
 def warn_of_trivial(metric: Metric) -> None:
     """Warn of a ``metric`` of one class that says nothing about the other decisions, so that its optimum is no use.
 
-    Raises
-    ------
-    ValueError
-        If every rule that decides all rows as the class makes the metric largest: for its rate.
+    A ValueError if every rule that decides all rows as the class makes it largest: for its rate.
     """
     refuse_without_limits(metric)
     if metric.trivial_rule is None:

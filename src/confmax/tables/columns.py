@@ -58,11 +58,15 @@ class Columns:
     note: str = ""
 
 
+def frame_columns(values: Any) -> Any:
+    """Return the names of a frame's columns, None for what has none."""
+    names = getattr(values, "column_names", None)  # of pyarrow, whose ``columns`` are the columns themselves
+    return names if isinstance(names, list) else getattr(values, "columns", None)
+
+
 def column_names(proba: Any) -> list[str] | None:
     """Return a frame's column names as text, None for what has none."""
-    columns = getattr(proba, "column_names", None)  # of pyarrow, whose ``columns`` are the columns themselves
-    if not isinstance(columns, list):
-        columns = getattr(proba, "columns", None)
+    columns = frame_columns(proba)
     return None if columns is None else [str(plain(name)) for name in columns]
 
 

@@ -18,11 +18,8 @@ The theorem is about pairs, over seeds. Under one seed multiply-shift maps an ar
 row numbers, to an arithmetic progression of draws; the mixer is there to break the progressions up.
 `tests/test_draw.py` tests what is left.
 
-Keys are scrambled so that row numbers give serially independent draws too. Without keys, the key is the hash of the
-row's float32 values as they were given. The same hash chooses samples; folds use the same words in any order of columns
-(`fingerprints.py`). Each row is decided only by the atom that it drew, with the kernels of a deterministic rule, so the
-cost does not grow with the number of atoms. The share of duplicated rows is estimated from the rows whose keys fall in
-one part of all keys.
+Without keys, the key is the hash of the row's float32 values as they were given (`fingerprints.py`). Each row is
+decided only by the atom that it drew, with the kernels of a deterministic rule: the cost does not grow with the atoms.
 """
 
 from __future__ import annotations

@@ -120,16 +120,7 @@ class Kind(ABC):
 @final
 @dataclass(frozen=True)
 class Converted:
-    """A kind whose values are turned into those of another kind before anything is done with them.
-
-    Attributes
-    ----------
-    convert : callable
-        Returns the probabilities (n, K) of values, as a kind that is known.
-
-    Examples
-    --------
-    Counts of votes, as shares:
+    """A kind whose values ``convert`` makes probabilities (n, K) of a kind that is known, such as counts of votes.
 
     >>> from dataclasses import dataclass
     >>> import confmax, numpy

@@ -4,10 +4,9 @@ A source (`confmax.tables.partitioned.parts`) runs the oracle of an array in mem
 back depends on the number of classes and gains, never on rows, except for one sample of a bounded size, whose rows are
 chosen by what is in them.
 
-The table that a solver sees holds no rows except the sample, which has the same rows in the same order for any
-partition. Calibrations are fitted on the sample and warm starts begin on it; every reported number includes all rows.
-Tables that an engine can hold (Dask, Spark) are checked once and held as arrays. Files are read in every pass, and
-refused if their time or size has changed since their rows were checked.
+The sample has the same rows in the same order for any partition. Calibrations are fitted on it and warm starts begin
+on it; every reported number includes all rows. Tables that an engine can hold (Dask, Spark) are checked once and held
+as arrays. Files are read in every pass, and refused if their time or size has changed since their rows were checked.
 """
 
 from __future__ import annotations
