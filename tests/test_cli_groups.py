@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import accuracy_score, precision_score, recall_score
 
 import confmax
 from confmax.confusion import Gains
 from confmax.oracle import make_table
 from confmax.tables.draws import folds_to_judge
 from tests.cli_helpers import document, refusal, run
+from tests.export_helpers import function_of
 
 LIMIT = ("--subject-to", "min(recall[b] | group) >= 0.6")
 SCORE = ("score", "t.csv", "--label", "truth")
@@ -23,78 +23,69 @@ TUNE = ("tune", "t.csv", "--label", "truth", "--metric", "accuracy", "--group", 
 
 
 @pytest.fixture(autouse=True)
-def _table(inside):  # noqa: ARG001
-    """A folder with a table."""
+def table(inside):  # noqa: ARG001
+    """A folder with a table, and its frame."""
     rng = np.random.default_rng(0)
-    P = rng.dirichlet([0.5, 1.0, 2.0], 600).round(6)
+    P = rng.dirichlet([0.5, 1.0, 2.0], 400).round(6)
     truth = ["abc"[rng.choice(3, p=p / p.sum())] for p in P]
-    sex = np.where(rng.random(600) < 0.2 + 0.6 * P[:, 0], "men", "women")
+    sex = np.where(rng.random(400) < 0.2 + 0.6 * P[:, 0], "men", "women")
     frame = pd.DataFrame(P, columns=list("abc")).assign(truth=truth, sex=sex, code=(sex == "men") + 1)
     frame.to_csv("t.csv", index=False)
-
-
-@pytest.fixture
-def table():
     return pd.read_csv("t.csv")
 
 
-def test_tune_and_apply_decide_every_group_by_its_rule(table):
-    found = document(*TUNE, *LIMIT, "-o", "rule.json")
+def grouped(*limits, groups=("men", "women"), **more):
+    """Save a rule of groups with limits."""
+    gains = Gains.reduced([1.0, 2.0, 1.0, 1.0, 1.0, 2.0])
+    settings = {"groups": groups, "constraints": limits, **more}
+    rule = confmax.DecisionRule(gains, np.ones(1), tuple("abc"), "accuracy", **settings)
+    rule.save("rule.json")
+    return rule
+
+
+@pytest.mark.filterwarnings("ignore:group")  # has few rows
+@pytest.mark.parametrize("column", ["sex", "code"])
+def test_tune_and_apply_decide_every_group_by_its_rule(table, column):
+    arguments = (*TUNE[:-1], column, "--columns", "a,b,c", *LIMIT)
+    answer = document(*arguments, "-o", "rule.json")
     expected = confmax.maximize(
-        "accuracy", table[list("abc")], table["truth"], classes=list("abc"), group=table["sex"],
+        "accuracy", table[list("abc")], table["truth"], classes=list("abc"), group=table[column],
         constraints="min(recall[b] | group) >= 0.6",
     )  # fmt: skip
     rule = confmax.DecisionRule.load("rule.json")
-    assert rule == expected.rule and rule.groups == ("men", "women")
-    (one,) = found["constraints"]
-    assert set(one["by_group"]) == {"men", "women"}
+    assert rule.groups == tuple(sorted(set(table[column])))
+    assert rule.constraints == ("min(recall[b] | group) >= 0.6",)
+    (one,) = answer["constraints"]
+    assert set(one["by_group"]) == set(map(str, rule.groups))
     assert one["value"] == pytest.approx(min(part["value"] for part in one["by_group"].values()))
-    done = document("apply", "rule.json", "t.csv", "-o", "out.csv", "--group", "sex")
+    done = document("apply", "rule.json", "t.csv", "-o", "out.csv", "--group", column)
     decided = pd.read_csv("out.csv")["decision"].to_numpy()
-    np.testing.assert_array_equal(decided, rule.predict(table[list("abc")], group=table["sex"]))
+    np.testing.assert_array_equal(decided, expected.predict(table[list("abc")], group=table[column]))
     assert sum(done["decided"].values()) == pytest.approx(1.0)
-    text = run(*TUNE, *LIMIT)[0]
-    assert "each group by a rule of its own: men, women" in text
+    text = run(*arguments)[0]
+    for name, part in one["by_group"].items():
+        assert re.search(rf"^  {name} +{part['value']:.4f} +{part['on_labels']:.4f}", text, re.MULTILINE)
 
 
-def test_groups_that_are_numbers(table):
-    arguments = ("tune", "t.csv", "--label", "truth", "--metric", "accuracy", "--columns", "a,b,c", "--group", "code")
-    document(*arguments, *LIMIT, "-o", "rule.json")
-    document("apply", "rule.json", "t.csv", "-o", "out.csv", "--group", "code")
-    rule = confmax.DecisionRule.load("rule.json")
-    by_name = [rule.of_group(name) for name in rule.groups]
-    assert len(by_name) == 2
-    decided = pd.read_csv("out.csv")["decision"].to_numpy()
-    for name in rule.groups:
-        mine = (table["code"].astype(str) == str(name)).to_numpy()
-        np.testing.assert_array_equal(decided[mine], rule.of_group(name).predict(table[list("abc")][mine]))
-
-
-def test_tune_writes_a_page_with_groups():
+def test_pages_show_the_groups_of_a_column():
     pytest.importorskip("vl_convert")
-    done = document(*TUNE, *LIMIT, "--report", "page.html", "-o", "rule.json")
-    with open(done["report_file"]) as file:
-        text = file.read()
-    assert all(name in text for name in ("men", "women")) and "recall[b] | group" in text
+    grouped("min(recall[b] | group) >= 0.5")
+    page = Path(document(*TUNE, *LIMIT, "--report", "page.html")["report_file"]).read_text()
+    assert all(name in page for name in ("men", "women")) and "recall[b] | group" in page
+    answer = document("report", "rule.json", "t.csv", "--label", "truth", "--replicates", "0", "--group", "sex")
+    page = Path(answer["report_file"]).read_text()
+    assert "The rule decides each group by a rule of its own." in page and "--group sex" in page
 
 
-def test_explain_and_export_name_the_group(table):
-    document(*TUNE, *LIMIT, "-o", "rule.json", "--randomized", "no")
-    rule = confmax.DecisionRule.load("rule.json")
-    men = document("explain", "rule.json", "--group", "men", "--proba", "0.2,0.3,0.5")
-    (index,) = rule.of_group("men").predict([[0.2, 0.3, 0.5]])
-    assert men["example"]["decision"] == index
+def test_exports_take_the_group(table):
+    rule = grouped()
     document("export", "rule.json", "--to", "sql", "--group", "sex", "-o", "rule.sql")
-    with open("rule.sql") as file:
-        assert file.read().startswith('CASE "sex" WHEN')
+    assert Path("rule.sql").read_text().startswith('CASE "sex" WHEN')
     document("export", "rule.json", "--to", "python", "-o", "rule.py")
-    space = {}
-    with open("rule.py") as file:
-        exec(file.read(), space)
+    decide = function_of(Path("rule.py").read_text(), "decide")
     row = table.iloc[0]
-    assert space["decide"](row[list("abc")].astype(float).tolist(), row["sex"]) == rule.predict_index(
-        table[list("abc")][:1], group=table["sex"][:1]
-    )
+    expected = rule.predict_index(table[list("abc")][:1], group=table["sex"][:1])
+    assert decide(row[list("abc")].astype(float).tolist(), row["sex"]) == expected
 
 
 @pytest.mark.parametrize("names", [("men", "women"), (1, 2, 3, 5, 8, 13)])
@@ -111,12 +102,8 @@ def test_explain_shows_every_group(names):
         weights = rule.of_group(name).gains.a[0]
         assert every[str(name)] == alone and alone["parts"][0]["weights"] == (weights / weights.min()).tolist()
     text = " ".join(run("explain", "each.json", *row)[0].split())
-    assert text.count("tuned for") == 1 and text.count("within rate[a] <= 0.5") == 1
-    shown = names[:4]
-    assert text.count("step by step") == text.count("In words") == len(shown)
-    assert all(f"Group {name} calibrates" in text for name in shown)
+    assert text.count("step by step") == min(G, 4)
     assert ("... 2 more groups; --group NAME shows one of them" in text) == (G == 6)
-    assert ("Group 8" in text) is False
 
 
 @pytest.mark.parametrize(
@@ -124,7 +111,6 @@ def test_explain_shows_every_group(names):
     [
         ((*TUNE,), "--group changes the rule only through constraints that speak of groups"),
         (("tune", "t.csv", "--label", "truth", "--metric", "accuracy", *LIMIT), "pass --group COL, the group of"),
-        ((*TUNE[:-1], "nowhere", *LIMIT), "nowhere"),
         (("apply", "rule.json", "t.csv", "-o", "out.csv"), "give --group, the column of these"),
         (("apply", "rule.json", "t.csv", "-o", "out.csv", "--group", "code"), "which the rule does not know"),
         (("apply", "plain.json", "t.csv", "-o", "out.csv", "--group", "sex"), "leave --group out"),
@@ -137,24 +123,19 @@ def test_explain_shows_every_group(names):
         ((*SCORE, "--group", "nowhere"), "has no column 'nowhere'"),
         ((*SCORE, "--rule", "blind.json", "--group", "sex"), "by the probabilities of groups, which no file holds"),
         (("report", "rule.json", "t.csv", "--label", "truth"), "men, women; give --group, the column"),
-        (("report", "rule.json", "t.csv", "--label", "truth", "--group", "code"), "does not know the group"),
         (("report", "blind.json", "t.csv", "--label", "truth", "--group", "sex"), "which no file holds"),
         ((*COMPARE, "--rule", "rule.json"), "men, women; give --group, the column"),
-        ((*COMPARE, "--rule", "rule.json", "--group", "code"), "which the rule does not know; its groups are 'men'"),
         ((*COMPARE, "--rule", "blind.json", "--group", "sex"), "which no file holds"),
         ((*COMPARE, *LIMIT), "speaks of groups; give --group"),
-        ((*COMPARE, "--group", "nowhere"), "has no column 'nowhere'"),
     ],
 )  # fmt: skip
 def test_mistakes_get_a_sentence(arguments, sentence):
     if arguments[0] == "report":
         pytest.importorskip("vl_convert")
-    frame = pd.read_csv("t.csv")
-    settings = {"classes": list("abc"), "group": frame["sex"], "constraints": "min(recall[b] | group) >= 0.6"}
-    confmax.maximize("accuracy", frame[list("abc")], frame["truth"], **settings).rule.save("rule.json")
+    rule = grouped()
     confmax.DecisionRule.from_weights([1, 2, 3], classes=list("abc")).save("plain.json")
-    replace(confmax.DecisionRule.load("rule.json"), groups_known=False).save("blind.json")
-    assert sentence in run(*arguments, code=2)[1]
+    replace(rule, groups_known=False).save("blind.json")
+    assert sentence in refusal(*arguments)
 
 
 def test_a_row_without_a_group_is_named(table):
@@ -170,76 +151,51 @@ def test_limits_of_groups_are_tested_with_a_confidence():
     stdout, _ = run(*TUNE, *limits, "--confidence", "0.9", "--json", code=3)
     least, difference = json.loads(stdout)["constraints"]
     # the test rows of both groups together, of which the class is a part
-    assert least["rows_tested"] < difference["rows_tested"] <= 450
+    assert least["rows_tested"] < difference["rows_tested"] <= 300
     (line,) = (line for line in text.splitlines() if line.startswith("min(recall[b] | group)"))
     assert str(least["rows_tested"]) in line.split()
     assert f"on the {difference['rows_tested']} rows that tuned nothing" in warned
 
 
-def test_rule_files_say_the_limits_of_groups():
-    document(*TUNE, *LIMIT, "-o", "rule.json")
-    with open("rule.json") as file:
-        assert json.load(file)["constraints"] == ["min(recall[b] | group) >= 0.6"]
-
-
 # --- score ------------------------------------------------------------------------------------------------------------
 
 
-def limited(*limits):
-    """Save a rule of groups with limits."""
-    gains = Gains.reduced([1.0, 2.0, 1.0, 1.0, 1.0, 2.0])
-    rule = confmax.DecisionRule(gains, np.ones(1), tuple("abc"), "accuracy", groups=("men", "women"))
-    rule = replace(rule, constraints=limits)
-    rule.save("rule.json")
-    return rule
-
-
 def test_score_judges_limits_by_the_values_of_groups(table):
-    rule = limited(
-        "min(recall[b] | group) >= 0.5", "difference(rate[c] | group) <= 0.05", "ratio(rate[c] | group) >= 0.2",
+    limits = (
+        "min(recall[b] | group) >= 0.5", "difference(rate[c] | group) <= 0.01", "ratio(rate[c] | group) >= 0.2",
         "max(precision[a] | group) <= 1.0", "accuracy >= 0.3",
     )  # fmt: skip
-    stdout, _ = run(*SCORE, "--rule", "rule.json", "--group", "sex", "--metric", "accuracy", "--json", code=3)
-    found = json.loads(stdout)
-    decided = rule.predict(table[list("abc")], group=table["sex"])
-    truth, sex = table["truth"].to_numpy(), table["sex"].to_numpy()
-    values = {
-        name: (
-            recall_score(truth[mine], decided[mine], labels=["b"], average=None)[0],
-            (decided[mine] == "c").mean(),
-            precision_score(truth[mine], decided[mine], labels=["a"], average=None)[0],
-        )
-        for name in ("men", "women")
-        for mine in [sex == name]
-    }
-    recalls, rates, precisions = (
-        dict(zip(values, column, strict=True)) for column in zip(*values.values(), strict=True)
-    )
-    expected = [
-        (min(recalls.values()), min(recalls.values()) >= 0.5, recalls),
-        (abs(rates["men"] - rates["women"]), abs(rates["men"] - rates["women"]) <= 0.05, rates),
-        (min(rates.values()) / max(rates.values()), min(rates.values()) / max(rates.values()) >= 0.2, rates),
-        (max(precisions.values()), True, precisions),
-    ]
-    for one, (value, kept, by_group) in zip(found["constraints"], expected, strict=False):
-        assert one["value"] == pytest.approx(value) and one["kept"] == kept
-        assert {name: part["value"] for name, part in one["by_group"].items()} == pytest.approx(by_group)
+    rule = grouped(*limits)
+    arguments = (*SCORE, "--rule", "rule.json", "--group", "sex", "--metric", "accuracy")
+    outcomes = json.loads(run(*arguments, "--json", code=3)[0])["constraints"]
+    frame = table.assign(decided=rule.predict(table[list("abc")], group=table["sex"]))
+    parts = dict(list(frame.groupby("sex")))
+
+    def by_group(function, **labels):
+        return {name: function(part["truth"], part["decided"], **labels) for name, part in parts.items()}
+
+    recalls = by_group(lambda truth, decided: (decided[truth == "b"] == "b").mean())
+    rates = by_group(lambda _, decided: (decided == "c").mean())
+    precisions = by_group(lambda truth, decided: (truth[decided == "a"] == "a").mean())
+    low, high = sorted(rates.values())
+    expected = [(min(recalls.values()), recalls), (high - low, rates), (low / high, rates)]
+    expected.append((max(precisions.values()), precisions))
+    for one, (value, values) in zip(outcomes, expected, strict=False):
+        assert one["value"] == pytest.approx(value)
+        assert one["kept"] == eval(f"{one['value']} {one['text'].split(') ')[1]}")
+        assert {name: part["value"] for name, part in one["by_group"].items()} == pytest.approx(values)
         assert all(part["interval"][0] <= part["value"] <= part["interval"][1] for part in one["by_group"].values())
-    assert not found["constraints"][1]["kept"]
-    assert (
-        found["constraints"][-1]["interval"][0]
-        < found["constraints"][-1]["value"]
-        == pytest.approx(accuracy_score(truth, decided))
-    )
-    text = run(*SCORE, "--rule", "rule.json", "--group", "sex", "--metric", "accuracy", code=3)[0]
+    assert not outcomes[1]["kept"]
+    assert outcomes[-1]["value"] == pytest.approx((frame["truth"] == frame["decided"]).mean())
+    text = run(*arguments, code=3)[0]
     assert re.search(rf"^  women +{recalls['women']:.4f} \[", text, re.MULTILINE)
-    assert f"Group men, {(sex == 'men').sum()} rows" in text
+    assert f"Group men, {len(parts['men'])} rows" in text
 
 
 @pytest.mark.parametrize("abstain", [None, "ask"])
 def test_score_shows_every_metric_by_group(table, abstain):
     """The values are those of `confmax.score`, and of the rows of a group alone."""
-    rule = limited()
+    rule = grouped()
     if abstain is not None:
         gains = Gains.reduced([1.0, 2.0, 1.0, 1.0, 1.0, 2.0], [0, 0, 0, 0.9, 0, 0, 0, 0.8])
         rule = replace(rule, gains=gains, class_names=(*"abc", abstain), abstain=abstain)
@@ -259,16 +215,18 @@ def test_score_shows_every_metric_by_group(table, abstain):
 
 
 def test_groups_of_rules_that_decide_all_alike(table):
-    confmax.DecisionRule.from_weights([1, 2, 3], classes=list("abc")).save("plain.json")
-    found = document(*SCORE, "--columns", "a,b,c", "--rule", "plain.json", "--group", "code", "--metric", "accuracy")
-    assert list(found["groups"]) == ["1", "2"]
+    plain = confmax.DecisionRule.from_weights([1, 2, 3], classes=list("abc"))
+    plain.save("plain.json")
+    arguments = (*SCORE, "--columns", "a,b,c", "--rule", "plain.json", "--group", "code", "--metric", "accuracy")
+    answer = document(*arguments, "--replicates", "0")
+    assert list(answer["groups"]) == ["1", "2"]
     mine = (table["code"] == 2).to_numpy()
-    decided = confmax.DecisionRule.load("plain.json").predict(table[list("abc")][mine])
-    assert found["groups"]["2"]["values"][0]["rule"] == pytest.approx((decided == table["truth"][mine]).mean())
+    hits = plain.predict(table[list("abc")][mine]) == table["truth"][mine]
+    assert answer["groups"]["2"]["values"][0]["rule"] == pytest.approx(hits.mean())
 
 
 def test_limits_that_a_file_cannot_judge_are_not_missed(table):
-    limited("min(recall[b] | group) >= 0.99", "difference(rate[c] | group) <= 0.0", "min(rate[c] | group) >= 0.01")
+    grouped("min(recall[b] | group) >= 0.99", "difference(rate[c] | group) <= 0.0", "min(rate[c] | group) >= 0.01")
     lacking = table[(table["sex"] == "men") | (table["truth"] != "b")]
     lacking.to_csv("t.csv", index=False)
     stdout, stderr = run(*SCORE, "--rule", "rule.json", "--group", "sex", "--json", "--metric", "accuracy", code=3)
@@ -282,38 +240,41 @@ def test_limits_that_a_file_cannot_judge_are_not_missed(table):
     assert kept["difference(rate[c] | group) <= 0"] is None and kept["min(recall[b] | group) >= 0.99"] is False
 
 
+@pytest.mark.filterwarnings("ignore:group")
 @pytest.mark.parametrize("abstain", [(), ("--abstain", "ask", "--subject-to", "coverage >= 0.8")])
-def test_compare_tunes_and_judges_by_the_groups_of_the_rows(table, abstain):
-    rule = limited()
-    given = (*COMPARE, *LIMIT, *abstain, "--group", "sex", "--rule", "rule.json", "--replicates", "0")
-    found = {row["rule"]: row for row in document(*given)["rules"]}
+def test_compare_tunes_and_judges_by_the_groups_of_the_rows(table, monkeypatch, abstain):
+    table = table[:200]
+    table.to_csv("t.csv", index=False)
+    monkeypatch.setattr("confmax.cli.compare.N_FOLDS", 2)
+    monkeypatch.setattr("confmax.cli.compare._areas", lambda *_: {})  # which take long, and know no groups
+    rule = grouped()
+    limit = "min(recall[b] | group) >= 0.3"
+    given = (*COMPARE, "--subject-to", limit, *abstain, "--group", "sex", "--rule", "rule.json", "--replicates", "0")
+    rules = {row["rule"]: row for row in document(*given)["rules"]}
     P, truth, sex = table[list("abc")], table["truth"].to_numpy(), table["sex"].to_numpy()
-    limits = ["min(recall[b] | group) >= 0.6", *abstain[3:]]
-    folds = folds_to_judge(make_table(P, truth, classes=list("abc")), 5, 0)
-    decided = np.empty(len(P), dtype=object)
-    for k in range(5):
+    folds = folds_to_judge(make_table(P, truth, classes=list("abc")), 2, 0)
+    shares = np.zeros((len(P), 4))  # of the classes, and of abstaining
+    for k in range(2):
         mine = folds == k
         one = confmax.maximize(
-            "accuracy", P[~mine], truth[~mine], classes=list("abc"), group=sex[~mine], constraints=limits,
-            on_infeasible="closest", abstain="ask" if abstain else False,
-        )  # fmt: skip
-        assert not one.rule.is_randomized
-        decided[mine] = one.predict(P[mine], group=sex[mine])
-    plain = rule.predict(P, group=sex)
-    for name, what in (("for accuracy", decided), ("rule.json", plain)):
-        for group, values in found[name]["groups"].items():
-            kept = (sex == group) & (what != "ask")
-            assert values["accuracy"] == pytest.approx((truth == what)[kept].mean())
+            "accuracy", P[~mine], truth[~mine], classes=list("abc"), group=sex[~mine],
+            constraints=[limit, *abstain[3:]], on_infeasible="closest", abstain="ask" if abstain else False,
+        ).rule  # fmt: skip
+        shares[mine, : one.n_decisions] = one.decision_probabilities(P[mine], group=sex[mine])
+    hit = truth[:, None] == list("abc")
+    for name, of_rows in (("for accuracy", shares), ("rule.json", rule.decision_probabilities(P, group=sex))):
+        classes = of_rows[:, :3]
+        outcome = rules[name]["constraints"][0]
+        for group, values in rules[name]["groups"].items():
+            mine = sex == group
+            assert values["accuracy"] == pytest.approx(classes[mine][hit[mine]].sum() / classes[mine].sum())
             # of a rule that abstains, the recall is that of the rows that it decides
-            recall = (what == "b")[kept & (truth == "b")].mean()
-            assert found[name]["constraints"][0]["by_group"][group]["value"] == pytest.approx(recall)
-        one = found[name]["constraints"][0]
-        assert one["value"] == pytest.approx(min(part["value"] for part in one["by_group"].values()))
-        assert one["kept"] == (one["value"] >= 0.6)
+            true = classes[mine & (truth == "b")]
+            assert outcome["by_group"][group]["value"] == pytest.approx(true[:, 1].sum() / true.sum())
+        assert outcome["value"] == pytest.approx(min(part["value"] for part in outcome["by_group"].values()))
+        assert outcome["kept"] == (outcome["value"] >= 0.3)
     if not abstain:
-        text = run(*given)[0]
-        assert "Values in group men" in text and "min(recall[b] | group) >= 0.6, by group" in text
-        assert "--group sex" in text
+        assert "Values in group men" in run(*given)[0]
 
 
 def test_compare_without_limits_of_groups_tunes_for_all_rows():
@@ -323,25 +284,8 @@ def test_compare_without_limits_of_groups_tunes_for_all_rows():
 
 
 def test_compare_takes_rules_whose_groups_are_numbers(table):
-    gains = Gains.reduced([1.0, 2.0, 1.0, 1.0, 1.0, 2.0])
-    rule = confmax.DecisionRule(gains, np.ones(1), tuple("abc"), "accuracy", groups=(1, 2))
-    rule.save("rule.json")
-    found = document(*COMPARE, "--columns", "a,b,c", "--group", "code", "--rule", "rule.json", "--replicates", "0")
+    rule = grouped(groups=(1, 2))
+    arguments = (*COMPARE, "--columns", "a,b,c", "--group", "code", "--rule", "rule.json", "--replicates", "0")
+    row = document(*arguments)["rules"][-1]
     decided = rule.predict(table[list("abc")], group=table["code"])
-    row = next(row for row in found["rules"] if row["rule"] == "rule.json")
     assert row["values"]["accuracy"] == pytest.approx((decided == table["truth"]).mean())
-
-
-def test_report_shows_the_groups_of_a_column():
-    pytest.importorskip("vl_convert")
-    limited("min(recall[b] | group) >= 0.5")
-    found = document("report", "rule.json", "t.csv", "--label", "truth", "--replicates", "0", "--group", "sex")
-    text = Path(found["report_file"]).read_text()
-    assert "The rule decides each group by a rule of its own." in text and "--group sex" in text
-
-
-def test_tune_prints_the_value_of_every_group():
-    found = document(*TUNE, *LIMIT)["constraints"][0]
-    text = run(*TUNE, *LIMIT)[0]
-    for name, part in found["by_group"].items():
-        assert re.search(rf"^  {name} +{part['value']:.4f} +{part['on_labels']:.4f}", text, re.MULTILINE)
