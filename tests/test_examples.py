@@ -102,7 +102,7 @@ def printed(arguments, needs, folder):
 
 @pytest.mark.parametrize("name", EXAMPLES_NEED)
 def test_small_examples(name, tmp_path):
-    assert "DecisionRule for" in printed([*WARNINGS, str(EXAMPLES / name), "20000"], EXAMPLES_NEED[name], tmp_path)
+    assert "DecisionRule for" in printed([*WARNINGS, str(EXAMPLES / name), "4000"], EXAMPLES_NEED[name], tmp_path)
 
 
 def verdict(printed, metric, rule):
