@@ -70,16 +70,12 @@ SQL = ("rule.json", "--to", "sql", "--dialect", "duckdb")
 PYTHON = ("rule.json", "--to", "python")
 ERRORS = {
     "no rule": (("none.json", "--to", "python"), "there is no rule file none.json"),
-    "a rule that draws": (("two.json", "--to", "python", "-o", "two.py"), "this randomised rule draws between 2"),
     "the way out": (("two.json", "--to", "python", "-o", "two.py"), "--randomized no"),
     "no language": (("rule.json",), "Missing option '--to'"),
     "columns of another number": ((*SQL, "--columns", "a,b"), "columns holds the names of 3 columns"),
     "a setting of another language": ((*PYTHON, "--opset", "18"), "--opset has no meaning with --to python"),
     "no file for a model": (("rule.json", "--to", "onnx"), "name the file to write with -o"),
-    "no file for JSON": ((*SQL, "--json"), "name the file to write with -o"),
     "the rule itself": ((*SQL, "-o", "rule.json"), "-o rule.json is the input file"),
-    "no such folder": ((*SQL, "-o", "no/x.sql"), "the folder no does not exist"),
-    "a folder": ((*SQL, "-o", "."), "is a directory; name the file to write in it"),
     "no name of a function": ((*PYTHON, "--name", "a b", "-o", "x"), "'a b' cannot name a Python function"),
 }
 

@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import stat
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -127,7 +126,6 @@ def outputs():
         "tune": (*TUNE, "-o"),
         "export": ("export", "r.json", "--to", "python", "-o"),
         "apply": ("apply", "r.json", "small.csv", "-o"),
-        "report": ("report", "r.json", "small.csv", "--label", "y", "--metric", "macro_f1", "--replicates", "0", "-o"),
     }
 
 
@@ -175,10 +173,8 @@ def test_two_outputs_are_two_files(tmp_path):
     assert not (tmp_path / "new.json").exists()
 
 
-@pytest.mark.parametrize("name", ["tune", "export", "apply", "report"])
+@pytest.mark.parametrize("name", ["tune", "export", "apply"])
 def test_a_write_that_fails_is_one_sentence_with_the_path(name):
-    if name == "report" and find_spec("vl_convert") is None:
-        pytest.skip("vl-convert-python is not installed")
     command = outputs()[name]
     run(*command, "before.csv")
     before, limit = everything(), resource.getrlimit(resource.RLIMIT_FSIZE)
