@@ -13,15 +13,13 @@ from scipy.stats import binom
 import confmax
 from benchmarks import one_class as benchmark
 from confmax import constraints as c
-from confmax.calibration import Calibration, VectorScaling
+from confmax.calibration import VectorScaling
 from confmax.confusion import Confusion
 from confmax.constraints.proportions import chances_of_counts, rows_for_floor
 from confmax.optimize import Status
 from confmax.optimize.class_cuts import ClassCuts, ClassThreshold, class_gains
 from confmax.optimize.polygon import Polygon, best_drawn_within
 from confmax.oracle import make_table
-from confmax.solution.class_confidence import class_to_test
-from confmax.solution.one_class import calibration_of_class
 from tests.witnesses import judged
 
 NAMES = ["VF", "F", "M", "L"]
@@ -146,13 +144,13 @@ def test_few_rows_of_a_class_are_no_reason_to_draw():
 # --- against enumeration and programs ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_tiny_populations(seed):
     """Against all thresholds and their mixtures."""
     assert judged(seed) in ("right", "infeasible", "refused")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(0, 20, 4))
 def test_the_polygon_is_that_of_a_linear_program(seed):
     """Limits that cut it, and the best corner, against a program over the weights of all thresholds."""
     rng = np.random.default_rng(seed)
@@ -210,19 +208,6 @@ def test_a_draw_is_returned_only_where_it_is_asked_for():
     assert drawn.gap == pytest.approx(0.0, abs=1e-9)
 
 
-def test_on_the_model_the_best_draw_bounds_the_threshold():
-    P, _ = sample(50)
-    found = confmax.maximize("recall[2]", P, constraints="precision[2] >= 0.6", confusion="model")
-    drawn = confmax.maximize("recall[2]", P, constraints="precision[2] >= 0.6", confusion="model", randomized=True)
-    assert found.value <= drawn.value == pytest.approx(found.upper_bound, abs=1e-9)
-    assert found.gap == pytest.approx(found.randomization_loss, abs=1e-9)
-    loose, tight = (
-        confmax.maximize("recall[2]", P, constraints=f"precision[2] >= {limit!r}", randomized=True).value
-        for limit in (0.6 - 1e-4, 0.6 + 1e-4)
-    )
-    assert drawn.constraints[0].price == pytest.approx((loose - tight) / 2e-4, rel=0.05)
-
-
 def test_the_solver_can_be_named_and_refuses_what_it_cannot_search():
     P, y = sample(100)
     named = confmax.maximize("f1[2]", P, y, solver="class_threshold")
@@ -258,21 +243,6 @@ def test_the_class_is_decided_where_its_probability_is_the_threshold(dtype):
 # --- the order of the rows --------------------------------------------------------------------------------------------
 
 
-def test_the_order_is_that_of_the_smaller_left_out_loss():
-    """A calibration that turns the order of a class round is left out for it, one that mends it is kept."""
-    P, y = sample(800)
-    table = make_table(P, y).in_memory()
-    fitted = Calibration("vector", VectorScaling(np.ones(3), np.zeros(3)), 1.0, 1.0)
-    worse = P.copy()
-    worse[:, 2] = np.random.default_rng(0).permutation(worse[:, 2])
-    worse /= worse.sum(axis=1, keepdims=True)
-    left_out = replace(table, proba=worse, raw=table)
-    found, rows = calibration_of_class(fitted, left_out, 2, table)
-    assert found.calibrator is None and rows is table
-    turned = replace(table, proba=P, raw=replace(table, proba=worse))
-    assert calibration_of_class(fitted, turned, 2, table) == (fitted, turned)
-
-
 def tilted(n, seed):
     """Return rows whose last class is right as it is, and of whose first two the model favours one four times."""
     rng = np.random.default_rng(seed)
@@ -285,7 +255,7 @@ def tilted(n, seed):
 @pytest.mark.parametrize("settings", [{}, {"confidence": 0.9}, {"confusion": "labels"}, {"randomized": True}], ids=str)
 def test_a_class_keeps_its_probability_and_the_others_are_calibrated(settings, tmp_path):
     P, y = tilted(3000, 0)
-    new, truth = tilted(20_000, 1)
+    new, truth = tilted(5000, 1)
     found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.6", **settings)
     calibrator = found.rule.calibrator
     assert calibrator.kept == 2 and (calibrator.transform(new)[:, 2] == new[:, 2]).all()
@@ -332,23 +302,6 @@ def test_the_calibration_of_another_class_is_compared_without_its_exception():
     assert again.rule == fresh.rule and again.calibration.cv_log_loss == fresh.calibration.cv_log_loss
 
 
-def test_a_class_that_no_calibration_changes_is_left_alone():
-    """Where the others are right as often without a calibration there is none."""
-    P, y = sample(3000)
-    found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.6")
-    assert found.rule.calibrator is None
-
-
-def test_a_draw_is_not_the_way_to_a_floor_that_few_rows_keep():
-    """Three rows of three are right, which the model does not expect of a precision of .999."""
-    P, y = sample(2000)
-    with pytest.raises(confmax.Infeasible, match=r"no threshold on p\(2\) .* \(2,302 would be needed to show it\)"):
-        confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.999")
-    for randomized in (True, "auto"):
-        with pytest.raises(confmax.Infeasible, match="the model expects at most"):
-            confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.999", randomized=randomized)
-
-
 # --- confidence -------------------------------------------------------------------------------------------------------
 
 
@@ -387,25 +340,6 @@ def test_the_nearest_rule_to_a_floor_beyond_reach_misses_it_by_least():
     assert found.constraints[0].label_rows >= least
 
 
-def test_a_perfect_class_under_a_floor_that_few_rows_cannot_show():
-    """No row is wrong at the natural threshold, and more rows of the class are not there."""
-    y = np.arange(200) % 3
-    P = np.full((200, 3), 0.05)
-    P[np.arange(200), y] = 0.9
-    P += np.random.default_rng(0).uniform(0.0, 0.02, P.shape)
-    P /= P.sum(axis=1, keepdims=True)
-    with pytest.warns(UserWarning, match=r"kept by 66 of 66 rows; about \d+ such rows are needed"):
-        found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.99", confidence=0.9)
-    assert (found.predict(P) == y).all()
-
-
-def test_several_limits_must_all_pass():
-    P, y = sample(2000)
-    both = confmax.maximize("recall[2]", P, y, constraints=["precision[2] >= 0.5", "rate[2] <= 0.1"], confidence=0.9)
-    assert [one.assured for one in both.constraints] == [True, True]
-    assert (both.predict(P) == 2).mean() < 0.1
-
-
 def test_where_nothing_passes_the_nearest_rule_says_how_many_rows_are_needed():
     P, y = sample(200)
     with pytest.warns(
@@ -438,8 +372,7 @@ def test_what_is_tested_on_all_rows():
     assert tested("recall[1] >= 0.5") is None
 
 
-@pytest.mark.parametrize("floor", [0.8, 0.9, 0.95, 0.999])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "floor"), [(0, 0.8), (1, 0.95), (2, 0.999)])
 def test_a_floor_on_the_npv_is_one_on_the_precision_of_the_other_class(seed, floor):
     rng = np.random.default_rng(seed)
     P = rng.dirichlet([0.6, 0.9], 400)
@@ -455,23 +388,15 @@ def test_a_floor_on_the_npv_is_one_on_the_precision_of_the_other_class(seed, flo
     assert one.label_value == pytest.approx(other.label_value, abs=1e-12)
 
 
-def test_a_floor_on_the_npv_is_tested_on_all_rows_of_several_classes():
-    P, y = sample(600)
-    limits = ["npv[2] >= 0.9", "rate[2] <= 0.5"]
-    found = confmax.maximize("specificity[2]", P, y, constraints=limits, confidence=0.9)
-    assert found.tested_on == "all rows" and [one.assured for one in found.constraints] == [True, True]
-    assert found.constraints[0].label_rows == (found.predict(P) != 2).sum()
-
-
 def test_a_population_keeps_what_is_assured():
     """A sample of the benchmark: violated in at most a tenth of the samples, and two standard errors."""
     curve = benchmark.curves()[1]
     violated = 0
-    for seed in range(30):
+    for seed in range(15):
         P, y = curve.sample(300, seed)
         found = benchmark.quietly("recall[2]", P, y, classes=range(3), constraints="rate[2] <= 0.15", confidence=0.9)
         violated += curve.values(benchmark.threshold_of(found.rule))["rate"] > 0.15
-    assert violated <= 30 * (0.1 + 2 * np.sqrt(0.1 * 0.9 / 30))
+    assert violated <= 15 * (0.1 + 2 * np.sqrt(0.1 * 0.9 / 15))
 
 
 # --- what is no question of a threshold from the top ------------------------------------------------------------------

@@ -9,25 +9,15 @@ from confmax import metrics
 from confmax.checks import check_solver, random_table
 from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
-from confmax.optimize import FullyCorrective, Mixture, Status, column_generation
-from confmax.optimize.coordinate import better_values
+from confmax.optimize import FullyCorrective, Mixture, Status
 from confmax.oracle import make_oracle
-from tests.helpers import (
-    ascent,
-    balanced_columns,
-    confusion_of,
-    entropy_gradient,
-    entropy_like,
-    hull_of,
-    population,
-)
+from tests.helpers import ascent, balanced_columns, entropy_gradient, entropy_like, hull_of, population
 
 # some tables have labels without relation to their probabilities, which is warned of
 pytestmark = pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
 
 
 USER = metrics.from_function(entropy_like, gradient=entropy_gradient, structure="concave", name="mine")
-BY_DIFFERENCES = metrics.from_function(entropy_like, structure="concave", name="mine by differences")
 COLUMNS = Metric("balanced_columns", balanced_columns, "concave", "columns")
 SMOOTHED = [
     metrics.get("g_mean", rho=0.05),
@@ -45,7 +35,7 @@ def logistic_population(seed, K, n=1500):
     return P / P.sum(1, keepdims=True)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [2])
 @pytest.mark.parametrize("metric", CONCAVE, ids=repr)
 def test_every_concave_metric_reaches_the_best_of_the_hull(metric, seed):
     P = population(seed, 5, 3)[0]
@@ -58,26 +48,18 @@ def test_every_concave_metric_reaches_the_best_of_the_hull(metric, seed):
     assert solution.value >= rival - 1e-6
 
 
-def test_a_gradient_by_differences_does_too():
-    P = population(2, 6, 3)[0]
-    exact, rough = (confmax.maximize(metric, P, randomized=True) for metric in (USER, BY_DIFFERENCES))
-    assert rough.value == pytest.approx(exact.value, abs=1e-6)
-    assert rough.upper_bound >= exact.value - 1e-9
-
-
 @pytest.mark.parametrize("metric", CONCAVE, ids=repr)
 def test_conformance(metric):
     check_solver(FullyCorrective(), metric, n_tables=3)
 
 
-@pytest.mark.parametrize("K", [3, 6, 12, 20])
+@pytest.mark.parametrize("K", [3, 12])
 @pytest.mark.parametrize(("name", "limit"), [("g_mean", 15), ("h_mean", 20), ("q_mean", 15), ("min_recall", 60)])
 @pytest.mark.filterwarnings("ignore:of the rows")
 def test_passes_to_a_certified_optimum(name, limit, K):
-    for seed in range(2):
-        solution = confmax.maximize(name, logistic_population(seed, K), randomized=True)
-        assert solution.status is Status.CONVERGED
-        assert solution.n_passes <= limit
+    solution = confmax.maximize(name, logistic_population(0, K), randomized=True)
+    assert solution.status is Status.CONVERGED
+    assert solution.n_passes <= limit
 
 
 def labelled(seed, K, n, distorted):
@@ -111,8 +93,7 @@ def best_direct_value(P, y, rng):
     return max([*direct, *drawn])
 
 
-@pytest.mark.parametrize("distorted", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "distorted"), [(0, False), (1, True)])
 def test_min_recall_on_labels_beats_direct_searches(seed, distorted):
     P, y = labelled(seed, 5 + seed, 400, distorted)
     rival = best_direct_value(P, y, np.random.default_rng(seed))
@@ -124,40 +105,13 @@ def test_min_recall_on_labels_beats_direct_searches(seed, distorted):
 
 
 @pytest.mark.parametrize("mode", ["labels", "blend"])
-@pytest.mark.parametrize("max_passes", [3, 4, 5, 30, 61, 62, 63])
+@pytest.mark.parametrize("max_passes", [3, 5, 62])
 def test_min_recall_keeps_its_budget(max_passes, mode):
     P, y = labelled(1, 6, 300, True)
     solution = confmax.maximize("min_recall", P, y, confusion=mode, calibration=None, max_passes=max_passes)
     assert solution.mode == mode
     assert 0 <= solution.model_share < 1
     assert solution.n_passes <= max(max_passes, 4)
-
-
-def test_no_class_weight_is_searched_in_vain_twice(monkeypatch):
-    searches = []
-
-    def recorded(metric, oracle, gain, place, above):
-        better = better_values(metric, oracle, gain, place, above)
-        searches.append((gain.pair()[0].tobytes(), place.decision, better is None))
-        return better
-
-    monkeypatch.setattr(column_generation, "better_values", recorded)
-    P, y = labelled(1, 4, 300, False)
-    confmax.maximize("min_recall", P, y, confusion="labels", calibration=None)
-    in_vain = [(weights, j) for weights, j, nothing in searches if nothing]
-    assert len(in_vain) > 4
-    assert len(set(in_vain)) == len(in_vain)
-
-
-@pytest.mark.parametrize(("seed", "K"), [(21, 5), (23, 7), (27, 5)])
-def test_min_recall_searches_labels_that_the_model_contradicts(seed, K):
-    """Probabilities that are too sure: the best of the rules that the model asks for loses to direct searches here."""
-    P, y = labelled(seed, K, 300, False)
-    P = P**3 / (P**3).sum(axis=1, keepdims=True)
-    rival = best_direct_value(P, y, np.random.default_rng(seed))
-    solution = confmax.maximize("min_recall", P, y, confusion="labels", calibration=None, randomized=False)
-    assert len(solution.rule.weights) == 1
-    assert solution.value >= rival
 
 
 # --- few atoms --------------------------------------------------------------------------------------------------------
@@ -177,8 +131,7 @@ def free_statistics(metric, K):
     return {"diagonal": K, "columns": 2 * K - 1, "matrix": K * K - K}[metric.statistics]
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize(("K", "seed"), [(2, 0), (3, 1), (5, 2)])
 @pytest.mark.parametrize("name", ["g_mean", "h_mean", "min_recall", "macro_f1", "mcc", "quadratic_kappa"])
 def test_few_atoms_are_enough(name, K, seed):
     metric = metrics.get(name)
@@ -199,40 +152,6 @@ def test_few_atoms_are_enough(name, K, seed):
     np.testing.assert_allclose(again.diagonal, few.confusion.diagonal, atol=1e-12)
 
 
-@pytest.mark.parametrize("mode", ["model", "labels"])
-@pytest.mark.parametrize("solver", ["auto", "frank_wolfe"])
-@pytest.mark.parametrize("name", ["g_mean", "h_mean", "q_mean", "min_recall", "macro_f1"])
-def test_solutions_have_few_atoms(name, solver, mode):
-    rng = np.random.default_rng(0)
-    table = random_table(rng, 80, 4)
-    solution = confmax.maximize(
-        name, table.proba, table.labels, confusion=mode, solver=solver, randomized=True, max_passes=60
-    )
-    assert len(solution.rule.weights) <= free_statistics(metrics.get(name), 4)
-
-
-def test_more_decisions_than_classes():
-    """Abstaining: a concave metric of a (K, K + 1) matrix is out of reach of maximize, its master is not."""
-    from confmax.optimize import Problem, run
-    from confmax.optimize.loop import baselines
-    from confmax.oracle import CountingOracle, make_table
-
-    def psi(C):
-        T = C / C.sum(axis=1, keepdims=True)
-        return np.sqrt(np.diag(T[:, :2]) + 0.3 * T[:, 2] + 0.01).sum()
-
-    metric = metrics.from_function(psi, structure="concave", name="with abstaining")
-    P = population(0, 6, 2)[0]
-    table = make_table(P)
-    oracle = CountingOracle(make_oracle(table))
-    starts = baselines(oracle, [table.mean_probability()], 3, matrix=True)
-    outcome = run(FullyCorrective(), Problem(metric, oracle, 3, tuple(starts), 60))
-    rules = np.array(np.meshgrid(*[range(3)] * 6)).reshape(6, -1).T
-    best = max(psi(confusion_of(P / 6, rule, 3)) for rule in rules)
-    assert outcome.upper_bound >= best - 1e-9
-    assert psi(outcome.mixture.confusion.matrix) >= best - 1e-5
-
-
 def test_a_kink_ends_the_run():
     """The smallest recall as a user's function: gradients at single points never close the gap, and that is noticed."""
     worst = confmax.metrics.from_function(lambda C: np.min(np.diag(C) / C.sum(axis=1)), structure="concave")
@@ -240,16 +159,3 @@ def test_a_kink_ends_the_run():
     solution = confmax.maximize(worst, P, randomized=True)
     assert solution.n_passes < 90
     assert solution.upper_bound >= confmax.maximize("min_recall", P, randomized=True).value - 1e-9
-
-
-def test_classes_that_are_left_out_cost_no_bounds():
-    rng = np.random.default_rng(0)
-    P = rng.dirichlet(np.full(12, 0.3), 10)
-    P[:, 10:] = 0
-    P /= P.sum(axis=1, keepdims=True)
-    with pytest.warns(UserWarning, match="no weight in class 10, 11"):
-        padded = confmax.maximize("h_mean", P, randomized=True)
-    plain = confmax.maximize("h_mean", P[:, :10], randomized=True)
-    assert padded.n_passes <= plain.n_passes + 3
-    assert padded.value == pytest.approx(plain.value, abs=2e-6)
-    assert padded.gap <= 1e-6

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from confmax import DecisionRule, kernels
 from confmax.calibration import Temperature
 from confmax.confusion import Gains
-from confmax.kernels.blocks import block_rows, chunk_rows
+from confmax.kernels.blocks import block_rows
 from confmax.oracle import decide, make_table
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.oracle import decide_drawn
@@ -51,13 +51,6 @@ def test_pairs_are_exactly_uniform_over_all_coefficients():
         assert set(counts.tolist()) == {16**3 // 16}, (x, z)
 
 
-def test_a_single_multiplication_would_not_do():
-    """What the enumeration can tell apart: without the second coefficient keys that share a half collide."""
-    words = np.arange(16, dtype=np.uint64)
-    first, second = (multiply_shift(np.uint64(x), words, np.uint64(0), words, bits=4) for x in (1, 5))
-    np.testing.assert_array_equal(first, second)
-
-
 def scrambled(word):
     """The mixer, in Python's whole numbers."""
     z = word * 0x9E3779B97F4A7C15 % 2**64
@@ -79,11 +72,11 @@ def test_draws_are_the_definition():
             assert draw == (leading * 2**32 + rest >> 11) * 2.0**-53
 
 
-@pytest.mark.parametrize("pair", [(0, 1), (1, 2), (7, 8), (0, 2**32), (5, 2**63 + 5), (2**64 - 1, 0)])
+@pytest.mark.parametrize("pair", [(0, 1), (0, 2**32), (5, 2**63 + 5)])
 def test_pairs_of_keys_are_independent_over_seeds(pair):
-    """Chi-square on a 5 x 5 grid over 5000 seeds, at the level 1e-4: adjacent keys and keys that share a half."""
+    """Chi-square on a 5 x 5 grid over 2000 seeds, at the level 1e-4: adjacent keys and keys that share a half."""
     keys = np.array(pair, dtype=np.uint64)
-    draws = np.array([uniform(seed, keys) for seed in range(5000)])
+    draws = np.array([uniform(seed, keys) for seed in range(2000)])
     cells = np.bincount((draws * 5).astype(int) @ [5, 1], minlength=25)
     assert stats.chisquare(cells).pvalue > 1e-4
 
@@ -166,7 +159,7 @@ def test_rows_are_hashed_as_they_were_given():
         np.testing.assert_array_equal(rule.predict(P), rule.predict(P, keys=row_hashes(P)))
 
 
-@pytest.mark.parametrize("step", [1, 2, 10, 2**20, 2**32, 2**43], ids=str)
+@pytest.mark.parametrize("step", [1, 2**20, 2**43], ids=str)
 def test_draws_of_row_numbers_are_not_serially_dependent(step):
     """Lags 1 to 64 of 10^5 draws under 4 seeds, each at the level 1e-6."""
     keys = np.arange(100_000, dtype=np.uint64) * np.uint64(step)
@@ -178,7 +171,7 @@ def test_draws_of_row_numbers_are_not_serially_dependent(step):
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-@pytest.mark.parametrize("n", [1, 2, BLOCK - 1, BLOCK, 3 * BLOCK + 5, chunk_rows(10, 1 << 30) + 7])
+@pytest.mark.parametrize("n", [1, BLOCK, 3 * BLOCK + 5])
 @pytest.mark.parametrize(
     ("K", "A", "kind"),
     [
@@ -227,14 +220,6 @@ def test_batches_order_and_dtype_do_not_matter():
     assert (a_rule(5, 3, seed=1).predict(P) != whole).any()
 
 
-def test_shares_follow_the_weights():
-    rule = a_rule(4, 4)
-    row = np.array([[0.3, 0.2, 0.3, 0.2]])
-    exact = rule.decision_probabilities(row)[0]
-    drawn = rule.predict(np.repeat(row, 50_000, axis=0), keys=np.arange(50_000))
-    np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 50_000, exact, atol=5 * np.sqrt(0.25 / 50_000))
-
-
 # --- the warning ------------------------------------------------------------------------------------------------------
 
 
@@ -244,10 +229,7 @@ def tied(n, distinct, seed=0):
     return np.column_stack([p, 1 - p])[np.arange(n) % distinct]
 
 
-@pytest.mark.parametrize(
-    ("n", "distinct"),
-    [(100, 1), (4000, 1500), (50_000, 1), (50_000, 20_000), (200_000, 1), (200_000, 80_000)],
-)
+@pytest.mark.parametrize(("n", "distinct"), [(100, 1), (4000, 1500), (50_000, 20_000), (200_000, 80_000)])
 def test_duplicates_are_told(n, distinct):
     """Few large groups and many small ones, on tables that are looked at whole and on larger ones."""
     with pytest.warns(UserWarning, match="of the rows are duplicates of each other .* pass keys=") as caught:
@@ -265,16 +247,6 @@ def test_no_warning_without_duplicates_or_where_atoms_agree(n):
     COIN.predict(tied(n, 3), keys=np.arange(n))
     sure = np.tile([0.9, 0.1], (n, 1))
     COIN.predict(np.where(np.arange(n)[:, None] % 20 == 0, tied(n, n), sure))
-
-
-def test_the_share_of_duplicates_is_estimated_well():
-    """A quarter of the rows in groups of two."""
-    n = 240_000
-    P = tied(n, n)
-    P[: n // 8] = P[n // 8 : n // 4]
-    with pytest.warns(UserWarning, match="duplicates") as caught:
-        COIN.predict(P[np.random.default_rng(1).permutation(n)])
-    assert int(str(caught[0].message).split("%")[0]) == pytest.approx(25, abs=4)
 
 
 # --- samples by content -----------------------------------------------------------------------------------------------

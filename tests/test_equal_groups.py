@@ -29,19 +29,6 @@ def test_equal_accuracies_cost_no_more_than_nearly_equal_ones():
     assert nearly.value - 0.01 < equal.value <= nearly.value + 1e-9
 
 
-@pytest.mark.parametrize("limit", [1e-9, 1e-7, 1e-6])
-def test_small_differences_are_kept_and_used(limit):
-    P, group = np.random.default_rng(1).dirichlet([1, 1, 1], 40), np.arange(40) % 3
-    text = "difference(recall[1] | group) <= {}"
-    equal, found = (
-        confmax.maximize("accuracy", P, constraints=text.format(one), group=group, randomized=True, tol=1e-9)
-        for one in (0, limit)
-    )
-    assert found.constraints[0].value <= limit + 1e-12
-    # the price of a difference is the value of a little more of it
-    assert found.value - equal.value == pytest.approx(equal.constraints[0].price * limit, abs=2e-9)
-
-
 def test_several_limits_of_two_groups_leave_no_room_together():
     P, group = np.random.default_rng(2).dirichlet([1, 1], 30), np.arange(30) % 2
     limits = ["difference(rate[1] | group) <= 0", "difference(recall[1] | group) <= 0"]
@@ -77,7 +64,7 @@ def test_values_that_differ_by_rounding_are_alike():
 
 
 @pytest.mark.filterwarnings("ignore:the rule never decides", "ignore:of the rows")
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(6))
 def test_equal_groups_reach_the_value_of_a_program_over_rows(seed):
     end, passes, lack = groups.verdict_on_equal(seed)
     assert end in ("right", "infeasible, proved") and passes <= 12 and lack <= 1e-6

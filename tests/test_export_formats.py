@@ -10,7 +10,6 @@ from confmax import DecisionRule
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from tests.export_helpers import (
-    ROWS,
     RULES,
     assert_same_decisions,
     cells_of,
@@ -34,6 +33,7 @@ from tests.export_helpers import (
 BAD = [[None, 0.5, 0.5], [0.5, 0.5, None], [-0.1, 0.5, 0.6], [0.2, 0.2, 0.2], [0.9, 0.9, 0.9], [0.0, 0.0, 0.0]]
 NOT_FINITE = [[float("nan"), 0.5, 0.5], [float("inf"), 0.0, 0.0], [float("inf"), float("-inf"), 1.0]]
 OF_THREE = {name: each for name, each in RULES.items() if each.n_classes == 3}
+SHORT = {name: each for name, each in RULES.items() if each.n_classes <= 4}
 each_of_three = pytest.mark.parametrize("exported", OF_THREE.values(), ids=OF_THREE)
 
 
@@ -54,7 +54,7 @@ def test_sql_gives_null_where_predict_refuses(exported, dialect, most, monkeypat
 @each_rule
 def test_nested_steps_decide_like_the_plain_expression(exported, monkeypatch):
     monkeypatch.setattr("confmax.export.sql.MOST", 0)
-    P = table(exported.n_classes, 3000)
+    P = table(exported.n_classes, 1000)
     for engine in (in_sqlite, in_duckdb):
         assert_same_decisions(exported, P, engine(exported, P), share=1e-3)
 
@@ -63,10 +63,7 @@ def test_nested_steps_decide_like_the_plain_expression(exported, monkeypatch):
 MANY = 250_000
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["offsets of 3", "matrix scaling, weights of 2", "matrix scaling, abstaining", "abstaining below a distance"],
-)
+@pytest.mark.parametrize("name", ["offsets of 3", "matrix scaling, abstaining"])
 def test_duckdb_keeps_the_order_of_the_rows(name, monkeypatch):
     """It makes a join of a sub-query, whose rows come in another order."""
     exported = RULES[name]
@@ -81,17 +78,6 @@ def test_duckdb_has_no_words_for_lambda_functions_in_an_expression():
     text = RULES["vector scaling, offsets, 20 classes"].to_sql("duckdb")
     assert "[CASE WHEN GREATEST((r_step).r_score" in text and text.endswith("][1] END")
     assert "->" not in text and "lambda" not in text
-
-
-def test_sql_is_short():
-    """Weights: K log K of scores. What repeats sums: linear in K, in steps."""
-    length = {K: len(rule(drawn(K)).to_sql("duckdb")) for K in (10, 100)}
-    assert length[100] < 20 * length[10] < 60_000
-    for dialect, start in (("sqlite", "(SELECT CASE WHEN"), ("duckdb", "CASE WHEN LEAST")):
-        nested = {K: rule(drawn(K, offsets=True), scaling(K)).to_sql(dialect) for K in (50, 100)}
-        assert all(text.startswith(start) for text in nested.values())
-        assert len(nested[100]) < 2.1 * len(nested[50]) < 70_000
-    assert "SELECT" not in rule(drawn(15, offsets=True)).to_sql("duckdb")
 
 
 def test_columns_are_quoted_and_named_like_the_classes():
@@ -123,7 +109,7 @@ def test_standard_sql_decides_alike_in_every_engine(exported, engine):
     np.testing.assert_array_equal(engine(exported, P, dialect="standard"), exported.predict_index(P))
 
 
-@each_rule
+@pytest.mark.parametrize("exported", SHORT.values(), ids=SHORT)
 def test_standard_sql_is_what_postgresql_reads(exported):
     """Functions that it has, a type that it has, no column without a table that is not the outer one's."""
     sqlglot = pytest.importorskip("sqlglot")
@@ -247,9 +233,7 @@ def test_onnx_gives_minus_one_where_predict_refuses(exported, dtype, opset):
     assert found.tolist() == [exported.predict_index([rows[0]])[0], *[-1] * (len(rows) - 1)]
 
 
-@pytest.mark.parametrize(
-    "name", ["weights of 3", "offsets of 3", "costs", "vector scaling, costs", "matrix scaling, costs"]
-)
+@pytest.mark.parametrize("name", ["offsets of 3", "matrix scaling, costs"])
 def test_onnx_behind_a_model(name):
     onnx, skl2onnx = pytest.importorskip("onnx"), pytest.importorskip("skl2onnx")
     from sklearn.linear_model import LogisticRegression
@@ -262,7 +246,7 @@ def test_onnx_behind_a_model(name):
     opset = next(each.version for each in model.opset_import if not each.domain)
     decide = RULES[name].to_onnx(opset=opset)
     fused = onnx.compose.merge_models(model, decide, io_map=[("probabilities", "proba")])
-    new = draw.normal(size=(ROWS, 4)).astype(np.float32)
+    new = draw.normal(size=(20_000, 4)).astype(np.float32)
     session = pytest.importorskip("onnxruntime").InferenceSession(model.SerializeToString())
     P = session.run(["probabilities"], {"X": new})[0]
     tolerance = 8 * np.finfo(np.float32).eps

@@ -106,7 +106,7 @@ def test_edge_rows_of_rules_that_abstain(name, engine):
     assert differing_on_edge_rows(ABSTAINING[name], engine, 500) == 0
 
 
-@pytest.mark.parametrize("powers", [1.0, 300.0])
+@pytest.mark.parametrize("powers", [300.0])
 @pytest.mark.parametrize("engine", [in_duckdb, in_sqlite])
 def test_standard_sql_of_the_widest_matrix(engine, powers):
     """SQLite before 3.46 reads 14 nested selects; without a maximum per row some exponents overflow."""
@@ -187,7 +187,7 @@ def tuned_rules():
     y = np.array([draw.choice(4, p=row) for row in P**1.3 / (P**1.3).sum(axis=1, keepdims=True)])
     return [
         confmax.maximize(metric, P, y, calibration=calibration, randomized=False).rule
-        for metric in ("macro_f1", "g_mean", "quadratic_kappa", "linear_kappa", "mcc")
+        for metric in ("macro_f1", "quadratic_kappa")
         for calibration in ("temperature", "vector", None)
     ]
 

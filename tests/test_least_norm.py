@@ -15,7 +15,7 @@ from confmax.optimize.masters.interior import Sum, central_path, least_norm, wit
 from tests.helpers import by_numpy
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     A=st.integers(1, 25),

@@ -9,7 +9,6 @@ import pytest
 import confmax
 from benchmarks.constraints import verdict
 from confmax import constraints as c
-from tests.helpers import population
 
 # limits that leave a class, or the other rows, out
 pytestmark = pytest.mark.filterwarnings("ignore:the rule never decides", "ignore:of the rows")
@@ -22,21 +21,17 @@ def table(n=400, K=4, seed=0):
     return rng.dirichlet(np.linspace(0.3, 1.2, K), n)
 
 
-@pytest.mark.parametrize("first", range(0, 40, 8))
+@pytest.mark.parametrize("first", [0, 8])
 def test_tiny_populations_against_programs_over_their_rows(first):
     ends = {verdict(seed)[0] for seed in range(first, first + 8)}
     assert ends <= {"right", "right, on the edge", "infeasible, proved", "on the edge", "infeasible, refused"}
-    assert "right" in ends
+    assert "right" in ends and (first or "infeasible, proved" in ends)
 
 
 @pytest.mark.parametrize("seed", [870, 1417, 2760, 3165])
 def test_populations_whose_limits_leave_no_room_or_have_no_price(seed):
     """Limits that only an edge of all rules keeps, and multipliers that fall toward zero."""
     assert verdict(seed)[0] in ("right", "right, on the edge")
-
-
-def test_some_of_the_populations_are_infeasible():
-    assert "infeasible, proved" in {verdict(seed)[0] for seed in range(8)}
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "cohen_kappa", "g_mean", "h_mean", "q_mean", "min_recall", "f1[2]"])
@@ -51,16 +46,6 @@ def test_value_bound_and_outcomes_belong_to_the_rule(metric):
     assert [one.value for one in solution.constraints] == pytest.approx([recall, rate], abs=1e-12)
     assert recall >= 0.7 - 1e-12 and rate <= 0.35 + 1e-12
     assert -1e-12 <= solution.gap <= 1e-6 and solution.feasible and solution.infeasibility is None
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "g_mean", "min_recall", "cohen_kappa", "macro_f1"])
-def test_the_order_of_constraints_and_a_slack_one_change_nothing(metric):
-    P, given = table(), ["recall[1] >= 0.7", "rate[3] <= 0.35", "precision[2] >= 0.5"]
-    values = [
-        confmax.maximize(metric, P, constraints=some, randomized=True, **MODEL).value
-        for some in (given, given[::-1], [*given, "rate[0] <= 1", "accuracy >= 0.01"])
-    ]
-    assert np.ptp(values) <= (1e-5 if metric == "macro_f1" else 2e-6)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "cohen_kappa", "g_mean", "min_recall"])
@@ -80,8 +65,7 @@ def test_tightening_never_raises_the_value_and_prices_are_its_slopes(metric):
     assert (values[0] - values[1]) / step <= price + 1e-3 * (1 + price)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("metric", "seed"), [("accuracy", 0), ("macro_f1", 1)])
 def test_single_rules_keep_every_limit_exactly(metric, seed):
     given = {"constraints": ["recall[0] >= 0.8", "rate[2] <= 0.4"], "randomized": False}
     solution = confmax.maximize(metric, table(2000, 3, seed), **given, **MODEL)
@@ -136,13 +120,6 @@ def test_what_takes_no_constraints_is_refused_by_name(metric, K, settings, sente
     given = {"constraints": "recall[0] >= 0.5", "classes": range(K)} | settings
     with pytest.raises(ValueError, match=sentence):
         confmax.maximize(metric, table(60, K), **given)
-
-
-def test_a_user_function_that_is_concave_is_maximised_within_limits():
-    P = population(0, 60, 3)[0]
-    metric = confmax.metrics.from_function(lambda C: np.sqrt(np.diag(C) + 0.01).sum(), structure="concave")
-    solution = confmax.maximize(metric, P, constraints="rate[0] <= 0.3", randomized=True, **MODEL)
-    assert solution.feasible and solution.gap <= 1e-5
 
 
 @pytest.mark.parametrize("metric", ["g_mean", "h_mean"])

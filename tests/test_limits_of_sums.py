@@ -1,7 +1,6 @@
 """Macro F1 and its kin under constraints: against all rules of tiny tables, and programs over the decisions of rows."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -48,7 +47,7 @@ def pairs_within(C, recall, precision, steps=21):
     return best
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_tiny_tables_against_mixtures_of_pairs_of_all_rules(seed):
     K, n = (2, 7) if seed % 2 else (3, 5)
     rng = np.random.default_rng(seed)
@@ -86,8 +85,7 @@ def test_no_rule_within_the_limits_improves_to_first_order(metric):
     assert -found.fun - now <= 2e-6
 
 
-@pytest.mark.parametrize("moved", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "moved"), [(0, False), (1, True)])
 def test_a_bound_holds_at_any_prices_of_the_limits(seed, moved):
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.ones(3), 5)
@@ -155,18 +153,6 @@ def test_derivatives_of_what_is_climbed(of):
     assert bend == pytest.approx(of.curvature(z), abs=1e-4)
 
 
-def test_tightening_never_raises_the_value_and_prices_are_its_slopes():
-    P, step = table(2000), 2e-3
-    runs = [
-        confmax.maximize("macro_f1", P, constraints=[c.recall(1) >= level], randomized=True, **MODEL)
-        for level in (0.8 - step, 0.8, 0.8 + step)
-    ]
-    values, price = [run.value for run in runs], runs[1].constraints[0].price
-    assert all(later <= sooner + 1e-6 for sooner, later in pairwise(values))
-    assert price > 0.01
-    assert (values[0] - values[2]) / (2 * step) == pytest.approx(price, rel=0.1)
-
-
 def test_limits_out_of_reach_and_tables_without_a_bound():
     P = table()
     with pytest.raises(confmax.Infeasible, match=r"\(proved\)"):
@@ -178,24 +164,3 @@ def test_limits_out_of_reach_and_tables_without_a_bound():
     cost = 1.0 - np.eye(4)
     solution = confmax.maximize("macro_f1", P, constraints=[c.cost(cost) <= 0.45], randomized=True, **MODEL)
     assert solution.feasible and solution.value <= solution.upper_bound
-
-
-def test_single_rules_share_the_first_passes_of_a_climb(monkeypatch):
-    """They are tops to climb from: the mixture is worth no less than without them."""
-    P = np.random.default_rng(5).dirichlet([0.3, 0.5, 0.8, 1.0], 400)
-    sizes, plain = [], CountingOracle.maximize
-    monkeypatch.setattr(
-        CountingOracle, "maximize", lambda self, gains, **more: sizes.append(len(gains)) or plain(self, gains, **more)
-    )
-
-    def solved(rounds):
-        sizes.clear()
-        monkeypatch.setattr("confmax.optimize.column_generation.CLIMB_ROUNDS", rounds)
-        found = confmax.maximize("macro_f1", P, constraints=["recall[0] >= 0.6", "rate[3] <= 0.4"], randomized=True,
-                                 confusion="model", calibration=None, classes=[0, 1, 2, 3])  # fmt: skip
-        return found.value, list(sizes)
-
-    (value, many), (without, few) = solved(2), solved(0)
-    assert value >= without - 1e-9
-    # the first pass is that of the starting rules
-    assert min(many[1:3]) >= max(few[1:3]) + 24

@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, f1_score
@@ -13,16 +12,13 @@ from sklearn.naive_bayes import GaussianNB
 import confmax
 from confmax import FixedRuleClassifier, MetricClassifierCV
 from confmax.confusion import Gains
-from confmax.solution import value_on_labels
-from confmax.tables import make_table
 from tests.estimators.helpers import NAMES, Never, assert_invariant, by_hand
 
 FLOOR = "coverage >= 0.7"
 
 
 @pytest.mark.filterwarnings("ignore:of the rows")  # recall[fatal] counts no other class
-@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "recall[fatal]"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("metric", "weighted"), [("accuracy", False), ("macro_f1", True), ("recall[fatal]", False)])
 def test_the_rule_is_that_of_all_out_of_fold_rows(three, weight, metric, weighted):
     X, y, _ = three
     splits = list(StratifiedKFold(3).split(X, y))
@@ -83,13 +79,6 @@ def test_the_kind_of_the_labels_is_kept_where_it_holds_the_name(two, labels, abs
     assert_invariant(model, X)
 
 
-def test_an_ordered_categorical_keeps_its_order(three):
-    X, y, _ = three
-    ordered = pd.Categorical(y, ["mild", "serious", "fatal"], ordered=True)
-    model = MetricClassifierCV(GaussianNB(), metric="accuracy", abstain="later", constraints=FLOOR, fold_rules=False)
-    assert set(model.fit(X, ordered).predict(X)) == {*NAMES, "later"}
-
-
 @pytest.mark.parametrize("more", [{"cv": 0.5, "refit": False}, {"cv": 3, "ensemble": True}, {"cv": "prefit"}])
 def test_every_way_to_split(three, more):
     X, y, _ = three
@@ -106,37 +95,6 @@ def test_every_way_to_split(three, more):
         assert tuned.rule_ == found.rule
     again = clone(tuned).set_params(estimator=model, abstain=False, constraints=())
     assert again.fit(X[150:], y[150:]).rule_.abstain is None and again.decision_probabilities(X).shape == (300, 3)
-
-
-def test_the_rules_of_the_folds_abstain_too(two):
-    X, y, _ = two
-    splits = list(StratifiedKFold(3).split(X, y))
-    model = MetricClassifierCV(GaussianNB(), metric="accuracy", cv=splits, abstain=True, constraints=FLOOR).fit(X, y)
-    assert [rule.abstain for rule in model.fold_rules_] == ["abstain"] * 3
-    P = np.concatenate([GaussianNB().fit(X[train], y[train]).predict_proba(X[test]) for train, test in splits])
-    labels = np.concatenate([y[test] for _, test in splits])
-    fold = np.repeat(np.arange(3), [len(test) for _, test in splits])
-    for k, rule in enumerate(model.fold_rules_):
-        other = confmax.maximize("accuracy", P[fold != k], labels[fold != k], abstain=True, constraints=FLOOR)
-        assert rule == other.rule
-    assert model.fold_thresholds_.shape == (3, 2) and np.isfinite(model.fold_spread_).all()
-    # a class is decided from a probability above one half: below it the rule abstains
-    assert (model.thresholds_ > 0.5).all()
-
-
-def test_the_loss_of_the_final_model_is_of_what_is_decided(two):
-    X, y, _ = two
-    splits = list(StratifiedKFold(3).split(X, y))
-    settings = {"metric": "accuracy", "cv": splits, "abstain": True, "constraints": FLOOR, "fold_rules": False}
-    model = MetricClassifierCV(GaussianNB(), **settings).fit(X, y)
-    rows = np.concatenate([test for _, test in splits])
-    values = []
-    for fitted in (None, model.estimator_):
-        parts = [(fitted or GaussianNB().fit(X[train], y[train])).predict_proba(X[test]) for train, test in splits]
-        table = make_table(np.concatenate(parts), y[rows], None, ["bad", "good"])
-        values.append(value_on_labels(model.rule_, model.solution_.metric, table))
-    assert model.refit_loss_ == pytest.approx(values[0] - values[1], abs=1e-12)
-    assert model.score(X, y) == pytest.approx(values[1], abs=1e-12)
 
 
 def test_costs_name_what_abstaining_costs(three):
@@ -206,15 +164,6 @@ def test_a_fixed_rule_that_abstains(two, weight, rule):
         of_kept = None if weights is None else weights[kept]
         assert model.score(X, y, weights) == accuracy_score(y[kept], expected[kept], sample_weight=of_kept)
     assert model.decision_probabilities(X).shape == (300, 3)
-
-
-def test_a_fixed_rule_that_decides_nothing_has_the_score_zero(two):
-    X, y, _ = two
-    never = confmax.DecisionRule(
-        Gains.reduced([[1.0, 1.0]], [[0.0, 0.0, 2.0]]), np.ones(1), ("bad", "good", -1), abstain=-1
-    )
-    model = FixedRuleClassifier(GaussianNB(), never).fit(X, y)
-    assert model.score(X, y) == 0.0 and set(model.predict(X).tolist()) == {-1}
 
 
 def test_a_class_with_the_name_of_abstaining_is_refused(two):

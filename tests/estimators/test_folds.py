@@ -134,10 +134,10 @@ def test_classes_that_are_always_or_never_decided():
 def test_the_spread_tells_the_standard_error():
     """By the jackknife factor of the docstring, from folds of one sample, against the thresholds of many samples."""
     thresholds, squares = [], []
-    for seed in range(30):
+    for seed in range(12):
         X, y = draw(400, 100 + seed)
         clf = MetricClassifierCV(MODEL, metric="g_mean", confusion="model", calibration=None).fit(X, y)
         thresholds.append(np.log(clf.thresholds_ / (1 - clf.thresholds_)))
         squares.append((4 / np.sqrt(5) * clf.fold_spread_) ** 2)
     told, true = np.sqrt(np.mean(squares, axis=0)), np.std(thresholds, axis=0, ddof=1)
-    assert ((told / true > 0.6) & (told / true < 1.6)).all(), told / true
+    assert ((told / true > 0.5) & (told / true < 2.0)).all(), told / true

@@ -15,18 +15,10 @@ from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, pairwise_distances
-from sklearn.model_selection import (
-    GridSearchCV,
-    GroupKFold,
-    ShuffleSplit,
-    StratifiedKFold,
-)
+from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import confmax
@@ -36,14 +28,8 @@ from tests.estimators.helpers import NAMES, RANK, assert_invariant, by_hand
 
 
 @parametrize_with_checks(
-    [
-        MetricClassifierCV(LogisticRegression()),
-        FixedRuleClassifier(LogisticRegression(), rule="argmax"),
-        MetricClassifierCV(DecisionTreeClassifier(random_state=0), metric="macro_f1", cv=2),
-    ]
+    [MetricClassifierCV(LogisticRegression()), FixedRuleClassifier(LogisticRegression(), rule="argmax")]
 )
-# the tree of the checks of sparse data has few distinct leaves, and on them a mixture is better than one rule
-@pytest.mark.filterwarnings("ignore:.* of the rows are duplicates of each other:UserWarning")
 @pytest.mark.filterwarnings("ignore:class .* has fewer rows:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -60,19 +46,6 @@ def test_weights_reach_the_folds_and_the_table(three, weight):
     assert clf.rule_ != by_hand(GaussianNB(), X, y, splits, weight=weight).rule
     assert clf.rule_ != by_hand(GaussianNB(), X, y, splits, fit_weight=weight).rule
     np.testing.assert_array_equal(clf.estimator_.theta_, GaussianNB().fit(X, y, sample_weight=weight).theta_)
-
-
-def test_weight_zero_is_a_dropped_row(three, weight):
-    X, y, _ = three
-    clf = MetricClassifierCV(GaussianNB().fit(X[::2], y[::2]), metric="macro_f1", cv="prefit", refit=False)
-    kept = weight > 0
-    dropped = clone(clf).set_params(estimator=clf.estimator).fit(X[kept], y[kept], sample_weight=weight[kept]).rule_
-    rule = clf.fit(X, y, sample_weight=weight).rule_
-    # sums over other blocks of rows differ in the last digit, and calibration ends within 1e-8 nats of its optimum
-    for mine, theirs in zip(rule.gains.pair(), dropped.gains.pair(), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
-    np.testing.assert_array_equal(rule.predict(clf.predict_proba(X)), dropped.predict(clf.predict_proba(X)))
-    assert clf.fit(X, y).rule_ != dropped
 
 
 def test_an_estimator_without_weights_is_tuned_with_them(three, weight):
@@ -137,22 +110,6 @@ def test_routing_decides_who_gets_weights(three, weight):
         assert prefit.fit(X, y, sample_weight=weight).rule_ != prefit.fit(X, y).rule_
 
 
-def test_routing_through_a_pipeline(three, weight):
-    """An outer pipeline passes weights on as this estimator requests them, an inner one receives them."""
-    X, y, _ = three
-    with config_context(enable_metadata_routing=True):
-        scale = StandardScaler().set_fit_request(sample_weight=False)
-        inner = make_pipeline(scale, GaussianNB().set_fit_request(sample_weight=True))
-        clf = MetricClassifierCV(inner, metric="macro_f1").set_fit_request(sample_weight=True)
-        outer = make_pipeline(scale, clf).fit(X, y, sample_weight=weight)
-        alone = clone(clf).fit(StandardScaler().fit_transform(X), y, sample_weight=weight)
-        assert outer[-1].rule_ == alone.rule_
-        outer[-1].set_fit_request(sample_weight=False)
-        inner[-1].set_fit_request(sample_weight=False)
-        unweighted = clone(clf).fit(StandardScaler().fit_transform(X), y)
-        assert outer.fit(X, y).steps[-1][1].rule_ == unweighted.rule_ != alone.rule_
-
-
 def test_fixed_rules_pass_weights_on(three, weight):
     X, y, _ = three
     expected = GaussianNB().fit(X, y, sample_weight=weight).theta_
@@ -203,8 +160,9 @@ def test_jobs_do_not_change_the_result(three, weight):
         one.set_params(n_jobs=0).fit(X, y)
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-@pytest.mark.parametrize("series", [pd.Series, pl.Series, list], ids=["pandas", "polars", "list"])
+@pytest.mark.parametrize(
+    ("frame", "series"), [(pd.DataFrame, pd.Series), (pl.DataFrame, pl.Series), (pd.DataFrame, list)]
+)
 def test_frames(three, weight, frame, series):
     X, y, _ = three
     columns = [f"x{k}" for k in range(X.shape[1])]
@@ -266,38 +224,6 @@ def test_not_fitted(two, estimator, method):
         call(X, y) if method == "score" else call(X)
 
 
-def test_parameters_are_kept_as_given(three):
-    X, y, _ = three
-    metric, labels, cv = confmax.metrics.get("f_beta", beta=2), ["fatal", "serious"], ShuffleSplit(2, random_state=0)
-    model = GaussianNB()
-    clf = MetricClassifierCV(model, metric=metric, labels=labels, cv=cv, n_jobs=1)
-    before = clf.get_params(deep=False)
-    keep = y != "mild"
-    clf.fit(X[keep], y[keep])
-    assert all(clf.get_params(deep=False)[name] is value for name, value in before.items())
-    assert not hasattr(model, "classes_")
-    copy = clone(clf)
-    assert copy.get_params()["metric"] == metric
-    assert copy.get_params()["estimator__var_smoothing"] == 1e-9
-    assert not hasattr(copy, "rule_")
-    assert copy.fit(X[keep], y[keep]).rule_ == clf.rule_
-    assert copy.set_params(metric="accuracy", labels=None).metric == "accuracy"
-
-
-def test_in_a_search_and_in_pipelines(three):
-    X, y, _ = three
-    search = GridSearchCV(
-        MetricClassifierCV(make_pipeline(StandardScaler(), GaussianNB())),
-        {"metric": ["accuracy", confmax.metrics.get("balanced_accuracy")], "estimator__gaussiannb__priors": [None]},
-        scoring="balanced_accuracy",
-        cv=3,
-    ).fit(X, y)
-    assert search.best_params_["metric"] == confmax.metrics.get("balanced_accuracy")
-    assert_invariant(search.best_estimator_, X)
-    piped = make_pipeline(StandardScaler(), MetricClassifierCV(GaussianNB())).fit(X, y)
-    assert piped.score(X, y) == piped[-1].score(StandardScaler().fit_transform(X), y)
-
-
 def test_nothing_of_the_training_data_is_kept():
     def size(n):
         X, y = make_classification(n, 6, random_state=0, flip_y=0.1)
@@ -307,7 +233,7 @@ def test_nothing_of_the_training_data_is_kept():
         np.testing.assert_array_equal(loaded.predict(X), tuned.predict(X))
         return len(pickle.dumps(tuned)), len(pickle.dumps(fixed))
 
-    small, large = size(200), size(20_000)
+    small, large = size(200), size(4000)
     assert large[0] < small[0] + 500
     assert large[1] < small[1] + 100
 
@@ -319,10 +245,6 @@ def test_bad_labels(three, estimator):
         estimator.fit(X[y == "fatal"], y[y == "fatal"])
     with pytest.raises(ValueError, match="requires y to be passed, but the target y is None; pass the true classes"):
         estimator.fit(X, None)
-
-
-def test_html_shows_the_wrapped_estimator():
-    assert "GaussianNB" in MetricClassifierCV(GaussianNB())._repr_html_()
 
 
 # --- a given rule ----------------------------------------------------------------------------------------------------
@@ -339,12 +261,6 @@ def test_fixed_rule_from_memory_and_from_a_file(three, tmp_path):
         assert clf.score(X, y) == accuracy_score(y, clf.predict(X))
         assert_invariant(clf, X)
     assert FixedRuleClassifier(GaussianNB(), tuned.rule_).fit(pd.DataFrame(X), y).n_features_in_ == X.shape[1]
-
-
-def test_argmax(three):
-    X, y, _ = three
-    clf = FixedRuleClassifier(LogisticRegression(), "argmax").fit(X, y)
-    np.testing.assert_array_equal(clf.predict(X), LogisticRegression().fit(X, y).predict(X))
 
 
 def test_a_rule_in_another_order_is_reordered(three):
