@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import abstaining, harness, limit_rivals, programs
+from benchmarks import abstaining, harness, limit_rivals
 
 
 @pytest.fixture
@@ -44,14 +44,3 @@ def test_a_sample_of_tiny_populations_with_abstaining():
     ends = {abstaining.verdict(seed)[0] for seed in range(24)}
     assert {"right", "infeasible, proved", "infeasible, refused"} <= ends
     assert ends <= {"right", "right, on the edge", "on the edge", "infeasible, proved", "infeasible, refused"}
-
-
-def test_a_program_over_decisions_and_abstaining_is_chows_rule():
-    """Of as many rows those with the largest probability are decided; and what is impossible is told."""
-    P = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 20)
-    wish = programs.Wish("coverage", "all", ">=", 0.6)
-    case = programs.Tiny(P, np.zeros(20, dtype=int), "accuracy", [wish], True)
-    assert programs.Program(case).best("accuracy") == pytest.approx(np.sort(P.max(axis=1))[8:].mean())
-    assert programs.Program(case._replace(limits=[wish._replace(limit=1.5)])).room() == pytest.approx(-0.5)
-    sure = case._replace(limits=[programs.Wish("accuracy", "all", ">=", 0.5)])
-    assert 0.0 < programs.Program(sure).best("coverage") <= 1.0

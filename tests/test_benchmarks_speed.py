@@ -33,17 +33,6 @@ def test_times_alternate_and_ratios_are_of_neighbours(monkeypatch):
     assert [tools.verdict(value, 0.6, most=False) for value in (0.6, np.nan)] == ["met", "**missed**"]
 
 
-def test_tables_are_calibrated_or_wrong_and_parts_share_the_model():
-    P, y = Recipe(40_000, 4, imbalance=10.0).draw()
-    share = np.bincount(y, minlength=4) / len(y)
-    assert (np.abs(P.mean(axis=0) - share) < 4 * np.sqrt(share * (1 - share) / len(y))).all()
-    wrong = Recipe(40_000, 4, imbalance=10.0, wrong=True)
-    (P, y), (Q, _) = wrong.draw(), wrong.draw(part=1)
-    assert np.abs(P.mean(axis=0) - np.bincount(y, minlength=4) / len(y)).max() > 0.02
-    assert (P[:10] != Q[:10]).all() and np.abs(P.mean(axis=0) - Q.mean(axis=0)).max() < 0.01
-    assert np.array_equal(P, wrong.draw()[0])
-
-
 @pytest.mark.parametrize("code", ["import time; time.sleep(60)", "raise SystemExit(3)"], ids=["too long", "fails"])
 def test_a_method_that_takes_too_long_or_fails_says_so(code, monkeypatch):
     output = tools.child_output

@@ -108,22 +108,6 @@ def test_an_object_is_reordered_by_itself_or_not():
         rule.reordered(["c", "a", "b"])
 
 
-def test_equality_and_repr():
-    assert mixture(Temperature(2.0)) == mixture(Temperature(2.0)) != mixture(Temperature(3.0))
-    assert mixture(VECTOR) == mixture(VectorScaling(VECTOR.a, VECTOR.b, VECTOR.floor)) != mixture(None)
-    mine = Power()
-    assert mixture(mine) == mixture(mine) != mixture(Power())
-    assert len({hash(mixture(VECTOR)), hash(mixture(VectorScaling(VECTOR.a, VECTOR.b, VECTOR.floor)))}) == 1
-    assert "  calibrates p first: temperature 1.7" in repr(mixture(Temperature(1.7))).splitlines()
-    assert "calibrates p first: vector scaling, powers 0.5 to 2" in repr(mixture(VECTOR))
-    assert mixture(MATRIX) == mixture(MatrixScaling(MATRIX.W, MATRIX.b, MATRIX.floor)) != mixture(VECTOR)
-    shown = "calibrates p first: matrix scaling, powers 0.8 to 1.5, of other classes -0.3 to 0.2, floor 0.0001"
-    assert shown in repr(mixture(MATRIX))
-    assert "calibrates p first: Power" in repr(mixture(mine))
-    assert "calibrates" not in repr(mixture(None))
-    assert len(repr(mixture(VECTOR)).splitlines()) == len(repr(mixture(None)).splitlines()) + 1
-
-
 def test_a_calibration_for_other_classes_is_refused():
     with pytest.raises(ValueError, match="the rule is for 3 classes and its calibration for 2"):
         mixture(VectorScaling([1, 1], [0, 0]))

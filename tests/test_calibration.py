@@ -148,16 +148,6 @@ def test_cross_validation_is_what_it_says():
         assert left_out[k] == pytest.approx(-log_softmax(a * np.log(P[k]) + b)[y[k]], rel=5e-3, abs=1e-3)
 
 
-def test_folds_are_stratified_and_keep_equal_rows_together():
-    P, y = miscalibrated(500, 3, 1, 0)
-    twice = labelled(make_table(np.concatenate([P, P]), np.concatenate([y, y])), 0).folds()
-    np.testing.assert_array_equal(twice[:500], twice[500:])
-    for k in range(3):
-        size = int((y == k).sum())
-        assert np.bincount(twice[:500][y == k], minlength=5).max() <= -(-size // 5) + size // 20
-    assert (labelled(make_table(P, y), 1).folds() != twice[:500]).any()
-
-
 # --- invariants -------------------------------------------------------------------------------------------------------
 
 

@@ -47,16 +47,6 @@ def test_means_and_sums_of_ratios_keep_groups_equal(metric):
     assert equal.value == pytest.approx(nearly.value, abs=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore:group:UserWarning")
-def test_labels_keep_groups_equal():
-    rng = np.random.default_rng(4)
-    P, group = rng.dirichlet([1, 1, 1], 90), np.arange(90) % 3
-    y = (P.cumsum(axis=1) > rng.random((90, 1))).argmax(axis=1)
-    settings = {"confusion": "labels", "calibration": None, "group": group, "randomized": True}
-    found = confmax.maximize("accuracy", P, y, constraints="difference(recall[1] | group) <= 0", **settings)
-    assert found.feasible and found.constraints[0].value <= 1e-12 and found.value > 0.45
-
-
 def test_values_that_differ_by_rounding_are_alike():
     values = np.array([[1e-6, 1e-6 - 1e-16], [0.0, 0.0], [1e-6, 0.5e-6], [1.0, 0.0]])
     one = c.rate(1).ratio() >= 1.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from confmax import DecisionRule
-from confmax.calibration import MatrixScaling, Temperature, VectorScaling
+from confmax.calibration import MatrixScaling, VectorScaling
 from confmax.confusion import Gains
 from tests.export_helpers import (
     RULES,
@@ -306,14 +306,6 @@ def test_python_refuses_what_predict_refuses(exported):
             decide(row)
     with pytest.raises(ValueError, match=r"^this rule decides on 3 probabilities; got 2$"):
         decide([0.5, 0.5])
-
-
-@each_rule
-def test_python_has_no_dependencies(exported):
-    source = exported.to_python()
-    imports = [line for line in source.splitlines() if "import" in line]
-    calibrates = exported.calibrator not in (None, Temperature(1.0))
-    assert imports == (["import math"] if calibrates else [])
 
 
 def test_names_of_a_strange_rule_stay_in_their_comment():

@@ -4,8 +4,6 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from confmax import DecisionRule, kernels
 from confmax.confusion import Gains
@@ -117,15 +115,6 @@ def test_more_decisions_than_classes_add_nothing_to_the_diagonal(share):
     rng = np.random.default_rng(5)
     table = make_table(tenths(rng, 900, 3, np.float32), rng.integers(0, 3, 900))
     assert_backends_agree(table, share, Gains.from_matrix(rng.random((5, 3, 7))))
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(2, 40), st.integers(1, 90), st.sampled_from(TYPES), st.integers(0, 2**32))
-def test_any_shape(K, n, dtype, seed):
-    rng = np.random.default_rng(seed)
-    P = tenths(rng, n, K, dtype)
-    gains = Gains.reduced(rng.normal(size=(2, K)).round(1), rng.normal(size=(2, K)).round(1))
-    np.testing.assert_array_equal(decide(P, gains), reference(P, gains))
 
 
 @pytest.mark.parametrize("dtype", TYPES)

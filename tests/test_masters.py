@@ -158,21 +158,6 @@ def test_limits_that_no_rule_meets_are_proved(name, seed):
             assert state.columns.optimum.shortfall == pytest.approx(-least, abs=1e-6)
 
 
-def test_a_limit_on_the_whole_matrix():
-    """A table of costs reads the whole matrix, whatever the metric reads."""
-    metric, P = metrics.get("h_mean"), population(3, 5, K)[0]
-    rules = all_rules(P)
-    cost = np.array([[0, 1, 4], [1, 0, 1], [2, 1, 0]])
-    free = run(metric, P, AffineFunctions(Gains.from_matrix(-cost), np.array([10.0])))[1].iterate.confusion
-    limits = AffineFunctions(Gains.from_matrix(-cost), np.array([0.98 * float((cost * free.matrix).sum())]))
-    _, step, bound, _ = run(metric, P, limits)
-    value = float(metric.values(step.iterate.confusion))
-    assert float((cost * step.iterate.confusion.matrix).sum()) <= limits.constants[0] + 1e-9
-    assert value - 1e-9 <= bound <= value + 1e-7
-    gain = metric.gains(metric.at(step.iterate.confusion))
-    assert program(gain.dot(rules), limits.values(rules)) <= float(gain.dot(step.iterate.confusion)[0]) + 1e-6
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_the_least_norm_within_limits(seed):
     """The conditions of optimality: no point within the limits lies further down the slope."""

@@ -48,12 +48,6 @@ def test_every_kind_of_table_is_doubted(kind, tmp_path):
         confmax.maximize("g_mean", turned, labels)
 
 
-def test_sparse_tables_are_not_doubted():
-    P, y = drawn(3)
-    sparse = pytest.importorskip("scipy.sparse")
-    confmax.maximize("g_mean", sparse.csr_array(P[:, [1, 2, 0]]), y)
-
-
 def test_an_overconfident_model_in_the_right_order_is_told_so():
     P, y = drawn(3)
     sure = np.eye(3)[P.argmax(axis=1)]

@@ -9,8 +9,6 @@ import confmax
 from confmax.calibration import MatrixScaling
 from confmax.calibration.pairs import moves, pulls
 from confmax.calibration.words import pulled
-from confmax.page.words import how_it_decides
-from tests.report_helpers import judge, sample
 
 
 def by_matrix(W, K=3, b=0.0):
@@ -84,23 +82,3 @@ def test_words_of_a_matrix():
         "the calibration takes p(b) as evidence against a: ten times as much multiplies the odds of a against the "
         "other classes by 0.631"
     )
-
-
-def test_a_report_says_what_moved():
-    P, y = sample(500)
-    W = np.eye(3)
-    W[0, 1] = 0.4
-    names = np.array(list("abc"))[y]
-    rule = by_matrix(W, b=0.8)
-    found = judge(rule, P, names, replicates=0)
-    Q = rule.calibrator.transform(P)
-    rows = P.argmax(axis=1) == 1
-    before, after, labelled = (100 * each[rows].mean() for each in (P[:, 0], Q[:, 0], y == 0))
-    (said,) = [sentence for sentence in how_it_decides(found) if "moves most" in sentence]
-    assert (
-        f"where b is the most probable class, the mean probability of a goes from {before:.1f} % to {after:.1f} % (a "
-        f"is the true class of {labelled:.1f} % of these rows)"
-    ) in said
-    assert before < after
-    for still in (by_matrix(np.eye(3)), confmax.DecisionRule.from_weights([1, 2, 1], classes=list("abc"))):
-        assert "moves most" not in " ".join(how_it_decides(judge(still, P, names, replicates=0)))

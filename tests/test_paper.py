@@ -12,24 +12,6 @@ from confmax.theory import frank_wolfe_bound, smoothing_constants
 MEANS = {"h_mean": "H", "q_mean": "Q", "g_mean": "G"}
 
 
-@pytest.mark.filterwarnings("ignore:.*duplicates:UserWarning")
-def test_remark_on_the_necessity_of_assumption_a():
-    """eta = (1/2, 1/2) everywhere: the H-mean's optimum 1/2 is reached by the randomised rule only."""
-    P = np.array([[0.5, 0.5]])
-    mixed = confmax.maximize("h_mean", P, randomized=True, tol=1e-9)
-    assert mixed.value == pytest.approx(0.5, abs=1e-9)
-    assert mixed.gap == pytest.approx(0.0, abs=1e-9)
-    np.testing.assert_allclose(mixed.confusion, np.full((2, 2), 0.25), atol=1e-9)
-    np.testing.assert_allclose(mixed.rule.decision_probabilities(P), [[0.5, 0.5]], atol=1e-9)
-    single = confmax.maximize("h_mean", P, randomized=False)
-    assert single.value == 0.0
-    assert single.randomization_loss == pytest.approx(0.5, abs=1e-9)
-    assert confmax.maximize("h_mean", P).rule.is_randomized  # "auto" pays for it here
-    # G* of the remark, up to constants in rows
-    G = metrics.get("h_mean").gradient(np.full((2, 2), 0.25))
-    np.testing.assert_allclose(G, [[0.5, -0.5], [-0.5, 0.5]], atol=1e-12)
-
-
 def iterates(metric, table, T):
     """Return the values of the iterates h^1 ... h^T of Algorithm 3 on a finite population."""
     oracle = CountingOracle(make_oracle(table))

@@ -223,14 +223,6 @@ def test_the_newest_answers_are_kept():
         np.testing.assert_array_equal(search.rules.coefficients()[0][-len(asked) :], asked.coefficients()[0])
 
 
-def test_scores_of_several_classes_are_no_scores_of_one():
-    rows = np.array([0.5, 0.3, 0.2])
-    assert Scores.of(metrics.get("micro_f1").as_ratios(rows, 3)) is None
-    assert Scores.of(metrics.get("cohen_kappa").as_ratios(rows, 3)) is None
-    placed = metrics.get("macro_f1").over([2, 0]).as_ratios(rows, 3)
-    assert Scores.of(placed).classes.tolist() == [2, 0]
-
-
 # --- tables in parts, and sparse tables -------------------------------------------------------------------------------
 
 

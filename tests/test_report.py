@@ -9,7 +9,6 @@ from confmax.confusion import Gains
 from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import kind_of, pooled, tuned_on
 from confmax.evaluate.figures import reliability
-from confmax.evaluate.trade_off import way
 from confmax.evaluate.uncertainty import plain_rules
 from confmax.oracle import make_table
 from confmax.rule import DecisionRule
@@ -52,14 +51,6 @@ def test_values_and_classes_are_scikit_learns(weighted):
             np.testing.assert_allclose([getattr(row, side)[part].value for row in found.classes], expected)
     assert [row.n_rows for row in found.classes] == np.bincount(y).tolist()
     assert found.changed == pytest.approx(np.average(before != after, weights=weight))
-
-
-def test_classes_have_values_without_intervals_where_there_are_many():
-    P, y = sample(900, 25)
-    found = judge(DecisionRule.from_weights(np.linspace(1, 2, 25)), P, y)
-    expected = reference.f1_score(y, (P * np.linspace(1, 2, 25)).argmax(1), average=None, zero_division=0)
-    np.testing.assert_allclose([row.after["f1"].value for row in found.classes], expected)
-    assert all(row.after["f1"].low is None for row in found.classes)
 
 
 def test_no_row_is_decided_by_a_rule_that_was_tuned_with_it():
@@ -146,15 +137,6 @@ def test_the_way_of_the_trade_off_passes_through_the_rule(metric, calibration):
         assert trade.other[at] == pytest.approx(found.second.tuned.value, abs=1e-12)
         # at zero stands argmax, of the calibrated probabilities: a temperature keeps it
         assert trade.other[0] == pytest.approx(found.second.argmax.value, abs=1e-12)
-
-
-def test_ways_of_full_gains_begin_at_argmax():
-    P, _ = sample(300)
-    full = DecisionRule(Gains.from_matrix(np.random.default_rng(0).random((3, 3))), np.ones(1), (0, 1, 2))
-    start = DecisionRule(way(full, np.array([0.0])), np.ones(1), (0, 1, 2))
-    end = DecisionRule(way(full, np.array([1.0])), np.ones(1), (0, 1, 2))
-    np.testing.assert_array_equal(start.predict(P), P.argmax(1))
-    np.testing.assert_array_equal(end.predict(P), full.predict(P))
 
 
 def test_ties_of_argmax_go_to_the_last_class():

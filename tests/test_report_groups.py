@@ -89,26 +89,6 @@ def test_limits_of_groups_have_the_values_of_the_groups():
     assert not rate.unsure and not all_rows.by_group and all_rows.labels.low is not None
 
 
-def test_one_rule_in_all_groups_is_a_rule_of_all_rows():
-    """Groups change no figure that is not by group if all of them are decided alike."""
-    P, y, group = grouped(400, seed=1)
-    plain = confmax.DecisionRule.from_weights([1.0, 1.7, 2.9])
-    alike = confmax.DecisionRule(confmax.confusion.Gains.reduced([1.0, 1.7, 2.9] * 2), np.ones(1), plain.class_names,
-                                 groups=("men", "women"))  # fmt: skip
-    one, other = (judged(rule, P, y, group=group) for rule in (plain, alike))
-    assert [row.tuned for row in one.metrics] == [row.tuned for row in other.metrics]
-    np.testing.assert_array_equal(one.change.after, other.change.after)
-    np.testing.assert_allclose(one.trade.tuned, other.trade.tuned)
-    assert not one.decides_by_groups and other.decides_by_groups
-    for part in other.groups:
-        mine = P[group == part.name]
-        decided = plain.predict_index(mine)
-        for k, row in enumerate(part.own.classes):
-            p = mine[decided == k, k]
-            assert row.rows.inside == (p.min(), p.max()) and row.rows.share == pytest.approx((decided == k).mean())
-            assert row.favour == (pytest.approx([1.0, 1.7, 2.9][k]), 0.0)
-
-
 def test_the_trade_off_ends_at_the_rule_of_every_group():
     solution, (P, y, group) = tuned(calibration=None), grouped(400, seed=1)
     found = judged(solution, P, y, group=group)

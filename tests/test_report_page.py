@@ -131,16 +131,6 @@ def header_of(text):
     return " ".join(re.sub(r"<[^>]+>", " ", re.search(r"<header>(.*?)</header>", text, re.S)[1]).split())
 
 
-def test_the_value_is_said_once_before_the_first_table(written):
-    text, found, P, y = written
-    estimate = confmax.score("macro_f1", P, y, found, n_replicates=199).estimate("rule")
-    assert header_of(text).count(f" {estimate.value:.3f} ") == 1
-    first = re.search(r"<table>.*?</table>", text, re.S)[0]
-    assert first.count("<tr") == 5 and "Macro F1" not in first  # the head, and four other metrics
-    assert "All metrics" in re.search(r"</table>.*?<table>", text, re.S)[0]
-    assert not re.search(r">\s*([A-Za-z][a-z ]+)<small>\1</small>", text, re.I)  # Smallest recall: smallest recall
-
-
 def test_two_classes_have_the_positive_class_and_a_curve(tmp_path):
     P, y = sample(600, 2, seed=3)
     names = np.array(["no", "yes"])

@@ -140,13 +140,6 @@ def test_thresholds_in_words():
     assert all(" to " in fold_range(folded, row) or row.folds[0] == row.folds[1] for row in folded.classes)
 
 
-def test_it_may_take_more_than_the_largest_class():
-    P, y = sample(900, sizes=[4, 1, 1])
-    found = judge(DecisionRule.from_weights([2.0, 1.0, 4.0]), P, y, replicates=0)
-    assert "Against 0 alone, it needs 2.000 times the probability of 0." in class_sentence(found, 1)
-    assert "Against 0 alone, 0.500 of the probability of 0 is enough." in class_sentence(found, 2)
-
-
 def test_a_place_is_checked_before_any_work(tmp_path):
     pytest.importorskip("vl_convert")
     P, y = sample(60)

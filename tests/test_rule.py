@@ -59,15 +59,6 @@ def test_reordered():
         DecisionRule.from_weights([1, 2], classes=[0, 1]).reordered(["1", "0"])
 
 
-def test_reordered_with_more_decisions_than_classes():
-    G = RNG.normal(size=(1, 3, 4))
-    rule = DecisionRule(Gains.from_matrix(G), np.ones(1), ("a", "b", "c", "ask"))
-    other = rule.reordered(["c", "a", "b", "ask"])
-    np.testing.assert_array_equal(other.predict(P[:, [2, 0, 1]]), rule.predict(P))
-    with pytest.raises(ValueError, match="of which the first 3 can be reordered"):
-        rule.reordered(["ask", "a", "b", "c"])
-
-
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 

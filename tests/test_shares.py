@@ -85,17 +85,6 @@ def test_limits_on_tiny_tables_are_those_of_enumeration(metric, K, sense):
 
 
 @pytest.mark.parametrize("metric", SHARES)
-def test_a_limit_with_a_confidence(metric):
-    """It is tested on rows, and a limit that nearly every rule keeps is assured."""
-    P, y = labelled(200, 2)
-    solution = confmax.maximize(
-        "accuracy", P, y, constraints=f"{metric.name}[1] >= 0.01", calibration=None, confidence=0.9
-    )
-    (outcome,) = solution.constraints
-    assert outcome.assured and outcome.label_rows > 0
-
-
-@pytest.mark.parametrize("metric", SHARES)
 def test_a_limit_where_rules_abstain(metric):
     """It speaks of the rows that are decided, or of all rows where the metric does."""
     P, y = labelled(300, 3)

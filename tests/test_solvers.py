@@ -189,14 +189,6 @@ def test_brute_force_tries_what_it_counts(name, K):
     assert len(flat) == len(grid)
 
 
-def test_brute_force_over_full_gains():
-    P = np.array([[0.6, 0.4], [0.3, 0.7], [0.5, 0.5]])
-    solution = confmax.maximize("quadratic_kappa", P, solver=BruteForce(resolution=5))
-    assert solution.status is Status.CONVERGED or solution.status is Status.OPTIMAL
-    best = max(metrics.get("quadratic_kappa").value(C) for C in all_deterministic_confusions(P))
-    assert solution.value == pytest.approx(best, abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("metric", "K", "solver", "sentence"),
     [

@@ -16,7 +16,6 @@ from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.calibration.blend import model_share
 from confmax.checks import check_oracle
 from confmax.confusion import Gains
-from confmax.optimize import FrankWolfe, choose
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
 from confmax.tables import checked_probabilities, memory
@@ -456,10 +455,3 @@ def test_two_classes_are_searched_by_threshold_however_many_rows(monkeypatch):
     monkeypatch.setattr("confmax.tables.sparse.kind.DENSE_CELLS", 0)
     csr = sp.csr_array([[0.5, 0.5], [0.25, 0.75]])
     assert make_table(csr).dense("a test").proba.shape == (2, 2)
-
-
-@pytest.mark.parametrize(("name", "most"), [("h_mean", 2000), ("min_recall", 500)])
-def test_many_classes_take_the_conditional_gradient(name, most):
-    few, many = (choose("auto", confmax.metrics.get(name), K, K, exact=True) for K in (most, most + 1))
-    assert not isinstance(few, FrankWolfe)
-    assert isinstance(many, FrankWolfe)

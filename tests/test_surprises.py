@@ -70,13 +70,6 @@ def test_costs_and_one_fact_are_not_told_twice():
         confmax.maximize("accuracy", P, y, constraints=["precision[1] >= 0.999", "recall[1] >= 0.9"])
 
 
-def test_rows_that_are_decided_are_compared():
-    """A rule that leaves rows undecided is compared by the others."""
-    P, y = rare()
-    few = confmax.maximize("accuracy", P, y, constraints="coverage >= 0.3", abstain=True)  # warnings are errors
-    assert np.mean(few.predict(P) == y) < 0.5 * np.mean(P.argmax(axis=1) == y)
-
-
 def few_and_overrated(n, wrong, seed=0):
     """Return rows of three classes of which the last is expected in nine of ten of a few rows, and wrong in some."""
     rng = np.random.default_rng(seed)

@@ -241,11 +241,6 @@ def test_the_fallback_is_differences_and_says_so_once(psi):
     assert np.isfinite(metric.gradient(C)).all()
 
 
-def test_a_gradient_of_ones_own_needs_no_tracing():
-    metric = metrics.from_function(filled, gradient=metrics.get("balanced_accuracy").gradient, structure="linear")
-    check_metric(metric)
-
-
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
