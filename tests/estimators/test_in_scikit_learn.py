@@ -28,7 +28,10 @@ from tests.estimators.helpers import NAMES, RANK, assert_invariant, by_hand
 
 
 @parametrize_with_checks(
-    [MetricClassifierCV(LogisticRegression()), FixedRuleClassifier(LogisticRegression(), rule="argmax")]
+    [
+        MetricClassifierCV(LogisticRegression(), cv=2, fold_rules=False),
+        FixedRuleClassifier(LogisticRegression(), "argmax"),
+    ]
 )
 @pytest.mark.filterwarnings("ignore:class .* has fewer rows:UserWarning")
 def test_scikit_learn_checks(estimator, check):
