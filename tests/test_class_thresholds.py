@@ -362,7 +362,7 @@ def test_copies_of_rows_are_warned_of():
 def test_what_is_tested_on_all_rows():
     table = make_table(*sample(100))
     precision, recall = (confmax.metrics.get(f"{name}[2]").numbered(3) for name in ("precision", "recall"))
-    assert precision.side == "decided" and recall.side is None
+    assert precision.formula.side == "decided" and recall.formula.side is None
 
     def tested(*limits):
         return class_to_test(recall, c.bind(limits, table, explicit=True), 3)

@@ -90,12 +90,12 @@ class Limits:
 
         Ceilings on its recall, precision or F1, and floors on its false positive rate, are.
         """
-        return all(one.metric.rises_with_hits * one.stated.sign >= 0 for one in self.constraints)
+        return all(one.metric.formula.rises_with_hits * one.stated.sign >= 0 for one in self.constraints)
 
     @property
     def least_rows(self) -> int:
         """How many rows must be decided as a class before labels count for the floors on its precision."""
-        floors = (one.limit for one in self.constraints if one.is_floor and one.metric.side == "decided")
+        floors = (one.limit for one in self.constraints if one.is_floor and one.metric.formula.side == "decided")
         return max(map(rows_for_floor, floors), default=1)
 
     def of_class(self, k: int, n_classes: int) -> Limits:
@@ -432,7 +432,7 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
     # a constraint that was placed on another table is placed again by its name
     metric = as_written(one.metric)
     metric = metric if metric.label is None else replace(metric, classes=None)
-    if metric.is_coverage and not abstains:
+    if metric.formula.is_coverage and not abstains:
         with _naming(one):
             raise InputError(
                 "coverage is the share of rows that are decided, and this rule decides all rows",
@@ -448,7 +448,7 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
         present = refuse_too_few_classes(table)
         shares = present / present.sum()
         # fit_metric has refused the coverage of an absent class
-        divides = metric.one_class is not None and not metric.is_coverage
+        divides = metric.one_class is not None and not metric.formula.is_coverage
         if divides and not without_errors(ratio_of(metric, shares, table.n_classes), shares):
             source = "`y`" if table.has_labels else "`proba`"
             raise InputError(
@@ -485,7 +485,7 @@ def _is_read_back(one: Constraint) -> bool:
         return False
     try:
         again = parse(one.text).metric
-        return again.formula == metric.formula or (again.is_coverage and metric.is_coverage)
+        return again.formula == metric.formula or (again.formula.is_coverage and metric.formula.is_coverage)
     except ValueError:
         return False
 
@@ -565,7 +565,7 @@ def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[
         if not one.is_floor or one.across.compares:
             # groups may be alike with next to nothing decided
             continue
-        if one.metric.is_coverage:
+        if one.metric.formula.is_coverage:
             for place in one.metric.divided_by(n_classes):
                 of_classes[place] = max(of_classes[place], one.limit)
             whole = max(whole, 0.0 if one.metric.divides_by_prior else one.limit)

@@ -185,7 +185,7 @@ def on_labels(
 
 def _counted(metric: Metric, value: float, S: Confusion, n: int | None) -> dict[str, Any]:
     """Return a value on labels; of a share of ``n`` rows of equal weight its interval, and of how many rows it is."""
-    if n is None or not metric.is_share:
+    if n is None or not metric.formula.is_share:
         return {"label_value": value, "label_interval": None, "label_rows": None}
     among = trials(metric, S, n)
     return {"label_value": value, "label_interval": interval(value, among), "label_rows": round(among)}

@@ -126,7 +126,7 @@ def _docstring(metric: Metric, taken: Mapping[str, Any]) -> str:
         shown = catalogue.quantity(metric.name, label="VF")
         call = f'c.{metric.name}("VF")'
     lines += ["", "Raises", "------", "ValueError", "    If the name or a parameter is none."]
-    limit = ">= 0.8" if metric.rises_with_hits > 0 else "<= 0.1"
+    limit = ">= 0.8" if metric.formula.rises_with_hits > 0 else "<= 0.1"
     lines += ["", "Examples", "--------", ">>> from confmax import constraints as c", f">>> {call} {limit}"]
     return "\n".join([*lines, f"Constraint('{metric_text(shown)} {limit}')"])
 

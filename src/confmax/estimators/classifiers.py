@@ -351,7 +351,7 @@ class MetricClassifierCV(RuleClassifier):
         With "prefit" nothing is fitted, and the table itself is checked.
         """
         of_groups = group is not None or any(one.of_groups for one in plan.constraints)
-        if self._is_prefit or not (of_groups or plan.abstains or plan.metric.is_coverage):
+        if self._is_prefit or not (of_groups or plan.abstains or plan.metric.formula.is_coverage):
             return None
         # which classes, and groups, have rows decides alone
         labels = np.unique(y) if group is None else y

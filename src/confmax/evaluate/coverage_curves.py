@@ -184,7 +184,7 @@ def risk_coverage(
 def of_what_is_decided(metric: Metric, n_classes: int) -> Metric:
     """Return a metric of the rows that are decided; a ValueError for one that speaks of all rows."""
     placed = of_decided(metric, n_classes)
-    if not placed.is_of_decided:
+    if not placed.formula.is_of_decided:
         raise ValueError(
             f"{metric!r} speaks of all rows, so it has no risk-coverage curve; take a metric of what is "
             f"decided, such as accuracy"

@@ -149,7 +149,7 @@ class LimitStudy:
     def free(self) -> optimize.Outcome | None:
         """The best rules without limits."""
         # without limits, what is decided is best if next to nothing is decided
-        alone = self.can_solve and not (self.metric.is_coverage or self.metric.is_of_decided)
+        alone = self.can_solve and not (self.metric.formula.is_coverage or self.metric.formula.is_of_decided)
         return self.best.within(self.evidence.metric, None, certify=False) if alone else None
 
     @cached_property
@@ -281,7 +281,7 @@ class CoverageStudy:
         self.limits = limits
         table = evidence.table
         # what speaks of all rows has no loss of what is decided: then the accuracy has one
-        speaks_of_decided = of_decided(evidence.metric, table.n_classes).is_of_decided
+        speaks_of_decided = of_decided(evidence.metric, table.n_classes).formula.is_of_decided
         self.metric: Metric = evidence.metric if speaks_of_decided else get("accuracy")
         self.loss_of = of_decided(self.metric, table.n_classes)
         counts = evidence.counts(evidence.decided)

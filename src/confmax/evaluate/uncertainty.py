@@ -290,7 +290,7 @@ def by_prior(prior: Array) -> Gains:
 
 def _forms(metric: Metric, n_classes: int, kinds: set[bool]) -> dict[bool, Metric]:
     """Return a metric for the ``kinds`` of rules that there are: True for those that abstain, False for the others."""
-    placed = of_decided(metric, n_classes) if True in kinds or metric.is_coverage else metric
+    placed = of_decided(metric, n_classes) if True in kinds or metric.formula.is_coverage else metric
     return {abstains: placed if abstains else as_written(placed) for abstains in kinds}
 
 
@@ -315,7 +315,7 @@ def values_at(metric: Metric, S: Confusion) -> Array:
     written = as_written(metric)
     used = np.array(written.divided_by(K), dtype=np.intp)
     present = S.rows[:, used] > 0
-    if metric.is_coverage:
+    if metric.formula.is_coverage:
         # a sum of shares: rounding would tell rules apart that decide all rows
         return np.where(present.all(axis=1), metric.values(S).round(12), np.nan)
     if present.all():

@@ -124,7 +124,7 @@ def limited_names() -> tuple[list[str], list[str]]:
 
 def shares_of_rows() -> list[str]:
     """Return the names of what is a share of rows, so that exact tests hold for it."""
-    return sorted(name for name, metric in _QUANTITIES.items() if metric.is_share)
+    return sorted(name for name, metric in _QUANTITIES.items() if metric.formula.is_share)
 
 
 def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Metric:

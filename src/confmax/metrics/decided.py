@@ -141,7 +141,7 @@ def of_decided(metric: Metric, n_classes: int, least: float = 0.0, of_classes: t
     if metric.formula == Coverage() and metric.one_class is not None:
         place = (metric.classes or (0,))[-1]
         return replace(metric.of_class(place, n_classes), formula=Coverage(place))
-    if metric.of_all_rows or metric.is_of_decided:
+    if metric.of_all_rows or metric.formula.is_of_decided:
         return metric
     parts = _lifted(metric, np.full(n_classes, 1.0 / n_classes))
     structure: Structure = General()

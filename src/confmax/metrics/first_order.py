@@ -128,11 +128,11 @@ class FormulaOfRows(Formula):
 
     @property
     def is_share(self) -> bool:
-        return bool(self.inner.is_share)
+        return bool(self.inner.formula.is_share)
 
     @property
     def side(self) -> Side | None:
-        return cast("Side | None", self.inner.side)
+        return cast("Side | None", self.inner.formula.side)
 
 
 def safe_ratio(numerator: Array, denominator: Array) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.curved import Climb, SumOfRatios
-from confmax.metrics.first_order import FirstOrder, Formula, Function, Side
+from confmax.metrics.first_order import FirstOrder, Formula, Function
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.metrics.structure import (
     BY_WORD,
@@ -342,7 +342,7 @@ class Metric:
         fractions = self.structure.fractions
         if fractions is None:
             return None
-        if self.classes is None or self.is_whole:
+        if self.classes is None or self.formula.whole:
             return fractions(rows, **self._arguments)
         return fractions(rows[self._index], **self._arguments).placed(self.classes, len(rows), n_decisions)
 
@@ -366,7 +366,7 @@ class Metric:
 
     def n_decisions(self, n_classes: int) -> int:
         """Return the number of decisions M between which the metric chooses on a table of ``n_classes``."""
-        if self.is_whole:
+        if self.formula.whole:
             return self.formula.decides(n_classes)
         return len(self.gain[0]) if self.gain else n_classes
 
@@ -452,14 +452,9 @@ class Metric:
 
         None for metrics of several classes, and for those that get the whole table.
         """
-        if self.one_class is None or self.is_whole:
+        if self.one_class is None or self.formula.whole:
             return None
         return 1 if self.classes is None else self.classes[-1]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the formula gets the statistics of the whole table."""
-        return self.formula.whole
 
     def depends_on_order(self, n_classes: int) -> bool:
         """Whether the value depends on the order of ``n_classes`` classes, or on which of them is a special one."""
@@ -469,31 +464,6 @@ class Metric:
         """Return of which rows it is a share (...) at confusions ``S`` (...), as a share of all rows."""
         index = self._selected(S.rows.shape[-1], S.columns.shape[-1])
         return self.formula.among(S if index is None else S.select(index))
-
-    @property
-    def is_share(self) -> bool:
-        """Whether it is a share of rows, so that binomial intervals and tests hold for it."""
-        return self.formula.is_share
-
-    @property
-    def is_coverage(self) -> bool:
-        """Whether it is the share of rows that are decided, which has a meaning only for rules that may abstain."""
-        return self.formula.is_coverage
-
-    @property
-    def is_of_decided(self) -> bool:
-        """Whether it is a metric of the rows that are decided, of a rule that may abstain."""
-        return self.formula.is_of_decided
-
-    @property
-    def side(self) -> Side | None:
-        """The side of a threshold whose rows it is a share of: that of a precision of one class, or of its npv."""
-        return self.formula.side
-
-    @property
-    def rises_with_hits(self) -> int:
-        """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as its class is right."""
-        return self.formula.rises_with_hits
 
     def check_table(self, n_classes: int, n_decisions: int) -> None:
         """Refuse, by a ValueError, ``n_classes`` columns or ``n_decisions`` that the metric is not defined for."""
@@ -540,7 +510,7 @@ class Metric:
 
     def _selected(self, n_classes: int, n_decisions: int) -> NDArray[np.intp] | None:
         """Return the classes whose statistics the formula gets, None where it gets the statistics as they are."""
-        if self.is_whole:
+        if self.formula.whole:
             return None
         if self.classes is not None:
             return self._index
@@ -579,6 +549,6 @@ class Metric:
         plain = (0.0, "relative")
         shown = [f"{key}={value}" for key, value in self.params if key not in self.fixed and value not in plain]
         name = self.name if self.label is None else f"{self.name}[{self.label}]"
-        if self.classes is not None and self.label is None and not self.is_whole:
+        if self.classes is not None and self.label is None and not self.formula.whole:
             shown.append(f"classes={self.classes}")
         return f"{name}({', '.join(shown)})" if shown else name

@@ -150,8 +150,12 @@ class Share(Formula):
         return FirstOrder(self.values(S), by_diagonal, by_columns, by_rows)
 
     def values(self, S: Confusion, **_: Any) -> Array:
+        counted = self._counted.at(S)
+        if self.of == ALL_ROWS and self.hits is not None:
+            # searches call this thousands of times: no division by one
+            return counted
         of = self.of.at(S)
-        share = self._counted.at(S) * reciprocal(of)
+        share = counted * reciprocal(of)
         # a difference from one would lose the digits of a small share
         return share if self.hits is not None else np.where(of > TINY, 1.0 - share, 0.0)
 

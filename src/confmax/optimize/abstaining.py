@@ -21,7 +21,7 @@ def first_rules(metric: Metric, priors: Array) -> Gains | None:
         layout = metric.formula.layout
         found = first_rules(metric.formula.inner, layout.priors(priors))
         return None if found is None else layout.alike(found)
-    if not metric.is_of_decided or metric.structure.is_concave or metric.structure.is_ratio:
+    if not metric.formula.is_of_decided or metric.structure.is_concave or metric.structure.is_ratio:
         return None
     present = priors > ABSENT
     K = len(priors)

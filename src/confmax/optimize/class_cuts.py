@@ -39,7 +39,7 @@ def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | Non
     Both are placed among the K classes of the table. Limits on groups read more than one class. Some limits, such as a
     ceiling on the precision, are better kept where the probability of the class is small.
     """
-    if metric.one_class is None or metric.is_whole or not metric.structure.is_ratio:
+    if metric.one_class is None or metric.formula.whole or not metric.structure.is_ratio:
         return None
     if limits is None:
         # of two classes the search of thresholds answers this
@@ -241,7 +241,7 @@ class ClassThreshold(Solver):
 
     def check(self, metric: Metric, n_classes: int, n_rows: int, *, limited: bool = False) -> None:
         """Refuse, by a ValueError, metrics of more than one class."""
-        if metric.one_class is None or metric.is_whole:
+        if metric.one_class is None or metric.formula.whole:
             raise ValueError(
                 f"{self.name} searches a threshold for one class, and {metric.name} reads several; use solver='auto'"
             )

@@ -158,7 +158,7 @@ class Mixture:
         slack = limits.functions(rows, M).values(parts)
         functions = metric.as_functions(rows, M)
         ratios = None if functions is not None else metric.as_ratios(rows, M)
-        if ratios is not None and metric.is_whole:
+        if ratios is not None and metric.formula.whole:
             # numerators and denominators are all that a sum of ratios reads
             both = Gains.concatenate([ratios.top, ratios.bottom])
             objective = AffineFunctions(both).values(parts)

@@ -54,7 +54,7 @@ def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: A
     K = table.n_classes
     classes = tuple(table.classes)
     if name is None:
-        if metric.is_coverage:
+        if metric.formula.is_coverage:
             raise InputError(
                 "coverage is the share of rows that are decided", "pass `abstain=True`, or maximise another metric"
             )
@@ -73,7 +73,7 @@ def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: A
             )
         return replace(metric, names=(classes, (*classes, name)))
     least, of_classes = least_coverage(limits, K)
-    if metric.is_coverage:
+    if metric.formula.is_coverage:
         if limits is None:
             raise InputError(
                 "coverage is largest if every row is decided",

@@ -61,7 +61,7 @@ def _counts_follow_thresholds(one: Constraint) -> bool:
 
     They are if its rows do not depend on the rule, and for a floor on a share of the rows on one side of a threshold.
     """
-    return one.metric.structure.is_linear or (one.metric.side is not None and one.is_floor)
+    return one.metric.structure.is_linear or (one.metric.formula.side is not None and one.is_floor)
 
 
 def threshold_with_confidence(task: Task, k: int) -> Solution:
@@ -126,7 +126,7 @@ class _Tests:
     def passed(self, one: Constraint) -> NDArray[np.bool_]:
         """Return which thresholds (T,) pass the test of a limit."""
         chances = self.chances(one)
-        if one.metric.side is None:
+        if one.metric.formula.side is None:
             return np.asarray(chances <= self.error)
         good = np.zeros(len(chances), dtype=np.bool_)
         for sequence in self.sequences(one):
@@ -138,9 +138,9 @@ class _Tests:
         """Return how many rows (T,) the quantity of a limit is a share of, at every threshold."""
         decided = self.cuts.decided
         n = int(decided[-1])
-        if one.metric.side == "decided":
+        if one.metric.formula.side == "decided":
             return decided
-        if one.metric.side == "others":
+        if one.metric.formula.side == "others":
             return n - decided
         return np.full(len(decided), round(trials(one.metric, self.cuts.confusions[0], n)))
 
@@ -154,7 +154,7 @@ class _Tests:
         """Return the thresholds at which a limit on one side of them is tested, in their order, for each start."""
         rows = self.rows(one)
         n = int(rows.max())
-        order = np.arange(len(rows)) if one.metric.side == "decided" else np.arange(len(rows))[::-1]
+        order = np.arange(len(rows)) if one.metric.formula.side == "decided" else np.arange(len(rows))[::-1]
         found = []
         for count in self.starts(one):
             counts = []
@@ -168,13 +168,13 @@ class _Tests:
     def starts(self, one: Constraint) -> list[int]:
         """Return the counts at which sequences of tests of a limit start."""
         n = int(self.cuts.decided[-1])
-        expected = self.expected if one.metric.side == "decided" else n - self.expected
+        expected = self.expected if one.metric.formula.side == "decided" else n - self.expected
         least = _least_count(one.limit, self.error_of(one), n)
         return [*(max(1, round(part * expected)) for part in STARTS), least]
 
     def error_of(self, one: Constraint) -> float:
         """Return the error of one test of a limit."""
-        return self.error / (len(STARTS) + 1 if one.metric.side is not None else 1)
+        return self.error / (len(STARTS) + 1 if one.metric.formula.side is not None else 1)
 
     def nearest(self) -> int:
         """Return the threshold that is nearest to passing: the worst p-value of a limit is the least there.
@@ -183,7 +183,7 @@ class _Tests:
         misses its limit by least is taken then.
         """
         limits = self.limits.constraints
-        of_a_side = [self._enough(one) for one in limits if one.metric.side is not None]
+        of_a_side = [self._enough(one) for one in limits if one.metric.formula.side is not None]
         enough = np.logical_and.reduce(of_a_side or [self.cuts.decided > 0])
         worst = np.max([self.chances(one) for one in limits], axis=0)
         slacks = self.limits.slacks(self.cuts.confusions).min(axis=-1)
@@ -193,7 +193,7 @@ class _Tests:
 
     def _enough(self, one: Constraint) -> NDArray[np.bool_]:
         """Return which thresholds (T,) count enough rows, or as many as there are right ones, to show a limit."""
-        place = 1 if one.metric.side == "decided" else 0
+        place = 1 if one.metric.formula.side == "decided" else 0
         most = round(float(self.cuts.confusions.rows[place]) * int(self.cuts.decided[-1]))
         return np.asarray(self.rows(one) >= max(1, min(rows_for_floor(one.limit), most)))
 

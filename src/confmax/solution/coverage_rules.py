@@ -75,14 +75,14 @@ def coverage_path(
         raise ValueError("a path of coverages has rules that abstain; pass abstain=True or a name")
     chosen = resolve_metric(metric)
     given = resolve(constraints)
-    if chosen.gain is not None or chosen.is_coverage:
+    if chosen.gain is not None or chosen.formula.is_coverage:
         raise ValueError(f"{chosen!r} speaks of all rows; take a metric of what is decided, such as accuracy")
     levels = checked_coverages(coverages)[::-1].tolist()
     solutions = []
     for level in levels:
         limits = [*given, quantity("coverage") >= level]
         arguments = {"abstain": abstain, "calibration": calibration, **settings}
-        of_coverage = [limit for limit in given if limit.metric.is_coverage]
+        of_coverage = [limit for limit in given if limit.metric.formula.is_coverage]
         if level == 1.0 and all(limit.is_floor for limit in of_coverage):
             # a rule that cannot abstain keeps every floor on a coverage
             limits = [limit for limit in given if limit not in of_coverage]

@@ -78,7 +78,7 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
     S = outcome.mixture.confusion
     stopped = outcome.status is Status.STOPPED or problem.shortfall(S) == 0.0
     # of what is decided, a metric is bounded by the least coverage that the limits ask for
-    if not isinstance(limits, Limits) or stopped or unseen(problem.metric).is_of_decided:
+    if not isinstance(limits, Limits) or stopped or unseen(problem.metric).formula.is_of_decided:
         return outcome
     reached = limits.values(S).tolist()
     missed = limits.slacks(S) < 0.0

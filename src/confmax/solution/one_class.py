@@ -156,11 +156,11 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
         return None
     of_one = class_of(problem.metric, limits, table.n_classes) is not None
     missed = not solution.feasible
-    of_decided = any(one.metric.side == "decided" for one in about)
+    of_decided = any(one.metric.formula.side == "decided" for one in about)
     if not (missed or any(one.vacuous for one in solution.constraints) or (of_one and of_decided)):
         return None
     # on the estimate, too, where only a precision is in doubt
-    others = [] if missed else [one for one in about if one.metric.side != "decided"]
+    others = [] if missed else [one for one in about if one.metric.formula.side != "decided"]
     tables = [table.calibrated(None), table]
     if table.calibrator is None or kept_class(table.calibrator) == k:
         # the order of the rows is that of the raw probability

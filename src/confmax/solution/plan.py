@@ -175,7 +175,7 @@ def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
         raise InputError(
             "`confidence` is how surely constraints hold on new rows", "pass `constraints=`, or leave it out"
         )
-    others = [one for one in wanted if not one.metric.is_share]
+    others = [one for one in wanted if not one.metric.formula.is_share]
     if others:
         *first, last = shares_of_rows()
         raise InputError(

@@ -154,7 +154,7 @@ def best_rule(
     if randomized == "auto":
         mixed = loss > RANDOMIZED_ABOVE and not _too_few_to_draw(problem, outcome, loss)
     two_cuts = False
-    if randomized is not True and metric.is_of_decided and as_written(metric).class_place is not None:
+    if randomized is not True and metric.formula.is_of_decided and as_written(metric).class_place is not None:
         # two thresholds on the class separate it, the others and abstaining, where the best single rule is such a pair
         mixed = False
         two_cuts = abstaining_class_cuts(with_ties_broken(outcome.single.atoms[0])) is not None
@@ -205,7 +205,7 @@ def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
     n = counted_rows(problem.oracle.table) if is_blend else None
     if not isinstance(limits, Limits) or limits.only_class is None or n is None:
         return False
-    if not all(metric.is_share for metric in (problem.metric, *(one.metric for one in limits.constraints))):
+    if not all(metric.formula.is_share for metric in (problem.metric, *(one.metric for one in limits.constraints))):
         return False
     S = outcome.single.confusion
     excess = limits.slacks(S) - np.maximum(limits.slacks(outcome.mixture.confusion), 0.0)

@@ -86,7 +86,7 @@ def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
         rows = outcome.label_rows
         share = outcome.label_value
         span = outcome.label_interval
-        if not (one.is_floor and one.metric.side == "decided") or not rows or share is None or span is None:
+        if not (one.is_floor and one.metric.formula.side == "decided") or not rows or share is None or span is None:
             continue
         least = rows_for_floor(one.limit)
         expected = outcome.value

@@ -19,7 +19,7 @@ from confmax.tables.columns import column_names
 from confmax.tables.fingerprints import chosen_by_hash
 from confmax.tables.labels import Coded, coded_labels, is_missing, plain, refuse_other_rows, vector
 from confmax.tables.memory import checked_probabilities
-from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table
+from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table, TableOracle
 
 MOST_GROUPS = 100  # each has gains of its own for every class
 SHOWN = 8  # groups in a message
@@ -381,15 +381,14 @@ class MixedTable(SideBySide):
         return Confusion(rows, diagonal, columns, full)
 
 
-class MixedOracle:
+class MixedOracle(TableOracle):
     """The oracle of a table whose rows belong to all groups: ``score_j = sum_g P(g | x) (a_gj p_j + b_gj)``."""
 
+    table: MixedTable
+
     def __init__(self, table: MixedTable, model_share: float) -> None:
-        self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
+        super().__init__(table, model_share)
         self.truth = table.truth(model_share)
-        self.rows = table._sums(self.truth)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         return self.table.counted(gains, self.truth, self.rows, matrix=matrix)

@@ -331,6 +331,7 @@ class MemoryTable(Checked, Table):
 
     @property
     def n_rows(self) -> int:
+        """Number of rows."""
         return int(self.proba.shape[0])
 
     # the total is cached, because every scan divides by it
@@ -340,6 +341,7 @@ class MemoryTable(Checked, Table):
 
     @property
     def n_weighted(self) -> int:
+        """Number of rows whose weight is not zero."""
         return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
 
     def calibrated(self, calibrator: Calibrator | None) -> MemoryTable:

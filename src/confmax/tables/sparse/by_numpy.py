@@ -1,7 +1,8 @@
 """The kernels over compressed sparse rows in NumPy: their definition, for installations without a compiler.
 
 `kernels/sparse.h` says how classes are considered that a row does not store. Everything here takes time and memory for
-the stored entries, never for a dense (n, K). Full gains are decided on dense blocks of rows (`rows.py`).
+the stored entries, never for a dense (n, K). Full gains are decided on dense blocks of rows (`rows.py`). What begins
+with ``sparse_`` has the name and the arguments of a kernel: first entries, columns and row pointers, then the rows.
 """
 
 from __future__ import annotations
@@ -14,12 +15,10 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 
-# what `structure` finds
+# what `sparse_structure` finds
 UNSORTED = 1
 OUTSIDE = 2
 PAIRS = 1 << 18  # of entries and gains that are looked at together
-
-Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # entries, columns and row pointers
 
 
 class Entries:
@@ -28,8 +27,7 @@ class Entries:
     ``starts`` (n,) say where each row begins among these entries.
     """
 
-    def __init__(self, arrays: Arrays, start: int, stop: int) -> None:
-        data, indices, indptr = arrays
+    def __init__(self, data: Any, indices: Any, indptr: Any, start: int, stop: int) -> None:
         low = indptr[start]
         high = indptr[stop]
         self.p = data[low:high]
@@ -38,9 +36,9 @@ class Entries:
         self.row = np.repeat(np.arange(stop - start), np.diff(indptr[start : stop + 1]))
 
 
-def structure(arrays: Arrays, start: int, stop: int, n_classes: int) -> int:
+def sparse_structure(data: Any, indices: Any, indptr: Any, start: int, stop: int, n_classes: int) -> int:
     """Return OUTSIDE where a column index is none, else UNSORTED where a row's do not rise strictly, else 0."""
-    entries = Entries(arrays, start, stop)
+    entries = Entries(data, indices, indptr, start, stop)
     j = entries.j
     row = entries.row
     if ((j < 0) | (j >= n_classes)).any():
@@ -48,23 +46,32 @@ def structure(arrays: Arrays, start: int, stop: int, n_classes: int) -> int:
     return UNSORTED if ((j[1:] <= j[:-1]) & (row[1:] == row[:-1])).any() else 0
 
 
-def write_sums(arrays: Arrays, start: int, stop: int, sums: Array) -> bool:
+def sparse_sums(data: Any, indices: Any, indptr: Any, start: int, stop: int, sums: Array) -> bool:
     """Write the sums of rows to ``sums`` (n,), in double precision; return whether an entry is negative."""
-    entries = Entries(arrays, start, stop)
+    entries = Entries(data, indices, indptr, start, stop)
     # bincount adds in the order of the entries, as the kernel does
     sums[start:stop] = np.bincount(entries.row, entries.p, stop - start)
     return bool((entries.p < 0).any())
 
 
-def look_up(arrays: Arrays, start: int, stop: int, decision: NDArray[Any], hit: NDArray[Any]) -> None:
+def sparse_look_up(data: Any, indices: Any, indptr: Any, start: int, stop: int, decision: Any, hit: Any) -> None:
     """Write the probability of each row's ``decision`` (n,) to ``hit`` (n,)."""
-    entries = Entries(arrays, start, stop)
+    entries = Entries(data, indices, indptr, start, stop)
     stored = np.flatnonzero(entries.j == decision[start:stop][entries.row])
     hit[start:stop] = 0
     hit[start + entries.row[stored]] = entries.p[stored]
 
 
-def decide_stored(entries: Entries, pairs: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
+def sparse_scan(
+    data: Any, indices: Any, indptr: Any, start: int, stop: int, pairs: Any, orders: Any, out: Any, *_: Any
+) -> None:
+    """Write the decisions of every gain to ``out`` (B, n), from `kernel_gains` that are not full; no statistics."""
+    entries = Entries(data, indices, indptr, start, stop)
+    for g, order in enumerate(orders):
+        out[g, start:stop] = _decided(entries, pairs[g], order)
+
+
+def _decided(entries: Entries, pairs: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
     """Return decisions (n,) by weights and offsets ``pairs`` (M, 2) and the ``order`` (L,) of the offsets."""
     j = entries.j
     M = len(pairs)
@@ -90,14 +97,10 @@ def decide_stored(entries: Entries, pairs: NDArray[Any], order: NDArray[np.int64
     return winner
 
 
-def add_alone(arrays: Arrays, start: int, stop: int, gains: Any, truth: Any, out: Array) -> None:
-    """Add to ``out`` (B, 3) what entries change in ``gains`` of which each has coefficients for one class only.
-
-    The arguments are those of the kernel `sparse_alone`.
-    """
-    begin, listed, a, b, always, rest = gains
-    share, labels, weight = truth
-    entries = Entries(arrays, start, stop)
+def sparse_alone(data: Any, indices: Any, indptr: Any, start: int, stop: int, *given: Any) -> None:
+    """Add to ``out`` (B, 3) what entries change in gains of which each has coefficients for one class only."""
+    begin, listed, a, b, always, rest, share, labels, weight, out = given
+    entries = Entries(data, indices, indptr, start, stop)
     K = len(begin) - 1
     w = weight[start:stop] if len(weight) else np.ones(stop - start)
     u = w * (1.0 - share)

@@ -18,8 +18,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import run_parts
 from confmax.tables.array.oracle import kernel_truth, only_classes
 from confmax.tables.precision import answered, gain_coefficients
-from confmax.tables.sparse import by_numpy
-from confmax.tables.sparse.rows import arrays_of, decide, kernel_gains
+from confmax.tables.sparse.rows import arrays_of, decide, kernel_gains, loops
 from confmax.tables.table import MemoryTable, TableOracle
 
 MOST_PARTS = 64
@@ -104,15 +103,11 @@ class SparseOracle(TableOracle):
         edges = self._edges(3 * len(mine))
         moved = np.zeros((len(edges) - 1, len(mine), 3))
         arrays = arrays_of(proba)
-        described = (begin, listed, a, b, always, rest)
-
-        def work(part: int) -> None:
-            if kernels.native is None:
-                by_numpy.add_alone(arrays, edges[part], edges[part + 1], described, truth, moved[part])
-            else:
-                kernels.native.sparse_alone(*arrays, edges[part], edges[part + 1], *described, *truth, moved[part])
-
-        run_parts(work, len(moved))
+        described = (begin, listed, a, b, always, rest, *truth)
+        run_parts(
+            lambda part: loops().sparse_alone(*arrays, edges[part], edges[part + 1], *described, moved[part]),
+            len(moved),
+        )
         weight, own, others = moved.sum(axis=0).T / self.table.weight_total
         diagonal = np.zeros((len(gains), K))
         columns = np.zeros((len(gains), K))

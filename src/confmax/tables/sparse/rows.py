@@ -31,18 +31,18 @@ BLOCK_CELLS = 1 << 21  # cells of a dense block of rows
 NO_SUMS = np.empty((0, 0)), np.empty((0, 0)), np.empty((0, 0, 0))
 
 
+def loops() -> Any:
+    """Return the loops over stored entries: compiled, or by NumPy where no compiler was."""
+    return kernels.native or by_numpy
+
+
 def divided(csr: Any) -> Any:
     """Return a canonical csr_array (n, K), checked and divided by its row sums: itself where these are one."""
     data, indices, indptr = arrays = arrays_of(csr)
     n = csr.shape[0]
     sums = np.empty(n)
-
-    def add(_: int, low: int, high: int) -> bool:
-        if kernels.native is None:
-            return by_numpy.write_sums(arrays, low, high, sums)
-        return kernels.native.sparse_sums(*arrays, low, high, sums)
-
-    if any(over_rows(add, n, ROWS)) or not np.isfinite(sums).all():
+    negative = over_rows(lambda _, low, high: loops().sparse_sums(*arrays, low, high, sums), n, ROWS)
+    if any(negative) or not np.isfinite(sums).all():
         refuse_entries(data, lambda k: (_row_of(k, indptr), indices[k]))
     off = np.abs(sums - 1.0)
     if off.max() > ROW_SUM_TOLERANCE:
@@ -71,16 +71,8 @@ def _decide(csr: Any, gains: Gains) -> NDArray[np.int32]:
         return out
     (coefficients, orders) = kernel_gains(csr, gains)
     arrays = arrays_of(csr)
-
-    def work(_: int, low: int, high: int) -> None:
-        if kernels.native is not None:
-            kernels.native.sparse_scan(*arrays, low, high, coefficients, orders, out, *NO_TRUTH, *NO_SUMS)
-            return
-        entries = by_numpy.Entries(arrays, low, high)
-        for g, pairs in enumerate(coefficients):
-            out[g, low:high] = by_numpy.decide_stored(entries, pairs, orders[g])
-
-    over_rows(work, n, ROWS)
+    rest = (coefficients, orders, out, *NO_TRUTH, *NO_SUMS)
+    over_rows(lambda _, low, high: loops().sparse_scan(*arrays, low, high, *rest), n, ROWS)
     return out
 
 
@@ -124,14 +116,7 @@ def probability_of(csr: Any, decision: NDArray[Any]) -> NDArray[Any]:
     hit = np.empty(csr.shape[0], csr.dtype)
     arrays = arrays_of(csr)
     made = _whole_numbers(decision)
-
-    def work(_: int, low: int, high: int) -> None:
-        if kernels.native is None:
-            by_numpy.look_up(arrays, low, high, made, hit)
-        else:
-            kernels.native.sparse_look_up(*arrays, low, high, made, hit)
-
-    over_rows(work, len(hit), ROWS)
+    over_rows(lambda _, low, high: loops().sparse_look_up(*arrays, low, high, made, hit), len(hit), ROWS)
     return hit
 
 
@@ -157,14 +142,7 @@ def canonical(proba: Any) -> Any:
         raise ValueError("the row pointers (indptr) of proba do not rise from 0; rebuild the sparse table")
     data = np.ascontiguousarray(as_float(data[: indptr[-1]]))
     indices = indices[: indptr[-1]]
-    arrays = data, indices, indptr
-
-    def look(_: int, low: int, high: int) -> int:
-        if kernels.native is None:
-            return by_numpy.structure(arrays, low, high, K)
-        return kernels.native.sparse_structure(*arrays, low, high, K)
-
-    found = over_rows(look, n, ROWS)
+    found = over_rows(lambda _, low, high: loops().sparse_structure(data, indices, indptr, low, high, K), n, ROWS)
     if by_numpy.OUTSIDE in found:
         outside = int(np.argmax((indices < 0) | (indices >= K)))
         row = _row_of(outside, indptr)
