@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import confmax
-from confmax.page import limit_words, words
+from confmax.page import sections, words
 from tests.report_helpers import judge, sample
 
 pytest.importorskip("vl_convert")
@@ -72,7 +72,7 @@ def test_a_saved_rule_has_prices_of_these_rows_and_a_metric_without_limits_has_n
     assert calibrated[0] > 0 and calibrated[0] == pytest.approx(again.constraints[0].price, rel=0.2)
     other = judged(solution.rule, P, y, metric="mcc").limits
     assert other.free is None and other.curve is None and len(other.rows) == 2
-    assert limit_words.given_up(judged(solution.rule, P, y, metric="mcc")) == ""
+    assert sections.given_up(judged(solution.rule, P, y, metric="mcc")) == ""
 
 
 def test_limits_that_are_missed_and_those_that_cannot_be_judged_are_named():
@@ -83,11 +83,11 @@ def test_limits_that_are_missed_and_those_that_cannot_be_judged_are_named():
     kind, text = words.verdict(found)
     assert kind == "worse" and "Do not use" not in text and "argmax misses recall[2] >= 0.999" in text
     assert "misses recall[2] >= 0.999" in words.against_prior(found)
-    assert [limit_words.outcome(row) for row in found.limits.rows] == ["missed", "kept"]
+    assert [sections.outcome(row) for row in found.limits.rows] == ["missed", "kept"]
     kept = y != 1
     absent = judged(rule, P[kept], y[kept])
     assert absent.limits.absent == ("recall[1] >= 0.01",) and len(absent.limits.rows) == 1
-    assert "cannot judge recall[1] >= 0.01: no row has the class" in limit_words.summary(absent)
+    assert "cannot judge recall[1] >= 0.01: no row has the class" in sections.summary(absent)
 
 
 def test_argmax_that_keeps_the_limits_is_compared_as_ever():

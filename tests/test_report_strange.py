@@ -14,7 +14,7 @@ from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.figures import metric_name
 from confmax.oracle import make_table
 from confmax.page.charts import charts
-from confmax.page.proof_words import certificate
+from confmax.page.sections import certificate
 from confmax.page.words import class_sentence, fold_range, how_it_decides, outside_folds, price, probability, threshold
 from confmax.rule import DecisionRule
 from tests.report_helpers import cross_fit, judge, sample, shown

@@ -14,7 +14,7 @@ from confmax.evaluate.protocols import if_right
 from confmax.evaluate.scores import Difference, as_good, verdict_of
 from confmax.oracle import make_table
 from confmax.page import words as told
-from confmax.page.proof_words import certificate
+from confmax.page.sections import certificate
 from confmax.page.words import (
     against_prior,
     basis,

@@ -9,7 +9,7 @@ import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing
-from confmax.cli.matching import check_group, rows_for, typed
+from confmax.cli.matching import rows_for
 from confmax.cli.outputs import check_output, load_rule, writing
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
 from confmax.cli.tables import write_decisions
@@ -22,8 +22,7 @@ def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None
     format_of(out)
     check_output(out, as_json, file, rule)
     loaded = load_rule(rule)
-    check_group(loaded, str(rule), more["group"])
-    rows = rows_for(loaded, file, TableOptions(**more))
+    rows = rows_for({str(rule): loaded}, file, TableOptions(**more))
     print_document(decide_rows(rows, loaded, out), as_json, _show, out)
 
 
@@ -37,8 +36,7 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
     keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
     # a column of a file has one type: a rule with classes 0, 1 and a decision "abstain" writes text
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    group = rows.group if rows.group is None else typed(rows.group, rule.groups)
-    decisions = rule.predict_index(rows.proba, keys=keys, group=group)
+    decisions = rows.decided_by(rule, keys)
     with writing(out):
         left_out = write_decisions(out, frame, names[decisions], block=rows.block, block_names=rows.classes)
     if left_out:

@@ -42,10 +42,7 @@ def read_cells_of(source: Source) -> list[list[str]]:
 
 
 def sniffed(source: Source) -> str:
-    """Return the mark that separates the cells of the first rows; a comma where there is one column only.
-
-    A ValueError if two marks separate them equally well.
-    """
+    """Return the mark that separates the cells of the first rows; a comma where there is one column only."""
     found: dict[str, list[list[str]]] = {}
     for mark in SEPARATORS:
         rows = first_cells(source, SEEN + 1, mark)

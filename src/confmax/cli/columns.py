@@ -20,6 +20,7 @@ from confmax.cli.csvs import as_names
 from confmax.cli.tables import Frame, no_column
 from confmax.cli.texts import joined
 from confmax.errors import InputError, extended
+from confmax.rule import DecisionRule
 from confmax.tables import checked_probabilities
 from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
 from confmax.tables.normalize import normalized
@@ -73,8 +74,17 @@ class FileRows:
     proba: Any = None
     labels: NDArray[Any] | None = None
     weight: NDArray[Any] | None = None
-    group: NDArray[Any] | None = None
+    group: Sequence[Any] | NDArray[Any] | None = None
     frame: Frame | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The rows as arguments of functions of the library."""
+        return {"proba": self.proba, "y": self.labels, "sample_weight": self.weight, "group": self.group}
+
+    def decided_by(self, rule: DecisionRule, keys: NDArray[Any] | None) -> NDArray[np.int64]:
+        """Return what a rule decides (n,) for the rows, of which it draws by ``keys`` (n,)."""
+        return rule.predict_index(self.proba, keys=keys, group=self.group)
 
     def in_order(self, classes: tuple[Any, ...]) -> FileRows:
         """Return the rows with their classes in another order."""
@@ -96,10 +106,7 @@ class _Place:
 
 
 def aligned_columns(head: Frame, options: TableOptions, distinct: Sequence[Any]) -> FileRows:
-    """Return the columns of a file of which only the first rows and the distinct labels are known, without its rows.
-
-    A ValueError as `read_rows`.
-    """
+    """Return the columns of a file of which only the first rows and the distinct labels are known, without its rows."""
     for name, option in ((options.label, "--label"), (options.weight, "--weight"), (options.group, "--group")):
         if name is not None:
             existing(name, head, option)
@@ -114,8 +121,7 @@ def read_rows(
     """Return probabilities, labels and weights of a file.
 
     ``rule_classes`` are those of a rule that is to be applied, and must be found. ``rule_positive`` is the positive
-    one, if the rule was tuned for a metric of it: a column of scores is its probability. A ValueError if a column is
-    missing or ambiguous, the classes cannot be matched, or the probabilities are none.
+    one, if the rule was tuned for a metric of it: a column of scores is its probability.
     """
     labels = None
     if options.label is not None:
@@ -410,10 +416,7 @@ def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, labe
 def _checked(
     proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[str], normalize: bool
 ) -> tuple[NDArray[Any], str]:
-    """Return the probabilities as they were read, or divided by their sums, after the library's check; and a note.
-
-    Errors name file and column.
-    """
+    """Return the probabilities as they were read, or divided by their sums, after the library's check; and a note."""
     note = ""
     try:
         if normalize:
@@ -452,10 +455,7 @@ def is_named_like(column: str, name: Any) -> bool:
 def _from_scores(
     frame: Frame, column: str, classes: Sequence[Any], k: int, *, named: bool
 ) -> tuple[_Place, NDArray[Any]]:
-    """Return the probabilities (n, 2) of two classes from the column of those of class k, and what each column is.
-
-    A ValueError if a score is missing or lies outside 0 to 1.
-    """
+    """Return the probabilities (n, 2) of two classes from the column of those of class k, and what each column is."""
     scores = frame.numbers(column)
     bad = ~((scores >= 0) & (scores <= 1))
     if bad.any():
@@ -478,8 +478,7 @@ def _from_scores(
 def _class_of_score(column: str, positive: str | None, classes: Sequence[Any], last: Any) -> int:
     """Return the place of the class, of two, whose probability a column holds.
 
-    ``last`` is the positive class, if --classes or a rule that was tuned for a metric of it says it. A ValueError if
-    there are not two classes, nothing says whose probability it is, or two things say different classes.
+    ``last`` is the positive class, if --classes or a rule that was tuned for a metric of it says it.
     """
     if len(classes) != 2:
         what = f"there are {len(classes)} ({joined(classes)}); give one column of probabilities per class"

@@ -270,7 +270,7 @@ def apply() -> None:
 
 @_command("confmax.cli.export")
 @RULE
-@click.option("--to", "language", type=click.Choice(list(EXPORTS)), required=True, help="What to write.")
+@click.option("--to", "language", type=click.Choice(EXPORTS), required=True, help="What to write.")
 @click.option(
     "--dialect",
     metavar="NAME",

@@ -31,7 +31,7 @@ from confmax.cli.judging import (
     of_what_is_decided,
     scores_of,
 )
-from confmax.cli.matching import check_group, name_beside, not_applicable, over, rows_for
+from confmax.cli.matching import name_beside, not_applicable, over, rows_for
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
 from confmax.cli.texts import joined
@@ -66,11 +66,9 @@ def compare(file: Path, as_json: bool, **more: Any) -> None:
     if len(set(paths)) < len(paths):
         raise click.UsageError("--rule names a file twice; name each rule once")
     rules = {str(path): load_rule(path) for path in paths}
-    for path, rule in rules.items():
-        check_group(rule, path, more["group"])
     if more["group"] is None and any(one.of_groups for one in plan.constraints):
         raise click.UsageError("a limit of --subject-to speaks of groups; give --group, the column of these")
-    rows = rows_for(next(iter(rules.values()), None), file, TableOptions(**more))
+    rows = rows_for(rules, file, TableOptions(**more))
     if abstain is not None:
         plan = plan.but(abstain=name_beside(abstain, rows.classes))
     with Bar("comparing", "rules") as bar:

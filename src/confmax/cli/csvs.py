@@ -43,8 +43,7 @@ def refuse_repeated(names: Sequence[str], path: Path) -> None:
 def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, str]:
     """Return CSV text as a table of text, and the mark between its cells.
 
-    The ``separator``, or what the first rows show. A ValueError if it is no well-formed CSV, has no column names or
-    repeats one, has no rows, or may be separated by two marks.
+    The ``separator``, or what the first rows show.
     """
     # these checks say what is wrong; pyarrow's own message would only name a row
     cells.check_quotes(source)

@@ -7,7 +7,7 @@ one class counts for against another, and why a particular row was decided as it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -22,7 +22,7 @@ from confmax.calibration.thresholds import ClassFirst, class_first
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, finite, number, print_document
 from confmax.cli.texts import joined
-from confmax.confusion import Array, Gains
+from confmax.confusion import Array
 from confmax.evaluate.thresholds import class_thresholds
 from confmax.rule import DecisionRule
 from confmax.tables import apply_calibrator
@@ -61,10 +61,7 @@ def explain(rule: Path, proba: list[float] | None, group: str | None, as_json: b
 
 
 def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) -> Document:
-    """Return what a rule does, as a document that JSON can hold, for one row of probabilities (K,) also its steps.
-
-    A ValueError if ``proba`` is not one row of K probabilities.
-    """
+    """Return what a rule does, as a document that JSON can hold, for one row of probabilities (K,) also its steps."""
     names = [str(name) for name in rule.class_names]
     one = words.one_class(rule)
     thresholds = _thresholds(rule)
@@ -205,7 +202,7 @@ def _words(rule: DecisionRule, thresholds: Array | None) -> list[str]:
     if rule.abstain is not None:
         said += _abstains(rule, names)
     if rule.is_randomized:
-        said.append(f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts, listed below")
+        said.append(f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts")
     return said
 
 
@@ -302,168 +299,80 @@ def _last_largest(scores: NDArray[Any]) -> int:
 
 
 def _show(page: Page, document: Document, rule: DecisionRule) -> None:
-    page.items({**_about(document), **_way(document, rule)})
-    _show_steps(page, document, rule)
+    """Print what a rule is for, and how it decides."""
+    _show_about(page, document)
+    page.say()
+    _show_way(page, document, rule)
 
 
 def _show_groups(page: Page, document: Document, rules: dict[str, DecisionRule]) -> None:
-    """Print what the groups share, and how the rows of each are decided."""
+    """Print how the rows of each of the first groups are decided."""
     every = document["groups"]
-    page.items({**_about(next(iter(every.values()))), "groups": joined(list(every), SHOWN)})
+    _show_about(page, next(iter(every.values())))
     for name, part in list(every.items())[:SHOWN_GROUPS]:
         page.say("", f"Group {name}", style="bold")
-        page.items(_way(part, rules[name]))
-        _show_steps(page, part, rules[name])
+        _show_way(page, part, rules[name])
     if len(every) > SHOWN_GROUPS:
         page.say("", f"... {len(every) - SHOWN_GROUPS} more groups; --group NAME shows one of them, --json shows all.")
 
 
-def _about(document: Document) -> dict[str, str]:
-    """Return what a rule is for."""
+def _show_about(page: Page, document: Document) -> None:
     classes, names = (list(map(str, document[key])) for key in ("classes", "decisions"))
-    items = {
-        "rule": document["rule_file"],
-        "tuned for": words.with_names(document["tuned_for"], classes) or "an unnamed metric",
-    }
-    if document["constraints"]:
-        items["within"] = ", ".join(document["constraints"])
-    items["classes"] = joined(classes, SHOWN)
+    items = {"rule": document["rule_file"], "classes": joined(classes, SHOWN)}
     if document["abstain"] is not None:
         items["also"] = f"leaves rows undecided, as {document['abstain']}"
     elif len(names) > len(classes):
         items["also"] = f"decides {joined(names[len(classes) :], SHOWN)}"
-    return items
+    page.items(items)
 
 
-def _way(document: Document, rule: DecisionRule) -> dict[str, str]:
-    """Return in a few words how a rule decides."""
-    p = "probability" if rule.calibrator is None else "calibrated probability"
-    one = words.one_class(rule)
+def _show_way(page: Page, document: Document, rule: DecisionRule) -> None:
+    """Print a rule as `repr` does, what it does with each class, and the steps of its decision on a row."""
+    classes, names = (list(map(str, document[key])) for key in ("classes", "decisions"))
+    described = words.describe(rule, SHOWN)
+    page.block(described)
+    _show_calibration(page, document["calibration"], classes)
     if rule.gains.full is not None:
-        decides = f"the largest of the {rule.n_decisions} scores sum_i {p} of i * gain[i, decision]"
-    elif one is None:
-        decides = f"the largest of {words.score_of_class(rule, p)}"
-    else:
-        alone = "alone" if words.others_of(one) is None else "first, then by those of the others"
-        decides = f"by the {_probability(rule, one.k)} of {rule.class_names[one.k]} {alone}"
-    items = {"calibrates": _calibrates(document["calibration"]), "decides": decides}
-    if rule.is_randomized:
-        items["draws"] = f"between {len(rule.weights)} parts, by seed {rule.seed} and row"
-    return items
-
-
-def _probability(rule: DecisionRule, k: int) -> str:
-    """Return what the probability of class k is called, which a calibration may leave as it is."""
-    return "calibrated probability" if words.is_calibrated(rule, k) else "probability"
-
-
-def _calibrates(calibration: Document | None) -> str:
-    if calibration is None:
-        return "no, it uses the probabilities as they are"
-    if "kept" in calibration:
-        others = _calibrates({name: value for name, value in calibration.items() if name != "kept"})
-        but = f"all classes but {calibration['kept']}, which keeps its probability while the others share the rest"
-        return f"{but}: {others.removeprefix('first: ')}"
-    more = "" if calibration["floor"] == FLOOR else f" plus {calibration['floor']:g}"
-    if calibration["kind"] == "temperature":
-        power = f"1/{calibration['temperature']:.4g}"
-        return f"first: each probability{more} to the power {power}, then divided by their sum"
-    if calibration["kind"] == "matrix":
-        return (
-            f"first: for each class the product of all probabilities, each{more} to its power for this class, times "
-            f"the class's factor, then divided by their sum; the power below is that of the class's own probability, "
-            f"and --json shows all"
-        )
-    return f"first: each probability{more} to the power of its class, times its factor, then divided by their sum"
-
-
-def _show_steps(page: Page, document: Document, rule: DecisionRule) -> None:
-    """Print a rule in words and numbers, and the steps of its decision on a row."""
-    if document["words"]:
+        _show_gains(page, document["parts"], classes, names)
+    said = [sentence for sentence in document["words"] if sentence not in described]
+    if said:
         page.say("", "In words", style="bold")
-        page.say(*document["words"])
-    parts = _first_classes(rule)
-    others = None if parts[0] is None else words.others_of(parts[0])
-    if document["one_class"] is None or others is not None or "offsets" in (document["calibration"] or {}):
-        page.say()
-        _show_numbers(page, document, rule, parts)
+        page.say(*said)
     if document["example"] is not None:
-        _show_example(page, document, rule, parts)
+        _show_example(page, document, rule)
 
 
-def _first_classes(rule: DecisionRule) -> list[ClassFirst | None]:
-    """Return how each part decides that compares one of several classes first; None for other parts."""
-    if rule.gains.full is not None or rule.n_decisions < 3:
-        return [None] * len(rule.weights)
-    return [class_first(Gains.reduced(a, b)) for a, b in zip(*words.coefficients(rule.gains), strict=True)]
+def _show_calibration(page: Page, calibration: Document | None, classes: Sequence[str]) -> None:
+    """Print what a calibration makes of each probability."""
+    if calibration is None or "offsets" not in calibration:
+        return
+    # beyond 700 a factor would overflow
+    factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
+    powers = calibration.get("powers") or np.diagonal(calibration["matrix"]).tolist()
+    rows = zip(classes, powers, factors, strict=True)
+    cells = [[name, f"{power:.4g}", f"{factor:.4g}"] for name, power, factor in rows]
+    if "kept" in calibration:
+        cells[classes.index(str(calibration["kept"]))][1:] = ["", ""]
+    more = "" if calibration["floor"] == FLOOR else f" plus {calibration['floor']:g}"
+    page.say("", f"Calibrated: each probability{more} to its power, times its factor, then divided by their sum.")
+    if calibration["kind"] == "matrix":
+        page.say("Before the division, powers of the other probabilities multiply it, which --json shows.")
+    page.table(["class", "power", "factor"], cells[:SHOWN])
 
 
-def _show_numbers(page: Page, document: Document, rule: DecisionRule, firsts: Sequence[ClassFirst | None]) -> None:
-    """Print the numbers of a rule: a line per class."""
-    names = list(map(str, rule.class_names))
-    classes = names[: rule.n_classes]
-    calibration = document["calibration"] or {}
-    parts = document["parts"]
-    has_offsets = any(any(part.get("offsets", ())) for part in parts)
-    columns: dict[str, list[float | None]] = {}
-    if "offsets" in calibration:
-        # beyond 700 a factor would overflow
-        factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
-        powers = calibration.get("powers") or np.diagonal(calibration["matrix"]).tolist()
-        columns = {"power": list(powers), "factor": list(factors)}
-        for values in columns.values() if "kept" in calibration else ():
-            values[classes.index(str(calibration["kept"]))] = None
-    # what all parts share is shown once
-    if columns and (document["one_class"] is not None or rule.is_randomized):
-        _show_columns(page, names, columns)
-        columns = {}
-    for part, one in list(zip(parts, firsts, strict=True))[:SHOWN_PARTS]:
-        if rule.is_randomized:
-            page.say(f"Drawn with probability {part['share']:.1%}", style="bold")
-        if one is not None:
-            # a rule that draws nothing has its sentence above
-            if rule.is_randomized:
-                page.say(_by_one_class(rule, classes, one))
-            others = words.others_of(one)
-            if others is not None:
-                weights, offsets = (np.delete(numbers[0], one.k).tolist() for numbers in words.coefficients(others))
-                rest = [name for k, name in enumerate(classes) if k != one.k]
-                _show_columns(page, rest, {"weight": weights, **({"offset": offsets} if any(offsets) else {})})
-        elif "gains" in part and len(names) > WIDEST:
+def _show_gains(page: Page, parts: Sequence[Document], classes: Sequence[str], names: Sequence[str]) -> None:
+    """Print the tables of gains that a rule has, or draws."""
+    for part in parts[:SHOWN_PARTS]:
+        page.say("" if len(parts) == 1 else f"Drawn with probability {part['share']:.1%}", style="bold")
+        if len(names) > WIDEST:
             page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
-        elif "gains" in part:
-            # adding zero makes 0 of -0, which a cost of nothing is as a gain
-            rows = ([f"{gain + 0.0:.4g}" for gain in row] for row in part["gains"])
-            page.table(["true class", *names], [[name, *row] for name, row in zip(classes, rows, strict=True)])
-        else:
-            shifts = {"offset": part["offsets"]} if has_offsets else {}
-            _show_columns(page, names, {**columns, "weight": part["weights"], **shifts})
-    if len(parts) > SHOWN_PARTS:
-        page.say(f"... {len(parts) - SHOWN_PARTS} more parts; --json shows all.")
+            continue
+        # adding zero makes 0 of -0, which a cost of nothing is as a gain
+        rows = ([f"{gain + 0.0:.4g}" for gain in row] for row in part["gains"])
+        page.table(["true class", *names], [[name, *row] for name, row in zip(classes, rows, strict=True)])
 
 
-def _show_columns(page: Page, names: Sequence[str], columns: Mapping[str, Sequence[float | None]]) -> None:
-    """Print numbers of classes, and of decisions beyond them, a line each."""
-    cells = [["" if value is None else f"{value:.4g}" for value in column] for column in columns.values()]
-    # a calibration has numbers of the classes alone
-    lines = list(zip_longest(names, *cells, fillvalue=""))
-    page.table(["class", *columns], lines[:SHOWN])
-    if len(lines) > SHOWN:
-        page.say(f"... {len(lines) - SHOWN} more classes; --json shows all.")
-
-
-def _by_one_class(rule: DecisionRule, names: Sequence[str], one: ClassFirst) -> str:
-    """Return what a part does that decides one class by its probability alone."""
-    name = names[one.k]
-    if one.cut <= words.UNSEEN:
-        return f"{name} in every row."
-    rest = words.rest_of_one(one, names)
-    if one.cut > 1.0:
-        return f"{rest[:1].upper()}{rest[1:]}."
-    return f"{name} if its {_probability(rule, one.k)} is at least {words.probability(one.cut)}, else {rest}."
-
-
-def _show_example(page: Page, document: Document, rule: DecisionRule, firsts: Sequence[ClassFirst | None]) -> None:
+def _show_example(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print the steps of the decision on one row."""
     example = document["example"]
     names = list(map(str, rule.class_names))
@@ -474,59 +383,34 @@ def _show_example(page: Page, document: Document, rule: DecisionRule, firsts: Se
     if document["score_of"] not in ("probability", "gain table"):
         values["distance"] = example["scored"]
     columns = {"class": names, **{head: list(map(number, column)) for head, column in values.items()}}
-    decided = f"{example['decision']}, the largest score (*)"
-    if document["one_class"] is not None and firsts[0] is not None:
-        steps, reason = _one_class_steps(document, rule, firsts[0])
-        columns |= steps
-        decided = f"{example['decision']}, {reason}"
-    else:
-        for k, part in enumerate(example["parts"][:SHOWN_PARTS]):
-            shown = _shown_scores(document["parts"][k], part["scores"], firsts[k])
-            columns[f"score {k + 1}" if rule.is_randomized else "score"] = [
-                score + ("*" if name == part["decision"] else " ") for name, score in zip(names, shown, strict=True)
-            ]
+    firsts = [None if rule.n_decisions < 3 else class_first(rule.gains[k]) for k in range(len(rule.weights))]
+    for k, part in enumerate(example["parts"][:SHOWN_PARTS]):
+        shown = _shown_scores(part["scores"], firsts[k], document["parts"][k], example["scored"])
+        columns[f"score {k + 1}" if rule.is_randomized else "score"] = [
+            score + ("*" if name == part["decision"] else " ") for name, score in zip(names, shown, strict=True)
+        ]
+    decided = f"{example['decision']} (*)"
     if rule.is_randomized:
         shares = [f"{name} {share:.1%}" for name, share in example["decision_probabilities"].items() if share]
         decided = f"{', '.join(shares)}; drawn by the probabilities of this row: {example['decision']}"
     # a rule may have more decisions than classes: those have a score and no probability
     page.table(list(columns), list(zip_longest(*columns.values(), fillvalue="")))
-    if rule.is_randomized and any(firsts[:SHOWN_PARTS]):
-        page.say("A score that stands alone is what the probability exceeds its threshold by.")
+    if any(first is not None and math.isfinite(first.cut) for first in firsts[:SHOWN_PARTS]):
+        page.say("A score with a sign is by how much the probability exceeds the threshold of the class.")
     page.say("", f"Decided: {decided}")
 
 
-def _shown_scores(part: Document, scores: Sequence[float], one: ClassFirst | None) -> list[str]:
-    """Return the scores of a part; where one class is compared with its threshold, by how much it exceeds this."""
-    if one is None or not math.isfinite(one.cut):
+def _shown_scores(
+    scores: Sequence[float], first: ClassFirst | None, part: Document, scored: Sequence[float]
+) -> list[str]:
+    """Return the scores of a ``part``; of one that compares one class first, by how much this exceeds its threshold."""
+    if first is None or not math.isfinite(first.cut):
         return list(map(number, scores))
     # the scores of the others only order them, and are far below the digits that are shown
-    k = one.k
-    return [f"{scores[k] / part['weights'][k]:+.4f}" if j == k else "" for j in range(len(scores))]
-
-
-def _one_class_steps(document: Document, rule: DecisionRule, one: ClassFirst) -> tuple[dict[str, list[str]], str]:
-    """Return the columns of a rule that decides one class by its probability alone, and why it decides so.
-
-    They are the threshold, the scores of the others where these have numbers of their own, and what is decided.
-    """
-    example = document["example"]
-    k = one.k
-    cut = document["one_class"]["threshold"]
-    scores = np.array(example["scored"])
-    shown = "never" if cut is None else "always" if cut <= words.UNSEEN else words.probability(cut)
-    columns = {"threshold": [shown if j == k else "" for j in range(len(scores))]}
-    best = "most probable other class"
-    others = words.others_of(one)
-    if others is not None:
-        a, b = (part[0] for part in words.coefficients(others))
-        scores = a * scores + b
-        best = "largest score of the others"
-        columns["score"] = ["" if j == k else number(score) for j, score in enumerate(scores)]
-    # a score below all others: the class itself is not compared with its own threshold
-    scores[k] = -np.inf
+    others = words.others_of(first)
     cells = ["" for _ in scores]
-    yes = example["decision"] == str(rule.class_names[k])
-    cells[k] = "yes" if yes else "no"
-    cells[_last_largest(scores)] = best
-    reason = f"its {_probability(rule, k)} reaches the threshold" if yes else f"the {best}"
-    return {**columns, "decided": cells}, "as in every row" if shown == "always" else reason
+    if others is not None:
+        a, b = (numbers[0] for numbers in words.coefficients(others))
+        cells = list(map(number, (a * np.array(scored) + b).tolist()))
+    cells[first.k] = f"{scores[first.k] / part['weights'][first.k]:+.4f}"
+    return cells

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,18 @@ import click
 
 from confmax.cli.outputs import check_output, load_rule, write_file
 from confmax.cli.show import print_document
-from confmax.cli.texts import EXPORTS, clean, joined
+from confmax.cli.texts import clean, joined
+from confmax.export import columns_read
+from confmax.rule import DecisionRule
 
 
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
     """Run `confmax export`."""
     settings = {key: value for key, value in given.items() if value not in (None, ())}
+    taken = signature(getattr(DecisionRule, f"to_{language}")).parameters
     # an option that changes nothing is a mistake of the user's, and is not passed over
     for key in settings:
-        if key not in EXPORTS[language]:
+        if key not in taken:
             raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
     if out is not None:
         check_output(out, as_json, rule)
@@ -28,10 +32,10 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     classes = [str(name) for name in loaded.class_names]
     # the database would only say that it knows no such column
     if language == "sql" and "columns" not in settings:
-        read = joined(classes[: loaded.n_classes], 20)
-        grouped = f", and the group from {settings.get('group', 'group')}; --columns and --group name others"
-        way_out = grouped if loaded.groups else "; --columns names others"
-        click.echo(clean(f"note: the expression reads the columns {read}{way_out}"), err=True)
+        read = joined(columns_read(loaded, **settings), 20)
+        click.echo(
+            clean(f"note: the expression reads the columns {read}; options such as --columns name others"), err=True
+        )
     if out is None:
         click.echo(made, nl=language == "sql")
         return

@@ -22,7 +22,7 @@ from confmax.cli.show import Document, between, finite
 from confmax.cli.texts import joined
 from confmax.constraints import Limits
 from confmax.evaluate import Estimate, Score, uncertainty
-from confmax.evaluate.by_group import judged_limits
+from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.uncertainty import Decided, check_bootstrap, doubts, in_groups, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
@@ -152,7 +152,7 @@ def limit_documents(
     for one, found in zip(() if limits is None else limits.constraints, judged, strict=True):
         document: Document = {
             "text": str(one),
-            "value": finite(found.value),
+            "value": finite(found.estimate.value),
             "kept": found.kept,
             "vacuous": found.vacuous,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,13 +62,19 @@ def name_beside(text: str, classes: Sequence[Any]) -> Any:
     return text if is_text else as_names([text]).tolist()[0]
 
 
-def rows_for(rule: DecisionRule | None, file: Path, options: TableOptions) -> FileRows:
-    """Return the rows of a file, matched to the classes of a rule if there is one; the notes on them are printed."""
+def rows_for(rules: Mapping[str, DecisionRule], file: Path, options: TableOptions) -> FileRows:
+    """Return the rows of a file, matched to the first of ``rules``, by their files; the notes on them are printed.
+
+    Refuse rules that decide by groups without the column of these.
+    """
+    for path, rule in rules.items():
+        _check_group(rule, path, options.group)
+    rule = next(iter(rules.values()), None)
     # whose probability a single column of scores is may be known from what the rule was tuned for
     known = () if rule is None else (rule.class_names[: rule.n_classes], positive_of(rule))
     rows = read_rows(read_frame(file, options.sep), options, *known)
     app.warn(*rows.notes)
-    return rows
+    return rows if rule is None or rows.group is None else replace(rows, group=typed(rows.group, rule.groups))
 
 
 def over(rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:
@@ -108,7 +114,7 @@ def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
     return replace(metric, classes=None if in_order else places)
 
 
-def check_group(rule: DecisionRule, path: str, group: str | None) -> None:
+def _check_group(rule: DecisionRule, path: str, group: str | None) -> None:
     """Refuse, for a rule that decides by groups, a command line without the column of these."""
     if not rule.groups_known:
         raise ValueError(
@@ -119,7 +125,7 @@ def check_group(rule: DecisionRule, path: str, group: str | None) -> None:
         raise click.UsageError(f"{path} decides by the groups {known}; give --group, the column of these")
 
 
-def typed(group: Sequence[Any] | NDArray[Any], known: Sequence[Any]) -> list[Any]:
+def typed(group: Sequence[Any] | NDArray[Any], known: Sequence[Any]) -> Any:
     """Return names of groups as a rule has them: a file may hold numbers as text."""
     as_known = {str(name): name for name in known}
-    return [as_known.get(str(name), name) for name in group]
+    return [as_known.get(str(name), name) for name in group] if known else group

@@ -11,7 +11,7 @@ import click
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
-from confmax.cli.matching import check_group, over, rows_for, typed
+from confmax.cli.matching import over, rows_for
 from confmax.cli.outputs import check_output, load_rule, refuse_same, writing
 from confmax.cli.show import print_document
 from confmax.evaluate.applicable import named
@@ -31,23 +31,18 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     check_output(out, as_json, file, rule)
     pages = installed_pages()
     loaded = load_rule(rule)
-    check_group(loaded, str(rule), more["group"])
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
     settings = {"n_replicates": more.pop("n_replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
-    rows = rows_for(loaded, file, TableOptions(**more))
+    rows = rows_for({str(rule): loaded}, file, TableOptions(**more))
     tuned_for = named(loaded.metric)
     # who tuned a rule for a metric of ordered classes has said what the order is
     ordered = rows.order_known or (tuned_for is not None and tuned_for.ordered)
-    group = None if rows.group is None else typed(rows.group, loaded.groups)
     with writing(out):
         pages.write(
             out,
             over(loaded, rows.classes),
-            rows.proba,
-            rows.labels,
-            rows.weight,
-            group=group,
+            **rows.arguments,
             metric=metric,
             order_known=ordered,
             **_about(rows, second),
@@ -102,10 +97,7 @@ def write_cross_fitted_page(
         installed_pages().write_cross_fitted(
             path,
             solution.metric,
-            rows.proba,
-            rows.labels,
-            sample_weight=rows.weight,
-            group=rows.group,
+            **rows.arguments,
             classes=rows.classes,
             folds=FOLDS,
             solution=solution,

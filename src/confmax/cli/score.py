@@ -24,7 +24,7 @@ from confmax.cli.judging import (
     undecided_words,
     with_interval,
 )
-from confmax.cli.matching import check_group, not_applicable, over, positive_of, rows_for, tuned_metric
+from confmax.cli.matching import not_applicable, over, positive_of, rows_for, tuned_metric
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, between, key_of, print_document, show_source, source_document
 from confmax.constraints import Limits
@@ -43,9 +43,7 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
     """
     chosen, settings = metrics_and_bootstrap(more)
     loaded = None if rule is None else load_rule(rule)
-    if loaded is not None:
-        check_group(loaded, str(rule), more["group"])
-    rows = rows_for(loaded, file, TableOptions(**more))
+    rows = rows_for({} if loaded is None else {str(rule): loaded}, file, TableOptions(**more))
     document = score_rows(rows, chosen, loaded, **settings)
     print_document(document, as_json, _show)
     return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0

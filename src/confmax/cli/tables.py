@@ -75,10 +75,7 @@ class Frame:
         return {name: block for name, block in found.items() if block is not None}
 
     def block(self, name: str) -> NDArray[Any] | None:
-        """Return a two-dimensional array, or a column of lists of K numbers, as (n, K) with K >= 2; None if it is none.
-
-        A ValueError if the lists are not all of one length.
-        """
+        """Return a two-dimensional array, or a column of lists of K numbers, as (n, K) with K >= 2, else None."""
         if name in self.arrays:
             array = self.arrays[name]
             return array if array.ndim == 2 and array.shape[1] >= 2 and array.dtype.kind in "fiu" else None
@@ -104,10 +101,7 @@ class Frame:
         return bool((np.isnan(numbers) | (numbers == np.floor(numbers))).all())
 
     def numbers(self, name: str) -> NDArray[Any]:
-        """Return a column (n,) as float32 or float64, empty cells of typed files as NaN.
-
-        A ValueError names the first row that is not a number.
-        """
+        """Return a column (n,) as float32 or float64, empty cells of typed files as NaN."""
         column = self.columns[name]
         if self.is_text:
             return csvs.numbers_of(column, name, self.path)
@@ -122,10 +116,7 @@ class Frame:
         return csvs.as_array(values)
 
     def names_in(self, name: str, role: str) -> NDArray[Any]:
-        """Return a column (n,) of labels or keys: strings, integers or (not whole) floats.
-
-        A ValueError if a cell is empty, there are no rows, or the column holds neither strings nor numbers.
-        """
+        """Return a column (n,) of labels or keys: strings, integers or (not whole) floats."""
         column = self.columns[name]
         if not len(column):
             raise ValueError(f"{role} {name!r} of {self.path} has no rows; give at least one, with its probabilities")

@@ -13,12 +13,7 @@ STANDARD = Path("-")  # as an argument: standard input, or standard output
 TEXT = (".csv", ".tsv", ".txt")  # all read and written as CSV
 EXTENSIONS = (*TEXT, ".parquet", ".npz")
 SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
-# what a rule is exported to, with the settings of each
-EXPORTS = {
-    "sql": ("dialect", "columns", "labels", "group"),
-    "onnx": ("dtype", "opset", "labels"),
-    "python": ("name", "labels"),
-}
+EXPORTS = ("sql", "onnx", "python")  # what a rule is exported to, by methods such as `DecisionRule.to_sql`
 LONGEST_NAME = 100  # characters of a name in a list of names
 
 

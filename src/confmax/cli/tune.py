@@ -124,9 +124,7 @@ def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: An
     check_applies(metric, rows)
     # only now: after an error nobody needs notes on the columns that were chosen
     app.warn(*rows.notes)
-    return maximize(
-        metric, rows.proba, rows.labels, sample_weight=rows.weight, classes=rows.classes, group=rows.group, **settings
-    )
+    return maximize(metric, **rows.arguments, classes=rows.classes, **settings)
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:
@@ -279,8 +277,7 @@ def _mapped_rows(path: Path, options: TableOptions, progress: Callable[[int, int
 def is_read_in_parts(path: Path, in_parts: str) -> bool:
     """Return whether a file, directory or pattern is read in parts.
 
-    A ValueError if it cannot be read as ``in_parts`` says. With "auto" these are directories, patterns, ``.npy`` files,
-    and Parquet that takes more than `SHARE` of the memory.
+    With "auto" these are directories, patterns, ``.npy`` files, and Parquet that takes more than `SHARE` of the memory.
     """
     # a file whose name holds brackets or stars is that file
     several = path.is_dir() or (glob.has_magic(str(path)) and not path.exists())

@@ -32,9 +32,10 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array
 from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
-from confmax.evaluate.thresholds import spread_of
+from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
+from confmax.rule.parts import to_decide
 from confmax.solution import Plan, tune, value_on_labels, warn_of_trivial
 from confmax.solution.confidence import UNEQUAL
 from confmax.solution.infeasible import or_raise
@@ -264,7 +265,7 @@ class MetricClassifierCV(RuleClassifier):
         if self._is_prefit:
             out = with_groups(out, group, plan.constraints)
         else:
-            out = replace(out.in_memory(), groups=steps.groups_tested(groups, rows))
+            out = replace(out.in_memory(), groups=None if groups is None else _tested(groups.take(rows)))
         own, few = self._own_rows(model, X, y, weight, classes, groups)
         # where the best rule is deterministic there is no mixture that the fold models could imitate
         few = few and (plan.metric.structure.may_draw or bool(plan.constraints))
@@ -276,6 +277,8 @@ class MetricClassifierCV(RuleClassifier):
             # of the folds only the rules are kept
             wanted = plan if test is None else plan.but(prove=False)
             raw = steps.rows_without(test, out, rows)
+            if test is not None:
+                _tested(raw.groups)
             if own is None or not few:
                 return wanted.on(raw)
             own_rows = steps.rows_without(test, own, np.arange(len(y)))
@@ -321,7 +324,9 @@ class MetricClassifierCV(RuleClassifier):
 
     def _set_thresholds(self, mean: Array) -> None:
         """Set the thresholds of the rules, all at the same ``mean`` (K,), so that they differ only where rules do."""
-        thresholds = steps.thresholds_of([self.rule_, *self.fold_rules_], mean)
+        rules = [self.rule_, *self.fold_rules_]
+        of_each = [class_thresholds([rule.of_group(name) for rule in rules], mean) for name in self.rule_.groups]
+        thresholds = np.stack(of_each, axis=1) if of_each else class_thresholds(rules, mean)
         self.thresholds_ = thresholds[0]
         self.fold_thresholds_ = thresholds[1:]
         n_folds, *shape = self.fold_thresholds_.shape
@@ -428,7 +433,7 @@ class MetricClassifierCV(RuleClassifier):
         if known is not None:
             steps.refuse_unknown(known, classes)
         table = make_table(self.estimator_.predict_proba(X), y if known is None else known, sample_weight, classes)
-        table = steps.with_groups_to_decide(table, self.rule_, group)
+        table = to_decide(self.rule_, table, group)
         return value_on_labels(self.rule_, self.solution_.metric, table)
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -437,6 +442,18 @@ class MetricClassifierCV(RuleClassifier):
         router = MetadataRouter(owner=type(self).__name__) if self._is_prefit else super().get_metadata_routing()
         router.add_self_request(self)
         return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+
+
+def _tested(groups: Groups | None) -> Groups | None:
+    """Return the groups of rows that tune a rule, which has gains for each; refuse those of which no row is left."""
+    if groups is not None:
+        absent = np.flatnonzero(np.bincount(groups.codes, minlength=len(groups)) == 0)
+        if len(absent):
+            raise ValueError(
+                f"cv tests no row of group {groups.names[absent[0]]!r}, and the rule is tuned on the rows that are "
+                f"tested; pass a cv that tests rows of every group, or join groups"
+            )
+    return groups
 
 
 class FixedRuleClassifier(RuleClassifier):
@@ -487,6 +504,11 @@ class FixedRuleClassifier(RuleClassifier):
         model = clone(self.estimator)
         classes = steps.known_classes(model, y)
         rule = steps.rule_for(self.rule, classes)
+        if not rule.groups_known:
+            raise ValueError(
+                "the rule decides by the probabilities of groups, which an estimator does not take; pass what the "
+                "model's predict_proba returns to rule.predict(proba, group_proba=...)"
+            )
         model.fit(X, y, **self._routed(weight, group, params)["estimator"]["fit"])
         steps.refuse_other_classes(model, classes)
         self.estimator_ = model

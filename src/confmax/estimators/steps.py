@@ -30,18 +30,15 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
-from confmax.confusion import Array
-from confmax.evaluate.thresholds import class_thresholds
 from confmax.evaluate.uncertainty import compare, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, refuse_unstated_order, with_positive
-from confmax.rule import DecisionRule, grouped
+from confmax.rule import DecisionRule
 from confmax.solution import value_on_labels
 from confmax.solution.abstaining import abstain_name
 from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
 from confmax.tables.columns import assignment, find, warn
 from confmax.tables.draws import RandomState, as_seed
-from confmax.tables.groups import Groups
 from confmax.tables.labels import plain, refuse_masked
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
@@ -92,9 +89,8 @@ def splits_of(
 ) -> list[tuple[Any, Any]]:
     """Return the splits that ``cv`` stands for, with ``random_state`` for a hold-out.
 
-    The splitter or iterable is asked once, as it may be random or a generator. Raise a ValueError if ``cv`` is a share
-    outside (0, 1), a number of folds that every class has fewer rows than, or gives no splits. Warn if some class has
-    fewer rows than there are folds.
+    The splitter or iterable is asked once, as it may be random or a generator. Warn if some class has fewer rows than
+    there are folds.
     """
     if isinstance(cv, Real) and not isinstance(cv, Integral):
         if not 0 < float(cv) < 1:
@@ -223,10 +219,9 @@ def refuse_dependent(rows: NDArray[np.intp], *, few: bool) -> None:
 def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, refitted: MemoryTable) -> float:
     """Return the metric of a rule on labels with out-of-fold probabilities, minus that with the refitted model's.
 
-    Both tables have the same rows. The probabilities of a model on its own training rows flatter
-    it, so that this is negative where all is well. What a rule owes to differences between fold models it loses, and
-    this is positive. Warn if the loss is above .01 on 1000 rows or more, or above .02 on fewer rows with a 95 %
-    interval above zero.
+    Both tables have the same rows. The probabilities of a model on its own training rows flatter it, so that this is
+    negative where all is well. What a rule owes to differences between fold models it loses, and this is positive. Warn
+    if the loss is above .01 on 1000 rows or more, or above .02 on fewer rows with a 95 % interval above zero.
     """
     before, after = (value_on_labels(rule, metric, table) for table in (out_of_fold, refitted))
     large = refitted.n_rows >= LARGE
@@ -247,53 +242,10 @@ def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, ref
     return before - after
 
 
-# --- groups -----------------------------------------------------------------------------------------------------------
-
-
-def groups_tested(groups: Groups | None, rows: NDArray[np.intp]) -> Groups | None:
-    """Return the groups of the test ``rows`` of all splits; refuse splits that test no row of a group."""
-    if groups is None:
-        return None
-    tested = groups.take(rows)
-    absent = np.flatnonzero(np.bincount(tested.codes, minlength=len(tested)) == 0)
-    if len(absent):
-        raise ValueError(
-            f"cv tests no row of group {groups.names[absent[0]]!r}, and the rule is tuned on the rows that are tested; "
-            f"pass a cv that tests rows of every group, or join groups"
-        )
-    return tested
-
-
 def rows_without(test: NDArray[np.intp] | None, table: Table, rows: NDArray[np.intp]) -> Table:
-    """Return a table without the ``test`` rows of a split, None for all; ``rows`` (n,) of X are those that it holds.
-
-    A ValueError if a group has no other rows: a rule has gains for every group.
-    """
-    if test is None:
-        return table
+    """Return a table without the ``test`` rows of a split, None for all; ``rows`` (n,) of X are those that it holds."""
     # parts of checked tables are not checked again, and keep the hashes that folds and samples are made of
-    kept = table.in_memory().take(~np.isin(rows, test))
-    if kept.groups is not None and len(np.unique(kept.groups.codes)) < len(kept.groups):
-        raise ValueError("a group has no row outside of this split")
-    return kept
-
-
-def with_groups_to_decide(table: Table, rule: DecisionRule, group: Any) -> Table:
-    """Return rows that a rule is to decide with the ``group`` of each; as they are, if none is needed and none given.
-
-    Raise a ValueError as `DecisionRule.predict`.
-    """
-    if not rule.groups and group is None:
-        return table
-    return replace(table.in_memory(), groups=grouped.groups_of_rows(rule, group, table.n_rows))
-
-
-def thresholds_of(rules: Sequence[DecisionRule], mean: Array) -> Array:
-    """Return `class_thresholds` (R, K) of rules; of rules with the same G groups those of each group, (R, G, K)."""
-    if not rules[0].groups:
-        return class_thresholds(rules, mean)
-    parts = [class_thresholds([rule.of_group(name) for rule in rules], mean) for name in rules[0].groups]
-    return np.stack(parts, axis=1)
+    return table if test is None else table.in_memory().take(~np.isin(rows, test))
 
 
 class MeanOfModels:
@@ -376,11 +328,6 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
     if not isinstance(rule, DecisionRule):
         raise ValueError(
             f"rule must be a DecisionRule, the path of a saved one, or 'argmax'; got {type(rule).__name__}"
-        )
-    if not rule.groups_known:
-        raise ValueError(
-            "the rule decides by the probabilities of groups, which an estimator does not take; pass what the model's "
-            "predict_proba returns to rule.predict(proba, group_proba=...)"
         )
     K = rule.n_classes
     names = list(rule.class_names[:K])

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.errors import extended
-from confmax.evaluate.protocols import Tuned, frequent_gain, rules_of_groups, with_gain
-from confmax.evaluate.uncertainty import Decided, check_weights_of_groups, counts_of, decided_by
+from confmax.evaluate.protocols import Tuned, frequent_gain, with_gain
+from confmax.evaluate.uncertainty import Decided, counts_of, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
+from confmax.rule.parts import laid_out, parts_of
 from confmax.tables import MemoryTable, Table, apply_calibrator
 from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
 
@@ -31,7 +32,7 @@ EQUAL = 1e-9  # statistics of the same rows agree better than this
 class Evidence:
     """Rows and decisions."""
 
-    table: MemoryTable  # raw probabilities (n, K) with labels, and the groups of the rows if they are known
+    table: MemoryTable  # raw probabilities (n, K) with labels
     metric: Metric  # what the rule was tuned for, or is evaluated by; of a rule that abstains, on the decided rows
     rule: DecisionRule  # the one that is reported on
     decided: Decided  # what is decided for the rows
@@ -58,9 +59,9 @@ class Evidence:
     def parts(self) -> list[tuple[DecisionRule, MemoryTable]]:
         """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
         if self.fold is None:
-            return rules_of_groups(self.rule, self.table)
+            return parts_of(self.rule, self.table)
         held = [(solution.rule, self.table.take(self.fold == k)) for k, solution in enumerate(self.solutions)]
-        return [part for rule, table in held for part in rules_of_groups(rule, table)]
+        return [part for rule, table in held for part in parts_of(rule, table)]
 
     def counts(self, decided: Decided) -> Array:
         """Return the weights (K, M) of rows by true class and decision."""
@@ -68,13 +69,7 @@ class Evidence:
 
 
 def evidence_of(table: MemoryTable, metric: Metric, rule: DecisionRule, solution: Tuned | None = None) -> Evidence:
-    """Return the evidence of a finished rule on the rows of a table.
-
-    A ValueError if the rule decides by groups and the table has none, the rule does not know one, or it reads their
-    probabilities; and if all rows of a group have the weight zero.
-    """
-    check_groups(rule)
-    check_weights_of_groups(table)
+    """Return the evidence of a finished rule on the rows of a table; a ValueError as of `decided_by`."""
     decided = decided_by(rule, table)
     single = decided_by(with_gain(rule, frequent_gain(rule)), table) if rule.is_randomized else None
     # a rule that does not say which rows these are may be known by its solution
@@ -88,15 +83,6 @@ def evidence_of(table: MemoryTable, metric: Metric, rule: DecisionRule, solution
 def seen_by_tuning(n_rows: int) -> str:
     """Return the warning that a rule is evaluated on the ``n_rows`` rows that it was tuned on."""
     return f"these are the {n_rows:,} rows that the rule was tuned on: figures on new rows are lower"
-
-
-def check_groups(rule: DecisionRule) -> None:
-    """Refuse, by a ValueError, a rule that decides by the probabilities of groups: no row has one group."""
-    if rule.groups and not rule.groups_known:
-        raise ValueError(
-            "this rule decides by the probabilities of groups, of which a report knows none; score what "
-            "predict(proba, group_proba=...) returns by confmax.score"
-        )
 
 
 Tune = Callable[[NDArray[np.bool_], Mapping[str, Any]], Tuned]  # which rows (n,) to use, and settings of `maximize`
@@ -124,10 +110,7 @@ def cross_fitted(table: MemoryTable, solution: Tuned, tune: Tune, *, n_folds: in
     Folds are stratified and depend on the content of the rows and the seed, never on their order. The rules of the
     folds are of the kind of the rule of the ``solution`` on all rows, see `kind_of`. If every fold chose anew whether
     to draw and how to calibrate, the figures would be those of other rules than the one that is kept.
-
-    A ValueError if nothing can be tuned without one of the folds, and for groups as in `evidence_of`.
     """
-    check_groups(solution.rule)
     kept = decided_by(solution.rule, table)
     fold = folds_to_judge(table, n_folds, seed)
     fails = "no rule can be tuned without fold {} of {}"
@@ -188,16 +171,14 @@ def tuned_on(solution: Tuned, table: Table) -> bool:
     if not table.has_labels and solution.mode != "model":
         return False
     rule = solution.rule
-    if rule.groups:
-        # other groups are other rows
-        if table.groups is None or table.groups.names != rule.groups:
-            return False
-        table = table.groups.beside(table.in_memory(), rule.n_decisions - rule.n_classes)
+    same = laid_out(rule, table)
+    if same is None:
+        return False
     calibrator = None if solution.calibration is None else solution.calibration.calibrator
     # the oracle of the tuning, on these rows: equal rows give equal statistics
     share = solution.model_share if solution.mode == "blend" else None
-    counted = rule.evaluate(make_oracle(table.calibrated(calibrator), solution.mode, model_share=share))
-    # the statistics of a solution are those of all groups together
+    counted = rule.evaluate(make_oracle(same.calibrated(calibrator), solution.mode, model_share=share))
+    # the statistics of a solution are those of all rows
     if rule.layout is not None:
         counted = rule.layout.total(counted)
     # one rule counted on two tables of its classes: the vectors have the same lengths

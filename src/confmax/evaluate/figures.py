@@ -281,7 +281,8 @@ def figures(
     single = None if evidence.single is None else score.difference("rule", "single", rows[0].name)
     # between argmax, which decides all rows, and a rule that abstains the rules do not decide the same rows
     trade = None if evidence.decided.abstains else trade_off(evidence.parts, (evidence.metric, second))
-    curve = threshold_curve(evidence.rule, table, evidence.metric)
+    # a rule that decides by groups has thresholds in each of them
+    curve = None if evidence.rule.groups else threshold_curve(evidence.rule, table, evidence.metric)
     classes = _class_rows(evidence, score if by_class else None, change, names)
     other = next(row for row in rows if row.name == repr(second))
     result = Figures(
@@ -402,7 +403,8 @@ def _class_rows(
 
 def _ways(rule: DecisionRule, kept: Decided, table: MemoryTable) -> list[dict[str, Any]]:
     """Return what a `ClassRow` says of how each class is decided, given what the rule decides for the rows."""
-    pairs = zip(class_ranges(kept, table), favours(rule), strict=True)
+    favoured = [None] * table.n_classes if rule.groups else favours(rule)
+    pairs = zip(class_ranges(kept, table), favoured, strict=True)
     unknown = {"threshold": None, "between": None, "level_plain": np.nan}
     ways = [{**unknown, "rows": rows, "favour": favour, "level": rows.share} for rows, favour in pairs]
     of_class = one_class(rule)

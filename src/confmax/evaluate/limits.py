@@ -1,15 +1,87 @@
-"""The numbers of a report about limits; `confmax.evaluate.studies` computes them."""
+"""Limits on labelled rows: what rules make of them, and the numbers of a report, which `studies` computes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from confmax.confusion import Array
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion
+from confmax.constraints import Constraint, Limits
+from confmax.constraints.texts import metric_text
 from confmax.evaluate.confusion_change import ConfusionChange
-from confmax.evaluate.scores import Difference, Estimate
+from confmax.evaluate.scores import Difference, Estimate, Score
+from confmax.evaluate.uncertainty import Decided, counts_of
+from confmax.tables import MemoryTable
 
 MISSED = 1e-12  # a limit that is missed by no more, which rounding explains, counts as kept
+
+
+def keeps(limit: Constraint, value: float) -> bool:
+    """Return whether a value keeps a limit, up to rounding."""
+    return value >= limit.limit - MISSED if limit.is_floor else value <= limit.limit + MISSED
+
+
+def confusion_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Confusion:
+    """Return the confusion of decisions on labelled rows, or as the probabilities ``proba`` (n, K) expect it."""
+    C = counts_of(decided, table, proba)
+    return Confusion.from_matrix(C / C.sum())
+
+
+def side_by_side(
+    limits: Limits, decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None
+) -> tuple[Limits, Confusion]:
+    """Return limits and the confusion of decisions on labelled rows, for limits of groups that of every group.
+
+    With ``proba`` (n, K) the confusion is the one that these probabilities expect.
+    """
+    groups = table.groups
+    if limits.layout is None or groups is None:
+        return limits, confusion_of(decided, table, proba)
+    # a rule may have more decisions than its limits speak of
+    layout = replace(limits.layout, n_further=decided.n_decisions - table.n_classes)
+    parts = []
+    weights = []
+    for g in range(len(groups)):
+        rows = np.flatnonzero(groups.codes == g)
+        mine = decided._replace(decisions=decided.decisions[:, rows])
+        C = counts_of(mine, table.take(rows), None if proba is None else proba[rows])
+        weights.append(C.sum())
+        S = Confusion.from_matrix(C / C.sum())
+        # row sums stand once for a batch
+        parts.append(Confusion(S.rows, S.diagonal[None], S.columns[None], (C / C.sum())[None]))
+    S = layout.joined(parts, np.array(weights) / np.sum(weights))
+    return replace(limits, layout=layout), S[0]
+
+
+class Judged(NamedTuple):
+    """What a rule makes of a limit on labelled rows; ``by_group`` are the values in each group of a limit of groups."""
+
+    estimate: Estimate  # with its interval where the limit is one of all rows
+    kept: bool
+    vacuous: bool
+    by_group: dict[Any, Estimate]
+
+
+def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, table: MemoryTable) -> list[Judged]:
+    """Return what a ``rule`` of a ``score`` makes of limits, given what it ``decided``; the score has them by texts."""
+    limits, S = side_by_side(limits, decided, table)
+    found = []
+    values = zip(limits.constraints, limits.values(S), limits.slacks(S), limits.vacuous(S), strict=True)
+    for one, value, slack, vacuous in values:
+        estimate = Estimate(float(value), None, None)
+        by_group = {}
+        if one.of_groups:
+            by_group = {name: part.estimate(rule, str(one)) for name, part in score.by_group.items()}
+        else:
+            estimate = score.estimate(rule, str(one))._replace(value=float(value))
+        found.append(Judged(estimate, bool(slack >= 0.0), bool(vacuous), by_group))
+    return found
+
+
+# --- the numbers of a report ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -27,29 +99,33 @@ class GroupLimit:
 class LimitRow:
     """A limit: the quantity as the probabilities expect it, and of three rules on the labels; its price, and tests.
 
-    ``price`` is by how much the best value rises per unit by which the limit is loosened, None where it is not known.
-    ``outcome`` is what the tuning says of the limit (`confmax.constraints.ConstraintOutcome`), None for a saved rule.
-    ``vacuous`` says that no row is decided as the class of a precision, ``is_floor`` on which side the limit lies.
     A limit of groups has the values ``by_group``. Its own is the smallest of them, the largest, their difference or
     their ratio, without an interval.
     """
 
-    text: str
-    limit: float
-    is_floor: bool
+    constraint: Constraint
     expected: float
     labels: Estimate
     argmax: Estimate
     prior: Estimate
-    price: float | None
-    vacuous: bool
-    outcome: Any = None
+    price: float | None  # by how much the best value rises per unit by which the limit is loosened, where it is known
+    vacuous: bool  # whether no row is decided as the class of a precision
+    outcome: Any = None  # what the tuning says of the limit (`ConstraintOutcome`), None for a saved rule
     by_group: tuple[GroupLimit, ...] = ()
-    of_each: bool = False
+
+    @property
+    def text(self) -> str:
+        """The limit as it is written."""
+        return str(self.constraint)
+
+    @property
+    def of_each(self) -> bool:
+        """Whether each group must keep the limit."""
+        return self.constraint.of_groups and not self.constraint.across.compares
 
     def keeps(self, it: Estimate) -> bool:
-        """Whether a value keeps the limit."""
-        return is_kept(it.value, self.limit, self.is_floor)
+        """Return whether a value keeps the limit."""
+        return keeps(self.constraint, it.value)
 
     @property
     def kept(self) -> bool:
@@ -60,51 +136,44 @@ class LimitRow:
     def unsure(self) -> bool:
         """Whether the interval of the rule's value holds the limit, or that of some group, if each must keep it."""
         shown = [part.labels for part in self.by_group] if self.of_each else [self.labels]
+        limit = self.constraint.limit
         return not self.vacuous and any(
-            it.low is not None and it.high is not None and it.low <= self.limit <= it.high for it in shown
+            it.low is not None and it.high is not None and it.low <= limit <= it.high for it in shown
         )
-
-
-def is_kept(value: float, limit: float, is_floor: bool) -> bool:
-    """Return whether a value keeps a limit, up to rounding."""
-    return value >= limit - MISSED if is_floor else value <= limit + MISSED
 
 
 @dataclass(frozen=True, eq=False)
 class LimitCurve:
     """The best expected ``values`` (S,) of a metric within one limit at the ``levels`` (S,), the others as they are.
 
-    ``name`` is the quantity, ``limit`` its limit, ``rule`` and ``free`` are the quantity and the metric, as the
-    probabilities expect them, of the tuned rule and of the best rule without limits.
+    ``rule`` and ``free`` are the quantity and the metric, as the probabilities expect them, of the tuned rule and of
+    the best rule without limits.
     """
 
-    name: str
-    limit: float
-    is_floor: bool
+    constraint: Constraint
     levels: Array
     values: Array
     rule: tuple[float, float]
     free: tuple[float, float]
 
+    @property
+    def name(self) -> str:
+        """The quantity that is limited."""
+        return metric_text(self.constraint.metric)
+
 
 @dataclass(frozen=True, eq=False)
 class LimitFigures:
-    """The numbers of a report about limits.
-
-    ``absent`` are the limits of classes without rows, which cannot be judged. ``reached`` says whether some rule keeps
-    all limits, as the probabilities expect; None where it is not known. ``free`` is the metric on the labels of the
-    best rule without limits, ``given_up`` how much less the tuned rule has, ``moved`` the share of the weight that they
-    decide differently, and ``change`` the rows by class and decision, of that rule and of the tuned one.
-    """
+    """The numbers of a report about limits."""
 
     rows: tuple[LimitRow, ...]
-    absent: tuple[str, ...]
-    reached: bool | None = None
+    absent: tuple[str, ...]  # limits of classes without rows, which cannot be judged
+    reached: bool | None = None  # whether some rule keeps all limits, as the probabilities expect, where it is known
     curve: LimitCurve | None = None
-    free: Estimate | None = None
-    given_up: Difference | None = None
-    moved: float = 0.0
-    change: ConfusionChange | None = None
+    free: Estimate | None = None  # the metric on the labels of the best rule without limits
+    given_up: Difference | None = None  # how much less the tuned rule has
+    moved: float = 0.0  # the share of the weight that both decide differently
+    change: ConfusionChange | None = None  # rows by class and decision, of that rule and of the tuned one
 
     def missed(self, rule: str) -> list[str]:
         """Return the limits that "argmax" or "prior" misses on these rows."""

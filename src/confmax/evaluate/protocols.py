@@ -109,17 +109,8 @@ def if_right(solution: Tuned) -> str | None:
     return f"{right}, no {rule} exceeds {most:.4g}; this one has {value:.4g}{end}"
 
 
-def refuse_groups(rule: DecisionRule) -> None:
-    """Refuse, by a ValueError, a rule whose gains are those of groups side by side, for a figure of one gain."""
-    if rule.groups:
-        raise ValueError(
-            "this figure shows one rule for all rows, and this rule decides by groups; show rule.of_group(NAME) on the "
-            "rows of this group"
-        )
-
-
 def frequent_gain(rule: DecisionRule) -> Gains:
-    """Return the gain that a rule draws most often; of a rule that decides by groups, theirs side by side."""
+    """Return the gain that a rule draws most often."""
     return rule.gains[int(np.argmax(rule.weights))]
 
 
@@ -128,24 +119,9 @@ def with_gain(rule: DecisionRule, gain: Gains) -> DecisionRule:
     return replace(rule, gains=gain, weights=np.ones(1))
 
 
-def rules_of_groups(rule: DecisionRule, table: MemoryTable) -> list[tuple[DecisionRule, MemoryTable]]:
-    """Return a rule with its rows; of a rule that decides by groups, the rule of each group with the rows of this.
-
-    Groups without a row that has weight are left out.
-    """
-    parts = [(rule, table)]
-    if table.groups is not None and rule.groups:
-        codes = table.groups.codes
-        parts = [(rule.of_group(name), table.take(codes == g)) for g, name in enumerate(table.groups.names)]
-    return [(one, part) for one, part in parts if part.n_rows and part.weight_total]
-
-
 def plain_rule(rule: DecisionRule) -> DecisionRule:
     """Return argmax of the raw probabilities for the classes of ``rule``."""
-    K = rule.n_classes
-    names = rule.class_names[:K]
-    gains = Gains.reduced(np.ones(K))
-    return replace(rule, gains=gains, weights=np.ones(1), class_names=names, calibrator=None, abstain=None, groups=())
+    return DecisionRule.from_weights(np.ones(rule.n_classes), classes=rule.class_names[: rule.n_classes])
 
 
 def convergence(solution: Tuned) -> tuple[NDArray[np.int64], Array, Array]:

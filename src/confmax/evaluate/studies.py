@@ -21,12 +21,20 @@ from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits, least_coverage
 from confmax.constraints.limits import judged
 from confmax.constraints.outcomes import outcomes
-from confmax.constraints.texts import metric_text
-from confmax.evaluate.by_group import confusion_of, judged_limits, side_by_side
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.coverage_curves import CHOW, CoverageFigures, RiskCoverage, Undecided, chow, chow_curve, curve_of
 from confmax.evaluate.evidence import Evidence
-from confmax.evaluate.limits import MISSED, GroupLimit, LimitCurve, LimitFigures, LimitRow, is_kept
+from confmax.evaluate.limits import (
+    MISSED,
+    GroupLimit,
+    LimitCurve,
+    LimitFigures,
+    LimitRow,
+    confusion_of,
+    judged_limits,
+    keeps,
+    side_by_side,
+)
 from confmax.evaluate.scores import Estimate, Score
 from confmax.evaluate.uncertainty import Decided, counts_of, plain_rules
 from confmax.metrics import Metric, get
@@ -207,17 +215,14 @@ class LimitStudy:
         rows = []
         judged_values = zip(limits.constraints, limits.values(S), *by_rule, prices, strict=True)
         for limit, expected, rule, argmax, prior, price in judged_values:
-            text = str(limit)
-            outcome = outcome_of.get(text)
+            outcome = outcome_of.get(str(limit))
             members = limits.members(limit) if limit.of_groups else ()
             parts = (one.by_group.values() for one in (rule, argmax, prior))
             values = (float(metric.values(S)) for metric in members)
             by_group = [GroupLimit(str(name), *part) for name, *part in zip(rule.by_group, values, *parts, strict=True)]
             rows.append(
                 LimitRow(
-                    text,
-                    limit.limit,
-                    limit.is_floor,
+                    limit,
                     float(expected),
                     rule.estimate,
                     argmax.estimate,
@@ -227,7 +232,6 @@ class LimitStudy:
                     rule.vacuous,
                     outcome,
                     tuple(by_group),
-                    limit.of_groups and not limit.across.compares,
                 )
             )
         return tuple(rows)
@@ -260,9 +264,7 @@ class LimitStudy:
         met_levels, values = np.array(points).reshape(-1, 2).T
         S = confusion_of(self.evidence.decided, self.evidence.table, self.evidence.proba)
         return LimitCurve(
-            metric_text(limit.metric),
-            limit.limit,
-            limit.is_floor,
+            limit,
             met_levels,
             values,
             (float(self.limits.values(S)[k]), float(self.metric.values(S))),
@@ -320,11 +322,9 @@ class CoverageStudy:
 
     def _missed(self, score: Score) -> tuple[str, ...]:
         """Return the limits that the rule keeps on these rows and Chow's rule misses."""
-
-        def keeps(rule: str, limit: Constraint) -> bool:
-            return is_kept(score.estimate(rule, str(limit)).value, limit.limit, limit.is_floor)
-
-        return tuple(str(limit) for limit in self._limits if keeps("rule", limit) and not keeps(CHOW, limit))
+        values = [[score.estimate(rule, str(limit)).value for rule in ("rule", CHOW)] for limit in self._limits]
+        judged_values = zip(self._limits, values, strict=True)
+        return tuple(str(one) for one, (rule, other) in judged_values if keeps(one, rule) and not keeps(one, other))
 
     def _shares(self, score: Score, names: list[str]) -> tuple[Undecided, ...]:
         lines = [Undecided("all rows", *(_rest(score.estimate(rule, "coverage")) for rule in ("rule", CHOW)))]

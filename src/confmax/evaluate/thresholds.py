@@ -146,10 +146,10 @@ def favours(rule: DecisionRule) -> list[tuple[float, float] | None]:
     """Return how often the probability of each class (K) counts, the least once, and the offset that is added.
 
     Of a rule that decides one class by its probability alone, these are the numbers of the others. None where a rule
-    has no such numbers: it draws, reads distances or a table of gains, or decides groups by numbers of their own.
+    has no such numbers: it draws, reads distances or a table of gains.
     """
     none: list[tuple[float, float] | None] = [None] * rule.n_classes
-    if rule.is_randomized or rule.groups or rule.gains.full is not None or rule.gains.power:
+    if rule.is_randomized or rule.gains.full is not None or rule.gains.power:
         return none
     of_class = one_class(rule)
     gains = rule.gains if of_class is None else others_of(of_class)
@@ -243,8 +243,7 @@ def _parts(rule: DecisionRule, k: int) -> list[tuple[DecisionRule, float, float]
     A threshold is 0 where the class is always decided, infinite where it never is. None are returned if a rule does not
     decide the class from a threshold on.
     """
-    # a rule that decides by groups has a threshold in each of them
-    if rule.n_classes != 2 or rule.n_decisions != 2 or rule.groups:
+    if rule.n_classes != 2 or rule.n_decisions != 2:
         return []
     _, P = _along_class(k)
     parts = []

@@ -89,8 +89,7 @@ def plans_of(rule: Rule, what: str, dtype: str = "float64", *, labels: bool = Fa
     """Return the numbers of ``rule`` in a dtype, in float64 where that does not hold them: a plan for each group.
 
     A rule without groups has one plan. With ``labels`` also the labels, as ``what`` can hold them: "to_sql", "to_onnx"
-    or "to_python". A ValueError if the rule draws between several gains, decides by the probabilities of groups, its
-    calibrator is an object that is not confmax's, or a class name cannot be written as a label.
+    or "to_python".
     """
     if not isinstance(labels, (bool, np.bool_)):
         raise ValueError(f"labels is True for labels or False for the index; got {labels!r}")
@@ -155,10 +154,7 @@ def _steps(k: int, *steps: tuple[int, float]) -> FirstSteps:
 
 
 def group_literals(rule: Rule, what: str) -> list[Any]:
-    """Return the names of a rule's groups as exactly a str, bool, int or float each; for "to_sql" of one type.
-
-    A ValueError if a name cannot be written.
-    """
+    """Return the names of a rule's groups as exactly a str, bool, int or float each; for "to_sql" of one type."""
     names = [
         _plain(name, what + " writes groups that are strings or finite numbers, and one is {!r}; rename it")
         for name in rule.groups

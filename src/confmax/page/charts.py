@@ -364,7 +364,7 @@ def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
 def _limits(figures: Figures, curve: LimitCurve) -> Chart:
     name = figures.main.label
     key = (Series("best rule without limits", "quiet"), RULES[2])
-    limit = _layer("rule", {"x": {"datum": curve.limit}}, strokeDash=[4, 4], color="var(--line-strong)")
+    limit = _layer("rule", {"x": {"datum": curve.constraint.limit}}, strokeDash=[4, 4], color="var(--line-strong)")
     return _line(
         f"Best {name} against the limit of {curve.name}.",
         {"x": _loose("x", f"{curve.name}, limit"), "y": _loose("y", f"{name}, expected")},

@@ -34,7 +34,7 @@ from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import as_written
-from confmax.page import coverage_words, group_words, limit_words, proof_words, words
+from confmax.page import coverage_words, sections, words
 from confmax.page.charts import charts
 from confmax.places import check_place, write_whole
 from confmax.rule import DecisionRule
@@ -143,15 +143,13 @@ def write(
     check_first(path, how.n_replicates, how.level)
     chosen = as_written(_metric_of(evaluated, solution, metric))
     other = resolve(second)
-    table = table_of(proba, y, sample_weight, evaluated.class_names[: evaluated.n_classes], stated=False)
+    table = table_of(proba, y, sample_weight, evaluated.class_names[: evaluated.n_classes], group, stated=False)
     chosen = aligned(chosen, table.classes)
     other = aligned(other, table.classes)
     # who tuned for a metric of ordered classes has said that the columns are in order
     tuned_for = named(evaluated.metric) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
-    if group is not None:
-        table = replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
     evidence = evidence_of(table, chosen, evaluated, solution)
     if evidence.seen:
         warn(seen_by_tuning(table.n_rows))
@@ -195,8 +193,10 @@ def check_order(metrics: Sequence[Metric], table: MemoryTable) -> None:
         )
 
 
-def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, stated: bool = True) -> MemoryTable:
-    """Return the labelled table of a report, its rows in memory."""
+def table_of(
+    proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, group: Any, *, stated: bool = True
+) -> MemoryTable:
+    """Return the labelled table of a report, its rows in memory, with the ``group`` (n,) of each, if there is one."""
     if y is None:
         raise ValueError("a report counts labels; pass y, the true class of every row")
     in_memory = "a report needs its rows in memory; pass arrays proba (n, K) and y (n,), a sample of the rows"
@@ -209,7 +209,7 @@ def table_of(proba: Any, y: Any, weight: Any, classes: Sequence[Any] | None, *, 
             f"confmax.score compares rules on more"
         )
     refuse_too_few_classes(table)
-    return table
+    return table if group is None else replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
 
 
 def finish(
@@ -287,10 +287,8 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
         "figures": figures,
         "made": made,
         "words": words,
-        "limit_words": limit_words,
-        "proof_words": proof_words,
         "coverage_words": coverage_words,
-        "group_words": group_words,
+        "sections": sections,
         "charts": drawn,
         "warnings": words.warnings_of(figures),
         "shown": shown,

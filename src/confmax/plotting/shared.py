@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 
 from confmax.confusion import Gains
 from confmax.evaluate.palette import DARK, LIGHT
-from confmax.evaluate.protocols import frequent_gain, refuse_groups
+from confmax.evaluate.protocols import frequent_gain
 from confmax.rule import DecisionRule
+from confmax.rule.parts import refuse_several
 from confmax.solution import Solution
 from confmax.tables import Table, make_table
 
@@ -34,16 +35,13 @@ def rows_for(
     rule: DecisionRule, proba: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Table, str]:
     """Return the table of the rows that ``rule`` is shown on, and "labels" or "model": what is counted by."""
-    refuse_groups(rule)
+    refuse_several(rule)
     table = make_table(proba, y, sample_weight, rule.class_names[: rule.n_classes])
     return table, "labels" if table.has_labels else "model"
 
 
 def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any, dict[str, str]]:
-    """Return a figure, one axes or an array of n, new ones where none are given, and the colours for them.
-
-    An ImportError without matplotlib, a ValueError if there are not n axes.
-    """
+    """Return a figure, one axes or an array of n, new ones where none are given, and the colours for them."""
     # matplotlib is an extra: whoever draws needs it, and whoever imports this package does not
     try:
         import matplotlib.pyplot as plt
@@ -89,7 +87,7 @@ def fitted(estimator: Any) -> Solution:
 
 def weights_of(rule: DecisionRule) -> Gains:
     """Return the gain that a rule draws most often, weights and offsets of probabilities."""
-    refuse_groups(rule)
+    refuse_several(rule)
     gain = frequent_gain(rule)
     if gain.full is not None or gain.power:
         raise ValueError(

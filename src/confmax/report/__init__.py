@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from confmax.page.writing import AnyPath, Settings, check_first, check_order, fi
 from confmax.solution import Plan, Solution
 from confmax.solution.tuning import on_some_rows
 from confmax.tables.draws import RandomState, as_seed, is_whole
-from confmax.tables.groups import Groups
 
 __all__ = ["write", "write_cross_fitted"]
 
@@ -115,14 +113,12 @@ def write_cross_fitted(
     seed = as_seed(random_state)
     if not is_whole(folds, 2, 100):
         raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
-    table = table_of(proba, y, sample_weight, classes)
+    table = table_of(proba, y, sample_weight, classes, group)
     chosen, other = (aligned(resolve(name), table.classes) for name in (metric, second))
     # who passes the classes in column order has said what the order is
     if not (order_known or (order_known is None and classes is not None)):
         check_order((chosen, other) if solution is None else (other,), table)
     plan = Plan.checked(chosen, random_state=seed, **settings)
-    if group is not None:
-        table = replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
     solve = on_some_rows(plan, table)
     whole = solve(None, {}) if solution is None else solution
 

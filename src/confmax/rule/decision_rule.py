@@ -24,7 +24,7 @@ from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import file, html, spark
-from confmax.rule.grouped import answer, in_groups, mixed
+from confmax.rule.parts import answer, in_groups, mixed
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
 from confmax.tables.fingerprints import Fingerprint
@@ -381,9 +381,9 @@ class DecisionRule:
         >>> confmax.DecisionRule.from_weights([1.0, 4.0, 2.0]).to_spark_thresholds()
         [1.0, 0.25, 0.5]
         """
-        return spark.thresholds(
-            self.gains, calibrated=self.calibrator is not None, cut=self.threshold, grouped=bool(self.groups)
-        )
+        if self.groups:
+            raise spark.inexpressible("with groups, of which each is decided in its own way")
+        return spark.thresholds(self.gains, calibrated=self.calibrator is not None, cut=self.threshold)
 
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
         """Return the exact confusion of the rule on the table of ``oracle``, with its ``matrix`` or without; one pass.

@@ -48,10 +48,7 @@ _SINCE = {
 
 
 def dump(rule: Any, calibrator: Any) -> str:
-    """Return the JSON text of a `DecisionRule`, with this ``calibrator`` in the place of its own.
-
-    A ValueError if a class name or the calibrator is of a kind that a file cannot hold.
-    """
+    """Return the JSON text of a `DecisionRule`, with this ``calibrator`` in the place of its own."""
     gains = rule.gains
     _refuse_names(rule.class_names)
     groups = _written_groups(rule) if rule.groups else {}
@@ -59,38 +56,33 @@ def dump(rule: Any, calibrator: Any) -> str:
         {"weight": float(weight), **({} if groups else _numbers_of(gains, k))} for k, weight in enumerate(rule.weights)
     ]
     calibration = None if calibrator is None else _calibration_of(calibrator)
-    mark = {}
+    fields: dict[str, Any] = {"metric": rule.metric}
+    if rule.constraints:
+        fields["constraints"] = list(rule.constraints)
+    fields["seed"] = int(rule.seed)
     if rule.tuned_on is not None:
         # the hash as text, as other readers of JSON round such numbers
-        mark = {"rows": int(rule.tuned_on.n_rows), "hash": f"{rule.tuned_on.content:016x}"}
-    document = {
-        "format": FORMAT,
-        "version": max(
-            _version_of(calibration),
-            DRAWN if rule.is_randomized else VERSION,
-            CONSTRAINED if rule.constraints else VERSION,
-            # full gains have had decisions beyond the classes since the first version
-            FURTHER if rule.abstain is not None or groups or (gains.full is None and gains.has_further) else VERSION,
-            VERSION if rule.tuned_on is None else MARKED,
-        ),
-        "metric": rule.metric,
-        **({"constraints": list(rule.constraints)} if rule.constraints else {}),
-        "seed": int(rule.seed),
-        **({} if rule.tuned_on is None else {"tuned_on": mark}),
-        "classes": list(rule.class_names),
-        **({} if rule.abstain is None else {"abstain": rule.abstain}),
-        **({} if calibration is None else {"calibration": calibration}),
-        **groups,
-        "atoms": atoms,
-    }
+        fields["tuned_on"] = {"rows": int(rule.tuned_on.n_rows), "hash": f"{rule.tuned_on.content:016x}"}
+    fields["classes"] = list(rule.class_names)
+    if rule.abstain is not None:
+        fields["abstain"] = rule.abstain
+    if calibration is not None:
+        fields["calibration"] = calibration
+    fields |= groups
+    # full gains have had decisions beyond the classes since the first version
+    further = gains.full is None and gains.has_further
+    version = max(
+        *(_SINCE.get(name, VERSION) for name in fields),
+        _version_of(calibration),
+        DRAWN if rule.is_randomized else VERSION,
+        FURTHER if further else VERSION,
+    )
+    document = {"format": FORMAT, "version": version, **fields, "atoms": atoms}
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
-    """Return the fields of the `DecisionRule` in a rule file's text.
-
-    A ValueError if anything is not as the schema says.
-    """
+    """Return the fields of the `DecisionRule` in a rule file's text."""
     # before anything is parsed: JSON takes several times the memory of its text
     if len(text) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
@@ -103,8 +95,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
-    # true equals 1 in Python, so JSON's true would pass for version 1 and for a seed
-    if version not in range(VERSION, MARKED + 1) or not isinstance(version, int) or isinstance(version, bool):
+    if not _is_whole(version, VERSION, MARKED + 1):
         raise ValueError(
             f"its version is {_short(version)} and this confmax reads versions 1 to {MARKED}; update confmax"
         )
@@ -119,7 +110,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
     seed = document["seed"]
     if not isinstance(metric, str) or len(metric) > 10_000:
         raise ValueError("its metric is not a short string")
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
+    if not _is_whole(seed, 0, 1 << 64):
         raise ValueError("its seed is not a 64-bit integer")
     names = document["classes"]
     if not isinstance(names, list) or not 2 <= len(names) <= MAX_CLASSES:
@@ -154,10 +145,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
 
 
 def canonical(constraints: Any) -> tuple[str, ...]:
-    """Return constraints, as texts or objects, as the texts that a file holds.
-
-    A ValueError if one of them has no text that can be read back, or there are too many.
-    """
+    """Return constraints, as texts or objects, as the texts that a file holds."""
     if isinstance(constraints, tuple) and not constraints:
         return ()
     # only now: rules without constraints do not wait for the metrics
@@ -171,7 +159,7 @@ def _read_mark(mark: Any) -> Fingerprint:
         raise ValueError("its tuned_on does not hold rows and a hash, and nothing else")
     rows = mark["rows"]
     content = mark["hash"]
-    if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 1 << 63:
+    if not _is_whole(rows, 1, 1 << 63):
         raise ValueError("the rows of its tuned_on are not a positive number")
     if not isinstance(content, str) or re.fullmatch("[0-9a-f]{16}", content) is None:
         raise ValueError("the hash of its tuned_on is not a text of 16 hexadecimal digits")
@@ -252,6 +240,11 @@ def _constraints(texts: Any) -> tuple[str, ...]:
         raise ValueError(f"its constraints cannot be read: {' '.join(str(error).split())}") from None
 
 
+def _is_whole(value: Any, low: int, stop: int) -> bool:
+    """Return whether a value is an integer from ``low`` to below ``stop``; JSON's true equals 1 in Python."""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value < stop
+
+
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
@@ -322,7 +315,7 @@ def _calibrator(document: Any, K: int) -> Scaling:
     numbers: dict[str, Any] = {}
     if "kept" in document:
         kept = document["kept"]
-        if isinstance(kept, bool) or not isinstance(kept, int) or not 0 <= kept < K:
+        if not _is_whole(kept, 0, K):
             raise ValueError(f"kept of its calibration is not a column from 0 to {K - 1}")
         numbers["kept"] = kept
     for name in maker.numbers:
@@ -345,8 +338,7 @@ def _atoms(values: Any, n_names: int, *, further: bool) -> tuple[Gains, Array]:
     atoms = [atom if isinstance(atom, dict) else {} for atom in values]
     keys = {frozenset(atom) for atom in atoms}
     powers = [atom.get("power", 0) for atom in atoms]
-    # JSON's true would pass for the power 1, because Python's booleans are integers
-    if type(powers[0]) is not int or powers[0] not in (0, 1, 2) or powers != powers[:1] * len(powers):
+    if not _is_whole(powers[0], 0, 3) or powers != powers[:1] * len(powers):
         raise ValueError("the powers of its atoms are not all 1 or all 2")
     if keys in ({frozenset(("weight", "a", "b"))}, {frozenset(("weight", "a", "b", "power"))}):
         # decisions beyond the classes have no weight, so that the first weights tell how many classes there are

@@ -12,10 +12,7 @@ MOST_CLASSES = 20
 
 
 def rule_table(rule: Any) -> str:
-    """Return a rule in words, or its weights and offsets, as HTML.
-
-    At most 20 classes, four rules of a mixture and four groups are shown.
-    """
+    """Return a rule in words, or the first of its weights and offsets, as HTML."""
     found = sections(rule, MOST_CLASSES)
     parts = (_paragraphs([line]) + ("" if table is None else _numbers_table(table)) for line, table in found)
     return _paragraphs(headline(rule)) + "".join(parts)

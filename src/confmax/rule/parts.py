@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.errors import InputError
+from confmax.tables import MemoryTable, Table
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.groups import Groups, GroupShares, decide_mixed
 from confmax.tables.kinds import (
@@ -28,8 +30,7 @@ def in_groups(rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
     """Return what the rules of the groups of a ``rule`` answer for the rows of each, lazily for lazy rows.
 
     ``proba`` (n, K) are given probabilities, ``group`` (n,) the group of each row, ``keys`` (n,) identifiers or None,
-    and ``what`` is the method that answers: "predict_index" or "decision_probabilities". A ValueError if there is no
-    group for a row, or the rule does not know it, or rows are not in memory.
+    and ``what`` is the method that answers: "predict_index" or "decision_probabilities".
     """
     kind, rows = known(proba)
     if not kind.in_memory:
@@ -54,8 +55,7 @@ def in_groups(rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
 def groups_of_rows(rule: Rule, group: Any, n: int, proba: Any = None) -> Groups:
     """Return the groups of n rows that a ``rule`` is to decide, from the ``group`` (n,) of each.
 
-    ``proba`` is the table of the rows, whose index is compared. Raise a ValueError for a rule that decides all groups
-    alike, and if there is no group for a row, or the rule does not know it.
+    ``proba`` is the table of the rows, whose index is compared.
     """
     groups_given(rule, group)
     return Groups.of(group, n, rule.groups, proba=proba)
@@ -87,6 +87,46 @@ def _joined(parts: list[tuple[NDArray[np.intp], Any]], n: int) -> Any:
     for index, answers in parts:
         tensor[index] = answers
     return tensor
+
+
+# --- rules on tables --------------------------------------------------------------------------------------------------
+
+
+def refuse_several(rule: Rule) -> None:
+    """Refuse, by a ValueError, a rule whose gains are those of groups side by side, for a figure of one gain."""
+    if rule.groups:
+        raise ValueError(
+            "this figure shows one rule for all rows, and this rule decides by groups; show rule.of_group(NAME) on the "
+            "rows of this group"
+        )
+
+
+def parts_of(rule: Any, table: MemoryTable) -> list[tuple[Any, MemoryTable]]:
+    """Return a rule with its rows; of a rule that decides by groups, the rule of each group with the rows of this.
+
+    Groups without a row that has weight are left out.
+    """
+    parts = [(rule, table)]
+    if table.groups is not None and rule.groups:
+        codes = table.groups.codes
+        parts = [(rule.of_group(name), table.take(codes == g)) for g, name in enumerate(table.groups.names)]
+    return [(one, part) for one, part in parts if part.n_rows and part.weight_total]
+
+
+def to_decide(rule: Rule, table: Table, group: Any) -> Table:
+    """Return rows that a rule is to decide with the ``group`` of each, if it needs one or one is given."""
+    if not rule.groups and group is None:
+        return table
+    return replace(table.in_memory(), groups=groups_of_rows(rule, group, table.n_rows))
+
+
+def laid_out(rule: Rule, table: Table) -> Table | None:
+    """Return a table as ``rule.evaluate`` takes it: groups of the rule side by side, None if it has others."""
+    if not rule.groups:
+        return table
+    if table.groups is None or table.groups.names != rule.groups:
+        return None
+    return table.groups.beside(table.in_memory(), rule.n_decisions - rule.n_classes)
 
 
 # --- rules that do not know the group of a row ------------------------------------------------------------------------

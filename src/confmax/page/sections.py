@@ -1,0 +1,142 @@
+"""What the sections of a report on limits, groups and the proof say, in sentences."""
+
+from __future__ import annotations
+
+from confmax.evaluate.figures import Figures, GroupFigures, MetricRow, metric_name
+from confmax.evaluate.limits import LimitRow
+from confmax.evaluate.protocols import if_right
+from confmax.page.words import FEW, capital, difference, interval, listed, number, percent, rows
+
+
+def summary(figures: Figures) -> str:
+    """Return the number of limits, and which of them cannot be judged or kept."""
+    limits = figures.limits
+    assert limits is not None
+    n = len(limits.rows) + len(limits.absent)
+    text = f"The rule was tuned within {'one limit' if n == 1 else f'{n} limits'}."
+    if limits.absent:
+        group = "" if figures.evidence.table.groups is None else " in a group"
+        text += (
+            f" These rows cannot judge {listed(limits.absent)}: no row has the class{group}, so its recall and "
+            f"precision are not defined."
+        )
+    solution = figures.evidence.solution
+    if solution is not None and not solution.feasible:
+        text += " No rule keeps all limits on the tuning rows; this one misses them least."
+    elif limits.reached is False:
+        text += " As the probabilities of these rows expect, no rule keeps all limits here."
+    return text
+
+
+def outcome(row: LimitRow) -> str:
+    """Return whether the rule keeps a limit, and whether chance could explain it."""
+    if row.vacuous:
+        return "no decision"
+    return ("kept" if row.kept else "missed") + (", could be noise" if row.unsure else "")
+
+
+def assured(row: LimitRow) -> str:
+    """Return what the tests of the tuning say of a limit."""
+    tested = row.outcome
+    if tested is None or tested.assured is None:
+        return "–"
+    if tested.assured:
+        return f"yes, on {tested.all_label_rows:,} rows"
+    needs = "tighten or loosen it" if tested.rows_needed is None else f"needs {tested.rows_needed:,}"
+    return f"no, on {tested.all_label_rows:,} rows; {needs}"
+
+
+def given_up(figures: Figures) -> str:
+    """Return how the rule differs from the best rule without limits."""
+    limits = figures.limits
+    main = figures.main
+    if limits is None or limits.free is None or limits.given_up is None:
+        return ""
+    span = interval(limits.free)
+    return (
+        f"The best rule without limits has {number(limits.free.value)}{f' {span}' if span else ''} in {main.label} on "
+        f"these rows, the tuned rule {number(main.tuned.value)}: "
+        f"{difference(limits.given_up, 'the rule without limits')}. The two rules decide {percent(limits.moved)} of "
+        f"the rows differently."
+    )
+
+
+def which(figures: Figures) -> str:
+    """Return which groups there are, and whether the rule decides them differently."""
+    named = [f"{group.name} ({rows(group.n_rows)})" for group in figures.groups]
+    how = "decides each group by a rule of its own" if figures.decides_by_groups else "decides all groups alike"
+    how_many = "is one group" if len(named) == 1 else f"are {len(named)} groups"
+    return f"There {how_many}: {listed(named)}. The rule {how}."
+
+
+def compared(figures: Figures) -> str:
+    """Return in which groups the tuned rule is better or worse than argmax in the tuned metric."""
+    label = figures.main.label
+    said = []
+    for verdict in ("worse", "better"):
+        names = [group.name for group in figures.groups if group.metrics[0].verdict == verdict]
+        if names:
+            said.append(
+                f"In {label} the tuned rule is {verdict} than argmax for {listed(names)}, by more than chance explains."
+            )
+    few = [f"{group.name} ({group.n_rows})" for group in figures.groups if group.n_rows < FEW]
+    if few:
+        said.append(f"Too few rows of {listed(few)}: their values depend on single rows.")
+    return " ".join(said)
+
+
+def side_by_side(figures: Figures) -> list[tuple[str, list[tuple[GroupFigures, MetricRow]]]]:
+    """Return the label of the tuned metric and of the leading ones, each with every group and its values there."""
+    names = [row.name for row in (figures.main, *figures.leading)]
+    tables = []
+    for name in names:
+        lines = [(group, row) for group in figures.groups for row in group.metrics if row.name == name]
+        if lines:
+            tables.append((lines[0][1].label, lines))
+    return tables
+
+
+def spread(lines: list[tuple[GroupFigures, MetricRow]]) -> str:
+    """Return by how much a metric of the tuned rule, and of argmax, differs between the groups."""
+    tuned, argmax = ([getattr(row, rule).value for _, row in lines] for rule in ("tuned", "argmax"))
+    if len(lines) < 2:
+        return ""
+    before = max(argmax) - min(argmax)
+    after = max(tuned) - min(tuned)
+    return f"largest difference of groups: argmax {number(before)}, tuned rule {number(after)}"
+
+
+def certificate(figures: Figures) -> str:
+    """Return what is proved of the rule, or why nothing is."""
+    solution = figures.evidence.solution
+    if solution is None:
+        return (
+            "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
+            "above are the evidence here."
+        )
+    if solution.infeasibility is not None:
+        return f"{capital(solution.infeasibility)}."
+    # a proof is of the metric that the rule was tuned for, and the page may evaluate it by another one
+    name = metric_name(repr(solution.metric))
+    by_model = if_right(solution) if solution.mode == "blend" else None
+    if by_model is not None:
+        return f"On the tuning rows, for the {name} of the confusion matrix that the probabilities expect: {by_model}."
+    if solution.gap is not None and solution.upper_bound is not None:
+        within = " within the limits" if solution.constraints else ""
+        return (
+            f"Proved: on the tuning rows no rule{within} reaches a {name} above {number(solution.upper_bound)} of the "
+            f"confusion matrix that the probabilities expect. This one has {number(solution.value)}, so at most "
+            f"{number(solution.gap)} is missing, if the probabilities are right."
+        )
+    if solution.mode == "model" or (solution.mode == "blend" and solution.model_value is not None):
+        return (
+            f"Nothing is proved about how much better another rule could be: for {name} no bound is known, so the "
+            f"search tries several starts and keeps the best."
+        )
+    source = "labels" if solution.mode == "labels" else "labels and probabilities together"
+    evidence = "; here the evidence is what the rule does on rows that it was not tuned on"
+    return (
+        f"Nothing is proved about how much better another rule could be: the rule was tuned on {source}, and labels "
+        f"are only a sample. Most metrics have a proof under confusion='model', which trusts the probabilities alone"
+        f"{'' if figures.evidence.seen else evidence}."
+    )
