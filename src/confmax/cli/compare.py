@@ -25,6 +25,7 @@ from confmax.cli.judging import (
     bootstrap_document,
     decisions,
     groups_of_file,
+    in_each,
     judged_table,
     limit_documents,
     metrics_and_bootstrap,
@@ -114,7 +115,6 @@ def comparison(
     documents = []
     for name in scores.rules:
         kept = limit_documents(scores, limits, decided[name], table, name)
-        in_each = {str(group): _values(part, name, evaluated)["values"] for group, part in scores.by_group.items()}
         documents.append(
             {
                 "rule": name,
@@ -122,7 +122,7 @@ def comparison(
                 "cross_fitted": name in evidence,
                 **_values(scores, name, evaluated),
                 **({"risk_coverage": areas[name]} if name in areas else {}),
-                **({} if table.groups is None else {"groups": in_each}),
+                **in_each(scores, table, lambda part, name=name: _values(part, name, evaluated)["values"]),
                 **({} if limits is None else {"constraints": kept}),
             }
         )

@@ -7,7 +7,7 @@ that have this decision and never take it, so their coverage is one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -144,9 +144,14 @@ def scores_of(
 
 
 def limit_documents(
-    scores: Score, limits: Limits | None, decided: Decided, table: MemoryTable, rule: str
+    scores: Score,
+    limits: Limits | None,
+    decided: Decided,
+    table: MemoryTable,
+    rule: str,
+    absent: Sequence[str] = (),
 ) -> list[Document]:
-    """Return what a ``rule``, by what it ``decided``, makes of limits on these rows."""
+    """Return what a ``rule``, by what it ``decided``, makes of limits on these rows; ``absent`` ones have no rows."""
     documents = []
     judged = [] if limits is None else judged_limits(limits, scores, rule, decided, table)
     for one, found in zip(() if limits is None else limits.constraints, judged, strict=True):
@@ -164,7 +169,30 @@ def limit_documents(
         else:
             document |= _interval(scores, found.estimate)
         documents.append(document)
+    for text in absent:
+        where = "" if table.groups is None else " in a group"
+        app.warn(f"the limit {text} cannot be judged on this file: no row has the class{where}")
+        documents.append({"text": text, "value": None, "kept": None, "vacuous": False})
     return documents
+
+
+def in_each(scores: Score, table: MemoryTable, documents: Callable[[Score], Any]) -> Document:
+    """Return, for a document, what ``documents`` make of the scores in each group; nothing without groups."""
+    if table.groups is None:
+        return {}
+    return {"groups": {str(name): documents(part) for name, part in scores.by_group.items()}}
+
+
+def each_of(document: Document) -> list[tuple[str, Any]]:
+    """Return the titles of the groups in a document, and what it holds of each."""
+    return [(f"Group {name}", part) for name, part in document.get("groups", {}).items()]
+
+
+def limit_cells(one: Document) -> list[list[str]]:
+    """Return the cells of a limit, and below it what it limits in every group."""
+    kept = {None: "cannot be judged", False: "no", True: "no decision" if one["vacuous"] else "yes"}[one["kept"]]
+    parts = one.get("by_group", {}).items()
+    return [[one["text"], with_interval(one), kept], *([f"  {name}", with_interval(part), ""] for name, part in parts)]
 
 
 def _interval(scores: Score, it: Estimate) -> Document:

@@ -15,14 +15,16 @@ from confmax.cli.judging import (
     aligned_metrics,
     bootstrap_document,
     decisions,
+    each_of,
+    in_each,
     judged_table,
+    limit_cells,
     limit_documents,
     metrics_and_bootstrap,
     of_what_is_decided,
     rows_undecided,
     scores_of,
     undecided_words,
-    with_interval,
 )
 from confmax.cli.matching import not_applicable, over, positive_of, rows_for, tuned_metric
 from confmax.cli.outputs import load_rule
@@ -90,18 +92,12 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         skipped += more
         document |= {"abstain": rule.abstain, "rows_undecided": rows_undecided(decided["rule"])}
     scores = scores_of(table, used, limits, decided, settings)
-    kept = limit_documents(scores, limits, decided["rule"], table, "rule") if rule is not None else []
-    for text in absent:
-        where = "" if table.groups is None else " in a group"
-        app.warn(f"the limit {text} cannot be judged on this file: no row has the class{where}")
-        kept.append({"text": text, "value": None, "kept": None, "vacuous": False})
-    parts = {str(name): part for name, part in scores.by_group.items()}
-    by_group = {name: {"rows": part.n_rows, "values": _values(part, used)} for name, part in parts.items()}
+    kept = limit_documents(scores, limits, decided["rule"], table, "rule", absent) if rule is not None else []
     return {
         **document,
         **({"constraints": kept} if kept else {}),
         "values": _values(scores, used, differences=True),
-        **({} if table.groups is None else {"groups": by_group}),
+        **in_each(scores, table, lambda part: {"rows": part.n_rows, "values": _values(part, used)}),
         "skipped": skipped,
         "intervals": bootstrap_document(scores),
     }
@@ -149,7 +145,9 @@ def _show(page: Page, document: Document) -> None:
         page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}", **undecided_words(document)})
     page.say()
     if "constraints" in document:
-        page.table(["constraint", "rule", "kept"], [line for one in document["constraints"] for line in _limit(one)])
+        page.table(
+            ["constraint", "rule", "kept"], [line for one in document["constraints"] for line in limit_cells(one)]
+        )
         page.say()
     names = ["argmax", "p/prior", *(["rule"] if has_rule else [])]
     body = _lines(document["values"], names)
@@ -162,8 +160,8 @@ def _show(page: Page, document: Document) -> None:
             line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
         heads += [f"{names[-1]} - argmax", "better"]
     page.table(heads, body, best=3)
-    for name, part in document.get("groups", {}).items():
-        page.say("", f"Group {name}, {part['rows']} rows", style="bold")
+    for title, part in each_of(document):
+        page.say("", f"{title}, {part['rows']} rows", style="bold")
         page.table(["metric", *names], _lines(part["values"], names), best=3)
     page.say("", *([EVERY_ROW] if "abstain" in document else []), "p/prior uses the class sizes of these rows.")
     if about is not None:
@@ -179,13 +177,6 @@ def _show(page: Page, document: Document) -> None:
         reasons.setdefault(entry["why"].replace(f"{entry['metric']}[", "["), []).append(entry["metric"])
     for why, left_out in reasons.items():
         page.say(f"Left out: {', '.join(left_out)} ({why.replace('[', f'{left_out[0]}[')}).")
-
-
-def _limit(one: Document) -> list[list[str]]:
-    """Return the cells of a limit, and below it what it limits in every group."""
-    kept = {None: "cannot be judged", False: "no", True: "no decision" if one["vacuous"] else "yes"}[one["kept"]]
-    parts = one.get("by_group", {}).items()
-    return [[one["text"], with_interval(one), kept], *([f"  {name}", with_interval(part), ""] for name, part in parts)]
 
 
 def _lines(values: Sequence[Document], names: Sequence[str]) -> list[list[str]]:
