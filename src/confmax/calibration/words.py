@@ -130,12 +130,9 @@ def _scores(rule: Any) -> str:
     return scores + ("" if rule.abstain is None else f"; {_decision(rule, rule.n_decisions - 1)} has {last}")
 
 
-def score_of_class(rule: Any, p: str = "p") -> str:
-    """Return what the score of a class is made of, for a rule that has no table of gains; ``p`` names the probability.
-
-    The score is a weight times the probability, or times the expected distance of the true class, plus any offset.
-    """
-    feature = (p, "mean distance of the true class", "mean squared distance of the true class")[rule.gains.power]
+def score_of_class(rule: Any) -> str:
+    """Return what the score of a class is made of, for a rule that has no table of gains."""
+    feature = ("p", "mean distance of the true class", "mean squared distance of the true class")[rule.gains.power]
     offsets = any(coefficients(part.gains)[1].any() for part in _parts(rule))
     return f"weight * {feature}" + (" + offset" if offsets else "")
 

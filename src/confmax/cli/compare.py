@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def comparison(
                 "cross_fitted": name in evidence,
                 **_values(scores, name, evaluated),
                 **({"risk_coverage": areas[name]} if name in areas else {}),
-                **in_each(scores, table, lambda part, name=name: _values(part, name, evaluated)["values"]),
+                **in_each(scores, table, partial(_values_in, name, evaluated)),
                 **({} if limits is None else {"constraints": kept}),
             }
         )
@@ -231,6 +232,12 @@ def _values(scores: Score, rule: str, metrics: Iterable[str]) -> Document:
     if rule != "argmax":
         document["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
     return document
+
+
+def _values_in(rule: str, metrics: Iterable[str], scores: Score) -> Document:
+    """Return the values alone."""
+    values: Document = _values(scores, rule, metrics)["values"]
+    return values
 
 
 def _best(scores: Score, metrics: Iterable[str]) -> dict[str, list[str]]:

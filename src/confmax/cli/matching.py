@@ -69,12 +69,12 @@ def rows_for(rules: Mapping[str, DecisionRule], file: Path, options: TableOption
     """
     for path, rule in rules.items():
         _check_group(rule, path, options.group)
-    rule = next(iter(rules.values()), None)
+    first = next(iter(rules.values()), None)
     # whose probability a single column of scores is may be known from what the rule was tuned for
-    known = () if rule is None else (rule.class_names[: rule.n_classes], positive_of(rule))
+    known = () if first is None else (first.class_names[: first.n_classes], positive_of(first))
     rows = read_rows(read_frame(file, options.sep), options, *known)
     app.warn(*rows.notes)
-    return rows if rule is None or rows.group is None else replace(rows, group=typed(rows.group, rule.groups))
+    return rows if first is None or rows.group is None else replace(rows, group=typed(rows.group, first.groups))
 
 
 def over(rule: DecisionRule, classes: tuple[Any, ...]) -> DecisionRule:

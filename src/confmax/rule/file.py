@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -240,7 +240,7 @@ def _constraints(texts: Any) -> tuple[str, ...]:
         raise ValueError(f"its constraints cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _is_whole(value: Any, low: int, stop: int) -> bool:
+def _is_whole(value: Any, low: int, stop: int) -> TypeGuard[int]:
     """Return whether a value is an integer from ``low`` to below ``stop``; JSON's true equals 1 in Python."""
     return isinstance(value, int) and not isinstance(value, bool) and low <= value < stop
 
