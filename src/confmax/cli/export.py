@@ -11,7 +11,7 @@ import click
 from confmax.cli.outputs import check_output, load_rule, write_file
 from confmax.cli.show import print_document
 from confmax.cli.texts import clean, joined
-from confmax.export import columns_read
+from confmax.export.sql import columns_read
 from confmax.rule import DecisionRule
 
 

@@ -2,6 +2,6 @@
 
 from confmax.export.onnx import to_onnx
 from confmax.export.python import to_python
-from confmax.export.sql import columns_read, to_sql
+from confmax.export.sql import to_sql
 
-__all__ = ["columns_read", "to_onnx", "to_python", "to_sql"]
+__all__ = ["to_onnx", "to_python", "to_sql"]
