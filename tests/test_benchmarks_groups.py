@@ -24,15 +24,6 @@ def drawn(n, K=2, seed=0):
     return limit_rivals.Rows(P, y, (groups.drawn_groups(P) == "b").astype(int))
 
 
-def test_groups_are_drawn_from_the_score():
-    P = np.random.default_rng(0).dirichlet([3.0, 1.0], 3000)
-    group = groups.drawn_groups(P)
-    order = P[:, 0].argsort()
-    shares = [(group[part] == "b").mean() for part in np.array_split(order, 3)]
-    np.testing.assert_allclose(shares, [0.3, 0.5, 0.7], atol=0.04)
-    np.testing.assert_array_equal(group, groups.drawn_groups(P))
-
-
 # --- programs over rows -----------------------------------------------------------------------------------------------
 
 

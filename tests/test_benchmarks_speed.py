@@ -62,14 +62,6 @@ def test_quick_rivals(monkeypatch):
     assert rows[0]["tuning"] == pytest.approx(f1_score(y, P.argmax(1), average="macro"))
 
 
-def test_sections_are_kept_beside_the_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
-    for name in ("passes", "scan", "passes"):
-        harness.write_section(f"speed: {name}", f"text of {name}")
-    text = harness.PATH.read_text()
-    assert text.count("text of passes") == 1 and text.endswith("## speed: scan\n\ntext of scan\n")
-
-
 def test_a_benchmark_on_a_folder_of_tables_writes_its_section(tmp_path, monkeypatch):
     """The passes that it reports are those of the calls that it names."""
     monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")

@@ -28,12 +28,6 @@ def test_a_calibrated_model_is_trusted_and_a_bad_one_is_not():
     assert np.mean(bad) < 0.25
 
 
-def test_more_labels_are_trusted_more_against_a_biased_model():
-    shares = [np.mean([model_share(t) for t in tables(n, 3, 1.5, range(20))]) for n in (50, 400, 3200)]
-    assert shares[0] > shares[1] > shares[2]
-    assert shares[2] < 0.1
-
-
 def test_the_variance_is_that_of_the_difference():
     """Labels drawn again and again from the same probabilities: V is the mean square of D."""
     rng = np.random.default_rng(0)

@@ -107,16 +107,3 @@ def test_a_floor_out_of_reach_is_proved_and_says_what_is_reached(name):
     limits = [c.at_least(name, best.value + 0.02), "recall[0] >= 0.1"]
     closest = confmax.maximize("accuracy", P, constraints=limits, on_infeasible="closest", **MODEL)
     assert not closest.feasible and closest.constraints[0].value == pytest.approx(best.value, abs=1e-3)
-
-
-@pytest.mark.parametrize("confusion", ["labels", "blend"])
-def test_floors_on_labels_and_single_rules(confusion):
-    P = table(1500, seed=1)
-    y = (P.cumsum(axis=1) > np.random.default_rng(2).random((1500, 1))).argmax(axis=1)
-    free = confmax.maximize("accuracy", P, y, confusion=confusion)
-    most = confmax.maximize("g_mean", P, y, confusion=confusion).value
-    floor = 0.5 * (float(confmax.metrics.get("g_mean").values(free.statistics)) + most)
-    found = confmax.maximize("accuracy", P, y, constraints=[c.at_least("g_mean", floor)], confusion=confusion)
-    assert found.feasible and found.constraints[0].value >= floor - 1e-12
-    single = confmax.maximize("accuracy", P, constraints=[c.at_least("g_mean", 0.9 * most)], randomized=False)
-    assert single.feasible and len(single.rule.weights) == 1 and single.constraints[0].value >= 0.9 * most

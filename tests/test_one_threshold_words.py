@@ -50,11 +50,6 @@ def test_ends(gains, sentence, n_lines):
     assert (None if table is None else len(table.names)) == n_lines
 
 
-def test_more_classes_than_are_shown():
-    shown = repr(rule(beside(30, 2, 0.4, Gains.reduced(np.arange(1.0, 31.0))))).splitlines()
-    assert shown[-1] == "  ... 17 more classes" and len(shown) == 1 + 1 + 1 + 12 + 1
-
-
 def test_draws_have_a_sentence_for_each_rule():
     gains = Gains.concatenate([beside(4, 3, 0.3, WEIGHTS), beside(4, 3, 0.4)])
     shown = repr(DecisionRule(gains, np.array([0.25, 0.75]), tuple(NAMES), "f1[L]")).splitlines()

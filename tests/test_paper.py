@@ -44,13 +44,3 @@ def test_theorem_9_along_the_iterates(name, seed):
     assert (regret <= bound).all()
     # the bound has the right rate, and does not hold by being infinite: it falls below the range of the metric
     assert bound[-1] < bound[0] / 20
-
-
-def test_the_gradient_step_of_algorithm_3_is_the_plug_in_rule():
-    """Section 2: the maximiser of <G, C> decides argmax over columns, eta @ G, not G @ eta (erratum E2)."""
-    G = np.array([[1.0, -3.0], [0.0, 2.0]])
-    eta = np.array([[0.3, 0.7]])
-    C = metrics.get("linear", gain=G)
-    solution = confmax.maximize(C, eta)
-    assert solution.rule.predict(eta).tolist() == [int(np.argmax(eta @ G))]
-    assert solution.value == pytest.approx((eta @ G).max())

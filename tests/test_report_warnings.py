@@ -245,13 +245,6 @@ def test_a_rule_that_is_better_is_called_better_and_its_price_is_named():
     assert found.main.difference.low > 0
 
 
-def test_without_replicates_nothing_is_said_about_chance():
-    P, y = sample(200)
-    found = judge(RULE, P, NAMES[y], replicates=0)
-    assert "cannot say whether the difference to argmax is noise" in verdict(found)[1]
-    assert told.warnings_of(found) is not None
-
-
 def test_what_the_rule_does_in_words():
     P, y = sample(500)
     rule = DecisionRule.from_weights([1.0, 4.0], classes=["no", "yes"])

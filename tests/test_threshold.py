@@ -7,7 +7,6 @@ import pytest
 
 from confmax import DecisionRule
 from confmax.calibration import Temperature, VectorScaling
-from confmax.calibration.words import probability
 from confmax.confusion import Gains
 
 NAMES = ("no", "yes")
@@ -145,12 +144,3 @@ def test_names_of_strangers_are_printable():
     rule = DecisionRule.from_weights([1, 2], classes=["\x1b[31mred\n", "b" * 500])
     assert len(repr(rule).splitlines()) == 2 and "\x1b" not in repr(rule)
     assert max(map(len, repr(rule).splitlines())) < 200
-
-
-def test_probabilities_do_not_round_to_certainty():
-    assert [probability(p) for p in (0.229, 0.99999, 1 - 2**-53, 1e-7)] == [
-        "0.229",
-        "0.99999",
-        repr(1 - 2**-53),
-        "1e-07",
-    ]

@@ -6,7 +6,6 @@ from scipy.spatial import ConvexHull, QhullError
 
 import confmax
 from confmax import metrics
-from confmax.optimize import BruteForce, CoordinateSearch, ThresholdSearch
 from confmax.optimize.threshold import all_cuts
 from confmax.oracle import make_table
 from tests.helpers import by_numpy
@@ -86,15 +85,6 @@ def test_an_optimum_inside_the_hull_is_found(mode):
         metric, np.column_stack([1 - p, p]), y, confusion=mode, calibration=None, randomized=True
     )
     assert solution.value == pytest.approx(1.0, abs=1e-6)
-
-
-@pytest.mark.parametrize("solver", [CoordinateSearch(), BruteForce(resolution=4)])
-def test_nothing_is_said_of_mixtures_that_were_not_looked_for(solver):
-    P, y, weight = small_table(1)
-    labels = {"confusion": "labels", "calibration": None, "sample_weight": weight}
-    assert confmax.maximize("h_mean", P, y, solver=solver, **labels).randomization_loss is None
-    assert confmax.maximize("accuracy", P, y, solver=BruteForce(resolution=4), **labels).randomization_loss == 0.0
-    assert confmax.maximize("h_mean", P, y, solver=ThresholdSearch(), **labels).randomization_loss is not None
 
 
 @pytest.mark.parametrize("seed", range(3))
