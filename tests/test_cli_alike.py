@@ -62,6 +62,7 @@ LABELS = {
         np.array(NAMES)[y].tolist(), pa.large_string()
     ).dictionary_encode(),
     "dictionary of int": lambda y: pa.array(y).dictionary_encode(),
+    "booleans": lambda y: pa.array(y.astype(bool)),
     "int8": lambda y: pa.array(y.astype(np.int8)),
     "whole floats": lambda y: pa.array(y.astype(float)),
     "decimal": lambda y: decimals(y, 0),
@@ -122,18 +123,13 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_of_any_type(kind):
-    P, y, _ = labelled(200, 3, sharp=0.6)
+    P, y, _ = labelled(200, 2 if kind == "booleans" else 3, sharp=0.6)
     numbered = kind in ("dictionary of int", "int8", "whole floats", "decimal")
-    write(columns_of(P, ["0", "1", "2"] if numbered else NAMES) | {"truth": LABELS[kind](y)})
+    classes = {"booleans": [False, True]}.get(kind, [0, 1, 2] if numbered else list(NAMES))
+    write(columns_of(P, map(str, classes)) | {"truth": LABELS[kind](y)})
     assert_alike(P, "--label", "truth", refused=REFUSED.get(kind))
     if kind not in REFUSED:
-        assert library.DecisionRule.load("yes.json").classes.tolist() == ([0, 1, 2] if numbered else list(NAMES))
-
-
-def test_booleans():
-    P, y, _ = labelled(200, 2, sharp=0.6)
-    write(columns_of(P, ["False", "True"]) | {"truth": y.astype(bool)})
-    assert_alike(P, "--label", "truth")
+        assert library.DecisionRule.load("yes.json").classes.tolist() == classes
 
 
 RAGGED = "column 'scores' of t.parquet: row 199 of the table of probabilities has 1 probabilities and row 0 has 2"

@@ -214,7 +214,7 @@ def test_what_is_left_out_is_told_in_few_lines():
 
 
 @pytest.mark.usefixtures("file")
-@pytest.mark.parametrize("command", ["tune", "score", "compare"])
+@pytest.mark.parametrize("command", ["tune", "compare"])
 def test_an_unknown_order_offers_the_name_of_the_class(command):
     way_out = "(the negative first), or the positive one with --positive"
     told = run(command, "two.csv", "--label", "truth", "--metric", "f1", code=2)[1]
