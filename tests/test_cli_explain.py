@@ -91,7 +91,7 @@ def test_a_class_that_keeps_its_probability_is_named():
     assert found["calibration"]["kept"] == "c" and found["one_class"] == {"class": "c", "threshold": 0.4}
     shown = " ".join(printed(RULES["beside"], "--proba", "0.3,0.2,0.5").split())
     assert "calibrates p first, but not p(c)" in shown
-    assert "by the probability of c alone" in shown and "its probability reaches the threshold" in shown
+    assert "decides c if p(c) >= 0.4" in shown and "its probability reaches the threshold" in shown
     assert "decides c if p(c) >= 0.4, else the most probable other class by calibrated p" in shown
 
 
