@@ -13,6 +13,7 @@ from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.calibration.thresholds import abstaining_class_cuts, abstaining_cuts
 from confmax.calibration.words import how, in_words, plain_words
 from confmax.confusion import Gains
+from tests.parts_helpers import labelled
 
 
 def rule_of(gains, names=None, calibrator=None, weights=(1.0,)):
@@ -154,6 +155,19 @@ def test_a_metric_of_one_class_has_two_cuts_on_its_probability():
     np.testing.assert_array_equal(found.predict_index(P), expected)
 
 
+def test_gains_that_only_look_like_those_of_one_class():
+    G = np.array([[1e-21, -0.75, 0.0, -0.25], [0.0, 0.5, 0.0, 0.25], [0.0, -0.75, 1e-21, -0.25]])
+    assert abstaining_class_cuts(Gains.from_matrix(G)) == (1, 0.5, pytest.approx(2 / 3))
+    for place, value in (((0, 1), -0.7), ((2, 3), -0.2), ((0, 2), 1e-3), ((2, 2), 2e-21), ((0, 0), 0.5)):
+        other = G.copy()
+        other[place] = value
+        assert abstaining_class_cuts(Gains.from_matrix(other)) is None
+    # to abstain is worth no more than to guess among the others: their probabilities count
+    equal = G.copy()
+    equal[:, 3] = 0.5e-21
+    assert abstaining_class_cuts(Gains.from_matrix(equal)) is None
+
+
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
@@ -175,3 +189,10 @@ def test_other_rules_are_a_table_with_a_row_for_abstaining():
     # other further decisions have no weight either, and are not called abstaining
     named = repr(replace(rule, abstain=None, class_names=(*"abc", "review"))).splitlines()
     assert named[1].endswith("offset") and named[-1].split() == ["review", "-", "0"]
+
+
+def test_full_gains_say_which_score_is_that_of_abstaining():
+    P, y, _ = labelled(300, 3)
+    found = confmax.maximize("macro_f1", P, y, abstain="later", constraints="coverage >= 0.8", randomized=False).rule
+    assert "decides the largest of 4 scores p @ G, G (3, 4); later (abstain) has the last" in repr(found)
+    assert "each decision, abstaining too, has a gain for each true class" in how(found)

@@ -313,6 +313,11 @@ def test_bad_costs(tmp_path, text, message):
         read_costs(write(tmp_path, text), ("a", "b", "c"))
 
 
+def test_costs_are_csv(tmp_path):
+    with pytest.raises(ValueError, match=r"does not end in \.csv"):
+        read_cells(write(tmp_path, "0,1\n", "costs.npz"))
+
+
 @pytest.mark.parametrize(
     "array",
     [

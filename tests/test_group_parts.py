@@ -8,7 +8,7 @@ import pytest
 import confmax
 from confmax.calibration import Temperature
 from confmax.confusion import Gains
-from tests.dask_helpers import LENGTHS, da, dask, dd, frame_of, labelled, rows
+from tests.dask_helpers import LENGTHS, da, dask, dd, frame_of, labelled, pd, rows
 
 GAINS = Gains.reduced(
     [[1, 1, 1, 1, 1, 3, 1, 1], [2, 1, 1, 2, 1, 1, 2, 1]], [[0] * 8 + [0.4, 0.5], [0] * 8 + [0.5, 0.6]]
@@ -133,3 +133,16 @@ def test_opened_tables_bring_their_groups(tmp_path):
     frame.assign(sex=np.where(np.arange(3000) == 2100, "children", group)).to_parquet(tmp_path / "bad.parquet")
     with pytest.raises(ValueError, match=r"bad.parquet: row 2100 has the group 'children', which the rule does not"):
         rule_of().predict(confmax.open_table(tmp_path / "bad.parquet", group="sex"))
+
+
+def test_missing_groups_of_pandas_in_every_partition():
+    """Strings of pandas have a missing value of their own."""
+    P, group, _, _ = given()
+    series = pd.Series(group, dtype="string")
+    series[5] = pd.NA
+    beside = dd.from_pandas(series, npartitions=3)
+    frame = dd.from_pandas(pd.DataFrame(P, columns=list("abcd")), npartitions=3)
+    thirds = da.from_array(P, chunks=((1000, 1000, 1000), 4))
+    for found in (rule_of().predict(frame, group=beside), rule_of().predict(thirds, group=beside)):
+        with pytest.raises(ValueError, match=r"^partition 0: row 5 of group is missing"):
+            found.compute()

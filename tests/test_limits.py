@@ -9,6 +9,7 @@ import pytest
 import confmax
 from benchmarks.constraints import verdict
 from confmax import constraints as c
+from tests.helpers import population
 
 # limits that leave a class, or the other rows, out
 pytestmark = pytest.mark.filterwarnings("ignore:the rule never decides", "ignore:of the rows")
@@ -120,6 +121,13 @@ def test_what_takes_no_constraints_is_refused_by_name(metric, K, settings, sente
     given = {"constraints": "recall[0] >= 0.5", "classes": range(K)} | settings
     with pytest.raises(ValueError, match=sentence):
         confmax.maximize(metric, table(60, K), **given)
+
+
+def test_a_user_function_that_is_concave_is_maximised_within_limits():
+    P = population(0, 60, 3)[0]
+    metric = confmax.metrics.from_function(lambda C: np.sqrt(np.diag(C) + 0.01).sum(), structure="concave")
+    solution = confmax.maximize(metric, P, constraints="rate[0] <= 0.3", randomized=True, **MODEL)
+    assert solution.feasible and solution.gap <= 1e-5
 
 
 @pytest.mark.parametrize("metric", ["g_mean", "h_mean"])

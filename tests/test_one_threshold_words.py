@@ -78,6 +78,14 @@ def test_explain_shows_the_threshold_and_the_scores_of_the_others(tmp_path, monk
     assert found["parts"][0]["weights"][3] == 1.0
 
 
+def test_explain_shows_no_tiny_weight_of_the_other_of_two_classes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rule(beside(2, 1, 0.3), names=["no", "yes"]).save("r.json")
+    stdout, _ = run("explain", "r.json")
+    assert "decides yes if p(yes) >= 0.3, else no" in stdout and "e-2" not in stdout
+    assert document("explain", "r.json")["parts"][0]["weights"] == [0.0, 1.0]
+
+
 def test_the_report_has_the_sentence():
     P, y = sample(400, 4)
     exported = rule(beside(4, 3, 0.7008, WEIGHTS), names=NAMES)

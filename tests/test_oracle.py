@@ -122,6 +122,14 @@ def test_float32_statistics_are_summed_in_double(backend):
     np.testing.assert_allclose(C.diagonal[0], np.array(exact, float), rtol=1e-12)
 
 
+def test_many_classes(backend):
+    rng = np.random.default_rng(4)
+    table = make_table(simplex(rng, 300, 400, np.float32))
+    C = make_oracle(table, backend=backend).maximize(Gains.reduced(np.ones(400)), matrix=True)
+    np.testing.assert_allclose(C.matrix[0].sum(1), C.rows, atol=1e-12)
+    assert C.columns.sum() == pytest.approx(1.0, abs=1e-12)
+
+
 def test_a_blend_lies_between_model_and_labels(backend):
     """The blend's confusion of every rule is the average of the other two."""
     rng = np.random.default_rng(8)

@@ -105,6 +105,23 @@ def test_weak_models_are_not_doubted(n):
         assert not any("tell nothing" in each for each in said)
 
 
+@pytest.mark.usefixtures("inside")
+def test_the_command_line_doubts():
+    from tests.cli_helpers import run
+
+    P, y = drawn(3)
+    np.savez("t.npz", p=P[:, [1, 2, 0]], y=y)
+    told = "the columns are probably in another order than the classes (in the order 1, 2, 0 the log loss is"
+    for command in (
+        ("tune", "--metric", "macro_f1", "-o", "rule.json"),
+        ("score", "--replicates", "0"),
+        ("compare", "--metric", "macro_f1", "--replicates", "0"),
+    ):
+        _, stderr = run(command[0], "t.npz", "--label", "y", *command[1:])
+        assert stderr.count(told) == 1
+        assert command[0] != "tune" or "pass --classes A,B,C with the names in column order" in stderr
+
+
 # --- rows in another order --------------------------------------------------------------------------------------------
 
 

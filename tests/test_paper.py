@@ -1,5 +1,9 @@
 """The paper's own claims, with the errata's constants."""
 
+import gzip
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -44,3 +48,17 @@ def test_theorem_9_along_the_iterates(name, seed):
     assert (regret <= bound).all()
     # the bound has the right rate, and does not hold by being infinite: it falls below the range of the metric
     assert bound[-1] < bound[0] / 20
+
+
+def test_smoothing_constants_are_the_erratas():
+    path = Path(__file__).parent / "data" / "golden.json.gz"
+    for case in json.loads(gzip.decompress(path.read_bytes()))["smoothed_constants"]:
+        for name, letter in MEANS.items():
+            got = smoothing_constants(name, case["rho"], case["pi"])
+            assert got.theta == pytest.approx(case[letter]["theta"], rel=1e-12)
+            assert got.lipschitz == pytest.approx(case[letter]["L"], rel=1e-12)
+            assert got.smoothness == pytest.approx(case[letter]["beta"], rel=1e-12)
+    with pytest.raises(ValueError, match="known only for h_mean, q_mean and g_mean; got 'mcc'"):
+        smoothing_constants("mcc", 0.1, [0.5, 0.5])
+    with pytest.raises(ValueError, match="rho must lie in"):
+        smoothing_constants("h_mean", 0.0, [0.5, 0.5])

@@ -10,10 +10,11 @@ from confmax import kernels, metrics
 from confmax.confusion import Gains
 from confmax.metrics.alignment import fit_metric
 from confmax.optimize.column_generation import _space
-from confmax.optimize.descent import descended, free_prices, log_step, roots
+from confmax.optimize.descent import descended, free_prices, log_step, roots, slope_of_answers
 from confmax.optimize.loop import Problem, baselines
 from confmax.optimize.points import Form
 from confmax.oracle import CountingOracle, make_oracle, make_table
+from confmax.tables import MemoryTable
 from confmax.tables.groups import Groups
 from confmax.tables.ties import MOST_ROWS
 from tests.helpers import compiled
@@ -145,6 +146,18 @@ def test_descent_ends_at_the_certified_optimum(metric):
                             classes=list(range(4)))  # fmt: skip
     assert abs(bounds(space.form, g[None], z[None])[0] - best.value) < 1e-4
     assert oracle.n_passes < 20
+
+
+def test_descent_without_a_compiled_density_takes_differences(monkeypatch):
+    P = rows(20_000, 4, concentration=1.0)
+    space, oracle, matrix = space_of("accuracy", P, LIMITS)
+    g, _ = descended(space, oracle, matrix=matrix)
+    known = slope_of_answers(space, oracle, g, matrix=matrix)
+    monkeypatch.setattr(MemoryTable, "density_of_ties", lambda *_: None)
+    by_answers = slope_of_answers(space, oracle, g, matrix=matrix)
+    assert np.allclose(by_answers, known, rtol=0.3, atol=0.1 * np.abs(known).max())
+    other, _ = descended(space, oracle, matrix=matrix)
+    assert np.allclose(other, g, rtol=0.1, atol=1e-3 * g.max())
 
 
 def test_descent_says_where_limits_cannot_be_kept():

@@ -83,6 +83,37 @@ def test_backends_agree(form):
             np.testing.assert_allclose(answers.matrix, reference.matrix, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", ["weights", "offsets", "power"])
+def test_tensors_agree(form):
+    torch = pytest.importorskip("torch")
+    P, gains = table(), wide_gains(form)
+    both = Gains.concatenate([Gains.reduced(np.arange(1.0, K + 1), power=gains.power), gains])
+    np.testing.assert_array_equal(decide(torch.from_numpy(P), both), decide_by_reference(P, both))
+    reference = make_oracle(make_table(P), backend="numpy").maximize(both)
+    answers = make_oracle(make_table(torch.from_numpy(P))).maximize(both)
+    np.testing.assert_allclose(answers.columns, reference.columns, atol=1e-12)
+    np.testing.assert_allclose(answers.diagonal, reference.diagonal, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rules_decide_and_draw_alike(form):
+    P, gains = table(), wide_gains(form)
+    plain = Gains.reduced(np.arange(1.0, K + 1), power=gains.power)
+    both = Gains.concatenate([plain, gains])
+    expected = decide_by_reference(P, both)
+    single = confmax.DecisionRule(gains, np.ones(1), tuple(range(K)))
+    np.testing.assert_array_equal(single.predict(P), expected[1])
+    drawn = confmax.DecisionRule(both, np.array([0.4, 0.6]), tuple(range(K)))
+    keys = np.arange(N)
+    found = drawn.predict(P, keys=keys)
+    assert ((found == expected[0]) | (found == expected[1])).all()
+    np.testing.assert_array_equal(drawn.predict(scipy.sparse.csr_array(P), keys=keys), found)
+    shares = drawn.decision_probabilities(P)
+    np.testing.assert_allclose(shares[np.arange(N), expected[1]], 0.6 + 0.4 * (expected[0] == expected[1]), atol=1e-12)
+    again = confmax.DecisionRule.from_json(drawn.to_json())
+    np.testing.assert_array_equal(again.predict(P, keys=keys), found)
+
+
 @pytest.mark.parametrize("engine", [in_python, in_sqlite, in_duckdb, in_onnx])
 @pytest.mark.parametrize("form", FORMS)
 def test_exports_decide_alike(form, engine):

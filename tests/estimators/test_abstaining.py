@@ -166,6 +166,15 @@ def test_a_fixed_rule_that_abstains(two, weight, rule):
     assert model.decision_probabilities(X).shape == (300, 3)
 
 
+def test_a_fixed_rule_that_decides_nothing_has_the_score_zero(two):
+    X, y, _ = two
+    never = confmax.DecisionRule(
+        Gains.reduced([[1.0, 1.0]], [[0.0, 0.0, 2.0]]), np.ones(1), ("bad", "good", -1), abstain=-1
+    )
+    model = FixedRuleClassifier(GaussianNB(), never).fit(X, y)
+    assert model.score(X, y) == 0.0 and set(model.predict(X).tolist()) == {-1}
+
+
 def test_a_class_with_the_name_of_abstaining_is_refused(two):
     X, _, rare = two
     with pytest.raises(ValueError, match="a class is called -1"):
