@@ -262,3 +262,27 @@ def test_the_command_line(tmp_path):
         "tune", table, "--metric", "macro_f1", "--columns", "a,b,c", "--calibration", "vector", "-o", rule, code=2
     )
     assert "--calibration vector needs --label" in told
+
+
+@pytest.mark.parametrize("mode", ["labels", "model"])
+@pytest.mark.parametrize("name", ["accuracy", "macro_f1", "g_mean", "min_recall", "cohen_kappa", "q_mean"])
+def test_never_below_the_plain_rules_on_raw_probabilities(name, mode):
+    proba, y = tilted(400)
+    bad = VectorScaling([0.1, 3.0, 0.5], [2.0, -2.0, 0.0])
+    prior = np.bincount(y) / len(y)
+    metric = metrics.get(name)
+    for calibration in ("auto", bad):
+        solution = confmax.maximize(name, proba, y, confusion=mode, calibration=calibration)
+        truth = np.eye(3)[y] if mode == "labels" else solution.calibration.calibrator.transform(proba)
+        for key, scores in (("argmax", proba), ("p/prior", proba / prior), ("p/mean(p)", proba / proba.mean(0))):
+            value = metric.value(truth.T @ np.eye(3)[scores.argmax(1)] / len(y))
+            assert solution.baselines[key] == pytest.approx(value, abs=1e-12)
+            assert solution.value >= value - 1e-12
+
+
+def test_tables_are_calibrated_from_the_raw_rows():
+    table = make_table(P, Y)
+    twice = table.calibrated(VECTOR).calibrated(Temperature(2.0))
+    np.testing.assert_array_equal(twice.proba, Temperature(2.0).transform(P))
+    assert twice.raw is table
+    assert twice.calibrated(None) is table

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from confmax.calibration import Temperature, VectorScaling, choose, fit
+from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
 from confmax.calibration import scaling as solver
 from confmax.calibration.families import first_fit, labelled
 from confmax.oracle import make_table
@@ -434,3 +434,39 @@ def test_many_classes_leave_out_folds():
     P = np.random.default_rng(0).dirichlet(np.ones(130), 400)
     table = make_table(P, np.arange(400) % 130, None, range(130))
     assert set(choose(table).cv_log_loss) == {"none", "temperature", "vector"}
+
+
+def test_a_floor_bounds_confident_mistakes():
+    """One label in ten is noise: no temperature of the logarithms alone can say that, a floor can."""
+    rng = np.random.default_rng(3)
+    P = softmax(8 * rng.normal(size=(4000, 4)), axis=1)
+    y = np.where(rng.random(4000) < 0.1, rng.integers(0, 4, 4000), drawn(P, 5))
+    table = make_table(P, y)
+    found = fit(table, "temperature")
+    assert found.floor == 3e-2
+    assert log_loss(table.calibrated(found)) < 0.85 * min(
+        log_loss(table.calibrated(Temperature(T))) for T in (1.0, 2.0, 3.0, 4.0, 6.0)
+    )
+    # clean labels need none
+    assert fit(make_table(P, drawn(P, 6)), "temperature").floor <= 1e-8
+
+
+def test_folds_are_stratified_and_keep_equal_rows_together():
+    P, y = miscalibrated(500, 3, 1, 0)
+    twice = labelled(make_table(np.concatenate([P, P]), np.concatenate([y, y])), 0).folds()
+    np.testing.assert_array_equal(twice[:500], twice[500:])
+    for k in range(3):
+        size = int((y == k).sum())
+        assert np.bincount(twice[:500][y == k], minlength=5).max() <= -(-size // 5) + size // 20
+    assert (labelled(make_table(P, y), 1).folds() != twice[:500]).any()
+
+
+def test_powers_of_many_classes_are_never_negative(monkeypatch):
+    """L-BFGS finds what Newton's method does."""
+    P, y = inverted(500, 5, 3, backwards=2)
+    newton = fit(make_table(P, y), "vector")
+    monkeypatch.setattr(solver, "NEWTON_CLASSES", 3)
+    monkeypatch.setattr(solver, "WIDE_TOL", 1e-10)
+    other = fit(make_table(P, y), "vector")
+    assert (newton.a[:2] == 0).all()
+    np.testing.assert_allclose(parameters(other), parameters(newton), atol=1e-3)

@@ -266,3 +266,12 @@ def test_the_fully_corrective_regret_is_never_above_that_of_the_papers_step(metr
     for n_passes, value in paper.items():
         last = max(last, corrective.get(n_passes, last))
         assert last >= value - 1e-9
+
+
+def test_the_last_rule_is_returned_even_if_it_is_worse_than_argmax():
+    P, y = drawn(3, n=60)
+    solution = confmax.maximize("accuracy", P, y, solver=BayesCG(returns="last", kappa=1, alpha=1.0))
+    assert solution.rule.is_randomized or solution.value >= solution.baselines["argmax"] - 1e-12
+    rough = confmax.maximize("h_mean", P, y, solver=BayesCG(returns="last", rho=0.5))
+    best = confmax.maximize("h_mean", P, y, confusion="labels", calibration=None)
+    assert rough.value < best.value

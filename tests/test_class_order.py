@@ -167,3 +167,27 @@ def test_estimators_take_the_order_of_a_categorical():
     np.testing.assert_array_equal(found.predict(X), truth.predict(X))
     with pytest.raises(ValueError, match="depends on the order"):
         model.fit(X, names)
+
+
+def test_value_of_a_named_table_is_in_its_own_order():
+    metric = metrics.get("linear", cost=COSTS.iloc[::-1, [0, 2, 1]])
+    C = np.array([[5, 1, 0], [2, 4, 1], [0, 1, 6]])
+    own = COSTS.loc[["high", "middle", "low"], ["high", "middle", "low"]].to_numpy()
+    assert metric.value(C) == pytest.approx(-(own * C).sum() / C.sum())
+
+
+def test_estimators_take_named_costs():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    X = rng.normal(size=(400, 2)) + y[:, None]
+    names = np.array(STATES)
+    square = COSTS[STATES]
+    model = confmax.MetricClassifierCV(LogisticRegression(), metric=metrics.get("linear", cost=square.iloc[::-1, ::-1]))
+    fitted = model.fit(X, names[y])
+    made = fitted.predict(X)
+    paid = -np.mean([square.loc[true, name] for true, name in zip(names[y], made, strict=True)])
+    assert fitted.score(X, names[y]) == pytest.approx(paid)
+    other = confmax.MetricClassifierCV(LogisticRegression(), metric=metrics.get("linear", cost=square.to_numpy()))
+    np.testing.assert_array_equal(made, names[other.fit(X, y).predict(X)])

@@ -13,13 +13,15 @@ from scipy.stats import binom
 import confmax
 from benchmarks import one_class as benchmark
 from confmax import constraints as c
-from confmax.calibration import VectorScaling
+from confmax.calibration import Calibration, VectorScaling
 from confmax.confusion import Confusion
 from confmax.constraints.proportions import chances_of_counts, rows_for_floor
 from confmax.optimize import Status
 from confmax.optimize.class_cuts import ClassCuts, ClassThreshold, class_gains
 from confmax.optimize.polygon import Polygon, best_drawn_within
 from confmax.oracle import make_table
+from confmax.solution.class_confidence import class_to_test
+from confmax.solution.one_class import calibration_of_class
 from tests.witnesses import judged
 
 NAMES = ["VF", "F", "M", "L"]
@@ -467,3 +469,75 @@ def test_a_rare_class_with_a_high_precision_is_assured():
     y = (rng.random(20_000) < p).astype(int)
     found = confmax.maximize("recall[1]", np.c_[1 - p, p], y, constraints="precision[1] >= 0.9", confidence=0.9)
     assert found.constraints[0].assured and (found.predict(np.c_[1 - p, p]) == 1).sum() > 400
+
+
+def test_on_the_model_the_best_draw_bounds_the_threshold():
+    P, _ = sample(50)
+    found = confmax.maximize("recall[2]", P, constraints="precision[2] >= 0.6", confusion="model")
+    drawn = confmax.maximize("recall[2]", P, constraints="precision[2] >= 0.6", confusion="model", randomized=True)
+    assert found.value <= drawn.value == pytest.approx(found.upper_bound, abs=1e-9)
+    assert found.gap == pytest.approx(found.randomization_loss, abs=1e-9)
+    loose, tight = (
+        confmax.maximize("recall[2]", P, constraints=f"precision[2] >= {limit!r}", randomized=True).value
+        for limit in (0.6 - 1e-4, 0.6 + 1e-4)
+    )
+    assert drawn.constraints[0].price == pytest.approx((loose - tight) / 2e-4, rel=0.05)
+
+
+def test_the_order_is_that_of_the_smaller_left_out_loss():
+    """A calibration that turns the order of a class round is left out for it, one that mends it is kept."""
+    P, y = sample(800)
+    table = make_table(P, y).in_memory()
+    fitted = Calibration("vector", VectorScaling(np.ones(3), np.zeros(3)), 1.0, 1.0)
+    worse = P.copy()
+    worse[:, 2] = np.random.default_rng(0).permutation(worse[:, 2])
+    worse /= worse.sum(axis=1, keepdims=True)
+    left_out = replace(table, proba=worse, raw=table)
+    found, rows = calibration_of_class(fitted, left_out, 2, table)
+    assert found.calibrator is None and rows is table
+    turned = replace(table, proba=P, raw=replace(table, proba=worse))
+    assert calibration_of_class(fitted, turned, 2, table) == (fitted, turned)
+
+
+def test_a_class_that_no_calibration_changes_is_left_alone():
+    """Where the others are right as often without a calibration there is none."""
+    P, y = sample(3000)
+    found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.6")
+    assert found.rule.calibrator is None
+
+
+def test_a_draw_is_not_the_way_to_a_floor_that_few_rows_keep():
+    """Three rows of three are right, which the model does not expect of a precision of .999."""
+    P, y = sample(2000)
+    with pytest.raises(confmax.Infeasible, match=r"no threshold on p\(2\) .* \(2,302 would be needed to show it\)"):
+        confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.999")
+    for randomized in (True, "auto"):
+        with pytest.raises(confmax.Infeasible, match="the model expects at most"):
+            confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.999", randomized=randomized)
+
+
+def test_a_perfect_class_under_a_floor_that_few_rows_cannot_show():
+    """No row is wrong at the natural threshold, and more rows of the class are not there."""
+    y = np.arange(200) % 3
+    P = np.full((200, 3), 0.05)
+    P[np.arange(200), y] = 0.9
+    P += np.random.default_rng(0).uniform(0.0, 0.02, P.shape)
+    P /= P.sum(axis=1, keepdims=True)
+    with pytest.warns(UserWarning, match=r"kept by 66 of 66 rows; about \d+ such rows are needed"):
+        found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.99", confidence=0.9)
+    assert (found.predict(P) == y).all()
+
+
+def test_several_limits_must_all_pass():
+    P, y = sample(2000)
+    both = confmax.maximize("recall[2]", P, y, constraints=["precision[2] >= 0.5", "rate[2] <= 0.1"], confidence=0.9)
+    assert [one.assured for one in both.constraints] == [True, True]
+    assert (both.predict(P) == 2).mean() < 0.1
+
+
+def test_a_floor_on_the_npv_is_tested_on_all_rows_of_several_classes():
+    P, y = sample(600)
+    limits = ["npv[2] >= 0.9", "rate[2] <= 0.5"]
+    found = confmax.maximize("specificity[2]", P, y, constraints=limits, confidence=0.9)
+    assert found.tested_on == "all rows" and [one.assured for one in found.constraints] == [True, True]
+    assert found.constraints[0].label_rows == (found.predict(P) != 2).sum()

@@ -316,3 +316,19 @@ def test_without_the_extra(missing):
     done = run_process("demo", code=code)
     assert done.returncode == 2
     assert done.stderr == f"error: the command line needs {missing}; install it with: pip install 'confmax[cli]'\n"
+
+
+def test_import_confmax_needs_none_of_it():
+    code = "import sys, confmax; print(sorted({'click', 'rich', 'pyarrow'} & set(sys.modules)))"
+    assert run_process(code=code).stdout == "[]\n"
+
+
+def test_a_terminal_without_the_letters(tmp_path):
+    """A name that the encoding lacks is escaped, not a crash."""
+    path = small(tmp_path)
+    path.write_text(path.read_text().replace("id,a,", "id,é,").replace(",a\n", ",é\n"), encoding="utf-8")
+    done = run_process(
+        "tune", path, "--label", "y", "--metric", "macro_f1", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"}
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\xe9" in done.stdout

@@ -159,3 +159,26 @@ def test_a_kink_ends_the_run():
     solution = confmax.maximize(worst, P, randomized=True)
     assert solution.n_passes < 90
     assert solution.upper_bound >= confmax.maximize("min_recall", P, randomized=True).value - 1e-9
+
+
+@pytest.mark.parametrize(("seed", "K"), [(21, 5), (23, 7), (27, 5)])
+def test_min_recall_searches_labels_that_the_model_contradicts(seed, K):
+    """Probabilities that are too sure: the best of the rules that the model asks for loses to direct searches here."""
+    P, y = labelled(seed, K, 300, False)
+    P = P**3 / (P**3).sum(axis=1, keepdims=True)
+    rival = best_direct_value(P, y, np.random.default_rng(seed))
+    solution = confmax.maximize("min_recall", P, y, confusion="labels", calibration=None, randomized=False)
+    assert len(solution.rule.weights) == 1
+    assert solution.value >= rival
+
+
+@pytest.mark.parametrize("mode", ["model", "labels"])
+@pytest.mark.parametrize("solver", ["auto", "frank_wolfe"])
+@pytest.mark.parametrize("name", ["g_mean", "h_mean", "q_mean", "min_recall", "macro_f1"])
+def test_solutions_have_few_atoms(name, solver, mode):
+    rng = np.random.default_rng(0)
+    table = random_table(rng, 80, 4)
+    solution = confmax.maximize(
+        name, table.proba, table.labels, confusion=mode, solver=solver, randomized=True, max_passes=60
+    )
+    assert len(solution.rule.weights) <= free_statistics(metrics.get(name), 4)

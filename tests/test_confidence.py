@@ -201,3 +201,12 @@ def test_rows_that_the_model_was_fitted_on_are_refused():
     plan = Plan.checked("accuracy", constraints="recall[1] >= 0.5", confidence=0.9)
     with pytest.raises(ValueError, match="rows that neither model nor rule were fitted on"):
         tune(plan.on(raw, out_of_fold=raw))
+
+
+def test_the_rule_names_the_limits_that_were_wanted():
+    """Those that it was tuned with are tightened."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([1.0, 1.0, 1.0], 3000)
+    y = np.array([rng.choice(3, p=row) for row in P])
+    solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.6", confidence=0.9)
+    assert solution.rule.constraints == ("recall[1] >= 0.6",) and solution.constraints[0].assured

@@ -516,3 +516,20 @@ def test_shares_have_gradients_and_ratios(name):
     np.testing.assert_allclose([parts.values(one)[0] for one in S], metric.values(S))
     np.testing.assert_allclose(metric.among(S), [parts.denominators(one)[0] for one in S])
     assert all(parts.denominators(one)[0] >= parts.floor - 1e-12 for one in S)
+
+
+def test_any_limit_is_read_back():
+    rng = np.random.default_rng(0)
+    for value in [*rng.random(300), *(10.0 ** rng.uniform(-300, 0, 300)), np.nextafter(1.0, 0.0), 5e-324]:
+        one = c.recall("a") >= value
+        assert one.limit == value
+        assert c.parse(one.text) == one
+    for percent in range(101):
+        assert c.parse(f"recall[a] >= {percent} %").limit == percent / 100
+
+
+def test_limits_bound_to_one_table_fit_another():
+    here = bound("recall[VF] >= 0.5")
+    there = bound(here.constraints, NAMES[::-1])
+    assert there.constraints[0].metric.classes == (3,)
+    assert there.texts == here.texts

@@ -223,3 +223,19 @@ def test_infinite_values_and_values_that_are_no_numbers():
 def test_settings_are_checked():
     with pytest.raises(ValueError, match="starts of CoordinateSearch must be an integer of at least 1; got 0"):
         CoordinateSearch(starts=0)
+
+
+def test_two_classes_reach_the_best_threshold():
+    """With two classes one offset is the threshold, so Algorithm 1 is a witness."""
+    for seed in range(10):
+        table = small_table(seed, 2, n=60)
+        for name in ("f1", "mcc", "g_mean"):
+            found = confmax.maximize(
+                name, table.proba, table.labels, sample_weight=table.weight, solver=CoordinateSearch(starts=3),
+                confusion="labels", classes=[0, 1],
+            )  # fmt: skip
+            best = confmax.maximize(
+                name, table.proba, table.labels, sample_weight=table.weight, solver="threshold_search",
+                confusion="labels", classes=[0, 1], randomized=False,
+            )  # fmt: skip
+            assert found.value == pytest.approx(best.value, abs=1e-12)

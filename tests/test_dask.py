@@ -499,3 +499,23 @@ def test_a_worker_that_dies_in_a_pass_changes_nothing(tmp_path):
         assert tuned(Deadly(str(flag))) == expected
         assert flag.exists()
         assert not before <= set(client.scheduler_info()["workers"])
+
+
+@on(3)
+@divided(APART, SOME, ALL)
+@pytest.mark.parametrize("lengths", [(3000,), (1, 2998, 1), (1000, 1000, 1000)])
+def test_samples_do_not_know_the_partitions(monkeypatch, lengths):
+    monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_CELLS", 2000)
+    monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_ROWS", 500)
+    P, y, weight = labelled()
+    P[[5, 1500]] *= 1 + 5e-4  # rows that are divided by their sums keep their hashes
+    mixed = np.random.default_rng(0).permutation(len(P))
+    first = make_table(rows(P), rows(y), rows(weight)).sample
+    other = make_table(*(rows(each[mixed], lengths) for each in (P, y, weight))).sample
+    assert 350 < first.n_rows < 650
+    for name in ("proba", "labels", "weight"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(other, name))
+    np.testing.assert_array_equal(first.unordered_hashes(), other.unordered_hashes())
+    whole = make_table(P, y, weight)
+    kept = np.isin(whole.row_hashes(), first.row_hashes())
+    np.testing.assert_array_equal(np.sort(whole.unordered_hashes()[kept]), np.sort(first.unordered_hashes()))

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.sparse import csr_array
 
 from confmax import DecisionRule, kernels
@@ -268,3 +269,20 @@ def test_neither_order_nor_signs_of_zeros_matter_to_a_sample_nor_that_a_table_is
     first, other = make_table(P).sampled(0.05), make_table(negative[order]).sampled(0.05)
     np.testing.assert_array_equal(np.unique(first.proba, axis=0), np.unique(other.proba, axis=0))
     np.testing.assert_array_equal(make_table(csr_array(P)).sampled(0.05).proba.toarray(), first.proba)
+
+
+def test_shares_follow_the_weights():
+    rule = a_rule(4, 4)
+    row = np.array([[0.3, 0.2, 0.3, 0.2]])
+    exact = rule.decision_probabilities(row)[0]
+    drawn = rule.predict(np.repeat(row, 50_000, axis=0), keys=np.arange(50_000))
+    np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 50_000, exact, atol=5 * np.sqrt(0.25 / 50_000))
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (1, 2), (7, 8), (0, 2**32), (5, 2**63 + 5), (2**64 - 1, 0)])
+def test_pairs_of_keys_are_independent_over_seeds(pair):
+    """Chi-square on a 5 x 5 grid over 5000 seeds, at the level 1e-4: adjacent keys and keys that share a half."""
+    keys = np.array(pair, dtype=np.uint64)
+    draws = np.array([uniform(seed, keys) for seed in range(5000)])
+    cells = np.bincount((draws * 5).astype(int) @ [5, 1], minlength=25)
+    assert stats.chisquare(cells).pvalue > 1e-4

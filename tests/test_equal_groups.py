@@ -58,3 +58,13 @@ def test_values_that_differ_by_rounding_are_alike():
 def test_equal_groups_reach_the_value_of_a_program_over_rows(seed):
     end, passes, lack = groups.verdict_on_equal(seed)
     assert end in ("right", "infeasible, proved") and passes <= 12 and lack <= 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:group:UserWarning")
+def test_labels_keep_groups_equal():
+    rng = np.random.default_rng(4)
+    P, group = rng.dirichlet([1, 1, 1], 90), np.arange(90) % 3
+    y = (P.cumsum(axis=1) > rng.random((90, 1))).argmax(axis=1)
+    settings = {"confusion": "labels", "calibration": None, "group": group, "randomized": True}
+    found = confmax.maximize("accuracy", P, y, constraints="difference(recall[1] | group) <= 0", **settings)
+    assert found.feasible and found.constraints[0].value <= 1e-12 and found.value > 0.45

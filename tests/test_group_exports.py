@@ -294,3 +294,12 @@ if __name__ == "__main__":
     for name, exported in RULES.items():
         counts = {each: differing_on_edge_rows(exported, engine, int(sys.argv[1])) for each, engine in ENGINES.items()}
         print(f"{name:40}", *(f"{each} {count}" for each, count in counts.items()), flush=True)
+
+
+@each_engine
+def test_a_group_alone_is_decided_like_its_own_rule(engine):
+    """The witness is the export of the rule of one group, which knows no groups."""
+    exported, P = RULES["offsets of 3"], edge_rows(3, 300)
+    for name in NAMES:
+        alone = function_of(exported.of_group(name).to_python())
+        assert engine(exported, P, [name] * 300) == [alone(row) for row in P.tolist()]

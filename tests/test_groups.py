@@ -8,6 +8,8 @@ import confmax
 from confmax import constraints as c
 from confmax.confusion import Confusion, Gains, Layout
 from confmax.constraints.across import Difference, Ratio
+from confmax.metrics import catalogue
+from confmax.metrics.decided import of_decided
 from confmax.metrics.seen import seen
 from confmax.oracle import make_oracle, make_table
 from confmax.tables.groups import GroupedTable, Groups
@@ -421,3 +423,26 @@ def test_scores_of_rules_that_do_not_know_the_groups_are_refused_by_name():
     decided = rule.predict(P, group_proba=Q)
     value = confmax.score("accuracy", P, y, decided, n_replicates=0).estimate("rule").value
     assert value == pytest.approx((decided == y).mean())
+
+
+def test_a_metric_of_what_is_decided_in_a_group():
+    layout = Layout(2, 2, 1)
+    metric = of_decided(catalogue.quantity("accuracy"), 2)
+    C = np.zeros((4, 6))
+    C[:2, [0, 1, 4]] = [[0.2, 0.05, 0.05], [0.05, 0.1, 0.05]]
+    C[2:, [2, 3, 5]] = [[0.1, 0.1, 0.0], [0.1, 0.1, 0.1]]
+    S = Confusion.from_matrix(C)
+    assert float(seen(metric, layout, 0).values(S)) == pytest.approx(0.3 / 0.4)
+    assert float(seen(metric, layout).values(S)) == pytest.approx(0.5 / 0.8)
+
+
+def test_one_group_is_no_group():
+    P, y, _ = labelled(400, 3)
+    for settings in ({}, {"y": y, "confusion": "labels"}):
+        plain = confmax.maximize("accuracy", P, constraints="recall[1] >= 0.8", **settings)
+        alone = confmax.maximize(
+            "accuracy", P, constraints="min(recall[1] | group) >= 0.8", group=np.zeros(400), **settings
+        )
+        assert alone.value == pytest.approx(plain.value, abs=1e-6 if not settings else 0.01)
+        if not settings:
+            np.testing.assert_array_equal(alone.predict(P, group=np.zeros(400)), plain.predict(P))

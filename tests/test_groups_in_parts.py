@@ -228,3 +228,17 @@ def test_small_cells_are_warned_of():
     with pytest.warns(UserWarning, match=f"group 'other' has {n} rows of class 'a'"):
         confmax.maximize("accuracy", cut(P, y, weight, at=AT, group=rare), classes=NAMES, constraints=LIMITS[0],
                          confusion="model")  # fmt: skip
+
+
+def test_parts_change_nothing_and_the_order_of_groups_nothing():
+    P, y, weight, group = grouped()
+    runs = []
+    for at, names in ((AT, {}), ((1, 1500), {}), ((), {"men": "z", "women": "y", "other": "x"})):
+        given = np.array([names.get(name, name) for name in group.tolist()])
+        source = cut(P, y, weight, at=at, group=given)
+        found = confmax.maximize("macro_f1", source, classes=NAMES, constraints=LIMITS[0], confusion="model")
+        runs.append((found.value, found.rule, names))
+    assert np.ptp([value for value, *_ in runs]) < 2e-6
+    for name in ("men", "women", "other"):
+        decided = [rule.of_group(names.get(name, name)).decision_probabilities(P) for _, rule, names in runs]
+        assert all(np.mean(np.abs(decided[0] - one).max(axis=1) > 1e-3) < 0.01 for one in decided[1:])

@@ -4,6 +4,8 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from confmax import DecisionRule, kernels
 from confmax.confusion import Gains
@@ -275,3 +277,12 @@ def test_positive_definite_systems(d):
 def test_a_system_that_is_not_positive_definite_is_refused(matrix, form):
     with form(), pytest.raises(ValueError, match="must be positive definite"):
         Positive(matrix)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 40), st.integers(1, 90), st.sampled_from(TYPES), st.integers(0, 2**32))
+def test_any_shape(K, n, dtype, seed):
+    rng = np.random.default_rng(seed)
+    P = tenths(rng, n, K, dtype)
+    gains = Gains.reduced(rng.normal(size=(2, K)).round(1), rng.normal(size=(2, K)).round(1))
+    np.testing.assert_array_equal(decide(P, gains), reference(P, gains))

@@ -307,3 +307,14 @@ def test_compare_leaves_out_what_takes_no_limits_and_says_where_a_fold_has_no_ru
     arguments = ("compare", table, "--label", "truth", "--metric", "accuracy", "--replicates", "0")
     warned = run(*arguments, "--subject-to", "recall[a] >= 0.99", "--subject-to", "rate[a] <= 0.05")[1]
     assert "for accuracy: in 5 of 5 folds no rule was met that keeps all limits" in warned
+
+
+def test_the_classifier_and_maximize_assure_the_same_limits_on_the_same_rows():
+    X, y = data(1500)
+    model = LogisticRegression().fit(X[:500], y[:500])
+    P, y = model.predict_proba(X[500:]), y[500:]
+    given = {"constraints": "recall[2] >= 0.4", "confidence": 0.9}
+    tuned = confmax.MetricClassifierCV(model, metric="accuracy", cv="prefit", **given).fit(X[500:], y)
+    solution = confmax.maximize("accuracy", P, y, **given)
+    assert tuned.solution_.constraints == solution.constraints
+    assert (tuned.predict(X[500:]) == solution.predict(P)).all()

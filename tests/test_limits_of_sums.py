@@ -1,6 +1,7 @@
 """Macro F1 and its kin under constraints: against all rules of tiny tables, and programs over the decisions of rows."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -164,3 +165,15 @@ def test_limits_out_of_reach_and_tables_without_a_bound():
     cost = 1.0 - np.eye(4)
     solution = confmax.maximize("macro_f1", P, constraints=[c.cost(cost) <= 0.45], randomized=True, **MODEL)
     assert solution.feasible and solution.value <= solution.upper_bound
+
+
+def test_tightening_never_raises_the_value_and_prices_are_its_slopes():
+    P, step = table(2000), 2e-3
+    runs = [
+        confmax.maximize("macro_f1", P, constraints=[c.recall(1) >= level], randomized=True, **MODEL)
+        for level in (0.8 - step, 0.8, 0.8 + step)
+    ]
+    values, price = [run.value for run in runs], runs[1].constraints[0].price
+    assert all(later <= sooner + 1e-6 for sooner, later in pairwise(values))
+    assert price > 0.01
+    assert (values[0] - values[2]) / (2 * step) == pytest.approx(price, rel=0.1)

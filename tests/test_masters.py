@@ -203,3 +203,32 @@ def test_the_central_path_by_the_kernel_and_by_numpy(kind, m):
                 np.zeros(S + m), [np.append(bottom, 0.0)], [1.0], [(0, None)] * A + [(None, None)],
             )  # fmt: skip
             assert (weights @ tops).min() == pytest.approx(-program.fun, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", MASTERS)
+def test_a_multiplier_is_the_price_of_its_limit(name):
+    """The value falls by the multiplier times what a limit is raised by."""
+    metric, step = MASTERS[name][0], 1e-4
+    P = population(1, 6, K)[0]
+    limits, _ = limits_that_bind(P, all_rules(P))
+    state, before, *_ = run(metric, P, limits, tol=1e-10)
+    price = state.columns.optimum.gain[-2:]
+    for k in range(2):
+        moved = [
+            float(metric.values(run(metric, P, AffineFunctions(limits.gains, limits.constants + change), tol=1e-10)[1]
+                                .iterate.confusion))
+            for change in (-step * np.eye(2)[k], step * np.eye(2)[k])
+        ]  # fmt: skip
+        value = float(metric.values(before.iterate.confusion))
+        # the value is concave in the limit: the price lies between the slopes on both sides
+        assert (moved[1] - value) / step - 1e-3 <= price[k] <= (value - moved[0]) / step + 1e-3
+
+
+@pytest.mark.parametrize("name", MASTERS)
+def test_a_limit_that_does_not_bind_changes_nothing(name):
+    metric = MASTERS[name][0]
+    P = population(2, 6, K)[0]
+    none = AffineFunctions(Gains.reduced(np.zeros((1, K))), np.ones(1))
+    wide = recall_and_rate(P, 0.0, 1.0)
+    values = [float(metric.values(run(metric, P, limits)[1].iterate.confusion)) for limits in (none, wide)]
+    assert values[0] == pytest.approx(values[1], abs=2e-8)

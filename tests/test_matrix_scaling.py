@@ -256,3 +256,12 @@ def test_maximize_uses_it(confusion):
     by_matrix, by_vector = (f1_score(z, rule.predict(Q), average="macro") for rule in (found.rule, plain.rule))
     assert by_matrix > by_vector + 0.01
     assert isinstance(plain.rule.calibrator, VectorScaling)
+
+
+def test_weights_count_rows():
+    P, y = confused(600, 3)
+    twice = fit(make_table(np.r_[P, P[:300]], np.r_[y, y[:300]]), "matrix")
+    rows = labelled(make_table(P, y, np.r_[np.full(300, 2.0), np.ones(300)]), 0)
+    scaled = families.replace(rows, weight=rows.weight * 900 / rows.weight.sum())
+    found = first_fit(scaled, "matrix").calibrator
+    np.testing.assert_allclose(found.W, twice.W, atol=2e-2)

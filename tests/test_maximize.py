@@ -269,3 +269,8 @@ def test_the_calibration_of_a_solution_is_used_again(kind, confusion):
     alone = confmax.maximize("macro_f1", P, y, confusion=confusion, calibration=kind)
     assert again.rule.to_json() == alone.rule.to_json() and again.value == alone.value
     assert again.calibration == first.calibration
+
+
+def test_auto_confusion():
+    assert confmax.maximize("accuracy", P3).mode == "model"
+    assert confmax.maximize("accuracy", P3, Y3).mode == "blend"

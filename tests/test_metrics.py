@@ -195,3 +195,16 @@ def test_accuracy_is_known_after_a_trip_through_a_process():
     for name in ("macro_f1", "g_mean", "balanced_accuracy", "cohen_kappa"):
         one = of_decided(metrics.get(name), 3)
         np.testing.assert_array_equal(one.values(S), one.at(S).value)
+
+
+def test_smoothing_tends_to_the_metric():
+    C = np.array(CASES[0]["C"])
+    for name in ("h_mean", "q_mean", "g_mean"):
+        for kind in ("relative", "additive"):
+            distance = [
+                abs(metrics.get(name, rho=rho, smoothing=kind).value(C) - metrics.get(name).value(C))
+                for rho in (1e-2, 1e-4, 1e-6)
+            ]
+            assert distance[0] > distance[1] > distance[2]
+            assert distance[2] < 1e-4
+    assert metrics.get("min_recall", rho=1e-9).value(C) == pytest.approx(metrics.get("min_recall").value(C), abs=1e-8)

@@ -174,3 +174,11 @@ def test_rules_of_groups_and_rules_that_abstain_have_a_bound():
     assert grouped.model_value == pytest.approx(value, abs=1e-12) and grouped.model_gap >= 0.0
     careful = confmax.maximize("accuracy", P, y, abstain=True, constraints="coverage >= 0.7", calibration=None)
     assert careful.model_upper_bound is None or careful.model_gap >= 0.0
+
+
+def test_a_single_threshold_has_a_bound_for_metrics_of_two_classes():
+    P, y = sample(7, K=2)
+    found = confmax.maximize("fowlkes_mallows", P, y, calibration=None)
+    order = np.argsort(P[:, 1])
+    every = [on_model("fowlkes_mallows", P, (np.argsort(order) >= cut).astype(int), 2) for cut in range(len(y) + 1)]
+    assert found.model_upper_bound >= max(every) - 1e-12

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,10 @@ from sklearn.metrics import make_scorer
 import confmax
 from confmax import metrics
 from confmax.checks import check_metric
-from confmax.confusion import Confusion
+from confmax.confusion import Confusion, Gains
 from confmax.metrics.alignment import aligned
+from confmax.oracle import decide
+from confmax.oracle.ties import with_ties_broken
 from tests.helpers import all_deterministic_confusions
 
 NAMES = ["VF", "F", "M", "L"]
@@ -254,3 +257,33 @@ def test_metrics_that_useless_rules_make_largest_are_warned_of(metric, useless):
         confmax.maximize(metric, P, y, classes=NAMES)
     confmax.score(metric, P, y, classes=NAMES, n_replicates=0)  # warnings are errors
     confmax.maximize("f1[VF]", P, y, classes=NAMES)
+
+
+@pytest.mark.parametrize("mode", ["labels", "blend"])
+@pytest.mark.parametrize("name", ["f1", "precision"])
+def test_labels_certify_nothing_and_beat_argmax(name, mode):
+    P, y = table()
+    solution = confmax.maximize(f"{name}[M]", P, y, classes=NAMES, confusion=mode)
+    assert solution.gap is None and solution.value >= max(solution.baselines.values())
+    expected = WITNESSES[name](y, solution.predict(P), labels=["M"], average=None)[0]
+    assert solution.label_value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("k", range(3))
+def test_breaking_ties_moves_no_row_to_or_from_the_class(k):
+    rng = np.random.default_rng(k)
+    P = np.round(rng.dirichlet(np.ones(3), 2000) * 8) / 8
+    P /= P.sum(axis=1, keepdims=True)
+    a, b = np.zeros((5, 3)), np.zeros((5, 3))
+    a[:, k], b[:, k] = [2.0, 2.0, 1e-200, 0.0, 3e150], [-0.5, -1.0, -5e-201, 1.0, -1.5e150]
+    gains = Gains.reduced(a, b + 0.25 * (np.arange(5) == 1)[:, None])
+    broken = with_ties_broken(gains)
+    np.testing.assert_array_equal(decide(P, broken) == k, decide(P, gains) == k)
+    told = Gains.reduced([[1.0, 2.0, 3.0]])
+    np.testing.assert_array_equal(with_ties_broken(told).a, told.a)
+
+
+def test_equal_and_hashable():
+    assert metrics.get("recall[VF]") == metrics.get("recall", label="VF") != metrics.get("recall[F]")
+    assert hash(metrics.get("recall[VF]")) == hash(metrics.get("recall", label="VF"))
+    assert replace(metrics.get("recall[VF]"), label=None).label is None

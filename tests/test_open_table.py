@@ -336,3 +336,11 @@ def test_what_cannot_be_opened_or_used_says_why(unreadable, monkeypatch, path, s
         opened = confmax.open_table(path, **settings)
     with pytest.raises(ValueError, match=sentence):
         confmax.open_table(path, **settings) if use is None else use(opened)
+
+
+def test_no_thread_is_left_when_a_run_ends_early(tmp_path):
+    P, y, _ = labelled(500, 3)
+    P[450] = 7.0
+    with pytest.raises(ValueError, match="row group 4"):
+        confmax.maximize("g_mean", confmax.open_table(write(tmp_path, P, y), label="truth"))
+    assert not [thread for thread in threading.enumerate() if "confmax-read" in thread.name]

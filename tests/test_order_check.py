@@ -153,3 +153,17 @@ def test_an_index_that_only_counts_says_nothing():
     assert confmax.maximize("macro_f1", pd.DataFrame(P), labels).rule == confmax.maximize("macro_f1", P, y).rule
     with pytest.warns(UserWarning, match="the rows of y .*in another order than those of proba"):
         confmax.maximize("macro_f1", P * 0.999 + 0.001 / 3, y[shuffled], calibration=None)
+
+
+def test_estimators_doubt_once():
+    from sklearn.linear_model import LogisticRegression
+
+    class Turned(LogisticRegression):
+        def predict_proba(self, X):
+            return np.roll(super().predict_proba(X), 1, axis=1)
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    X = rng.normal(size=(300, 2)) + 2 * y[:, None]
+    said = warned(lambda: confmax.MetricClassifierCV(Turned()).fit(X, y))
+    assert sum("the columns are probably in another order" in each for each in said) == 1

@@ -62,3 +62,35 @@ def test_smoothing_constants_are_the_erratas():
         smoothing_constants("mcc", 0.1, [0.5, 0.5])
     with pytest.raises(ValueError, match="rho must lie in"):
         smoothing_constants("h_mean", 0.0, [0.5, 0.5])
+
+
+@pytest.mark.filterwarnings("ignore:.*duplicates:UserWarning")
+def test_remark_on_the_necessity_of_assumption_a():
+    """eta = (1/2, 1/2) everywhere: the H-mean's optimum 1/2 is reached by the randomised rule only."""
+    P = np.array([[0.5, 0.5]])
+    mixed = confmax.maximize("h_mean", P, randomized=True, tol=1e-9)
+    assert mixed.value == pytest.approx(0.5, abs=1e-9)
+    assert mixed.gap == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_allclose(mixed.confusion, np.full((2, 2), 0.25), atol=1e-9)
+    np.testing.assert_allclose(mixed.rule.decision_probabilities(P), [[0.5, 0.5]], atol=1e-9)
+    single = confmax.maximize("h_mean", P, randomized=False)
+    assert single.value == 0.0
+    assert single.randomization_loss == pytest.approx(0.5, abs=1e-9)
+    assert confmax.maximize("h_mean", P).rule.is_randomized  # "auto" pays for it here
+    # G* of the remark, up to constants in rows
+    G = metrics.get("h_mean").gradient(np.full((2, 2), 0.25))
+    np.testing.assert_allclose(G, [[0.5, -0.5], [-0.5, 0.5]], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_theta_bounds_the_smoothing(name):
+    """Errata E8 and E9: sup |psi - psi_rho| is at most theta (printed, it is too small for Q and G)."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        K, rho = int(rng.integers(2, 6)), float(10 ** rng.uniform(-3, -0.5))
+        rows = rng.dirichlet(np.ones(K)) * 0.98 + 0.02 / K
+        recalls = rng.choice([0.0, 1.0, rng.random()], K)
+        C = np.diag(recalls * rows)
+        C[np.arange(K), (np.arange(K) + 1) % K] += (1 - recalls) * rows
+        smooth = metrics.get(name, rho=rho, smoothing="additive").value(C)
+        assert abs(smooth - metrics.get(name).value(C)) <= smoothing_constants(name, rho, rows).theta + 1e-12

@@ -7,6 +7,7 @@ from scipy.stats import multivariate_normal, norm
 import confmax
 from confmax import metrics
 from confmax.confusion import Gains
+from confmax.optimize import BruteForce, FrankWolfe
 from confmax.oracle import make_oracle
 from confmax.populations import (
     FinitePopulation,
@@ -225,3 +226,28 @@ def test_theorem_2_holds_on_atoms_for_ratios(metric):
     best = optimum(metric, population)
     value = metrics.get(metric).value(plug_in(population, metrics.get(metric).gradient(best.confusion)))
     assert value == pytest.approx(best.value, abs=1e-9)
+
+
+def test_proposition_1_the_hull_of_deterministic_rules_is_attained():
+    """On atoms: a random point of the hull of all deterministic rules' matrices belongs to the mixture of the rules."""
+    population = atoms_example()
+    vertices = all_deterministic_confusions(population.proba, population.weight)
+    rng = np.random.default_rng(0)
+    share = rng.dirichlet(np.ones(len(vertices)))
+    rules = np.eye(3)[np.array(np.unravel_index(np.arange(27), (3, 3, 3))).T]
+    h = np.tensordot(share, rules, axes=1)
+    np.testing.assert_allclose(
+        population_confusion(population, lambda X: h), np.tensordot(share, vertices, axes=1), atol=1e-14
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*duplicates:UserWarning")
+def test_brute_force_fails_on_atoms_and_the_conditional_gradient_does_not():
+    """Algorithm 2 ranges over deterministic rules only (remark after Theorem 12)."""
+    table = atoms_example().table()
+    settings = {"sample_weight": table.weight, "max_passes": 1000}
+    best = optimum("h_mean", atoms_example()).value
+    brute = confmax.maximize("h_mean", table.proba, solver=BruteForce(), **settings)
+    gradient = confmax.maximize("h_mean", table.proba, solver=FrankWolfe("open_loop"), **settings)
+    assert best - brute.value > 0.09
+    assert best - gradient.value < 1e-3

@@ -141,3 +141,17 @@ def test_the_column_of_spark_holds_names_as_before():
         lists = pa.FixedSizeListArray.from_arrays(pa.array(P.ravel()), 3).cast(pa.list_(pa.float64()))
         (found,) = list(decider(rule, ())(iter([lists])))
         assert found.to_pylist() == witness(P, expected or names)
+
+
+@pytest.mark.parametrize("dtype", ["<U5", object, np.int32, np.int64, bool])
+def test_the_rule_of_an_estimator_predicts_what_it_predicts(dtype):
+    from sklearn.naive_bayes import GaussianNB
+
+    rng = np.random.default_rng(1)
+    y = rng.random(300) < 0.3
+    X = rng.normal(size=(300, 2)) + y[:, None]
+    labels = np.where(y, "yes", "no").astype(dtype) if dtype in ("<U5", object) else y.astype(dtype)
+    tuned = confmax.MetricClassifierCV(GaussianNB(), metric="g_mean").fit(X, labels)
+    found = tuned.predict(X)
+    assert found.dtype == tuned.classes_.dtype
+    np.testing.assert_array_equal(tuned.rule_.predict(tuned.predict_proba(X)), found)

@@ -13,7 +13,7 @@ from confmax.confusion import Gains
 from confmax.optimize import Mixture, Problem, Stationary, Status, ThresholdSearch
 from confmax.optimize import prices as bound_by_prices
 from confmax.optimize.price_program import PriceProgram
-from confmax.optimize.prices import REACH, RULES, Edges, PriceSearch, Scores, _outside
+from confmax.optimize.prices import REACH, RULES, Edges, PriceSearch, Scores, _lowest, _outside
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests.parts_helpers import cut, labelled
 from tests.witnesses import most_found, tiny_scores
@@ -269,3 +269,39 @@ def test_probabilities_that_are_not_stored_count_as_zeros():
     ):
         sparse = confmax.maximize("macro_f1", csr_array(P), **SETTINGS)
     assert sparse.upper_bound == pytest.approx(confmax.maximize("macro_f1", P, **SETTINGS).upper_bound, abs=1e-9)
+
+
+def test_a_linear_program_stays_near_and_its_value_bounds_from_below():
+    rng = np.random.default_rng(6)
+    P = rng.dirichlet([2.0, 1.0, 0.5, 0.4], 300)
+    edges, parts, oracle = edges_of(METRICS[0], P)
+    scale = np.stack([parts.weights / oracle.rows, edges.largest(np.zeros((1, 2, 4)))[0][0] / oracle.rows])
+    answers = oracle.maximize(Gains.reduced(rng.random((20, 4)), rng.normal(size=(20, 4)) / 5))
+    shares, centre = np.stack([answers.diagonal, answers.columns], axis=1), 0.5 * scale * [[1.0], [-0.2]]
+    none = np.zeros((20, 0))
+    floor, prices, _, weights = _lowest(edges.sampled(), shares, centre, scale, none, none[0], -np.inf)
+    assert (np.abs(prices - centre) <= REACH * scale * (1 + 1e-9)).all()
+    assert weights.sum() == pytest.approx(1.0)
+    # no prices in the box have a lower bound, and these have this one by the points and answers that are known
+    tried = np.concatenate([prices[None], centre + REACH * scale * rng.uniform(-1, 1, (300, 2, 4))])
+    answered = (tried[:, None] * shares).sum(axis=(2, 3)).max(axis=1)
+    heights = edges.sampled()[:, 0] - (tried[:, None] * edges.sampled()[:, 1:]).sum(axis=2)
+    bounds = heights.max(axis=1).sum(axis=1) + answered
+    assert bounds[0] == pytest.approx(floor, abs=1e-9)
+    assert bounds.min() >= floor - 1e-9
+    assert (edges.largest(tried)[0].sum(axis=1) + answered >= floor - 1e-9).all()
+
+
+def test_many_classes_have_a_bound_below_their_separate_maxima():
+    P = np.random.default_rng(7).dirichlet(np.full(70, 0.05), 400)
+    separate = edges_of(METRICS[0], P)[0].largest(np.zeros((1, 2, 70)))[0].sum()
+    solution = confmax.maximize("macro_f1", P, confusion="model", randomized=True, max_passes=16)
+    assert solution.value <= solution.upper_bound < separate - 0.1 * (separate - solution.value)
+
+
+def test_weights_that_vanish_beside_others_do_no_harm():
+    P = np.array([[0.9, 0.1, 0.0], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.4, 0.3, 0.3]])
+    full = confmax.maximize("macro_f1", P[:3], confusion="model")
+    tiny_weights = confmax.maximize("macro_f1", P, sample_weight=[1.0, 1.0, 1.0, 1e-30], confusion="model")
+    assert tiny_weights.upper_bound == pytest.approx(full.upper_bound, rel=1e-6)
+    assert confmax.maximize("macro_f1", P, confusion="model", tol=0.0).gap < 0.05

@@ -110,3 +110,15 @@ def test_none_in_reports(tmp_path):
     found = confmax.report.write_cross_fitted(tmp_path / "b.html", "h_mean", P, Y, folds=2, n_replicates=60,
                                               random_state=None)  # fmt: skip
     assert str(found.rule.seed) in (tmp_path / "b.html").read_text()
+
+
+@pytest.mark.parametrize("refit", [True, False, np.True_])
+def test_prefit_fits_nothing_whatever_refit_is(refit):
+    model = LogisticRegression().fit(P[:100], Y[:100])
+    before = model.coef_.copy()
+    tuner = confmax.MetricClassifierCV(model, metric="macro_f1", cv="prefit", refit=refit)
+    found = tuner.fit(P[100:], Y[100:])
+    assert found.estimator_ is model
+    np.testing.assert_array_equal(model.coef_, before)
+    assert found.get_params()["refit"] is refit
+    assert found.rule_ == confmax.maximize("macro_f1", model.predict_proba(P[100:]), Y[100:]).rule

@@ -163,3 +163,14 @@ def test_the_bound_of_a_sum_is_the_sum_of_the_classes_best_scores(metric, monkey
     solution = confmax.maximize(metric, P)
     assert solution.upper_bound == pytest.approx(parts.weights @ best, abs=3e-6)
     assert lower.value <= lower.upper_bound < solution.upper_bound - 1e-3
+
+
+def test_dinkelbach_needs_few_passes_and_bisection_many():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([2.0, 1.0, 0.6, 0.3, 0.2, 0.1], 3000)
+    for name in ("cohen_kappa", "quadratic_kappa", "micro_f1"):
+        fast = confmax.maximize(name, P, solver=Dinkelbach())
+        slow = confmax.maximize(name, P, solver=Bisection())
+        assert fast.value == pytest.approx(slow.value, abs=2e-6)
+        assert fast.gap <= 1e-6
+        assert fast.n_passes <= 6 <= slow.n_passes

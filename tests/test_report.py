@@ -198,3 +198,17 @@ def test_the_kind_of_a_solution_is_what_makes_it_again(calibration):
     assert kind_of(chosen)["calibration"] in ("temperature", "vector")
     given = confmax.maximize("macro_f1", P, y, calibration=confmax.calibration.Temperature(2.0))
     assert kind_of(given) == {"randomized": False}
+
+
+def test_folds_do_not_depend_on_the_order_of_rows():
+    P, y = sample(300)
+    order = np.random.default_rng(3).permutation(len(y))
+    one, other = cross_fit("g_mean", P, y), cross_fit("g_mean", P[order], y[order])
+    np.testing.assert_array_equal(one.evidence.fold[order], other.evidence.fold)
+    assert one.main.tuned.value == pytest.approx(other.main.tuned.value, abs=1e-12)
+
+
+def test_equal_rows_of_a_class_share_their_fold():
+    P, y = sample(60)
+    found = cross_fit("g_mean", np.repeat(P, 3, axis=0), np.repeat(y, 3))
+    assert (found.evidence.fold.reshape(-1, 3) == found.evidence.fold[::3, None]).all()

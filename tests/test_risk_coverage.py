@@ -185,3 +185,19 @@ def test_scores_of_a_rule_that_abstains_are_of_what_it_decides():
     assert [found.estimate("argmax", name).value for name in names[-3:-1]] == pytest.approx([1.0, 1.0])
     low, high = found.estimate("rule", "coverage")[1:]
     assert low < kept.mean() < high
+
+
+def test_a_rule_that_could_abstain_and_does_not_scores_as_one_that_cannot():
+    """In every replicate, those without a row of some class included."""
+    P, y = sample(40, 4)
+    settings = {"classes": range(4), "confusion": "model", "calibration": None, "randomized": False}
+    could = confmax.maximize("macro_f1", P, abstain=True, constraints="coverage >= 1", **settings)
+    names = ["macro_f1", "balanced_accuracy", "recall[3]", "min_recall", "cohen_kappa", "mcc"]
+    rare = np.where(y == 3, 0, y)
+    rare[:2] = 3
+    same = could.predict(P)
+    with pytest.warns(UserWarning, match="replicates"):
+        found = confmax.score(names, P, rare, could, rules={"same": same}, n_replicates=99)
+    of = dict(zip(found.rules, range(len(found.rules)), strict=True))
+    np.testing.assert_allclose(found.replicates[:, of["rule"]], found.replicates[:, of["same"]], atol=1e-12)
+    assert np.isnan(found.replicates[2, of["rule"]]).any()

@@ -1,6 +1,8 @@
 """The rule: decisions, draws, the file, and what a person reads."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -306,3 +308,29 @@ def test_a_rule_says_what_it_was_tuned_within():
     for wrong in ("recall[b]", 3, ["cost <= 1"]):
         with pytest.raises(ValueError, match=r"constraint|limit|cost needs its table"):
             replace(rule, constraints=wrong)
+
+
+def test_draws_are_the_same_in_another_process():
+    code = (
+        "import numpy as np, confmax; P = np.random.default_rng(5).dirichlet([1, 1, 1], 200);"
+        "print(confmax.DecisionRule.from_json(open(0).read()).predict_index(P).tolist())"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], input=mixture().to_json(), text=True, capture_output=True, check=True
+    ).stdout
+    assert json.loads(output) == mixture().predict_index(np.random.default_rng(5).dirichlet([1, 1, 1], 200)).tolist()
+
+
+def test_save_and_load(tmp_path):
+    path = tmp_path / "rule.json"
+    mixture().save(path)
+    assert DecisionRule.load(path) == mixture()
+    np.testing.assert_array_equal(DecisionRule.load(path).predict(P), mixture().predict(P))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rule.json"]
+
+
+def test_full_gains_round_trip():
+    rule = DecisionRule(Gains.from_matrix(RNG.normal(size=(1, 3, 4))), np.ones(1), (0, 1, 2, 3))
+    again = DecisionRule.from_json(rule.to_json())
+    assert again.n_decisions == 4
+    np.testing.assert_array_equal(again.predict(P), rule.predict(P))

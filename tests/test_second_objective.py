@@ -12,6 +12,7 @@ import confmax
 from benchmarks import second_objective as benchmark
 from benchmarks.harness import Data
 from confmax.confusion import Confusion, Gains, Layout
+from confmax.optimize import Status
 from confmax.oracle import decide
 from confmax.oracle.ties import never_told_apart, with_ties_broken
 from confmax.solution import second_objective
@@ -142,3 +143,13 @@ def test_ties_are_broken_in_every_group():
     np.testing.assert_array_equal(layout.gains_of(broken, 0).a, with_ties_broken(one).a)
     np.testing.assert_array_equal(layout.gains_of(broken, 1).a, other.a)
     assert never_told_apart(layout.beside([one, other]), layout).tolist() == [True, False, True, False, False, False]
+
+
+def test_the_bound_and_the_value_are_those_of_the_metric():
+    population = benchmark.tiny(20)
+    found, chances, accuracy = benchmark.solved(population)
+    C = (population.P * population.weight[:, None]).T @ chances
+    assert found.value == pytest.approx(confmax.metrics.get(population.metric).value(C), abs=1e-12)
+    assert found.status is Status.CONVERGED and 0.0 <= found.gap <= benchmark.TOL
+    assert found.history[-1].value == pytest.approx(found.value, abs=benchmark.TOL)
+    assert accuracy > 0.1 + np.trace(C @ np.roll(np.eye(len(C)), 1, axis=0))

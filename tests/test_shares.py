@@ -1,6 +1,9 @@
 """Every share of rows of the catalogue, new rows included: counts, limits by enumeration, confidence, abstaining."""
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binomtest
 from sklearn.metrics import precision_score
@@ -101,3 +104,33 @@ def test_the_floor_of_a_denominator_counts_the_rows_of_other_classes():
     """Every row may be decided as the class, also where the share reads no other class."""
     left = Share(of=ALL_ROWS - DECIDED, misses=TRUE - RIGHT)
     assert ShareParts(left)(np.array([0.3])).floor.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("metric", SHARES)
+def test_a_limit_with_a_confidence(metric):
+    """It is tested on rows, and a limit that nearly every rule keeps is assured."""
+    P, y = labelled(200, 2)
+    solution = confmax.maximize(
+        "accuracy", P, y, constraints=f"{metric.name}[1] >= 0.01", calibration=None, confidence=0.9
+    )
+    (outcome,) = solution.constraints
+    assert outcome.assured and outcome.label_rows > 0
+
+
+@pytest.mark.parametrize("metric", SHARES)
+def test_a_limit_on_the_command_line(metric, tmp_path):
+    """The rule is tuned within the limit, and score reads it from the file of the rule."""
+    from tests.cli_helpers import run
+
+    P, y = labelled(200, 3)
+    frame = pd.DataFrame(P, columns=list("abc")).assign(truth=np.array(list("abc"))[y])
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    text = f"{metric.name}[b] >= 0.1"
+    rule = tmp_path / "rule.json"
+    arguments = (tmp_path / "rows.csv", "--label", "truth")
+    run("tune", *arguments, "--metric", "accuracy", "--subject-to", text, "-o", rule)
+    scored = json.loads(run("score", *arguments, "--rule", rule, "--replicates", "0", "--json")[0])
+    (limit,) = scored["constraints"]
+    decided = confmax.DecisionRule.load(rule).predict(frame[list("abc")])
+    met, of = counted(metric, y == 1, decided == "b")
+    assert limit["text"] == text and limit["value"] == pytest.approx(met / of, abs=1e-12)

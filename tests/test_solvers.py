@@ -232,3 +232,23 @@ def test_a_gain_without_a_derivative_restarts_from_the_random_rule():
     solution = confmax.maximize("g_mean", np.tile([0.5, 0.3, 0.2], (4, 1)), randomized=True)
     assert solution.value == pytest.approx(1 / 3, abs=1e-6)
     assert solution.gap <= 1e-6
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", CONCAVE)
+def test_of_two_classes_the_single_rule_is_the_best_threshold(name, seed):
+    P, weight = population(seed, 9, 2)
+    truth = P * weight[:, None] / weight.sum()
+    cuts = [-1.0, *np.unique(P[:, 1]), 2.0]
+    best = max(metrics.get(name).value(confusion_of(truth, (P[:, 1] > t).astype(int), 2)) for t in cuts)
+    single = confmax.maximize(name, P, sample_weight=weight, randomized=False)
+    assert single.value == pytest.approx(best, abs=1e-12)
+    assert single.gap - single.randomization_loss <= 1e-6
+
+
+def test_brute_force_over_full_gains():
+    P = np.array([[0.6, 0.4], [0.3, 0.7], [0.5, 0.5]])
+    solution = confmax.maximize("quadratic_kappa", P, solver=BruteForce(resolution=5))
+    assert solution.status is Status.CONVERGED or solution.status is Status.OPTIMAL
+    best = max(metrics.get("quadratic_kappa").value(C) for C in all_deterministic_confusions(P))
+    assert solution.value == pytest.approx(best, abs=1e-12)

@@ -455,3 +455,23 @@ def test_two_classes_are_searched_by_threshold_however_many_rows(monkeypatch):
     monkeypatch.setattr("confmax.tables.sparse.kind.DENSE_CELLS", 0)
     csr = sp.csr_array([[0.5, 0.5], [0.25, 0.75]])
     assert make_table(csr).dense("a test").proba.shape == (2, 2)
+
+
+@pytest.mark.usefixtures("form")
+def test_arrays_of_any_layout_are_read():
+    csr = checked_probabilities(random_rows(1, 50, 9, 6, np.float64))
+    other = csr.copy()
+    other.data, other.indices = np.repeat(csr.data, 2)[::2], np.repeat(csr.indices.astype(np.uint16), 3)[::3]
+    np.testing.assert_array_equal(checked_probabilities(other).toarray(), csr.toarray())
+
+
+def test_a_rule_is_evaluated_on_a_sparse_table():
+    P, y, weight = top_k(13, 500, 5, 3)
+    tables = [make_table(each, y, weight) for each in (P, sp.csr_array(P))]
+    rule = confmax.DecisionRule.from_weights([1, 2, 3, 1, 2], [0.1, 0, 0, 0.2, 0])
+    calibrated = confmax.DecisionRule(rule.gains, rule.weights, rule.class_names, calibrator=Temperature(2.0))
+    for each in (rule, calibrated):
+        for mode in ("model", "labels"):
+            dense, sparse = (each.evaluate(make_oracle(table, mode), matrix=True) for table in tables)
+            np.testing.assert_allclose(sparse.matrix, dense.matrix, atol=1e-12)
+    np.testing.assert_array_equal(calibrated.predict(sp.csr_array(P)), calibrated.predict(P))

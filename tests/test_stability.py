@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import confmax
+from confmax.oracle import make_table
 
 
 def kind_of(solution):
@@ -56,3 +57,14 @@ def test_a_row_that_ties_at_the_best_gain_falls_to_one_side(metric, seed):
     for _ in range(3):
         again = confmax.maximize(metric, P * (1 + 1e-13 * rng.normal(size=P.shape)), randomized=False)
         np.testing.assert_array_equal(again.predict(P), decided)
+
+
+def test_rows_off_by_a_rounding_are_the_same_rows():
+    """A float32 table cast to float64 and divided by its sums in either precision."""
+    P, y = on_the_edge(3, 500)
+    narrow = P.astype(np.float32)
+    wide = narrow.astype(np.float64)
+    one, other = confmax.maximize("macro_f1", narrow, y), confmax.maximize("macro_f1", wide, y)
+    assert same(one, other, P)
+    one, other = make_table(narrow, y), make_table(wide, y)
+    np.testing.assert_array_equal(one.row_hashes(), other.row_hashes())

@@ -187,3 +187,20 @@ def test_files_of_such_numbers(tmp_path, dtype):
         found.append(confmax.maximize("macro_f1", opened, calibration=None))
     assert found[0].rule.to_json() == found[1].rule.to_json()
     assert found[0].value == found[1].value
+
+
+def test_boolean_labels():
+    table = make_table([[0.4, 0.6], [0.7, 0.3]], [True, False])
+    assert table.classes == (False, True)
+    assert table.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_are_read_by_column_name(frame):
+    y = ["VF", "L", "M"]
+    table = frame({"VF": [0.7, 0.1, 0.2], "M": [0.2, 0.8, 0.2], "L": [0.1, 0.1, 0.6]})
+    by_name = make_table(table, y)
+    assert by_name.classes == ("VF", "M", "L")  # the frame's order, not the sorted one
+    assert by_name.labels.tolist() == [0, 2, 1]
+    chosen = make_table(table, y, classes=["L", "M", "VF"])
+    np.testing.assert_array_equal(chosen.proba, by_name.proba[:, ::-1])

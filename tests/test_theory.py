@@ -420,3 +420,30 @@ def test_bounds_are_not_made_of_false_constants():
     printed = smoothing_constants("g_mean", 0.5, [0.5, 0.5], form="printed")
     with pytest.raises(ValueError, match="the printed smoothness is below"):
         bayes_cg_bound(printed, 0.1, m=1000, n_classes=2)
+
+
+def test_radius_holds_in_simulation_and_at_the_right_rate():
+    """Two classes, all thresholds in both directions: the largest error of an entry, and how it falls with M."""
+    rng = np.random.default_rng(0)
+    score = np.sort(rng.random(400))
+    truth = np.column_stack([1 - score, score]) / 400
+    worst = {}
+    for M in (2_000, 32_000):
+        found = []
+        for _ in range(40):
+            sample = rng.multinomial(M, truth.ravel() / truth.sum()).reshape(truth.shape) / M
+            apart = (sample - truth).cumsum(axis=0)
+            found.append(max(np.abs(apart).max(), np.abs(apart[-1] - apart).max()))
+        worst[M] = max(found)
+        assert worst[M] <= confusion_radius(M, 2)
+    assert worst[2_000] / worst[32_000] == pytest.approx(4.0, rel=0.4)  # sqrt(16)
+    assert confusion_radius(2_000, 2) / confusion_radius(32_000, 2) == pytest.approx(4.0, rel=0.25)
+
+
+def test_tightened_is_never_above_printed():
+    for name, rho, K in itertools.product(MEANS, (0.4, 0.05), (2, 4)):
+        constants = smoothing_constants(name, rho, np.full(K, 1 / K))
+        for m, E in ((100, 0.5), (10**8, 0.001)):
+            tight, printed = (smoothed_bound(constants, E, m=m, n_classes=K, form=form) for form in FORMS)
+            for part in ("estimation", "sampling", "optimization", "smoothing"):
+                assert getattr(tight, part) <= getattr(printed, part) * (1 + 1e-12)

@@ -203,3 +203,14 @@ def test_large_tables_take_few_passes(monkeypatch, metric, limits):
     other = confmax.maximize(metric, P, constraints=limits, **settings)
     assert other.n_passes > found.n_passes
     assert abs(found.value - other.value) < 2e-6
+
+
+def test_a_large_table_of_few_different_rows_is_solved():
+    few = rows(40, 4)
+    P = few[np.random.default_rng(0).integers(0, 40, 105_000)]
+    limits = [c.recall(k) >= 0.4 for k in range(4)]
+    whole = confmax.maximize("accuracy", P, constraints=limits, randomized=True, classes=list(range(4)), **MODEL)
+    counts = np.unique(P, axis=0, return_counts=True)
+    alone = confmax.maximize("accuracy", counts[0], constraints=limits, sample_weight=counts[1].astype(float),
+                             randomized=True, classes=list(range(4)), **MODEL)  # fmt: skip
+    assert whole.gap < 1e-6 and abs(whole.value - alone.value) < 2e-6

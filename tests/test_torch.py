@@ -1,14 +1,26 @@
 """Tensors: the boundary, every metric against arrays, rules and calibrators; the oracle is in test_torch_oracle."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import confmax
+from confmax import metrics
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
+from confmax.checks import check_solver
 from confmax.confusion import Gains
-from confmax.oracle import make_table
+from confmax.optimize import Dinkelbach, choose
+from confmax.oracle import make_oracle, make_table
+from confmax.tables import MemoryTable
+from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import row_hashes
 from tests.torch_helpers import NARROW, WIDE, drawn_labels, simplex, small_chunks
+
+
+def metric_of(name, K):
+    return metrics.get(name, **({"cost": np.abs(np.subtract.outer(range(K), range(K)))} if name == "linear" else {}))
+
 
 torch = pytest.importorskip("torch")
 
@@ -221,3 +233,50 @@ def test_a_sample_takes_the_rows_that_it_takes_of_an_array():
     halves = make_table(torch.from_numpy(P).half())
     np.testing.assert_array_equal(halves.row_hashes(), row_hashes(torch.from_numpy(P).half().float().numpy()))
     assert 300 < halves.sampled(0.2).n_rows < 900
+
+
+@pytest.mark.parametrize("name", metrics.names())
+def test_every_metric_as_on_arrays(name):
+    """Value to 1e-9, decisions and draws equal, the same rule (for min recall, of a run cut short)."""
+    rng = np.random.default_rng(11)
+    K = 2 if metric_of(name, 2).binary else 3
+    P = simplex(rng, 120, K)
+    y, weight, metric = drawn_labels(rng, P), rng.random(120) + 0.5, metric_of(name, K)
+    new = simplex(rng, 200, K)
+    for dtype, mode, calibration in (
+        (np.float64, "model", None),
+        (np.float32, "labels", None),
+        (np.float32, "blend", "auto"),
+        (np.float64, "blend", None),
+    ):
+        settings = {"confusion": mode, "calibration": calibration, "randomized": True, "sample_weight": weight}
+        Q = P.astype(dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = confmax.maximize(metric, Q, y, **settings)
+            found = confmax.maximize(metric, torch.from_numpy(Q), torch.from_numpy(y), **settings)
+            given = torch.from_numpy(new.astype(dtype))
+            decisions, again = found.rule.predict(given), expected.rule.predict(given)
+            on_arrays = expected.rule.predict(new.astype(dtype))
+        # tensors add up in fixed point; the last digits grow where a run ends by its budget
+        close = 1e-8 if name == "min_recall" else 1e-9
+        assert found.value == pytest.approx(expected.value, abs=close)
+        assert found.label_value == pytest.approx(expected.label_value, abs=close)
+        assert (found.gap is None) == (expected.gap is None)
+        assert decisions.dtype == torch.int64 and decisions.device == given.device
+        np.testing.assert_array_equal(again.numpy(), on_arrays)
+        np.testing.assert_array_equal(decisions.numpy(), on_arrays)
+        assert found.model_share == pytest.approx(expected.model_share, abs=1e-12)
+        ours, theirs = found.rule.gains, expected.rule.gains
+        if len(ours) == len(theirs):  # a second atom may be there by rounding
+            np.testing.assert_allclose(ours.matrices(), theirs.matrices(), rtol=1e-6, atol=1e-9)
+
+
+def test_a_solver_holds_its_promises_on_tensors():
+    check_solver(Dinkelbach(), "cohen_kappa")
+    metric = metrics.get("cohen_kappa")
+    P = torch.from_numpy(simplex(np.random.default_rng(19), 80, 3))
+    found = confmax.maximize(metric, P, solver=choose("auto", metric, 3, 3, exact=True))
+    again = make_oracle(MemoryTable(ARRAYS, P.numpy(), labels=None, weight=None, classes=(0, 1, 2)), backend="numpy")
+    assert found.value == pytest.approx(float(metric.values(found.rule.evaluate(again))), abs=1e-12)
+    assert found.gap <= 1e-6

@@ -1,18 +1,37 @@
 """Limits that compare two groups by their names, against programs over all decisions and limits on differences."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
 import confmax
 from confmax import constraints as c
-from confmax.constraints.across import Limit
+from confmax.constraints import grammar
+from confmax.constraints.across import Limit, Pairs
 from confmax.constraints.limits import judged
 from confmax.constraints.two_groups import TwoGroups
 from confmax.oracle import make_table
 from confmax.tables.groups import Groups
+from tests.cli_helpers import document
+
+
+class FirstAndLast(Pairs):
+    """A kind of limit that the package does not know: the value in the first group minus that in the last."""
+
+    words: ClassVar = {"first_minus_last": ""}
+    range = TwoGroups.range
+    weights = TwoGroups.weights
+
+    def value(self, values, vacuous, limit):
+        return values[..., 0] - values[..., -1]
+
+    def pairs(self, n_groups):
+        return [(0, n_groups - 1)]
+
 
 NAMES = ("recall", "fpr", "specificity", "rate", "accuracy", "balanced_accuracy")
 NUMBERS = (0.0, 0.0, 0.02, -0.02, 0.1, -0.1, -0.3)
@@ -232,3 +251,44 @@ def test_rows_without_one_of_the_groups_judge_nothing():
     table = replace(make_table(P, y), groups=Groups.of(group, len(y)))
     kept, absent = judged("rate[yes | women] >= rate[yes | old]", table)
     assert kept is None and absent == ("rate[yes | women] >= rate[yes | old]",)
+
+
+def test_a_group_that_is_better_stays_so():
+    P, _, group = labelled()
+    limit = "recall[yes | men] >= recall[yes | women] - 0.02"
+    settings = {"classes": ["no", "yes"], "group": group, "randomized": True}
+    free = confmax.maximize("accuracy", P, classes=["no", "yes"])
+    found = confmax.maximize("accuracy", P, constraints=limit, **settings)
+    assert found.constraints[0].slack > 0.02 and found.constraints[0].price == 0.0
+    assert found.value == pytest.approx(free.value, abs=1e-6)
+
+
+def test_commands_take_the_limit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    P, y, group = labelled()
+    pd.DataFrame(P, columns=["no", "yes"]).assign(truth=y, sex=group).to_csv("t.csv", index=False)
+    limit = "recall[yes | women] >= recall[yes | men] + 2 %"
+    tune = ("tune", "t.csv", "--label", "truth", "--metric", "accuracy", "--group", "sex", "-o", "rule.json")
+    found = document(*tune, "--subject-to", limit)
+    (one,) = found["constraints"]
+    assert one["value"] == pytest.approx(one["by_group"]["women"]["value"] - one["by_group"]["men"]["value"])
+    scored = document(
+        "score", "t.csv", "--label", "truth", "--rule", "rule.json", "--group", "sex", "--replicates", "0"
+    )
+    (again,) = scored["constraints"]
+    assert again["text"] == "recall[yes | women] >= recall[yes | men] + 0.02"
+    assert again["value"] == pytest.approx(one["on_labels"])
+
+
+def test_a_kind_of_limit_is_one_class_and_its_name_among_the_kinds(monkeypatch):
+    monkeypatch.setattr(grammar, "KINDS", (*grammar.KINDS, FirstAndLast))
+    P, y, group = labelled()
+    known = confmax.maximize(
+        "accuracy", P, y, constraints="recall[yes | men] >= recall[yes | women] - 0.02", group=group
+    )
+    text = "first_minus_last(recall[yes] | group) >= -0.02"
+    for limit in (text, c.recall("yes").on(FirstAndLast()) >= -0.02):
+        found = confmax.maximize("accuracy", P, y, constraints=limit, group=group)
+        assert found.value == pytest.approx(known.value, abs=EXACT) and found.constraints[0].text == text
+        assert found.constraints[0].value == pytest.approx(known.constraints[0].value, abs=EXACT)
+        assert found.constraints[0].price == pytest.approx(known.constraints[0].price, abs=EXACT)

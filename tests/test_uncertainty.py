@@ -409,3 +409,31 @@ def test_whatever_decides_is_scored(rule):
     P = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
     score = confmax.score("accuracy", P, ["no", "no", "yes", "yes"], rule, n_replicates=0)
     assert score.estimate("rule").value == 1.0 and score.estimate("argmax").value == 0.5
+
+
+def test_sparse_tables(sample):
+    from scipy.sparse import csr_array
+
+    P, y, rule, _ = sample
+    P = np.where(P < 0.05, 0.0, P)
+    P /= P.sum(1, keepdims=True)
+    dense, sparse = (confmax.score("macro_f1", table, y, rule, n_replicates=60) for table in (P, csr_array(P)))
+    np.testing.assert_array_equal(dense.replicates, sparse.replicates)
+
+
+def test_equal_weights_are_none(sample):
+    P, y, rule, _ = sample
+    plain = confmax.score("macro_f1", P, y, rule, n_replicates=60)
+    weighted = confmax.score("macro_f1", P, y, rule, sample_weight=np.full(len(y), 2.0), n_replicates=60)
+    np.testing.assert_allclose(plain.replicates, weighted.replicates, atol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
+def test_a_class_without_rows_is_left_out():
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    y = np.arange(60) % 2
+    with pytest.warns(UserWarning, match="no weight in class 2"):
+        found = confmax.score("balanced_accuracy", P, y)
+    assert found.absent == {}
+    expected = np.mean([np.mean(P.argmax(1)[y == k] == k) for k in range(2)])
+    assert found.estimate("argmax").value == pytest.approx(expected, abs=1e-12)

@@ -364,3 +364,8 @@ def test_line_searches_ask_for_values_only():
     assert solution.value == pytest.approx(
         confmax.maximize("g_mean", P3, confusion="model", randomized=True).value ** 1.5, abs=2e-2
     )
+
+
+def test_a_gradient_of_ones_own_needs_no_tracing():
+    metric = metrics.from_function(filled, gradient=metrics.get("balanced_accuracy").gradient, structure="linear")
+    check_metric(metric)

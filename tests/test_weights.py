@@ -53,3 +53,12 @@ def test_a_row_that_is_repeated_is_not_a_row_of_weight_two():
         "once": (P, y), "weighted": (P, y, np.full(150, 2.0)), "twice": (np.repeat(P, 2, 0), np.repeat(y, 2)),
     }.items()}  # fmt: skip
     assert share["weighted"] == pytest.approx(share["once"], abs=1e-12) and share["twice"] < share["once"]
+
+
+def test_intervals_do_not_depend_on_the_unit():
+    P, y, w = tilted(200, 3, seed=3)
+    one, other = (
+        confmax.score(["macro_f1", "g_mean"], P, y, sample_weight=u * w, n_replicates=200) for u in (1.0, 2.5)
+    )
+    for rule, metric in (("argmax", "macro_f1"), ("p/prior", "g_mean")):
+        assert tuple(other.estimate(rule, metric)) == pytest.approx(tuple(one.estimate(rule, metric)), abs=1e-9)

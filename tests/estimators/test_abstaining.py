@@ -186,3 +186,19 @@ def test_other_decisions_beyond_the_classes_are_refused(two):
     other = confmax.DecisionRule(Gains.reduced([[1.0, 1.0]], [[0.0, 0.0, 0.8]]), np.ones(1), ("bad", "good", "ask"))
     with pytest.raises(ValueError, match=r"decides between \('bad', 'good', 'ask'\)"):
         FixedRuleClassifier(GaussianNB(), other).fit(X, y)
+
+
+def test_the_rules_of_the_folds_abstain_too(two):
+    X, y, _ = two
+    splits = list(StratifiedKFold(3).split(X, y))
+    model = MetricClassifierCV(GaussianNB(), metric="accuracy", cv=splits, abstain=True, constraints=FLOOR).fit(X, y)
+    assert [rule.abstain for rule in model.fold_rules_] == ["abstain"] * 3
+    P = np.concatenate([GaussianNB().fit(X[train], y[train]).predict_proba(X[test]) for train, test in splits])
+    labels = np.concatenate([y[test] for _, test in splits])
+    fold = np.repeat(np.arange(3), [len(test) for _, test in splits])
+    for k, rule in enumerate(model.fold_rules_):
+        other = confmax.maximize("accuracy", P[fold != k], labels[fold != k], abstain=True, constraints=FLOOR)
+        assert rule == other.rule
+    assert model.fold_thresholds_.shape == (3, 2) and np.isfinite(model.fold_spread_).all()
+    # a class is decided from a probability above one half: below it the rule abstains
+    assert (model.thresholds_ > 0.5).all()

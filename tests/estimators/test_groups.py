@@ -1,10 +1,12 @@
 """Classifiers whose rules decide every group by gains of its own."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.metrics import accuracy_score, f1_score, recall_score
 from sklearn.model_selection import GroupKFold, StratifiedKFold
@@ -237,3 +239,32 @@ def test_rows_without_a_known_group_are_not_decided(grouped, method):
     ):
         with pytest.raises(ValueError, match=sentence):
             call(model, **more)
+
+
+@pytest.mark.parametrize("more", [{"cv": 0.5, "refit": False}, {"cv": 3, "ensemble": True}, {"cv": "prefit"}])
+def test_every_way_to_split(grouped, more):
+    X, y, group = grouped
+    model = GaussianNB().fit(X[::2], y[::2])
+    tuned = classifier(**more).set_params(estimator=model)
+    tuned = pickle.loads(pickle.dumps(tuned)).fit(X[1::2], y[1::2], group=group[1::2])
+    assert [part.label_value >= 0.75 for part in tuned.solution_.constraints[0].by_group] == [True, True]
+    assert tuned.predict(X, group).shape == (600,)
+    if more["cv"] == "prefit":
+        found = confmax.maximize("accuracy", model.predict_proba(X[1::2]), y[1::2], group=group[1::2],
+                                 constraints=FLOOR)  # fmt: skip
+        assert tuned.rule_ == found.rule
+    again = clone(tuned).set_params(estimator=model, constraints=()).fit(X[1::2], y[1::2])
+    assert again.rule_.groups == () and again.predict(X).shape == (600,)
+
+
+def test_rows_without_weight_are_not_tested_either(grouped):
+    X, y, group = grouped
+    model, weight = GaussianNB().fit(X[::2], y[::2]), (np.arange(600) % 10 > 0).astype(float)
+    tuned = classifier(cv="prefit", confidence=0.8, constraints="min(recall[bad] | group) >= 0.5")
+    tuned.set_params(estimator=model).fit(X, y, weight, group)
+    kept = weight > 0
+    again = clone(tuned).set_params(estimator=model).fit(X[kept], y[kept], group=group[kept])
+    # sums of weights and numbers of rows differ in the last digit
+    np.testing.assert_allclose(tuned.rule_.gains.a, again.rule_.gains.a, rtol=1e-12)
+    np.testing.assert_allclose(tuned.rule_.gains.b, again.rule_.gains.b, rtol=1e-12)
+    assert (tuned.predict(X, group) == again.predict(X, group)).all()

@@ -263,3 +263,25 @@ def test_a_classifier_decides_only_classes(two):
     abstain = confmax.metrics.get("linear", gain=[[1, 0, 0.4], [0, 1, 0.4]])
     with pytest.raises(ValueError, match="has 3 decisions for 2 classes, and an estimator predicts classes, or"):
         MetricClassifierCV(GaussianNB(), metric=abstain).fit(X, rare)
+
+
+def test_splits_may_be_masks(three):
+    X, y, _ = three
+    masks = [np.arange(len(y)) % 3 == k for k in (0, 1)]
+    clf = MetricClassifierCV(GaussianNB(), metric="macro_f1", cv=[(~mask, mask) for mask in masks]).fit(X, y)
+    splits = [(np.flatnonzero(~mask), np.flatnonzero(mask)) for mask in masks]
+    assert clf.rule_ == by_hand(GaussianNB(), X, y, splits).rule
+
+
+@pytest.mark.parametrize("random_state", [0, None, np.random.RandomState(3)], ids=["int", "None", "state"])
+def test_random_state_is_what_scikit_learn_takes(three, random_state):
+    X, y, _ = three
+    clf = MetricClassifierCV(GaussianNB(), metric="h_mean", random_state=random_state, randomized=True).fit(X, y)
+    assert_invariant(clf, X)
+    assert 0 <= clf.rule_.seed < 2**64
+
+
+def test_pos_label_is_for_two_classes(three):
+    X, y, _ = three
+    with pytest.raises(ValueError, match=r"got 'mild' with 3 classes .* for more than two, pass classes="):
+        MetricClassifierCV(GaussianNB(), pos_label="mild").fit(X, y)
