@@ -29,8 +29,8 @@ from confmax.optimize.rounding import BATCH, EXACT, NEGLIGIBLE, NEWTON_STEPS, OF
 from confmax.tables import MemoryTable
 
 MOST_ROWS = 16  # the bound compares all pairs of rows
-TURNS = 3  # of all rows between two of Newton's steps
-PENALTY = 10.0  # on changes of the rows' sums, relative to the largest curvature
+TURNS = 2  # of all rows between two of Newton's steps
+PENALTY = 1.0  # on changes of the rows' sums, relative to the largest curvature
 STEPS = 30  # toward the lowest bound, unless the first proves enough
 AHEAD = 1e-6  # of a row's score: by how much the class that a rule decides is ahead
 
