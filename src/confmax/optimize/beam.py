@@ -105,7 +105,7 @@ def improved(
     limits = problem.limits
     n_classes = table.n_classes if table.layout is None else table.layout.n_classes
     size = min(CELLS // (table.n_rows * n_classes**2), BEST)
-    if size == 0 or limits is None or not table.sorts_groups:
+    if size == 0 or limits is None or not table.sorts_rows:
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
     functions = limits.functions(problem.oracle.rows, problem.n_decisions)

@@ -36,8 +36,8 @@ MOST_DIGITS = 17  # of a threshold: these tell any two floats apart
 def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | None:
     """Return the class that a metric and all limits are about; None where a threshold on it may not be the best rule.
 
-    Both are placed among the K classes of the table. Limits on groups read more than one class. Some limits, such as a
-    ceiling on the precision, are better kept where the probability of the class is small.
+    Both are placed among the K classes of the table. Some limits, such as a ceiling on the precision, are better kept
+    where the probability of the class is small.
     """
     if metric.one_class is None or metric.formula.whole or not metric.structure.is_ratio:
         return None

@@ -64,7 +64,7 @@ def with_rules_of_sample(solver: Solver, problem: Problem) -> Problem:
     oracle = problem.oracle
     table = problem.oracle.table
     rows = table.in_one_place()
-    if problem.limits is None or oracle.exact or rows is table or not rows.sorts_groups:
+    if problem.limits is None or oracle.exact or rows is table or not rows.sorts_rows:
         return problem
     small = CountingOracle(same_estimate(oracle, rows))
     # limits, and divisions by the class sizes, need every class in the sample

@@ -219,7 +219,7 @@ class GroupedTable(SideBySide):
     """A table in memory whose rows belong to one group each."""
 
     @property
-    def sorts_groups(self) -> bool:
+    def sorts_rows(self) -> bool:
         """Yes: the rows of each group are in memory."""
         return True
 

@@ -186,7 +186,7 @@ class Table(Protocol):
         return self.in_memory() is self
 
     @property
-    def sorts_groups(self) -> bool:
+    def sorts_rows(self) -> bool:
         """Whether the rows of every group can be sorted and searched; without groups, all rows."""
         return self.is_whole
 

@@ -22,7 +22,7 @@ CUT_WITHIN = LEFT_OVER  # by how much a mixture keeps a cut at least
 # by how much a mixture keeps its limits, and the least room that this needs
 WITHIN = 1e-11
 THIN = HALF_DIGITS
-# within what equal groups are mixed
+# within what values are mixed that must be equal
 WIDTH = 2.0 * SINGLE
 # without room: a price that is zero, by how much a rule that keeps the limits misses them, and the room that the
 # interior-point master is given
@@ -44,8 +44,8 @@ class PathMaster(Protocol):
 def mixed_inside(master: PathMaster, space: Space, z: Array, start: Array, room: float) -> Optimum:
     """Return the best mixture of rules z (A, d + m) from ``start`` (A,), or how far all of them miss the limits.
 
-    It keeps cuts by the ``room``, if there is so much. Equal groups leave an interior-point method no room. It mixes
-    them within `WIDTH`, and a correction of the weights makes them equal.
+    It keeps cuts by the ``room``, if there is so much. Values that must be equal leave an interior-point method no
+    room. It mixes them within `WIDTH`, and a correction of the weights makes them equal.
     """
     m = space.n_limits
     if not m:
