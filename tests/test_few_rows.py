@@ -70,6 +70,12 @@ def test_classes_without_probability_and_rows_that_are_alike():
     assert twice.gap == pytest.approx(once.gap, abs=1e-8)
 
 
+def test_a_certain_row_adds_nothing_to_the_denominator_of_jaccard():
+    P = np.vstack([np.eye(6)[0], np.full((2, 6), 1 / 6)])
+    solution = tuned("macro_jaccard", P)
+    assert solution.value <= solution.upper_bound <= 1.0
+
+
 def test_rows_that_no_rule_tells_apart_are_left_to_the_search():
     P = np.full((4, 10), 0.05)
     P[np.arange(4), [1, 3, 5, 7]] = 0.55

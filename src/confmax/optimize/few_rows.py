@@ -38,8 +38,8 @@ AHEAD = 1e-6  # of a row's score: by how much the class that a rule decides is a
 def best_spread(problem: Problem, parts: Ratios) -> tuple[Mixture, float] | None:
     """Return a mixture that is locally the best, and a bound; it takes two passes.
 
-    None where there are many rows, decisions beside the classes, or scores without a denominator, and where several
-    rows with the same probabilities share classes: no rule decides them differently.
+    None where there are many rows, decisions beside the classes, or a denominator that vanishes or that a row leaves as
+    it is, and where several rows with the same probabilities share classes: no rule decides them differently.
     """
     oracle = problem.oracle
     table = oracle.table
@@ -54,6 +54,8 @@ def best_spread(problem: Problem, parts: Ratios) -> tuple[Mixture, float] | None
     # of rows that are alike, only the sum of their y counts
     P, alike = np.unique(np.concatenate([part for part, _ in rows])[weight > 0.0], axis=0, return_inverse=True)
     spread = _Spread(scores, P, np.bincount(alike.ravel(), weight[weight > 0.0]))
+    if not (spread.bottoms > 0.0).all():
+        return None
     y, a, b = spread.best(OF_TOL * problem.tol)
     shares, chosen = _at_quantiles(y)
     gains = _deciding(P, a, b, chosen, scores.classes, problem.n_decisions)
