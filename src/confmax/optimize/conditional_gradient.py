@@ -297,9 +297,6 @@ class Stationary(Solver):
         many = len(problem.metric.classes or rows) * len(rows) > MAX_RATIOS**2
         is_single_ratio = problem.metric.structure.is_ratio
         parts = None if many and not is_single_ratio else problem.ratios()
-        few = None if parts is None else best_spread(problem, parts)
-        if few is not None:
-            return StationaryState((few[0],), (), None, problem.best((problem.start, few[0])), bound=few[1])
         levels = None
         prices = None
         # further decisions have no class to divide by
@@ -307,6 +304,9 @@ class Stationary(Solver):
         waiting: tuple[Gains, ...] = (roots,) if problem.n_decisions == len(rows) else ()
         # those of distances, and of a table of gains, have no reduced gains to add up
         if parts is not None and parts.top.full is None and not parts.top.power:
+            few = best_spread(problem, parts)
+            if few is not None:
+                return StationaryState((few[0],), (), None, problem.best((problem.start, few[0])), bound=few[1])
             prices = None if is_single_ratio else PriceSearch.start(problem, parts)
             if prices is not None:
                 waiting += (prices.compromise(),)
