@@ -373,8 +373,8 @@ def _near_optimum_of_sample(problem: Problem, columns: Columns) -> Columns:
         return columns
     # three standard errors of what a limit reads
     gain = lifted(space.form, *improving, 1.5 * np.sqrt(space.row_sizes() / small.table.n_rows))
-    queries = columns.queries.curved(slope_of_answers(space, small, gain, matrix=matrix), gain)
-    return replace(columns, best_gain=gain, near_rounds=NEAR_ROUNDS, is_sampled=True, queries=queries)
+    curvature = slope_of_answers(space, small, gain, matrix=matrix) * np.linalg.norm(gain)
+    return replace(columns, best_gain=gain, near_rounds=NEAR_ROUNDS, is_sampled=True, curvature=np.asarray(curvature))
 
 
 # --- rounds: each returns the next state, and the gains asked for with their answers ----------------------------------

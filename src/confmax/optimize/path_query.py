@@ -2,9 +2,9 @@
 
 The corner that solves the master's program is asked for, and points of the path to it whose gap is a part of the gap
 between bound and value. Newton's step minimises the bound, in the logarithms of the prices (`optimize/descent.py`). It
-needs the second derivative of the support function, which the rows that nearly tie give (`tables/ties.py`); where these
-are not at hand there is no such step. On small tables this function is all kinks, and many gains in random directions
-find the rules that meet there.
+needs the second derivative of the support function, which the rows that nearly tie give (`tables/ties.py`), and where
+these are not at hand, earlier answers (`optimize/query.py`). On small tables this function is all kinks, and many gains
+in random directions find the rules that meet there.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from confmax.optimize.rounding import BINDS, MOVED, NEGLIGIBLE, ROUNDS
 Mask = NDArray[np.bool_]
 
 # of the gap, at which the path is asked for: even steps on a log scale, and the few of tables where a gain costs much
-PARTS: Array = 3.0 * 0.5 ** np.arange(11.0)
-FEW_PARTS = PARTS[1:9:2]
+PARTS = np.array([3.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.06, 0.03, 0.01, 0.003])
+FEW_PARTS = PARTS[[1, 3, 5, 7]]
 TOWARD = (0.5, 0.2)  # how far from the best dual point to the newest
 NEWTON = np.array([1.0, 0.5])  # and how far along Newton's step
 SMALLEST = NEGLIGIBLE  # of a price

@@ -1,14 +1,15 @@
 """Which gains share a pass: the best dual point so far, the master's newest, and what lies around them.
 
-The support function h(g) = max <g, x> of the attainable set is convex, and an answer is its gradient. The rows that
-nearly tie give its second derivative B (`tables/ties.py`); equating the answer that B predicts with the point whose
-gradient is asked for makes one linear system, Newton's step on the dual. It sees no kinks. On small tables h is all
-kinks, and what finds the rules that meet there is to look in every direction: orthogonal ones, each coordinate scaled
-by how far the best gain and the newest are apart in it. BFGS updates by all answers take 2 % more passes than the ties.
+The support function h(g) = max <g, x> of the attainable set is convex, and an answer is its gradient. All answers near
+the best gain together give its second derivative B by the BFGS formula; equating the answer that B predicts with the
+point whose gradient is asked for makes one linear system, Newton's step on the dual. It sees no kinks. On small tables
+h is all kinks, and what finds the rules that meet there is to look in every direction: orthogonal ones, each
+coordinate scaled by how far the best gain and the newest are apart in it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,7 +18,7 @@ import numpy as np
 from confmax.confusion import Array
 from confmax.optimize.masters.generic import curvature
 from confmax.optimize.points import Space
-from confmax.optimize.rounding import MOVED
+from confmax.optimize.rounding import MOVED, NEGLIGIBLE
 
 TOWARD = (1.0, 0.3)  # how far from the best gain to the newest
 NEARER = (MOVED, 0.02)  # where Newton's step is unknown
@@ -27,6 +28,9 @@ SHRINKS = 0.1  # what a step multiplies a price by at least
 # directions: one per dimension within these limits
 LEAST = 8
 MOST = 20
+# answers that the second derivative is made of, at most, and per dimension
+MEMORY = 2 * MOST
+PER_WEIGHT = 4
 LARGEST = 400  # dimensions up to which it is
 
 
@@ -40,10 +44,6 @@ class DualQueries:
     gains: Array
     answers: Array
     curvature: Array | None = None
-
-    def curved(self, curvature: Array, gain: Array) -> DualQueries:
-        """Return these with the second derivative (d, d) at a ``gain`` (d,)."""
-        return DualQueries(self.gains, self.answers, curvature * np.linalg.norm(gain))
 
     def joined(self, gains: Array, answers: Array) -> DualQueries:
         """Return these and more; only the last few passes count."""
@@ -126,17 +126,58 @@ def newton_gain(space: Space, queries: DualQueries, best: Array, point: Array, s
 
 
 def second_derivative(queries: DualQueries, best: Array) -> tuple[Array, Array] | None:
-    """Return the second derivative of h at ``best`` (d, d), and the answer (d,) that it predicts there, if known."""
-    if queries.curvature is None or not len(queries.gains):
-        return None
+    """Return the second derivative of h at ``best`` (d, d), and the answer (d,) that it predicts there."""
     unit = np.abs(best) + np.abs(best).mean()
     unit = np.where(unit > 0, unit, 1.0)
     lengths = np.linalg.norm(queries.gains, axis=1, keepdims=True)
-    away = queries.gains / np.where(lengths > 0, lengths, 1.0) * np.linalg.norm(best) - best
-    nearest = int(np.argmin(((away / unit) ** 2).mean(axis=1)))
-    # h is homogeneous of degree one, its second derivative of degree minus one
-    B = queries.curvature / np.linalg.norm(best)
-    return B, queries.answers[nearest] - away[nearest] @ B
+    gains = queries.gains / np.where(lengths > 0, lengths, 1.0) * np.linalg.norm(best)
+    away = gains - best
+    distance = np.sqrt(((away / unit) ** 2).mean(axis=1))
+    order = np.argsort(distance, kind="stable")
+    if queries.curvature is not None:
+        curved = np.asarray(queries.curvature / np.linalg.norm(best), dtype=np.float64)
+        return curved, queries.answers[order[0]] - away[order[0]] @ curved
+    order = order[distance[order] < 3.0][: min(MEMORY, max(LEAST, PER_WEIGHT * len(best)))]
+    if len(order) < 2:
+        return None
+    nearest = queries.answers[order[0]]
+    # each coordinate of an answer changes about in proportion to itself
+    base = nearest / unit + NEGLIGIBLE * np.abs(nearest).max()
+    steps = away[order] - away[order[0]]
+    changes = queries.answers[order] - nearest
+    B = _bfgs(base, steps, changes)
+    if B is None:
+        return None
+    close = order[: LEAST + 3]
+    return B, (queries.answers[close] - away[close] @ B).mean(axis=0)
+
+
+def _bfgs(base: Array, steps: Array, changes: Array) -> Array | None:
+    """Return the second derivative (d, d) by steps and changes of the gradient (N, d), the nearest first.
+
+    ``base`` (d,) is the diagonal that it starts from, times a number.
+    """
+    # a step along which the gradient does not rise tells nothing of a convex function; the first is none
+    rises, lengths = (np.einsum("nd,nd->n", steps, part) for part in (changes, steps))
+    rising = rises > NEGLIGIBLE * np.sqrt(lengths * np.einsum("nd,nd->n", changes, changes))
+    # where the gradient is zero, nothing says how it curves along a step
+    sizes = steps**2 @ base
+    rising &= sizes != 0.0
+    rising[0] = False
+    if not rising.any():
+        return None
+    steps = steps[rising]
+    changes = changes[rising]
+    rises = rises[rising]
+    B = np.diag(base * np.sort(rises / sizes[rising])[len(steps) // 2])
+    # from far to near: the nearest has the last word
+    for s, y in zip(steps[::-1], (changes / np.sqrt(rises)[:, None])[::-1], strict=True):
+        Bs = B.dot(s)
+        # rounding may leave nothing of a step along earlier ones
+        if (length := s.dot(Bs)) > 0.0:
+            known = Bs / math.sqrt(length)
+            B += y[:, None] * y - known[:, None] * known
+    return B
 
 
 def _spread(move: Array) -> Array:
