@@ -6,7 +6,7 @@ import pytest
 import confmax
 from confmax.optimize import warm as _warm
 from confmax.optimize.points import Space
-from confmax.optimize.query import DualQueries, newton_gain
+from confmax.optimize.query import DualQueries, by_differences, newton_gain
 
 
 class Ellipsoid:
@@ -28,18 +28,15 @@ class Ellipsoid:
         return self.M @ (np.eye(len(gain)) - np.outer(unit, unit)) @ self.M.T / length
 
 
-@pytest.mark.parametrize(("name", "seed"), [("g_mean", 6)])
-def test_copies_of_few_rows_take_few_more_passes_after_a_sample(name, seed, monkeypatch):
-    """A sample of other rows misleads for a few rounds at most."""
-    rng = np.random.default_rng(seed)
-    K, m = int(rng.integers(8, 25)), int(rng.integers(40, 300))
-    base = rng.dirichlet(np.full(K, 0.5), m)
-    P = base[rng.integers(0, m, 120_000)].astype(np.float32)
-    settings = {"confusion": "model", "randomized": True, "solver": "fully_corrective"}
-    found = confmax.maximize(name, P, **settings)
-    monkeypatch.setattr(_warm, "LARGE", 10**9)
-    without = confmax.maximize(name, P, **settings)
-    assert found.n_passes <= without.n_passes + 3 and 0 <= found.gap <= 1e-6
+@pytest.mark.parametrize("d", [2, 12])
+def test_curvature_is_the_second_derivative_of_the_support_function(d):
+    body, gain = Ellipsoid(d, d), np.random.default_rng(d).uniform(0.5, 2.0, d)
+    perturbed = gain * (1.0 + 1e-5 * np.eye(d))
+    found = by_differences(gain, perturbed, body.answers(np.vstack([perturbed, gain])))
+    expected = body.second_derivative(gain) * np.linalg.norm(gain)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+    # h is homogeneous: along the gain itself its derivative does not change
+    np.testing.assert_allclose(found @ gain, 0.0, atol=1e-4 * np.abs(expected).max() * np.linalg.norm(gain))
 
 
 @pytest.mark.parametrize("name", ["g_mean", "h_mean", "q_mean"])
@@ -56,15 +53,16 @@ def test_newtons_step_with_the_curvature_closes_in_on_the_best_gain(name, seed):
 
     before = distance(best)
     for _ in range(3):
-        answer = body.answers(best[None])
-        asked = DualQueries(best[None], answer, body.second_derivative(best) * np.linalg.norm(best))
-        slope = space.gradient(answer[0])
-        best = newton_gain(space, asked, best * np.linalg.norm(slope) / np.linalg.norm(best), answer[0], slope)
+        perturbed = best * (1.0 + 1e-4 * np.eye(d))
+        answers = body.answers(np.vstack([perturbed, best]))
+        asked = DualQueries(best[None], answers[-1:], by_differences(best, perturbed, answers))
+        slope = space.gradient(answers[-1])
+        best = newton_gain(space, asked, best * np.linalg.norm(slope) / np.linalg.norm(best), answers[-1], slope)
     assert distance(best) < 1e-6 < 1e-3 * before
 
 
 @pytest.mark.parametrize("name", ["g_mean", "h_mean", "q_mean"])
-def test_a_sample_saves_passes_and_changes_no_result(name, monkeypatch):
+def test_a_samples_curvature_saves_passes_and_changes_no_result(name, monkeypatch):
     rng = np.random.default_rng(0)
     n, K = 120_000, 20
     prior = 50.0 ** (-np.arange(K) / K)
@@ -73,8 +71,8 @@ def test_a_sample_saves_passes_and_changes_no_result(name, monkeypatch):
     P /= P.sum(axis=1, keepdims=True)
     settings = {"confusion": "model", "calibration": None, "randomized": True}
     found = confmax.maximize(name, P, **settings)
-    monkeypatch.setattr(_warm, "LARGE", 10**9)
+    monkeypatch.setattr(_warm, "MOST_PERTURBED", 0.0)
     without = confmax.maximize(name, P, **settings)
     assert found.gap <= 1e-6 and without.gap <= 1e-6
     assert abs(found.value - without.value) <= 1e-6
-    assert found.n_passes <= min(4, without.n_passes)
+    assert found.n_passes <= 4 and (found.n_passes, found.gap) < (without.n_passes, without.gap)

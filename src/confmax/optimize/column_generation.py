@@ -37,12 +37,13 @@ from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
 from confmax.optimize.descent import descended, slope_of_answers
 from confmax.optimize.group_thresholds import GroupThresholds
-from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, best_answer
+from confmax.optimize.loop import Incumbent, Problem, Solver, Status, Step, WarmStart, best_answer
 from confmax.optimize.masters.protocol import FEASIBLE
 from confmax.optimize.mixture import Mixture, constant_rules
 from confmax.optimize.path_query import breadth, lifted
 from confmax.optimize.points import Points, Space
 from confmax.optimize.prices import PriceSearch
+from confmax.optimize.query import by_differences
 from confmax.optimize.rounding import BINDS, NEWTON_STEPS, OF_TOL, PROGRESS
 from confmax.optimize.single import Swarm, interchangeable, search
 from confmax.optimize.warm import sample_of
@@ -70,12 +71,14 @@ class ColumnState:
     # those that generate rules for labels, with their ``oracle``
     model: Columns | None = None
     oracle: Oracle | None = None
-    # number of rounds so far
+    # number of rounds so far; -1 if the starting rules may prove enough
     round: int = 0
     value: float = -np.inf
     # idle, patience: number of rounds without progress, and how many of them end the run
     idle: int = 0
     patience: int = PATIENCE
+    # whether a sample has shown where the optimum is, so that few gains around it are enough
+    near: bool = False
     # what bounds a sum of ratios
     prices: PriceSearch | None = None
     bound: float = np.inf
@@ -91,9 +94,9 @@ class ColumnGeneration(Solver):
 
     Notes
     -----
-    The master follows from the metric: `masters.Program` for the smallest recall and the unsmoothed means of recalls,
-    `masters.Smooth` for every other metric with a gradient. Of the rules without weight, only the few that come nearest
-    to being used are kept. Within limits, ratios and sums of ratios (macro F1) are
+    The master follows from the metric: `masters.Program` for the smallest recall, `masters.RecallMeans` for the
+    unsmoothed means of recalls, `masters.Smooth` for every other metric with a gradient. Of the rules without weight,
+    only the few that come nearest to being used are kept. Within limits, ratios and sums of ratios (macro F1) are
     maximised too. A sum of ratios is not concave: its master, `masters.RatioSum`, climbs, and the run ends where no
     rule improves the metric to first order. Its bound is that of `optimize/prices.py`, with prices of the limits.
 
@@ -107,6 +110,8 @@ class ColumnGeneration(Solver):
     """
 
     budget: ClassVar[int] = 2 * Solver.budget
+    starts_from_sample: ClassVar[tuple[str, ...]] = ("model",)
+    wants_curvature: ClassVar[bool] = True
     takes_limits: ClassVar[bool] = True
     takes: ClassVar[Literal["both", "gradients", "minima"]] = "both"
 
@@ -142,11 +147,13 @@ class ColumnGeneration(Solver):
         columns = Columns.of(points, master, breadth(oracle.table.n_rows, oracle.table.n_classes))
         if oracle.exact and master.follows_path and not master.climbs:
             return ColumnState(_near_optimum_of_sample(problem, columns))
+        if oracle.exact and not master.follows_path:
+            return _from_sample(problem.sample, columns)
         if not oracle.exact and problem.limits is not None:
             thresholds = GroupThresholds.of(problem)
             if thresholds is not None:
                 return ColumnState(columns, thresholds=thresholds)
-        if oracle.exact or columns.leads_on_labels:
+        if oracle.exact or not master.follows_path:
             # on labels no gain that follows from a gradient is sure to be better
             few = 1 if problem.limits is None else LIMITED_PATIENCE
             return ColumnState(columns, patience=PATIENCE if oracle.exact else few)
@@ -162,9 +169,12 @@ class ColumnGeneration(Solver):
 
     def step(self, problem: Problem, state: ColumnState) -> tuple[ColumnState, Step]:
         """Evaluate gains around the best prices and the newest, and compute the best mixture again."""
+        if state.round < 0:
+            # what the starting rules prove may be enough
+            return replace(state, round=0), Step(state.columns.mixture(), (), state.columns.best_bound)
         exact = problem.oracle.exact
         limited = problem.limits is not None
-        by_prices = exact or state.thresholds is not None or state.columns.leads_on_labels
+        by_prices = exact or state.thresholds is not None or not state.columns.master.follows_path
         if by_prices or (limited and state.model is None):
             following, gains, answers = _price_round(problem, state)
         elif state.model is not None and _passes_left(problem) >= 2:
@@ -311,6 +321,8 @@ class MaxMin(ColumnGeneration):
     True
     """
 
+    # the prices of a sample's least bound say more than its rules
+    starts_from_sample: ClassVar[tuple[str, ...]] = ()
     takes: ClassVar[Literal["both", "gradients", "minima"]] = "minima"
 
 
@@ -335,8 +347,7 @@ def _space(problem: Problem, rows: Array) -> Space:
     M = problem.n_decisions
     structure = metric.structure
     if problem.limits is None:
-        functions = metric.as_functions(rows, M) if structure.is_minimum or structure.recall_mean else None
-        return Space(metric, rows, M, functions, mean=structure.recall_mean)
+        return Space(metric, rows, M, metric.linear_functions(rows, M) if structure.is_minimum else None)
     parts = metric.as_ratios(rows, M)
     climb = metric.as_climb(rows, M)
     is_one_ratio = structure.is_ratio and not structure.is_linear
@@ -353,6 +364,37 @@ def _space(problem: Problem, rows: Array) -> Space:
         curves=problem.limits.curves(len(rows)),
         leeway=problem.limits.leeway(len(rows)),
     )
+
+
+def _from_sample(sample: WarmStart | None, columns: Columns) -> ColumnState:
+    """Return the first state after what a sample of the rows has shown.
+
+    The sample's answers are moved by its error at the one gain that both tables answered. Where each weight of that
+    gain was moved there too, the changes of the answers are the curvature of the support function.
+    """
+    points = columns.points
+    space = columns.points.space
+    starts = space.vectors_of_gains(points.gains[points.n_fixed :])
+    if starts is None or sample is None:
+        return ColumnState(columns)
+    z = points.z[points.n_fixed :]
+    queries = columns.queries
+    earlier = None if sample.gains is None else space.vectors_of_gains(sample.gains)
+    if earlier is not None and sample.answers is not None:
+        answers = space.vectors(sample.answers)
+        n = sample.n_perturbed
+        shifted = answers + (z[len(z) - len(sample.rules)] - answers[-1])
+        queries = queries.joined(earlier[: -1 - n], shifted[: -1 - n])
+        if n:
+            queries = replace(queries, curvature=by_differences(earlier[-1], earlier[-1 - n : -1], answers[-1 - n :]))
+    columns = replace(columns, queries=queries.joined(starts, z))
+    # where the starting rules' own gains bound the metric, the first pass of the solver may already prove the optimum
+    bounds = columns.bounds(starts, (starts * z).sum(axis=1), starts[:0])
+    k = int(np.argmin(bounds))
+    if not np.isfinite(bounds[k]):
+        return ColumnState(columns)
+    best = {"best_gain": starts[k], "best_point": columns.optimum.point, "best_bound": float(bounds[k])}
+    return ColumnState(replace(columns, **best), round=-1, near=True)
 
 
 def _near_optimum_of_sample(problem: Problem, columns: Columns) -> Columns:
@@ -386,7 +428,7 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     if problem.oracle.exact:
         columns = columns.curved(problem.oracle.table.in_one_place())
         state = replace(state, columns=columns)
-    duals, at = columns.next_dual_points(state.round, problem.tol)
+    duals, at = columns.next_dual_points(state.round, problem.tol, near=state.near)
     gains = columns.points.space.gains(duals)
     prices = _prices(problem, state)
     bound = state.bound
@@ -458,7 +500,7 @@ def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     oracle = state.oracle
     assert model is not None and oracle is not None
     model = model.curved(oracle.table.in_one_place())
-    duals, at = model.next_dual_points(state.round, problem.tol)
+    duals, at = model.next_dual_points(state.round, problem.tol, near=False)
     space = model.points.space
     gains = space.gains(duals)
     model = model.joined(duals, at, gains, oracle.maximize(gains, matrix=problem.needs_matrix), exact=True)
@@ -484,7 +526,7 @@ def _label_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
     # all classes in turn
     turn = state.round * SEARCHED + np.arange(min(SEARCHED, len(classes)))
     places = [Coordinate("weight", classes[k % len(classes)]) for k in turn.tolist()]
-    duals, at = columns.next_dual_points(state.round, problem.tol)
+    duals, at = columns.next_dual_points(state.round, problem.tol, near=False)
     gains = points.space.gains(duals)
     exhausted = state.exhausted
     if problem.oracle.table.is_whole and points.gains.full is None:

@@ -18,6 +18,7 @@ from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.masters.program import Program
 from confmax.optimize.masters.protocol import Master, Optimum, per_price
 from confmax.optimize.masters.ratio_sum import RatioSum
+from confmax.optimize.masters.recall_means import RecallMeans
 from confmax.optimize.masters.within import CUT_WITHIN, INTERIOR
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.path_query import climbing_gains, near_gains, path_gains
@@ -35,7 +36,7 @@ from confmax.optimize.rounding import (
 )
 from confmax.oracle import Table
 
-NEAR_ROUNDS = 4  # after a sample, of which two or three close the gap; where they do not, it has misled
+NEAR_ROUNDS = 10  # after a sample; where they do not close the gap, it has misled
 NEAR_EVERY = 3  # one of so many later rounds: the mixture may lack rules on one side of the optimum
 LOWEST = NEGLIGIBLE  # price, as a part of all prices
 PRICED_OUT = NEGLIGIBLE  # an answer that is worth no more than this above the mixture changes nothing
@@ -87,11 +88,6 @@ class Columns:
         """Whether some mixture meets all limits."""
         return self.optimum.shortfall == 0.0
 
-    @property
-    def leads_on_labels(self) -> bool:
-        """Whether labels follow the master's prices from the first round: of a smallest function the model's do."""
-        return not self.master.follows_path or (self.points.space.mean is not None and not self.points.space.n_limits)
-
     def mixture(self) -> Mixture:
         """Return the best mixture as a rule."""
         weights = self.optimum.weights
@@ -100,7 +96,7 @@ class Columns:
             weights = np.where(weights > LEFT_OVER, weights, 0.0)
         return self.points.mixture(weights)
 
-    def next_dual_points(self, seed: int, tol: float) -> tuple[Array, Array]:
+    def next_dual_points(self, seed: int, tol: float, *, near: bool) -> tuple[Array, Array]:
         """Return the dual points (B, d + m) to ask for, and those (at most B) at which the first are derivatives."""
         if self.master.follows_path:
             return self._along_path(seed), self.optimum.point[None]
@@ -120,7 +116,7 @@ class Columns:
         # prices of limits are not negative, and zero has no logarithm
         prices = np.arange(len(best)) >= d
         best, newest = (np.where(prices, np.maximum(gain, LOWEST * size), gain) for gain in (best, newest))
-        around = off_kinks(query_gains(best, newest, newton, seed), OF_TOL * tol)
+        around = off_kinks(query_gains(best, newest, newton, seed, near=near), OF_TOL * tol)
         around[:, d:] = np.maximum(around[:, d:], 0.0)
         # while the limits are missed, the objective does not count yet
         if not self.master.between or not self.is_feasible:
@@ -130,7 +126,7 @@ class Columns:
         slopes[:, d:] = newest[d:]
         # the derivative may not exist at the point of the best bound
         fine = np.isfinite(slopes).all(axis=1)
-        gains = np.concatenate([newest[None], slopes[fine], around[len(TOWARD) :]])
+        gains = np.concatenate([newest[None], slopes[fine], around[1 if near else len(TOWARD) :]])
         return gains, np.concatenate([point[None], between[fine]])
 
     def _along_path(self, seed: int) -> Array:
@@ -188,7 +184,7 @@ class Columns:
             duals = _padded(duals, z.shape[1])
             at = space.with_values_of_cuts(at)
         # on labels within limits, reuse the model's dual points
-        led = space.n_limits > 0 or self.leads_on_labels
+        led = space.n_limits > 0 or not self.master.follows_path
         prices = None if exact or led else space.vectors_of_gains(gains)
         if prices is not None:
             # gains that the model, or a search, has suggested: as prices, which are not negative, of length one
@@ -299,7 +295,9 @@ def master_of(space: Space) -> Master:
     """Return the master of the objective of a ``space``, which its form decides."""
     if space.curved is not None:
         return RatioSum()
-    return Smooth() if space.minimum_of is None else Program()
+    if space.minimum_of is not None:
+        return Program()
+    return RecallMeans() if space.metric.bounds_any_gain else Smooth()
 
 
 def mixed_with_cuts(

@@ -289,7 +289,7 @@ class Stationary(Solver):
 
     def init(self, problem: Problem) -> StationaryState:
         """Lay out the starts."""
-        if problem.from_sample:
+        if problem.sample is not None:
             # on labels nothing is bounded, so the ratios' own maxima are starts only, and the run on a sample has found
             # better ones
             return StationaryState(problem.starts, (), None, problem.start)

@@ -71,6 +71,19 @@ class Progress:
 
 
 @dataclass(frozen=True, eq=False)
+class WarmStart:
+    """The result of a run on a sample of the table's rows."""
+
+    # the best rules of the sample; they are the last starting rules of the problem
+    rules: Gains
+    # gains, answers: all gains of that run and their confusions on the sample; the last gain is the first of ``rules``
+    gains: Gains | None = None
+    answers: Confusion | None = None
+    # number of gains before the last that are the last one with a single weight moved: K, or none
+    n_perturbed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """The problem that a solver gets: maximise ``metric`` over all rules on the oracle's table.
 
@@ -86,8 +99,7 @@ class Problem:
     starts: tuple[Mixture, ...]
     max_passes: int
     tol: float = 1e-6
-    # whether the best rules of a sample of the rows are among the starts
-    from_sample: bool = False
+    sample: WarmStart | None = None
     limits: Limits | None = None
     certify: bool = True
     wants_single: bool = False
@@ -194,8 +206,9 @@ class Solver(Protocol):
     The ``budget`` is the number of passes allowed if the caller sets no limit.
 
     A solver that returns single rules only sets ``mixes = False``. ``starts_from_sample`` lists the confusion estimates
-    ("model", "labels") for which it can continue from the rules of a sample. A solver need not inherit from this class:
-    what it does not declare has the value here.
+    ("model", "labels") for which it can continue from the rules of a sample; with ``wants_curvature`` it learns there
+    how the answers change around the best gain. A solver need not inherit from this class: what it does not declare has
+    the value here.
 
     With ``draws = False`` the rule draws only if the caller asks for it: ``randomized="auto"`` is then False.
 
@@ -209,6 +222,7 @@ class Solver(Protocol):
     budget: ClassVar[int] = 100
     mixes: ClassVar[bool] = True
     starts_from_sample: ClassVar[tuple[str, ...]] = ()
+    wants_curvature: ClassVar[bool] = False
     takes_limits: ClassVar[bool] = False
     draws: ClassVar[bool] = True
 

@@ -18,9 +18,9 @@ MATRICES_CELLS = 1 << 27  # of their matrices
 # how far a slack may change
 ROUNDED = SINGULAR
 INTERIOR = HALF_DIGITS  # a weight that an interior point leaves behind
-# rounding of a statistic, and what a concave function may lose
+# rounding of a statistic, and what a smallest function may lose
 SAME_MEAN = EXACT
-SAME_OPTIMUM = LEFT_OVER
+SAME_MINIMUM = LEFT_OVER
 
 
 class Limits(Protocol):
@@ -118,9 +118,8 @@ class Mixture:
         """Return a mixture of at most d of these atoms, where ``metric`` has d free statistics (Caratheodory).
 
         While more than d + 1 atoms have weight, the weights are moved along a vector that changes no statistic that the
-        metric reads, until one weight is zero. A last step moves the statistics along the metric's gradient, or along
-        the line that moves them least, to the edge of the hull of the d + 1 atoms that remain. It is taken only if it
-        does not lower the metric. An optimum lies on
+        metric reads, until one weight is zero. A last step moves the statistics along the metric's gradient to the edge
+        of the hull of the d + 1 atoms that remain. It is taken only if it does not lower the metric. An optimum lies on
         the boundary of the attainable set, where d atoms are enough. Within ``limits`` their functions count as
         statistics too.
         """
@@ -139,15 +138,18 @@ class Mixture:
         sparser = Mixture.drawn(gains, parts, weights[used])
         if len(used) <= d:
             return sparser
-        edges = _to_edge(vectors[used], weights[used], slope)
-        if metric.structure.is_concave:
-            edges += _both_edges(vectors[used], weights[used])
-        lefts = [np.flatnonzero(edge > 0) for edge in edges]
-        moved = [Mixture.drawn(gains[k], parts[k], edge[k]) for k, edge in zip(lefts, edges, strict=True)]
-        values = metric.values(Confusion.stack([mixture.confusion for mixture in (sparser, *moved)]))
-        least = values[0] - (SAME_OPTIMUM if metric.structure.is_concave else 0.0)
-        best = int(np.argmax(np.append(least, np.nan_to_num(values[1:], nan=-np.inf))))
-        return (sparser, *moved)[best]
+        least = float(metric.values(sparser.confusion))
+        if metric.structure.is_minimum:
+            least -= SAME_MINIMUM
+            edges = _both_edges(vectors[used], weights[used])
+        else:
+            edges = _to_edge(vectors[used], weights[used], slope)
+        for edge in edges:
+            left = np.flatnonzero(edge > 0)
+            moved = Mixture.drawn(gains[left], parts[left], edge[left])
+            if float(metric.values(moved.confusion)) >= least:
+                return moved
+        return sparser
 
     def _within(self, metric: Metric, limits: Limits, parts: Confusion) -> Mixture:
         """Return a mixture of few of these atoms that is worth no less and keeps the limits as well."""
@@ -319,7 +321,7 @@ def _until_one_is_empty(weights: Array, change: Array) -> Array:
 def _both_edges(vectors: Array, weights: Array) -> list[Array]:
     """Return weights (A,) from where the two ends of the line leave the hull that moves ``vectors`` (A, s) least.
 
-    The rules of an optimal mixture of a concave function lie on one hyperplane, so that some line moves nothing.
+    The rules of an optimal mixture of a smallest function lie on one hyperplane, so that some line moves nothing.
     """
     null = np.linalg.svd(np.vstack([vectors.T, np.ones(len(vectors))]))[2][-1]
     return [_until_one_is_empty(weights, change) for change in (null, -null) if (change < 0).any()]

@@ -23,6 +23,7 @@ from confmax.optimize.rounding import MOVED, NEGLIGIBLE
 TOWARD = (1.0, 0.3)  # how far from the best gain to the newest
 NEARER = (MOVED, 0.02)  # where Newton's step is unknown
 NEWTON = TOWARD  # and how far along Newton's step
+NEWTON_NEAR = (1.0, 0.5)  # the same near the optimum: the curvature of a sample may make the step too long
 WIDTHS = 4  # sizes of moves in random directions, each half of the one before
 SHRINKS = 0.1  # what a step multiplies a price by at least
 # directions: one per dimension within these limits
@@ -31,7 +32,9 @@ MOST = 20
 # answers that the second derivative is made of, at most, and per dimension
 MEMORY = 2 * MOST
 PER_WEIGHT = 4
+CHANGED = 0.8  # part of the moved weights that must change an answer; that of a well separated class may change none
 LARGEST = 400  # dimensions up to which it is
+SMOOTH = 0.1  # asymmetry of differences below which they are a derivative: samples have .06, few distinct rows .2
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +56,17 @@ class DualQueries:
         return DualQueries(every[-keep:], theirs[-keep:], self.curvature)
 
 
-def query_gains(best: Array, newest: Array, newton: Array | None, seed: int) -> Array:
+def query_gains(best: Array, newest: Array, newton: Array | None, seed: int, *, near: bool = False) -> Array:
     """Return the gains (B, d) to ask for, the newest first.
 
     ``best`` (d,) is the gain of the best bound and ``newest`` (d,) the gradient at the master's optimum, of one scale.
-    Newton's step on the dual leads to ``newton`` (d,), if it is known. Each pass has directions of another ``seed``.
+    Newton's step on the dual leads to ``newton`` (d,), if it is known. Each pass has directions of another ``seed``. If
+    the best gain is ``near`` the optimum, few others say enough.
     """
     used = (best != 0) | (newest != 0)
     if not used.all() and used.any():
         # what the objective does not read stays zero
-        part = query_gains(best[used], newest[used], None if newton is None else newton[used], seed)
+        part = query_gains(best[used], newest[used], None if newton is None else newton[used], seed, near=near)
         whole = np.zeros((len(part), len(best)))
         whole[:, used] = part
         return whole
@@ -74,7 +78,7 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int) -> 
     origin = onto(best)
     toward = np.clip(onto(newest) - origin, -farthest, farthest)
     scale = _spread(toward)
-    between = [best + t * (newest - best) for t in TOWARD]
+    between = [best + t * (newest - best) for t in TOWARD[: 1 if near else None]]
     middle = [origin + 0.5 * toward]
     if newton is None:
         # nothing tells how far to go: look around the best gain too
@@ -82,11 +86,15 @@ def query_gains(best: Array, newest: Array, newton: Array | None, seed: int) -> 
         middle.insert(0, origin)
     else:
         step = np.clip(onto(newton) - origin, -farthest, farthest)
-        between += [back(origin + t * step) for t in NEWTON]
+        between += [back(origin + t * step) for t in (NEWTON_NEAR if near else NEWTON)]
         middle.insert(0, origin + 0.5 * step)
         scale = np.minimum(scale, 2.0 * _spread(step) + 0.25 * scale)
     d = len(best)
-    turned = directions(d, min(max(d, LEAST), MOST), seed)
+    # near the optimum the shorter step of Newton takes the place of one of them
+    count = (max(1, d // MOST) - (newton is not None)) if near else min(max(d, LEAST), MOST)
+    if not count:
+        return np.array(between)
+    turned = directions(d, count, seed)
     turn = np.arange(len(turned))
     around = np.array(middle)[turn % len(middle)] + 0.5 ** (1.0 + turn % WIDTHS)[:, None] * turned * scale
     return np.concatenate([np.array(between), back(around)])
@@ -123,6 +131,25 @@ def newton_gain(space: Space, queries: DualQueries, best: Array, point: Array, s
     if (best > 0).all() and (slope > 0).all():
         g = np.asarray(np.maximum(g, SHRINKS * np.minimum(best, slope)), dtype=np.float64)
     return g if np.isfinite(g).all() else None
+
+
+def by_differences(gain: Array, perturbed: Array, answers: Array) -> Array | None:
+    """Return the second derivative (d, d) of h for a gain of length one; None where h has kinks there.
+
+    It is wanted at ``gain`` (d,). The ``perturbed`` gains (d, d) have one weight after the other moved, and ``answers``
+    (d + 1, d) are those to them, and to ``gain`` last.
+    """
+    steps = np.diagonal(perturbed - gain)
+    changes = answers[:-1] - answers[-1]
+    moved = steps != 0
+    B = np.divide(changes, steps[:, None], out=np.zeros_like(changes), where=moved[:, None])
+    unit = np.sqrt(np.abs(np.outer(gain, gain)))
+    asymmetry, size = (float(np.linalg.norm(part * unit)) for part in (B - B.T, B + B.T))
+    # of few different rows h is all kinks, and answers jump: a second derivative is symmetric
+    if changes[moved].any(axis=1).sum() < CHANGED * moved.sum() or asymmetry > SMOOTH * size:
+        return None
+    # h is homogeneous of degree one, its second derivative of degree minus one
+    return np.asarray(0.5 * (B + B.T) * np.linalg.norm(gain))
 
 
 def second_derivative(queries: DualQueries, best: Array) -> tuple[Array, Array] | None:

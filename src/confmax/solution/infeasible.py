@@ -90,7 +90,7 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
         problem,
         limits=replace(limits, constraints=loosened),
         starts=(outcome.mixture, outcome.single),
-        from_sample=False,
+        sample=None,
         max_passes=problem.oracle.n_passes + solver.budget,
     )
     found = run(solver, part)
@@ -157,7 +157,7 @@ def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]
             limits=rest,
             tol=TOLERANCE,
             wants_single=False,
-            from_sample=False,
+            sample=None,
             max_passes=problem.oracle.n_passes + solver.budget,
         )
         outcome = run(solver, part)

@@ -100,7 +100,8 @@ def _most(
     method = optimize.choose(
         "auto", metric, K, M, exact=True, in_parts=not table.is_whole, limited=limited, one_class=one_class
     )
-    more = [gains for rule in rules for gains in rule.atoms]
+    sample = None if limited else optimize.warm_start(method, metric, oracle, M, TOLERANCE)
+    more = [gains for rule in rules for gains in rule.atoms] + ([] if sample is None else [sample.rules])
     starts = optimize.baselines(
         oracle,
         [table.mean_probability()],
@@ -109,7 +110,7 @@ def _most(
         matrix="matrix" in (metric.statistics, limits and limits.statistics),
     )
     budget = oracle.n_passes + optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes
-    problem = Problem(metric, oracle, M, tuple(starts), budget, TOLERANCE, limits=limits)
+    problem = Problem(metric, oracle, M, tuple(starts), budget, TOLERANCE, sample, limits)
     bounds: list[float] = []
 
     def has_settled(progress: Progress) -> bool:

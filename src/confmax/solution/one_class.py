@@ -214,9 +214,7 @@ def _best_threshold(
     limits = problem.limits
     assert isinstance(limits, Limits)
     oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle)
-    on_labels = replace(
-        problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, from_sample=False
-    )
+    on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
     cuts = ClassCuts.of(table.in_memory(), k, 0.0)
     # an answer that never decides the class is none
     of_class = replace(limits, constraints=tuple(about), kept_by_none=False)

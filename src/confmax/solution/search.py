@@ -22,7 +22,7 @@ from confmax.confusion import Array, Gains
 from confmax.optimize import Mixture, Outcome, Problem, Solver
 from confmax.optimize.abstaining import first_rules
 from confmax.optimize.class_cuts import class_of, with_thresholds
-from confmax.optimize.loop import declared
+from confmax.optimize.loop import WarmStart, declared
 from confmax.optimize.path_query import first_gains
 from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
@@ -146,7 +146,7 @@ def _problem(task: Task, method: Solver, oracle: CountingOracle) -> tuple[Proble
     """Return the problem for a solver, and the rules that people use without confmax."""
     plan = task.plan
     table = oracle.table
-    starts, plain, from_sample = _starts(task, method, oracle)
+    starts, plain, sample = _starts(task, method, oracle)
     if task.one_class is not None:
         # neither thresholds on two classes nor rules for all classes are of use where thresholds on one are searched
         starts = starts[:1]
@@ -161,7 +161,7 @@ def _problem(task: Task, method: Solver, oracle: CountingOracle) -> tuple[Proble
         tuple(starts),
         allowed - reserved,
         plan.tol,
-        from_sample,
+        sample,
         task.limits,
         certify=on_model,
         wants_single=task.limits is not None and (plan.randomized is not True or not on_model),
@@ -171,8 +171,10 @@ def _problem(task: Task, method: Solver, oracle: CountingOracle) -> tuple[Proble
     return problem, plain
 
 
-def _starts(task: Task, method: Solver, oracle: CountingOracle) -> tuple[list[Mixture], dict[str, Mixture], bool]:
-    """Return the starting rules, argmax and p / prior on the raw probabilities, and if a sample was searched."""
+def _starts(
+    task: Task, method: Solver, oracle: CountingOracle
+) -> tuple[list[Mixture], dict[str, Mixture], WarmStart | None]:
+    """Return the starting rules, argmax and p / prior on the raw probabilities, and the result of a sample of rows."""
     table = oracle.table
     raw = task.raw
     metric = task.metric
@@ -182,7 +184,7 @@ def _starts(task: Task, method: Solver, oracle: CountingOracle) -> tuple[list[Mi
     n_decisions = metric.n_decisions(table.n_classes)
     priors = _priors(table)
     sample = None if limited else optimize.warm_start(method, metric, oracle, n_decisions, task.plan.tol)
-    more = first_rules(metric, priors[0]) if sample is None else sample
+    more = first_rules(metric, priors[0]) if sample is None else sample.rules
     around = first_gains(table.n_rows, table.n_classes, n_decisions) if limited and oracle.exact else None
     if around is not None:
         more = around if more is None else Gains.concatenate([more, around])
@@ -197,7 +199,7 @@ def _starts(task: Task, method: Solver, oracle: CountingOracle) -> tuple[list[Mi
     if automatic and of_two and (not table.is_whole or metric.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
         starts[:0] = [rule for rule in optimize.best_cut(metric, oracle)[:2] if rule is not None]
-    return starts, dict(zip(("argmax", "p/prior", "p/mean(p)"), plain, strict=False)), sample is not None
+    return starts, dict(zip(("argmax", "p/prior", "p/mean(p)"), plain, strict=False)), sample
 
 
 def _priors(table: Table) -> list[Array]:

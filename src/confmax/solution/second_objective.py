@@ -65,13 +65,7 @@ def decided_for_accuracy(
     if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy):
         return chosen
     second = replace(
-        problem,
-        metric=accuracy,
-        starts=(chosen,),
-        from_sample=False,
-        limits=limits,
-        certify=False,
-        wants_single=not draws,
+        problem, metric=accuracy, starts=(chosen,), sample=None, limits=limits, certify=False, wants_single=not draws
     )
     second = replace(second, starts=(chosen, *_first_rules(second, outcome, gain), *problem.singles))
     found = run(ColumnGeneration(), second)
