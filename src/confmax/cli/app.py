@@ -176,8 +176,11 @@ def confmax(context: click.Context) -> None:
     From the class probabilities in a file (CSV, Parquet, NPZ), confmax finds the rule that is best for your metric, and
     applies it. 'confmax COMMAND --help' has examples.
 
-     Example: confmax demo confmax tune scores.csv --label truth --metric macro_f1 -o rule.json confmax apply rule.json
-    new.csv -o decided.csv
+    \b
+    Example:
+      confmax demo
+      confmax tune scores.csv --label truth --metric macro_f1 -o rule.json
+      confmax apply rule.json new.csv -o decided.csv
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
