@@ -306,7 +306,10 @@ class Stationary(Solver):
         if parts is not None and parts.top.full is None and not parts.top.power:
             few = best_spread(problem, parts)
             if few is not None:
-                return StationaryState((few[0],), (), None, problem.best((problem.start, few[0])), bound=few[1])
+                mixture, bound = few
+                # the other starts lead to single rules
+                rules = (*problem.starts, mixture)
+                return StationaryState(rules, waiting, None, problem.best((problem.start, mixture)), bound=bound)
             prices = None if is_single_ratio else PriceSearch.start(problem, parts)
             if prices is not None:
                 waiting += (prices.compromise(),)

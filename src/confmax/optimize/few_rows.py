@@ -24,7 +24,7 @@ from confmax.kernels.products import Positive
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.prices import Scores
+from confmax.optimize.prices import LEAST_PASSES, Scores
 from confmax.optimize.rounding import BATCH, EXACT, NEGLIGIBLE, NEWTON_STEPS, OF_TOL
 from confmax.tables import MemoryTable
 
@@ -38,12 +38,13 @@ AHEAD = 1e-6  # of a row's score: by how much the class that a rule decides is a
 def best_spread(problem: Problem, parts: Ratios) -> tuple[Mixture, float] | None:
     """Return a mixture that is locally the best, and a bound; it takes two passes.
 
-    None where there are many rows, decisions beside the classes, or a denominator that vanishes or that a row leaves as
-    it is, and where several rows with the same probabilities share classes: no rule decides them differently.
+    None where there are many rows or few passes, decisions beside the classes, or a denominator that vanishes or that a
+    row leaves as it is, and where rows with the same probabilities share classes: no rule decides them differently.
     """
     oracle = problem.oracle
     table = oracle.table
-    scores = Scores.of(parts) if oracle.exact and table.n_rows <= MOST_ROWS and table.layout is None else None
+    few = table.n_rows <= MOST_ROWS and problem.max_passes - oracle.n_passes > LEAST_PASSES
+    scores = Scores.of(parts) if few and oracle.exact and table.layout is None else None
     if scores is None or problem.n_decisions > table.n_classes:
         return None
     scores = scores.some(oracle.rows[scores.classes] > 0.0)
@@ -147,7 +148,7 @@ class _Spread:
         bent = np.outer(tops, bottoms) + np.outer(bottoms, tops) - 2.0 * score[k] * np.outer(bottoms, bottoms)
         bent = np.where(k[:, None] == k, bent / bottom[k] ** 2, 0.0)
         # sums of rows stay one, so a penalty on them changes no step, and the system is positive definite at a maximum
-        bent += PENALTY * bent.diagonal().max() * (same_row @ same_row.T)
+        bent += PENALTY * bent.diagonal().max() * (row[:, None] == row)
         try:
             system = Positive(bent)
             by_row = system.solve(same_row)
