@@ -150,7 +150,7 @@ def test_explain_says_it_step_by_step():
     answer = document("explain", "rule.json", "--proba", "0.5,0.5")["example"]
     assert answer["decision"] == "ask" and answer["parts"][0]["decision"] == "ask"
     assert len(answer["scored"]) == 2 and len(answer["parts"][0]["scores"]) == 3
-    assert "Decided: ask (*)" in run("explain", "rule.json", "--proba", "0.5,0.5")[0]
+    assert "Decided: ask, the largest score (*)" in run("explain", "rule.json", "--proba", "0.5,0.5")[0]
 
 
 # the gains of abstaining of a rule of two classes, where it leaves a row, in words and in numbers

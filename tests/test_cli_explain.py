@@ -91,7 +91,7 @@ def test_a_class_that_keeps_its_probability_is_named():
     assert found["calibration"]["kept"] == "c" and found["one_class"] == {"class": "c", "threshold": 0.4}
     shown = " ".join(printed(RULES["beside"], "--proba", "0.3,0.2,0.5").split())
     assert "calibrates p first, but not p(c)" in shown
-    assert "decides c if p(c) >= 0.4" in shown and "its probability reaches the threshold" in shown
+    assert "c 0.5000 0.5000 +0.1000*" in shown
     assert "decides c if p(c) >= 0.4, else the most probable other class by calibrated p" in shown
 
 
@@ -114,7 +114,7 @@ SHOWN = [
     ("weights", "c is decided from 0.200 against a, from 0.273 against b"),
     ("weights", "c is favoured most: its probability counts 4 times that of a"),
     ("weights", "c 0.3000 1.2000*"),
-    ("weights", "Decided: c (*)"),
+    ("weights", "Decided: c, the largest score (*)"),
     ("draws", "draws between 2 rules"),
     ("draws", "Decided: b 25.0%, c 75.0%"),
     ("table", "decides ask"),

@@ -308,7 +308,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
 def _show_groups(page: Page, document: Document, rules: dict[str, DecisionRule]) -> None:
     """Print how the rows of each of the first groups are decided."""
     every = document["groups"]
-    _show_about(page, next(iter(every.values())))
+    _show_about(page, next(iter(every.values())), groups=joined(list(every), SHOWN))
     for name, part in list(every.items())[:SHOWN_GROUPS]:
         page.say("", f"Group {name}", style="bold")
         _show_way(page, part, rules[name])
@@ -316,14 +316,15 @@ def _show_groups(page: Page, document: Document, rules: dict[str, DecisionRule])
         page.say("", f"... {len(every) - SHOWN_GROUPS} more groups; --group NAME shows one of them, --json shows all.")
 
 
-def _show_about(page: Page, document: Document) -> None:
+def _show_about(page: Page, document: Document, **more: str) -> None:
+    """Print the file of a rule, its classes and ``more`` about it."""
     classes, names = (list(map(str, document[key])) for key in ("classes", "decisions"))
     items = {"rule": document["rule_file"], "classes": joined(classes, SHOWN)}
     if document["abstain"] is not None:
         items["also"] = f"leaves rows undecided, as {document['abstain']}"
     elif len(names) > len(classes):
         items["also"] = f"decides {joined(names[len(classes) :], SHOWN)}"
-    page.items(items)
+    page.items(items | more)
 
 
 def _show_way(page: Page, document: Document, rule: DecisionRule) -> None:
@@ -344,7 +345,11 @@ def _show_way(page: Page, document: Document, rule: DecisionRule) -> None:
 
 def _show_calibration(page: Page, calibration: Document | None, classes: Sequence[str]) -> None:
     """Print what a calibration makes of each probability."""
-    if calibration is None or "offsets" not in calibration:
+    if calibration is None:
+        return
+    if "offsets" not in calibration:
+        power = 1.0 / calibration["temperature"]
+        page.say("", f"Calibrated: each probability to the power {power:.4g}, then divided by their sum.")
         return
     # beyond 700 a factor would overflow
     factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
@@ -358,6 +363,8 @@ def _show_calibration(page: Page, calibration: Document | None, classes: Sequenc
     if calibration["kind"] == "matrix":
         page.say("Before the division, powers of the other probabilities multiply it, which --json shows.")
     page.table(["class", "power", "factor"], cells[:SHOWN])
+    if len(cells) > SHOWN:
+        page.say(f"... {len(cells) - SHOWN} more classes; --json shows all.")
 
 
 def _show_gains(page: Page, parts: Sequence[Document], classes: Sequence[str], names: Sequence[str]) -> None:
@@ -389,7 +396,7 @@ def _show_example(page: Page, document: Document, rule: DecisionRule) -> None:
         columns[f"score {k + 1}" if rule.is_randomized else "score"] = [
             score + ("*" if name == part["decision"] else " ") for name, score in zip(names, shown, strict=True)
         ]
-    decided = f"{example['decision']} (*)"
+    decided = f"{example['decision']}{'' if firsts[0] else ', the largest score'} (*)"
     if rule.is_randomized:
         shares = [f"{name} {share:.1%}" for name, share in example["decision_probabilities"].items() if share]
         decided = f"{', '.join(shares)}; drawn by the probabilities of this row: {example['decision']}"
