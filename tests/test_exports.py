@@ -53,7 +53,8 @@ def test_onnx_decides_single_precision_like_predict(exported):
     K = exported.n_classes
     P = table(K, enough_rows(K, in_onnx)).astype(np.float32)
     differing = assert_same_decisions(exported, P, in_onnx(exported, P), tolerance=8 * np.finfo(np.float32).eps)
-    assert differing == 0 or exported.calibrator is not None
+    # two scores may round to the same number
+    assert differing <= 1e-4 * len(P) or exported.calibrator is not None
 
 
 # the last treats all classes alike: rows tie, but for the order in which their terms are added
