@@ -254,7 +254,8 @@ def test_score_says_which_limit_a_file_cannot_judge_and_judges_the_others(table,
 
 def test_what_completion_offers_are_the_quantities_that_can_be_limited():
     found = {True: set(), False: set()}
-    for name in {*confmax.metrics.names(), "rate", "fpr", "min_recall"} - {"linear"}:
+    limited = {name for names in limited_names() for name in names} - {"coverage"}
+    for name in {*confmax.metrics.names(), *limited} - {"linear"}:
         for text in (f"{name}[a] >= 0.5", f"{name} >= 0.5"):
             with suppress(ValueError):
                 # of one class, both are a text

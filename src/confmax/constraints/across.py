@@ -239,9 +239,14 @@ class Pairs(Across):
             name = metric_text(metric)
             depends = f"the denominator of {name} depends on the rule"
             why = depends if metric.structure.is_ratio else f"{name} is not linear"
+            every = f"min({name} | group) >= 0.7"
+            if metric.formula.rises_with_hits < 0:
+                every = f"max({name} | group) <= 0.1"
+            # of the rows that are decided, no share is linear
+            others = "" if metric.formula.is_of_decided else f", or the {self.what} of recall, fpr or rate"
             raise ValueError(
                 f"{text}: {why}, so the rules that keep a {self.what} of it are no convex set; limit every group "
-                f"instead, such as min({name} | group) >= 0.7, or the {self.what} of recall, fpr or rate"
+                f"instead, such as {every}{others}"
             )
 
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
