@@ -54,7 +54,8 @@ def best_spread(problem: Problem, parts: Ratios) -> tuple[Mixture, float] | None
     weight = np.concatenate([part for _, part in rows]) / table.weight_total
     # of rows that are alike, only the sum of their y counts
     P, alike = np.unique(np.concatenate([part for part, _ in rows])[weight > 0.0], axis=0, return_inverse=True)
-    spread = _Spread(scores, P, np.bincount(alike.ravel(), weight[weight > 0.0]))
+    sums: Array = np.bincount(alike.ravel(), weight[weight > 0.0]).astype(np.float64)
+    spread = _Spread(scores, P, sums)
     if not (spread.bottoms > 0.0).all():
         return None
     y, a, b = spread.best(OF_TOL * problem.tol)
