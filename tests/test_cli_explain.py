@@ -86,12 +86,20 @@ def test_scores_follow_from_the_numbers_shown():
     assert (found["score_of"], found["decided_from"]) == ("mean squared distance", None)
 
 
+def test_the_floor_of_a_calibration_is_said():
+    shown = " ".join(printed(with_calibrator(FLAT, Temperature(2.0, 0.1))).split())
+    assert "each probability plus 0.1 to the power 1/2, then divided by their sum" in shown
+    shown = " ".join(printed(with_calibrator(FLAT, VectorScaling([1.0, 0.5, 0.8], [0.3, 0.0, -0.2], 0.01))).split())
+    assert "each probability plus 0.01 to its power, times its factor, then divided by their sum" in shown
+
+
 def test_a_class_that_keeps_its_probability_is_named():
     found = explained(RULES["beside"], "--proba", "0.3,0.2,0.5")
     assert found["calibration"]["kept"] == "c" and found["one_class"] == {"class": "c", "threshold": 0.4}
     shown = " ".join(printed(RULES["beside"], "--proba", "0.3,0.2,0.5").split())
     assert "calibrates p first, but not p(c)" in shown
-    assert "c 0.5000 0.5000 +0.1000*" in shown
+    assert "c 0.5000 0.5000 +0.1000*" in shown and "its probability reaches the threshold" in shown
+    assert "c keeps its probability, and the others share the rest" in shown
     assert "decides c if p(c) >= 0.4, else the most probable other class by calibrated p" in shown
 
 
@@ -115,7 +123,7 @@ SHOWN = [
     ("weights", "c is favoured most: its probability counts 4 times that of a"),
     ("weights", "c 0.3000 1.2000*"),
     ("weights", "Decided: c, the largest score (*)"),
-    ("draws", "draws between 2 rules"),
+    ("draws", "between 2 parts, by seed 5 and row"),
     ("draws", "Decided: b 25.0%, c 75.0%"),
     ("table", "decides ask"),
     ("kappa", "mean squared distance of the true class"),

@@ -39,7 +39,7 @@ def test_sql_is_printed_and_decides():
 def test_sql_needs_no_dialect():
     """Without one it is what DuckDB, PostgreSQL and SQLite all read"""
     expression, stderr = run("export", "rule.json", "--to", "sql")
-    assert stderr == "note: the expression reads the columns a, b, c; options such as --columns name others\n"
+    assert stderr == "note: the expression reads the columns a, b, c; --columns names others\n"
     assert run("export", "rule.json", "--to", "python")[1] == ""
     assert expression == run("export", "rule.json", "--to", "sql", "--dialect", "standard")[0] == RULE.to_sql() + "\n"
     assert_decides(expression, "abc")

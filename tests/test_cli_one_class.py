@@ -79,10 +79,10 @@ def one_class_rule(k=1, cut=0.1, calibrator=None):
 ROW = ("--proba", "0.4,0.2,0.1,0.3")
 # where F is decided from, its words, the threshold, and the last line about the row
 CUTS = [
-    (0.1, "decides F if p(F) >= 0.1, else the most probable other", "0.1", "Decided: F (*)"),
-    (0.25, "decides F if p(F) >= 0.25, else", "0.25", "Decided: VF (*)"),
-    (-np.inf, "always decides F (argmax", "always", "Decided: F (*)"),
-    (np.inf, "always decides the most probable class other than F (argmax", "never", "Decided: VF (*)"),
+    (0.1, "decides F if p(F) >= 0.1, else the most probable other", "0.1", "Decided: F, its probability reaches the"),
+    (0.25, "decides F if p(F) >= 0.25, else", "0.25", "Decided: VF, the most probable other class"),
+    (-np.inf, "always decides F (argmax", "always", "Decided: F, as in every row"),
+    (np.inf, "always decides the most probable class other than F (argmax", "never", "Decided: VF, the most"),
 ]
 
 

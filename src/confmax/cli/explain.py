@@ -324,6 +324,8 @@ def _show_about(page: Page, document: Document, **more: str) -> None:
         items["also"] = f"leaves rows undecided, as {document['abstain']}"
     elif len(names) > len(classes):
         items["also"] = f"decides {joined(names[len(classes) :], SHOWN)}"
+    if document["randomized"]:
+        items["draws"] = f"between {len(document['parts'])} parts, by seed {document['seed']} and row"
     page.items(items | more)
 
 
@@ -347,19 +349,20 @@ def _show_calibration(page: Page, calibration: Document | None, classes: Sequenc
     """Print what a calibration makes of each probability."""
     if calibration is None:
         return
-    if "offsets" not in calibration:
-        power = 1.0 / calibration["temperature"]
-        page.say("", f"Calibrated: each probability to the power {power:.4g}, then divided by their sum.")
+    more = "" if calibration["floor"] == FLOOR else f" plus {calibration['floor']:g}"
+    if calibration["kind"] == "temperature":
+        power = f"1/{calibration['temperature']:.4g}"
+        page.say("", f"Calibrated: each probability{more} to the power {power}, then divided by their sum.")
         return
     # beyond 700 a factor would overflow
     factors = [math.exp(min(offset, 700.0)) for offset in calibration["offsets"]]
     powers = calibration.get("powers") or np.diagonal(calibration["matrix"]).tolist()
     rows = zip(classes, powers, factors, strict=True)
     cells = [[name, f"{power:.4g}", f"{factor:.4g}"] for name, power, factor in rows]
+    page.say("", f"Calibrated: each probability{more} to its power, times its factor, then divided by their sum.")
     if "kept" in calibration:
         cells[classes.index(str(calibration["kept"]))][1:] = ["", ""]
-    more = "" if calibration["floor"] == FLOOR else f" plus {calibration['floor']:g}"
-    page.say("", f"Calibrated: each probability{more} to its power, times its factor, then divided by their sum.")
+        page.say(f"{calibration['kept']} keeps its probability, and the others share the rest.")
     if calibration["kind"] == "matrix":
         page.say("Before the division, powers of the other probabilities multiply it, which --json shows.")
     page.table(["class", "power", "factor"], cells[:SHOWN])
@@ -377,6 +380,8 @@ def _show_gains(page: Page, parts: Sequence[Document], classes: Sequence[str], n
         # adding zero makes 0 of -0, which a cost of nothing is as a gain
         rows = ([f"{gain + 0.0:.4g}" for gain in row] for row in part["gains"])
         page.table(["true class", *names], [[name, *row] for name, row in zip(classes, rows, strict=True)])
+    if len(parts) > SHOWN_PARTS:
+        page.say(f"... {len(parts) - SHOWN_PARTS} more parts; --json shows all.")
 
 
 def _show_example(page: Page, document: Document, rule: DecisionRule) -> None:
@@ -396,7 +401,7 @@ def _show_example(page: Page, document: Document, rule: DecisionRule) -> None:
         columns[f"score {k + 1}" if rule.is_randomized else "score"] = [
             score + ("*" if name == part["decision"] else " ") for name, score in zip(names, shown, strict=True)
         ]
-    decided = f"{example['decision']}{'' if firsts[0] else ', the largest score'} (*)"
+    decided = f"{example['decision']}, {_reason(rule, firsts[0], example['decision'])} (*)"
     if rule.is_randomized:
         shares = [f"{name} {share:.1%}" for name, share in example["decision_probabilities"].items() if share]
         decided = f"{', '.join(shares)}; drawn by the probabilities of this row: {example['decision']}"
@@ -405,6 +410,18 @@ def _show_example(page: Page, document: Document, rule: DecisionRule) -> None:
     if any(first is not None and math.isfinite(first.cut) for first in firsts[:SHOWN_PARTS]):
         page.say("A score with a sign is by how much the probability exceeds the threshold of the class.")
     page.say("", f"Decided: {decided}")
+
+
+def _reason(rule: DecisionRule, first: ClassFirst | None, decision: str) -> str:
+    """Return why a rule decides so that does not draw; ``first`` is how it compares one class, if it does."""
+    if first is None:
+        return "the largest score"
+    if decision != str(rule.class_names[first.k]):
+        return "the most probable other class" if words.others_of(first) is None else "the largest score of the others"
+    if first.cut <= words.UNSEEN:
+        return "as in every row"
+    calibrated = "calibrated " if words.is_calibrated(rule, first.k) else ""
+    return f"its {calibrated}probability reaches the threshold"
 
 
 def _shown_scores(

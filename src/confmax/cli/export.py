@@ -11,7 +11,6 @@ import click
 from confmax.cli.outputs import check_output, load_rule, write_file
 from confmax.cli.show import print_document
 from confmax.cli.texts import clean, joined
-from confmax.export.sql import columns_read
 from confmax.rule import DecisionRule
 
 
@@ -32,10 +31,10 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     classes = [str(name) for name in loaded.class_names]
     # the database would only say that it knows no such column
     if language == "sql" and "columns" not in settings:
-        read = joined(columns_read(loaded, **settings), 20)
-        click.echo(
-            clean(f"note: the expression reads the columns {read}; options such as --columns name others"), err=True
-        )
+        read = joined(classes[: loaded.n_classes], 20)
+        grouped = f", and the group from {settings.get('group', 'group')}; --columns and --group name others"
+        way_out = grouped if loaded.groups else "; --columns names others"
+        click.echo(clean(f"note: the expression reads the columns {read}{way_out}"), err=True)
     if out is None:
         click.echo(made, nl=language == "sql")
         return

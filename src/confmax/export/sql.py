@@ -160,11 +160,6 @@ def to_sql(
     return _expression(plans, dialect, columns, groups, "group" if group is None else group)
 
 
-def columns_read(rule: Rule, group: str = "group", **_settings: Any) -> list[str]:
-    """Return the columns that `to_sql` reads by default; ``_settings`` are further ones of `to_sql`."""
-    return [*map(str, rule.class_names[: rule.n_classes]), *([group] if rule.groups else [])]
-
-
 def _expression(
     plans: Sequence[Plan], dialect: str, columns: Sequence[str] | None, groups: Sequence[Any], group: str
 ) -> str:

@@ -18,7 +18,7 @@ from confmax.errors import InputError
 from confmax.metrics import recalls, scores, shares
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS
 from confmax.metrics.limited import refusal
-from confmax.metrics.metric import STATISTICS, UNBOUNDED, Metric
+from confmax.metrics.metric import STATISTICS, Metric
 from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
 from confmax.tables.columns import frame_columns
@@ -383,7 +383,7 @@ def from_function(
     else:
         formula.admit(n_classes, n_classes)
     if of_linear is None:
-        return Metric(formula.name, formula, BY_WORD[str(structure)], "matrix", range=UNBOUNDED)
+        return Metric(formula.name, formula, BY_WORD[str(structure)], "matrix")
     reads = {of_linear.at(np.full(K, 1 / K)).statistics for K in sizes}
     most = max(reads, key=STATISTICS.index)
-    return Metric(formula.name, formula, of_linear, most, (("rho", 0.0),), range=UNBOUNDED)
+    return Metric(formula.name, formula, of_linear, most, (("rho", 0.0),))

@@ -16,7 +16,7 @@ import numpy as np
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.curved import Climb, OfShares
 from confmax.metrics.first_order import FirstOrder, Formula, FormulaOfRows, Function, reciprocal
-from confmax.metrics.metric import Metric
+from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.recalls import balanced_accuracy
 from confmax.metrics.scores import ClassParts, ClassScores
@@ -283,6 +283,7 @@ COVERAGE = Metric(
     Linear(fractions=coverage_parts),
     "columns",
     description="share of all rows that are decided",
+    range=ZERO_TO_ONE,
     use="within limits",
     of_all_rows=True,
 )
@@ -295,6 +296,7 @@ COVERAGE_OF_CLASS = Metric(
     divides_by_prior=True,
     ordered=True,
     description="share of the rows of one class that are decided",
+    range=ZERO_TO_ONE,
     use="within limits",
     of_all_rows=True,
 )

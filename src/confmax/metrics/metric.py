@@ -37,7 +37,7 @@ from confmax.metrics.structure import (
 GainForm = Literal["weights", "offsets", "weights and offsets", "matrix"]
 
 STATISTICS = ("diagonal", "columns", "matrix")
-UNBOUNDED = (-np.inf, np.inf)
+ZERO_TO_ONE = (0.0, 1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,7 +114,7 @@ class Metric:
     title: str = field(default="", compare=False)
     of_many: str = field(default="mcc", compare=False)
     trivial_rule: str | None = field(default=None, compare=False)
-    range: tuple[float, float] = field(default=(0.0, 1.0), compare=False)
+    range: tuple[float, float] = field(default=(-np.inf, np.inf), compare=False)
     use: Literal["maximised", "within limits", "limited"] = field(default="maximised", compare=False)
     of_all_rows: bool = field(default=False, compare=False)
     aliases: tuple[str, ...] = field(default=(), compare=False)

@@ -15,7 +15,7 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion
 from confmax.metrics.first_order import FirstOrder, Formula, Function, reciprocal, safe_ratio
-from confmax.metrics.metric import Metric
+from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.shares import ACCURACY
 from confmax.metrics.structure import Concave, DiagonalFunctions, Linear, MinOfLinear, PowerMean
 
@@ -105,6 +105,7 @@ def mean_of_recalls(
         divides_by_prior=True,
         description=description,
         title=title,
+        range=ZERO_TO_ONE,
     )
 
 
@@ -198,6 +199,7 @@ METRICS = (
         Linear(),
         "diagonal",
         description="share of correct decisions",
+        range=ZERO_TO_ONE,
         # over all classes of a single-label problem each micro average is the accuracy
         aliases=("f1_micro", "precision_micro", "recall_micro", "recall_weighted"),
     ),
@@ -208,6 +210,7 @@ METRICS = (
         "diagonal",
         divides_by_prior=True,
         description="mean recall",
+        range=ZERO_TO_ONE,
         aliases=("recall_macro",),
     ),
     Metric(
@@ -239,5 +242,6 @@ METRICS = (
         divides_by_prior=True,
         title="smallest recall",
         description="smallest recall",
+        range=ZERO_TO_ONE,
     ),
 )

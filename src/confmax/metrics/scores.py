@@ -14,7 +14,7 @@ import numpy as np
 
 from confmax.confusion import UNIT, Array, Confusion, Gains, sum_of_others
 from confmax.metrics.first_order import TINY, FirstOrder, Formula, Function, reciprocal, safe_ratio
-from confmax.metrics.metric import UNBOUNDED, Metric
+from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import General, Linear, Quasiconvex, Ratio
 
@@ -319,7 +319,7 @@ def _of_classes(name: str, scores: ClassScores, description: str, **more: Any) -
     """Return the metric of scores of classes: a ratio for one class, a sum of ratios for several."""
     shape, kind = (Ratio, ONE_CLASS) if scores.over == "last" else (General, {})
     structure = shape(fractions=ClassParts(scores))
-    return Metric(name, scores, structure, "columns", description=description, **kind, **more)
+    return Metric(name, scores, structure, "columns", description=description, range=ZERO_TO_ONE, **kind, **more)
 
 
 METRICS = (
@@ -343,6 +343,7 @@ METRICS = (
         "columns",
         ordered=True,
         title="micro F1",
+        range=ZERO_TO_ONE,
         description="micro F1, background class 0 left out",
     ),
     Metric(
@@ -354,6 +355,7 @@ METRICS = (
         ordered=True,
         fixed=("once",),
         title="micro F1 (once)",
+        range=ZERO_TO_ONE,
         description="micro F1 counting each error once",
     ),
     _of_classes(
@@ -420,7 +422,6 @@ METRICS = (
         "matrix",
         ordered=True,
         title="mean gain",
-        range=UNBOUNDED,
         of_all_rows=True,
         description="any table of gains or costs per (true class, decision)",
     ),
@@ -433,6 +434,7 @@ METRICS = (
         binary=True,
         ordered=True,
         title="AMS",
+        range=ZERO_TO_ONE,
         description="approximate median significance of class 1",
     ),
     Metric(
@@ -443,6 +445,7 @@ METRICS = (
         binary=True,
         ordered=True,
         title="Fowlkes-Mallows",
+        range=ZERO_TO_ONE,
         description="geometric mean of precision and recall of class 1",
     ),
     Metric(
@@ -452,6 +455,7 @@ METRICS = (
         "columns",
         equal_weights=True,
         title="MCC",
+        range=ZERO_TO_ONE,
         aliases=("matthews_corrcoef",),
         description="Matthews correlation coefficient",
     ),

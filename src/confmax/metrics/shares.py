@@ -17,7 +17,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics.first_order import TINY, FirstOrder, Formula, Side, reciprocal
-from confmax.metrics.metric import Metric
+from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Linear, Ratio, Structure
 
@@ -230,6 +230,7 @@ def share(name: str, formula: Share, description: str, **more: Any) -> Metric:
         "one_class": "with others" if others else "alone",
         "divides_by_prior": formula.of == TRUE,
         "description": description,
+        "range": ZERO_TO_ONE,
     }
     return Metric(name, formula, structure, "columns" if of_decisions else "diagonal", **(settings | more))
 

@@ -22,7 +22,6 @@ from confmax.constraints import Constraint, Limits
 from confmax.metrics import Metric, get
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.limited import ratio_of
-from confmax.metrics.metric import UNBOUNDED
 from confmax.metrics.seen import seen, unseen
 from confmax.metrics.structure import AffineFunctions, Linear
 from confmax.optimize.column_generation import ColumnGeneration
@@ -124,7 +123,7 @@ def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: floa
         function = AffineFunctions(ratio.bottom, ratio.bottom_constant)
         formula = Denominator(function)
         reads = function.statistics
-        below = Metric("denominator", formula, Linear(), reads, classes=metric.classes, range=UNBOUNDED)
+        below = Metric("denominator", formula, Linear(), reads, classes=metric.classes)
         share = float(seen(below, layout).values(chosen.confusion))
         if share <= TINY and value > metric.range[0]:
             return None
