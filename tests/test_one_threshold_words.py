@@ -70,9 +70,9 @@ def test_explain_shows_the_threshold_and_the_scores_of_the_others(tmp_path, monk
     lines = [line.split() for line in stdout.splitlines()]
     assert lines[lines.index(["class", "weight"]) :][:4] == [["class", "weight"], ["VF", "1"], ["F", "9"], ["M", "2.5"]]
     assert ["F", "0.2000", "1.8000*"] in lines and ["L", "0.4000", "-0.3008"] in lines
-    assert stdout.splitlines()[-1] == "Decided: F (*)"
+    assert stdout.splitlines()[-1] == "Decided: F, the largest score of the others (*)"
     stdout, _ = run("explain", "r.json", "--proba", "0.1,0.1,0.0,0.8")
-    assert stdout.splitlines()[-1] == "Decided: L (*)"
+    assert stdout.splitlines()[-1] == "Decided: L, its probability reaches the threshold (*)"
     found = document("explain", "r.json")
     assert found["one_class"] == {"class": "L", "threshold": pytest.approx(0.7008)}
     assert found["parts"][0]["weights"][3] == 1.0
