@@ -80,4 +80,5 @@ def test_rows_that_no_rule_tells_apart_are_left_to_the_search():
     P = np.full((4, 10), 0.05)
     P[np.arange(4), [1, 3, 5, 7]] = 0.55
     solution = tuned("macro_f1", P)
-    assert solution.gap < 1e-5
+    # the climb ends a millionth below the best value, .262542, and prices there prove its square root
+    assert 0.26254 < solution.value < 0.262543 and solution.gap < 1e-3

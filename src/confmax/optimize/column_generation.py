@@ -34,6 +34,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.optimize.beam import improved
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
+from confmax.optimize.conditional_gradient import rules_of_few
 from confmax.optimize.coordinate import Coordinate, better_values, working_gain
 from confmax.optimize.descent import descended, slope_of_answers
 from confmax.optimize.group_thresholds import GroupThresholds
@@ -42,9 +43,9 @@ from confmax.optimize.masters.protocol import FEASIBLE
 from confmax.optimize.mixture import Mixture, constant_rules
 from confmax.optimize.path_query import breadth, lifted
 from confmax.optimize.points import Points, Space
-from confmax.optimize.prices import PriceSearch
 from confmax.optimize.query import by_differences
 from confmax.optimize.rounding import BINDS, NEWTON_STEPS, OF_TOL, PROGRESS
+from confmax.optimize.row_prices import row_bound
 from confmax.optimize.single import Swarm, interchangeable, search
 from confmax.optimize.warm import sample_of
 from confmax.oracle import CountingOracle
@@ -79,9 +80,6 @@ class ColumnState:
     patience: int = PATIENCE
     # whether a sample has shown where the optimum is, so that few gains around it are enough
     near: bool = False
-    # what bounds a sum of ratios
-    prices: PriceSearch | None = None
-    bound: float = np.inf
     # on labels of two classes within limits, the best thresholds for every gain
     thresholds: GroupThresholds | None = None
     # single rules (the bytes of their class weights) with the classes whose weight improves nothing there
@@ -98,7 +96,7 @@ class ColumnGeneration(Solver):
     unsmoothed means of recalls, `masters.Smooth` for every other metric with a gradient. Of the rules without weight,
     only the few that come nearest to being used are kept. Within limits, ratios and sums of ratios (macro F1) are
     maximised too. A sum of ratios is not concave: its master, `masters.RatioSum`, climbs, and the run ends where no
-    rule improves the metric to first order. Its bound is that of `optimize/prices.py`, with prices of the limits.
+    rule improves the metric to first order. Its bound is that of `optimize/row_prices.py`, with prices of the limits.
 
     Examples
     --------
@@ -143,7 +141,8 @@ class ColumnGeneration(Solver):
         oracle = problem.oracle
         space = _space(problem, oracle.rows)
         master = master_of(space)
-        points = Points.start(problem, space)
+        extreme = () if space.sum_of is None else rules_of_few(problem, space.sum_of)
+        points = Points.start(replace(problem, starts=(*problem.starts, *extreme)), space)
         columns = Columns.of(points, master, breadth(oracle.table.n_rows, oracle.table.n_classes))
         if oracle.exact and master.follows_path and not master.climbs:
             return ColumnState(_near_optimum_of_sample(problem, columns))
@@ -211,10 +210,12 @@ class ColumnGeneration(Solver):
             prices = space.without_cuts(optimum.gain)[-space.n_given :] / unit
         bound = columns.best_bound if exact else None
         if columns.master.climbs:
-            bound = following.bound
-            # nothing to gain to first order
-            if closed and following.prices is None:
-                status = Status.STATIONARY if problem.oracle.exact else Status.STALLED
+            # nothing to gain to first order: the gradient that was asked for is that of the mixture, which stays
+            if closed and optimum.value - state.columns.optimum.value <= problem.tol:
+                status = Status.STATIONARY if exact else Status.STALLED
+            left = _passes_left(problem)
+            ends = exact and left and (status is not None or left == 1)
+            bound = _bound_by_rows(problem, columns) if ends else None
         return following, Step(columns.mixture(), rules, bound, status, multipliers, prices)
 
     def singles(self, problem: Problem, state: ColumnState, incumbent: Incumbent) -> Iterator[Step]:
@@ -430,11 +431,6 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
         state = replace(state, columns=columns)
     duals, at = columns.next_dual_points(state.round, problem.tol, near=state.near)
     gains = columns.points.space.gains(duals)
-    prices = _prices(problem, state)
-    bound = state.bound
-    if prices is not None:
-        gains = Gains.concatenate([gains, prices.gains()])
-    n_asked = len(gains)
     singles = _singles_to_climb_from(problem, state)
     if singles is not None:
         gains = Gains.concatenate([gains, singles])
@@ -449,12 +445,6 @@ def _price_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gai
         closer = columns.best_bound < state.columns.best_bound - least
     else:
         closer = columns.optimum.shortfall < state.columns.optimum.shortfall - PROGRESS
-    if prices is not None:
-        prices = prices.answered(answers[len(duals) : n_asked], columns.optimum.value, problem.tol)
-        closer |= prices.bound < bound - least
-        bound = min(bound, prices.bound)
-        prices = prices if len(prices.pending) else None
-    state = replace(state, prices=prices, bound=bound)
     better = columns.optimum.value > state.value + least or closer
     idle = 0 if better else state.idle + 1
     value = max(columns.optimum.value, state.value)
@@ -475,23 +465,15 @@ def _singles_to_climb_from(problem: Problem, state: ColumnState) -> Gains | None
     return None if swarm is None else swarm.gains
 
 
-def _prices(problem: Problem, state: ColumnState) -> PriceSearch | None:
-    """Return the search for prices that bound a sum of ratios, which starts as soon as a mixture keeps the limits."""
-    columns = state.columns
-    prices = state.prices
+def _bound_by_rows(problem: Problem, columns: Columns) -> float | None:
+    """Return a bound on a sum of ratios at the best mixture and its prices of the limits; it takes a pass."""
     space = columns.points.space
-    optimum = columns.optimum
-    if space.sum_of is None or not columns.is_feasible:
+    if space.sum_of is None or not problem.certify:
         return None
-    if prices is None and not np.isfinite(state.bound):
-        prices = PriceSearch.start(problem, space.sum_of)
-    if prices is None:
-        return None
-    objective, multipliers = space.split(optimum.gain)
-    # the search has the limits without the cuts
-    multipliers = multipliers[: space.n_given]
-    assert space.minimum_of is not None
-    return prices.beside(space.minimum_of.combined(objective[None]), multipliers)
+    _, multipliers = space.split(columns.optimum.gain)
+    # the cuts are no limits of the problem
+    given = multipliers[: space.n_given]
+    return row_bound(problem, space.sum_of, columns.mixture().confusion, multipliers=given)
 
 
 def _model_round(problem: Problem, state: ColumnState) -> tuple[ColumnState, Gains, Confusion]:

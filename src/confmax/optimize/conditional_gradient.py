@@ -25,12 +25,15 @@ from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.ratios import Ratios
 from confmax.optimize.few_rows import best_spread
 from confmax.optimize.line_search import GRID, ROUNDS, best_steps
-from confmax.optimize.loop import Problem, Solver, Status, Step, best_answer, check_setting, check_word
+from confmax.optimize.loop import Problem, Solver, Status, Step, check_setting, check_word
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.prices import PriceSearch
 from confmax.optimize.rounding import BATCH, LEAST_WEIGHT, OF_TOL
+from confmax.optimize.row_prices import MOST_CLASSES, row_bound
 
 MAX_RATIOS = 1000  # one gain per class and pass, K numbers each
+FEW_RATIOS = 32  # of which the separate maxima are known soon
+NEAR_LARGEST = (0.001, 0.01, 0.03, 0.1)  # by which parts a row may lie below the largest value of a ratio
+DUMPS = 2  # classes that may have all other rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +249,38 @@ class Levels:
         a, b = self.parts.gains(self.low).pair()
         return Gains.reduced(share @ a, share @ b)
 
+    def all_but_one(self, rows: Array) -> Gains:
+        """Return rules that decide as one class what is far from the largest value of every other ratio.
+
+        A ratio whose denominator may vanish is largest where almost nothing is decided. Then one class has the other
+        rows: one that loses little by it. ``rows`` (K,) are the class sizes.
+        """
+        K = len(rows)
+        constant = Confusion(rows, np.diag(rows), np.eye(K))
+        loss = self.low - np.array([self.parts.values(constant[k])[k] for k in range(K)])
+        near = [self.parts.gains((1.0 - part) * self.low).pair() for part in NEAR_LARGEST]
+        others = [np.arange(K) != k for k in np.argsort(loss, kind="stable")[:DUMPS]]
+        return Gains.concatenate([Gains.reduced(share @ a, share @ b) for a, b in near for share in others])
+
+
+def rules_of_few(problem: Problem, parts: Ratios) -> tuple[Mixture, ...]:
+    """Return rules that decide few rows as any class but one, where all denominators vanish with their decisions.
+
+    There a climb from other rules may end where a class is not decided at all.
+    """
+    oracle = problem.oracle
+    M = problem.n_decisions
+    if parts.floor.any() or not oracle.exact or not M == len(parts.floor) == len(oracle.rows):
+        return ()
+    levels = Levels.start(parts, problem.starts)
+    for _ in range(ROUNDS):
+        if levels.is_closed(problem.tol) or problem.max_passes - oracle.n_passes <= 2 * ROUNDS:
+            break
+        levels = levels.answered(problem.ask(levels.gains(problem.tol)), problem.tol)
+    gains = levels.all_but_one(oracle.rows)
+    answers = problem.ask(gains)
+    return tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
+
 
 @dataclass(frozen=True, eq=False)
 class StationaryState:
@@ -255,7 +290,8 @@ class StationaryState:
     waiting: tuple[Gains, ...]
     levels: Levels | None
     best: Mixture
-    prices: PriceSearch | None = None
+    # a sum of them has a bound by prices of rows
+    parts: Ratios | None = None
     # of all mixtures, where there are few rows
     bound: float | None = None
 
@@ -266,11 +302,10 @@ class Stationary(Solver):
 
     The starts are argmax, p / prior, p / sqrt(prior) and, for sums of ratios, the gradient at the ratios' separate
     maxima. For macro F1, macro F-beta, macro Jaccard, weighted F1 and macro precision, the run also returns an upper
-    bound (`optimize/prices.py`). It starts at the weighted mean of the best score that each class can reach alone, and
-    falls as prices on the classes' hits and decisions become known. Its rules are candidates too. What is left of the
-    gap is mostly the bound's: it mixes what the classes attain alone. For more than 300 classes the bound stays the
-    mean of the separate maxima; with more than 1000 classes there is none. Tables of at most 16 rows, and of fewer rows
-    than classes, have a bound by prices of the rows (`optimize/few_rows.py`).
+    bound, for up to 1000 classes. At first, of few classes, this is the weighted mean of the best score that each class
+    can reach alone. Where the climb ends, prices of the rows give one that is much closer, for up to 300 classes
+    (`optimize/row_prices.py`). More classes, and macro precision, keep the first. Tables of at most 16 rows, and of
+    fewer rows than classes, start at the best mixture (`optimize/few_rows.py`).
 
     Source: the paper's Algorithm 3 with line search. If the metric is not concave, the algorithm may stop at a point
     that is not the best one; see the remark on fractional-linear metrics in Section 5.
@@ -298,7 +333,6 @@ class Stationary(Solver):
         is_single_ratio = problem.metric.structure.is_ratio
         parts = None if many and not is_single_ratio else problem.ratios()
         levels = None
-        prices = None
         # further decisions have no class to divide by
         roots = Gains.reduced(np.divide(1.0, np.sqrt(rows), out=np.zeros(len(rows)), where=rows > 0))
         waiting: tuple[Gains, ...] = (roots,) if problem.n_decisions == len(rows) else ()
@@ -310,23 +344,19 @@ class Stationary(Solver):
                 # the other starts lead to single rules
                 rules = (*problem.starts, mixture)
                 return StationaryState(rules, waiting, None, problem.best((problem.start, mixture)), bound=bound)
-            prices = None if is_single_ratio else PriceSearch.start(problem, parts)
-            if prices is not None:
-                waiting += (prices.compromise(),)
-            # where a denominator may vanish, the levels lead to other starts
-            if prices is None or not (parts.floor > 0).all():
-                levels = Levels.start(parts, problem.starts)
-        return StationaryState(problem.starts, waiting, levels, problem.start, prices)
+            # one gain per class and pass is much beside the climb's own, unless nothing else bounds the sum
+            few_ratios = len(parts.weights) <= FEW_RATIOS or len(rows) > MOST_CLASSES or not (parts.floor > 0).all()
+            levels = Levels.start(parts, problem.starts) if few_ratios else None
+        bounded = parts if problem.certify and not is_single_ratio else None
+        return StationaryState(problem.starts, waiting, levels, problem.start, bounded)
 
     def step(self, problem: Problem, state: StationaryState) -> tuple[StationaryState, Step]:
         """Improve every rule and every level once."""
         moving = [linearised(problem, problem.metric, rule) for rule in state.rules]
         gains = [*(gain for _, _, gain in moving), *state.waiting]
-        n_rules = len(gains)
+        n_rules = sum(map(len, gains))
         if state.levels is not None:
             gains.append(state.levels.gains(problem.tol))
-        if state.prices is not None:
-            gains.append(state.prices.gains())
         batch = Gains.concatenate(gains)
         answers = problem.ask(batch)
         met = tuple(Mixture.single(batch[k], answers[k]) for k in range(n_rules))
@@ -341,25 +371,17 @@ class Stationary(Solver):
             bound = levels.bound if problem.oracle.exact else None
             if levels.is_closed(problem.tol) or np.array_equal(levels.low, low):
                 waiting = (levels.compromise(),)
+                if not levels.parts.floor.any() and problem.n_decisions == len(low) == len(problem.oracle.rows):
+                    waiting += (levels.all_but_one(problem.oracle.rows),)
                 levels = None
         rules = (*met, *improved)
-        prices = state.prices
         best = problem.best((state.best, *rules))
-        if prices is not None:
-            last = slice(len(batch) - len(prices.pending), None)
-            more = [best_answer(problem, batch[last], answers[last])]
-            prices = prices.answered(answers[last], problem.value(problem.best((best, *more)).confusion), problem.tol)
-            bound = prices.bound if bound is None else min(bound, prices.bound)
-            if not len(prices.pending):
-                more = [*more, *prices.mixtures()]
-                prices = None
-            # an answer is a start if it is better than all rules so far, the last mixture in any case
-            started += tuple(rule for rule in more if len(rule.atoms) > 1 or problem.best((best, rule)) is rule)
-            rules += tuple(more)
-            best = problem.best((best, *more))
-        following = StationaryState((*improved, *started), waiting, levels, best, prices, state.bound)
-        done = not following.rules and not waiting and levels is None and prices is None
+        following = StationaryState((*improved, *started), waiting, levels, best, state.parts, state.bound)
+        done = not following.rules and not waiting and levels is None
         status = (Status.STATIONARY if problem.oracle.exact else Status.STALLED) if done else None
+        passes_left = problem.max_passes - problem.oracle.n_passes
+        if state.parts is not None and passes_left and (done or passes_left == 1):
+            bound = row_bound(problem, state.parts, best.confusion, bound)
         return following, Step(best, rules, bound, status)
 
     def _moved(self, problem: Problem, rules: list[Mixture], met: tuple[Mixture, ...]) -> tuple[Mixture, ...]:

@@ -10,8 +10,9 @@ For all prices v_i of the rows, no y has a sum of scores above ::
 
     sum_i v_i + sum_l max [score_l(y) - v'y  over 0 <= y <= 1]
 
-At the best y, the prices are the derivatives of the scores. This bound is lower than that of `optimize/prices.py`,
-whose prices are those of classes: only classes that several rows share have a larger maximum than their score.
+At the best y, the prices are the derivatives of the scores. Only classes that several rows
+share have a larger maximum than their score. The same bound of larger tables is in `optimize/row_prices.py`; here, the
+maxima are exact.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from confmax.kernels.products import Positive
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.prices import LEAST_PASSES, Scores
 from confmax.optimize.rounding import BATCH, EXACT, NEGLIGIBLE, NEWTON_STEPS, OF_TOL
+from confmax.optimize.row_prices import Scores
 from confmax.tables import MemoryTable
 
+LEAST_PASSES = 3  # that the search must be allowed
 MOST_ROWS = 16  # the bound compares all pairs of rows
 TURNS = 2  # of all rows between two of Newton's steps
 PENALTY = 1.0  # on changes of the rows' sums, relative to the largest curvature

@@ -14,14 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from confmax import optimize
 from confmax.confusion import Gains
 from confmax.constraints import Limits
 from confmax.constraints.outcomes import on_model
 from confmax.metrics import Metric
-from confmax.optimize import Mixture, Problem, Progress, Status
+from confmax.optimize import Mixture, Problem, Status
 from confmax.optimize.class_cuts import class_of
 from confmax.optimize.loop import MISSED
 from confmax.oracle import CountingOracle, make_oracle
@@ -29,9 +27,6 @@ from confmax.solution.result import Solution, has_bound
 from confmax.tables import Table
 
 TOLERANCE = 1e-4  # to which the best value on the model is found
-# passes that do not lower the bound, after which the run ends: macro F1 on 20 tables never had to wait longer for more
-# than a tenth of its gap; later passes improve rules that are not returned
-PATIENCE = 6
 LEAST_PASSES = 2  # for the value of the rule, and for those that the run starts from
 
 
@@ -111,10 +106,4 @@ def _most(
     )
     budget = oracle.n_passes + optimize.passes_allowed(method, table.n_rows) if max_passes is None else max_passes
     problem = Problem(metric, oracle, M, tuple(starts), budget, TOLERANCE, sample, limits)
-    bounds: list[float] = []
-
-    def has_settled(progress: Progress) -> bool:
-        bounds.append(np.inf if progress.upper_bound is None else progress.upper_bound)
-        return len(bounds) > PATIENCE and bounds[-1] == bounds[-1 - PATIENCE] < np.inf
-
-    return optimize.run(method, problem, has_settled).upper_bound
+    return optimize.run(method, problem).upper_bound
