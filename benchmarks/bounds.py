@@ -38,10 +38,8 @@ PASSES = 24
 def separate(metric, P):
     """Return the weighted mean of the classes' separate maxima."""
     oracle = CountingOracle(make_oracle(make_table(P)))
-    levels = Levels.start(
-        metric.as_ratios(oracle.rows, len(oracle.rows)),
-        tuple(baselines(oracle, [oracle.rows], P.shape[1], matrix=False)),
-    )
+    rules = baselines(oracle, [oracle.rows], P.shape[1], matrix=False)
+    levels = Levels.start(metric.as_ratios(oracle.rows, P.shape[1]), tuple(rules))
     for _ in range(20):
         levels = levels.answered(oracle.maximize(levels.gains(1e-9)), 1e-9)
     return levels.bound
