@@ -227,3 +227,21 @@ def test_weights_that_vanish_beside_others_do_no_harm():
     tiny_weights = confmax.maximize("macro_f1", P, sample_weight=[1.0, 1.0, 1.0, 1e-30], confusion="model")
     assert tiny_weights.upper_bound == pytest.approx(full.upper_bound, rel=1e-6)
     assert confmax.maximize("macro_f1", P, confusion="model", tol=0.0).gap < 0.05
+
+
+@pytest.mark.parametrize("share", [1e-9, 1e-12, 1e-101])
+@pytest.mark.parametrize("name", ["macro_f1", "macro_jaccard"])
+@pytest.mark.parametrize("limit", ["recall[1] >= 0.5", "rate[1] <= 0.3"])
+def test_a_class_that_is_nearly_absent_adds_nearly_nothing(share, name, limit):
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 12)
+    P[:, 0] *= share
+    P /= P.sum(axis=1, keepdims=True)
+    solution = confmax.maximize(name, P, constraints=limit, on_infeasible="closest", **SETTINGS)
+    assert solution.value <= solution.upper_bound < solution.value + 0.02
+
+
+def test_fewer_rows_than_classes_in_parts():
+    P = np.random.default_rng(0).dirichlet(np.ones(5), 3)
+    whole = confmax.maximize("macro_f1", P, **SETTINGS)
+    parts = confmax.maximize("macro_f1", cut(P, at=(1,)), **SETTINGS)
+    assert (parts.value, parts.upper_bound) == pytest.approx((whole.value, whole.upper_bound), abs=1e-6)

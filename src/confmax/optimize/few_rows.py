@@ -17,6 +17,8 @@ maxima are exact.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,7 +54,7 @@ def best_spread(problem: Problem, parts: Ratios) -> tuple[Mixture, float] | None
     scores = scores.some(oracle.rows[scores.classes] > 0.0)
     if table.n_rows >= len(scores.classes) or not (scores.base > 0.0).all():
         return None
-    rows = list(oracle.over_parts(lambda table: _rows(table, scores.classes)))
+    rows = list(oracle.over_parts(partial(_rows, classes=scores.classes)))
     weight = np.concatenate([part for _, part in rows]) / table.weight_total
     # of rows that are alike, only the sum of their y counts
     P, alike = np.unique(np.concatenate([part for part, _ in rows])[weight > 0.0], axis=0, return_inverse=True)

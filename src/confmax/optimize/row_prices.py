@@ -36,12 +36,14 @@ from numpy.typing import NDArray
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.optimize.loop import Problem
-from confmax.optimize.rounding import BATCH, LITTLE, OF_TOL, SINGLE
+from confmax.optimize.rounding import BATCH, BINDS, LITTLE, OF_TOL, SINGLE
+from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 
 Ints = NDArray[np.intp]
 
 MOST_CLASSES = 300  # every class has points of its own
+RARE = BINDS  # a class of a smaller share may have hardly any score in any rule
 CELLS = 1 << 18  # of the rows on which the points are chosen
 LEAST_ROWS = 1 << 12  # of these
 STEPS = 16  # toward the lowest bound, of tables of few cells
@@ -107,6 +109,15 @@ class Scores:
         a, b = self.lines(k, s, m)
         terms = np.stack([a * t, b * q, -paid])
         return np.asarray(terms.sum(axis=0) + ROUNDING * (np.abs(terms).sum(axis=0) + m / s))
+
+    def most(self, size: Array, largest: Array) -> Array:
+        """Return what no scores (B,) exceed, by the class sizes and the ``largest`` probabilities (B,).
+
+        A class has at most its size of hits, and decides at least as much as that over the largest probability.
+        """
+        with np.errstate(over="ignore"):
+            D = self.base / size + self.by_hits + self.by_decisions / largest
+        return np.asarray(self.top / D)
 
     def attained(self, k: Ints, sums: Array) -> Array:
         """Return what the rows that are taken are worth to the classes ``k``, less their prices (L,)."""
@@ -376,14 +387,23 @@ def row_bound(
     if scores is None or table.n_classes > MOST_CLASSES:
         return bound
     size = oracle.rows[scores.classes]
-    scores = scores.some(size > 0.0)
-    if (size[size > 0.0] <= ABSENT).any():
-        return bound
     # a decision must not make a denominator smaller
     if (scores.base < 0.0).any() or (scores.by_hits + scores.by_decisions < 0.0).any():
         return bound
+    # a class that has hardly any score in no rule has steep ones: its separate maximum is enough
+    rare = (size > 0.0) & (size <= RARE)
+    separate = np.where(rare, 0.0, np.inf)
+    if rare.any():
+        separate[rare] = _separate(oracle, scores.some(rare), size[rare])
+    left_out = rare & ((separate <= problem.tol) | (size <= ABSENT))
+    nearly_absent = float(separate[left_out].sum())
+    present = (size > 0.0) & ~left_out
+    scores = scores.some(present)
+    size = size[present]
     if not scores.base.all():
-        return _separate(problem, scores) if bound is None and not scores.base.any() else bound
+        if bound is None and not scores.base.any():
+            bound = nearly_absent + float(_separate(oracle, scores, size).sum())
+        return bound
     total = table.weight_total
     paid, constant = None, 0.0
     if problem.limits is not None and multipliers is not None:
@@ -394,22 +414,25 @@ def row_bound(
     lines = points.k, points.s, points.m
     sums = np.zeros((3, len(points.k)))
     spent = constant
+    earned, largest = np.zeros((2, len(size)))
     for part in oracle.over_parts(partial(_read, prices=prices, scores=scores, lines=lines, total=total)):
         sums += part[0]
         spent += part[1]
-    tops = np.zeros(len(scores.top))
+        earned += part[2]
+        largest = np.maximum(largest, part[3])
+    tops = np.zeros(len(size))
     np.maximum.at(tops, points.k[points.intervals], points.tops(scores, sums)[0])
+    # of a rare class few points may prove less than this does
+    tops = np.minimum(tops, scores.most(size, largest) + earned)
+    spent += nearly_absent
     by_rows = spent + float(tops.sum()) + ROUNDING * (abs(spent) + abs(constant) + float(tops.sum()))
     return by_rows if bound is None else min(bound, by_rows)
 
 
-def _separate(problem: Problem, scores: Scores) -> float:
-    """Return the sum of what the scores are at most alone, where all denominators vanish with their decisions.
-
-    Then a score is largest where the most likely row alone is decided.
-    """
-    p = np.max(list(problem.oracle.over_parts(partial(_largest, classes=scores.classes.tolist()))), axis=0)
-    return float((scores.top * p / (scores.by_hits * p + scores.by_decisions)).sum()) * (1.0 + ROUNDING)
+def _separate(oracle: CountingOracle, scores: Scores, size: Array) -> Array:
+    """Return what the scores (B,) are at most alone, from the class sizes (B,) and the largest probabilities."""
+    work = partial(_largest, classes=scores.classes.tolist())
+    return scores.most(size, np.max(list(oracle.over_parts(work)), axis=0)) * (1.0 + ROUNDING)
 
 
 def _largest(table: MemoryTable, *, classes: list[int]) -> Array:
@@ -419,16 +442,22 @@ def _largest(table: MemoryTable, *, classes: list[int]) -> Array:
 
 def _read(
     table: MemoryTable, *, prices: RowPrices, scores: Scores, lines: tuple[Ints, Array, Array], total: float
-) -> tuple[Array, float]:
-    """Return the sums (3, L) at all ``lines`` (L,) of a part of the table, and the sum of its prices."""
+) -> tuple[Array, float, Array, Array]:
+    """Return the sums (3, L) at all ``lines`` (L,) of a part of the table, and the sum of its prices.
+
+    Also returned are the sums of prices below zero, which the classes earn, and the largest probabilities (B,).
+    """
     sums = np.zeros((3, len(lines[0])))
     spent = 0.0
+    earned, largest = np.zeros((2, len(scores.top)))
     size = max(1, 4 * CELLS // table.n_classes)
     for start in range(0, table.n_rows, size):
         rows = prices.rows(table.at(slice(start, start + size)), total)
         sums += rows.taken(scores, *lines)
         spent += rows.spent
-    return sums, spent
+        earned += np.maximum(-rows.v, 0.0) @ rows.w
+        largest = np.maximum(largest, rows.p.max(axis=1))
+    return sums, spent, earned, largest
 
 
 def _searched(problem: Problem, scores: Scores, at: Confusion, paid: Gains | None) -> tuple[RowPrices, Points]:
