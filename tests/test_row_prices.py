@@ -1,6 +1,7 @@
 """The bound by prices of rows on means of scores of classes, against all rules and mixtures of small populations."""
 
 import itertools
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -10,7 +11,7 @@ import confmax
 from confmax import metrics
 from confmax.confusion import Confusion, Gains
 from confmax.optimize import Problem, Stationary, Status, ThresholdSearch, row_prices
-from confmax.optimize.row_prices import RowPrices, Scores, Search, row_bound
+from confmax.optimize.row_prices import KnotSearch, RowPrices, Scores, row_bound
 from confmax.oracle import CountingOracle, make_oracle, make_table
 from tests.parts_helpers import cut, labelled
 from tests.witnesses import most_found, tiny_scores
@@ -39,7 +40,7 @@ def drawn(n):
 
 @pytest.mark.parametrize("metric", BOUNDED, ids=repr)
 @pytest.mark.parametrize("seed", range(3))
-def test_points_bound_what_a_class_is_worth_at_any_prices(metric, seed):
+def test_knots_bound_what_a_class_is_worth_at_any_prices(metric, seed):
     P, weight = tiny_scores(seed + 1)
     table = make_table(P, None, weight)
     w = weight / weight.sum()
@@ -62,17 +63,17 @@ def test_points_bound_what_a_class_is_worth_at_any_prices(metric, seed):
             1 / lines[1] - np.tile(scores.base, 2000)
         )
         heights = heights.reshape(2000, -1)
-        search = Search(scores, rows, s, grid[heights.argmin(axis=0)], 1e-9)
+        search = KnotSearch(scores, rows, s, grid[heights.argmin(axis=0)], 1e-9)
         values = scores.top * t / (scores.base + scores.by_hits * t + scores.by_decisions * q[:, None])
         most = (values - y @ (rows.w * np.broadcast_to(rows.v, (len(k), len(P)))).T).max(axis=0)
         _, tops, _ = search.largest
         assert (tops >= np.maximum(most, 0.0) - 1e-12).all()
         # the draws of the witness come near
         assert (tops <= np.maximum(most, 0.0) + 0.02).all()
-        # the points leave no denominator out
+        # the knots leave no denominator out
         for b in every:
             ends = 1.0 / (scores.base[b] + scores.by_decisions[b]), 1.0 / scores.base[b]
-            of = search.points.s[search.points.k == b]
+            of = search.knots.s[search.knots.k == b]
             assert (of.min(), of.max()) == pytest.approx(ends) and (np.diff(of) >= 0.0).all()
 
 
@@ -210,7 +211,7 @@ def test_other_kinds_of_tables_have_the_same_bound(kind):
         with few, mock.patch.multiple("confmax.tables.sparse.kind", **limits):
             table = csr_array(P) if kind == "sparse" else P.astype(np.float32)
             other = confmax.maximize("macro_f1", table, **weights, **SETTINGS)
-    # here few rows of the sparse table choose the points
+    # here few rows of the sparse table choose the knots
     near = {"parts": 1e-7, "sparse": 0.02, "float32": 1e-5}[kind]
     assert dense.value <= other.upper_bound == pytest.approx(dense.upper_bound, abs=near)
 
@@ -245,3 +246,27 @@ def test_fewer_rows_than_classes_in_parts():
     whole = confmax.maximize("macro_f1", P, **SETTINGS)
     parts = confmax.maximize("macro_f1", cut(P, at=(1,)), **SETTINGS)
     assert (parts.value, parts.upper_bound) == pytest.approx((whole.value, whole.upper_bound), abs=1e-6)
+
+
+@pytest.mark.parametrize("limits", [(), ("rate[2] <= 0.5",)])
+def test_many_copies_of_few_rows_have_a_bound(limits):
+    """A sample by the hash of the rows has none of them, or all."""
+    P = np.repeat(np.random.default_rng(0).dirichlet(np.ones(10), 3), 20_000, axis=0)
+    solution = confmax.maximize("macro_f1", P, constraints=limits, **SETTINGS)
+    assert solution.value <= solution.upper_bound < solution.value + 0.05
+
+
+def test_scores_of_absent_classes_alone_have_a_bound():
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 12)
+    P[:, 0] *= 1e-12
+    problem, parts = problem_of(metrics.get("macro_f1"), (P / P.sum(axis=1, keepdims=True),))
+    first = replace(
+        parts,
+        top=parts.top[:1],
+        bottom=parts.bottom[:1],
+        top_constant=parts.top_constant[:1],
+        bottom_constant=parts.bottom_constant[:1],
+        weights=parts.weights[:1],
+    )
+    at = Confusion(problem.oracle.rows, problem.oracle.rows, np.ones(3))
+    assert 0.0 <= row_bound(problem, first, at) < 1e-9

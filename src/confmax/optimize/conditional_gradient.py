@@ -33,7 +33,7 @@ from confmax.optimize.row_prices import MOST_CLASSES, row_bound
 MAX_RATIOS = 1000  # one gain per class and pass, K numbers each
 FEW_RATIOS = 32  # of which the separate maxima are known soon
 NEAR_LARGEST = (0.001, 0.01, 0.03, 0.1)  # by which parts a row may lie below the largest value of a ratio
-DUMPS = 2  # classes that may have all other rows
+MOST_REST = 2  # classes that may have all other rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,18 +249,22 @@ class Levels:
         a, b = self.parts.gains(self.low).pair()
         return Gains.reduced(share @ a, share @ b)
 
-    def all_but_one(self, rows: Array) -> Gains:
+    def all_but_one(self, problem: Problem) -> tuple[Gains, ...]:
         """Return rules that decide as one class what is far from the largest value of every other ratio.
 
         A ratio whose denominator may vanish is largest where almost nothing is decided. Then one class has the other
-        rows: one that loses little by it. ``rows`` (K,) are the class sizes.
+        rows: one that loses little by it. Nothing is returned where a denominator cannot vanish, and where there is not
+        one ratio for each class and decision.
         """
+        rows = problem.oracle.rows
         K = len(rows)
+        if self.parts.floor.any() or not problem.n_decisions == len(self.low) == K:
+            return ()
         constant = Confusion(rows, np.diag(rows), np.eye(K))
         loss = self.low - np.array([self.parts.values(constant[k])[k] for k in range(K)])
         near = [self.parts.gains((1.0 - part) * self.low).pair() for part in NEAR_LARGEST]
-        others = [np.arange(K) != k for k in np.argsort(loss, kind="stable")[:DUMPS]]
-        return Gains.concatenate([Gains.reduced(share @ a, share @ b) for a, b in near for share in others])
+        others = [np.arange(K) != k for k in np.argsort(loss, kind="stable")[:MOST_REST]]
+        return (Gains.concatenate([Gains.reduced(share @ a, share @ b) for a, b in near for share in others]),)
 
 
 def rules_of_few(problem: Problem, parts: Ratios) -> tuple[Mixture, ...]:
@@ -269,15 +273,14 @@ def rules_of_few(problem: Problem, parts: Ratios) -> tuple[Mixture, ...]:
     There a climb from other rules may end where a class is not decided at all.
     """
     oracle = problem.oracle
-    M = problem.n_decisions
-    if parts.floor.any() or not oracle.exact or not M == len(parts.floor) == len(oracle.rows):
-        return ()
     levels = Levels.start(parts, problem.starts)
+    if not oracle.exact or not levels.all_but_one(problem):
+        return ()
     for _ in range(ROUNDS):
         if levels.is_closed(problem.tol) or problem.max_passes - oracle.n_passes <= 2 * ROUNDS:
             break
         levels = levels.answered(problem.ask(levels.gains(problem.tol)), problem.tol)
-    gains = levels.all_but_one(oracle.rows)
+    (gains,) = levels.all_but_one(problem)
     answers = problem.ask(gains)
     return tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
 
@@ -370,9 +373,7 @@ class Stationary(Solver):
             levels = levels.answered(answers[n_rules:], problem.tol)
             bound = levels.bound if problem.oracle.exact else None
             if levels.is_closed(problem.tol) or np.array_equal(levels.low, low):
-                waiting = (levels.compromise(),)
-                if not levels.parts.floor.any() and problem.n_decisions == len(low) == len(problem.oracle.rows):
-                    waiting += (levels.all_but_one(problem.oracle.rows),)
+                waiting = (levels.compromise(), *levels.all_but_one(problem))
                 levels = None
         rules = (*met, *improved)
         best = problem.best((state.best, *rules))

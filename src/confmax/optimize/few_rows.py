@@ -10,9 +10,8 @@ For all prices v_i of the rows, no y has a sum of scores above ::
 
     sum_i v_i + sum_l max [score_l(y) - v'y  over 0 <= y <= 1]
 
-At the best y, the prices are the derivatives of the scores. Only classes that several rows
-share have a larger maximum than their score. The same bound of larger tables is in `optimize/row_prices.py`; here, the
-maxima are exact.
+At the best y, the prices are the derivatives of the scores. Only classes that several rows share have a larger maximum
+than their score. `optimize/row_prices.py` has this bound for larger tables; here, the maxima are exact.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from confmax.optimize.rounding import BATCH, EXACT, NEGLIGIBLE, NEWTON_STEPS, OF
 from confmax.optimize.row_prices import Scores
 from confmax.tables import MemoryTable
 
-LEAST_PASSES = 3  # that the search must be allowed
+LEAST_PASSES = 3  # that must be left
 MOST_ROWS = 16  # the bound compares all pairs of rows
 TURNS = 2  # of all rows between two of Newton's steps
 PENALTY = 1.0  # on changes of the rows' sums, relative to the largest curvature

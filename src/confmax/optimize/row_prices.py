@@ -17,9 +17,9 @@ class is a fractional knapsack. For every price m >= 0 of the denominator it is 
     h(s, m) = sum_i w_i max(0, top s p_i - m (by_hits p_i + by_decisions) - v_i) + m (1 / s - base)
 
 and at the best m no less. Between two values of s let m be linear in s. Then the sum is convex in s, at most as large
-as on the line between its ends, and the maximum of that line and the last term has a closed form. So a few points
+as on the line between its ends, and the maximum of that line and the last term has a closed form. So a few knots
 (s, m), close to each other where the maximum is, bound all denominators. They are chosen on some of the rows. One pass
-reads the sums at these points on all rows.
+reads the sums at these knots on all rows.
 
 Constraints on the rule have prices too, which are not negative. What they pay for a decision of a row is taken off the
 price of the row.
@@ -42,20 +42,20 @@ from confmax.tables import MemoryTable
 
 Ints = NDArray[np.intp]
 
-MOST_CLASSES = 300  # every class has points of its own
+MOST_CLASSES = 300  # every class has knots of its own
 RARE = BINDS  # a class of a smaller share may have hardly any score in any rule
-CELLS = 1 << 18  # of the rows on which the points are chosen
+CELLS = 1 << 18  # of the rows on which the knots are chosen
 LEAST_ROWS = 1 << 12  # of these
 STEPS = 16  # toward the lowest bound, of tables of few cells
-FEW_CELLS = 1 << 13  # each step searches points anew
+FEW_CELLS = 1 << 13  # each step searches knots anew
 NARROWING = 0.5 ** np.arange(12)  # first denominators: parts of the way from the rule's own to the ends
-FITTED = 14  # values of m that are tried for a point
+FITTED = 14  # values of m that are tried for a knot
 HALVED = 12  # times that intervals of s are halved where the bound is far
-MOST_POINTS = 96  # of a class, on average
-CLOSE = 0.002  # part of the value by which a bound may exceed it without steps
+MOST_KNOTS = 96  # of a class, on average
+CLOSE = 0.002  # part of the value: a bound that is closer is not lowered by steps
 FAR = 0.02  # part of the gap that intervals may add
-SETTLED = 0.9  # part of the largest known worth below which a point needs no better m
-ROUGH = 0.2  # the same between steps
+ROUGH = 0.2  # part of the gap that intervals may add between steps
+SETTLED = 0.9  # part of the largest known worth below which a knot needs no better m
 WIDEST = 1.0 / SINGLE  # range of the first m, relative to the rule's own
 TOGETHER = 8  # lines that choose their rows together, or more where there are few rows
 
@@ -111,7 +111,7 @@ class Scores:
         return np.asarray(terms.sum(axis=0) + ROUNDING * (np.abs(terms).sum(axis=0) + m / s))
 
     def most(self, size: Array, largest: Array) -> Array:
-        """Return what no scores (B,) exceed, by the class sizes and the ``largest`` probabilities (B,).
+        """Return bounds of the scores (B,) over all rules, by the class sizes and the ``largest`` probabilities (B,).
 
         A class has at most its size of hits, and decides at least as much as that over the largest probability.
         """
@@ -158,7 +158,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class PriceStep:
     """A step of prices: down by ``size``, and up by as much for every class that wants the row.
 
     A class wants a row by the share of its lines ``a p + b``, (2, B) each, that lie above the price.
@@ -184,7 +184,7 @@ class RowPrices:
     classes: Ints
     gain: Gains
     paid: Gains | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PriceStep, ...] = ()
 
     def rows(self, table: MemoryTable, total: float) -> Rows:
         """Return what the classes read of the rows of a ``table``, whose weights are parts of a ``total``."""
@@ -215,25 +215,25 @@ def _scores(gains: Gains, P: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
-    """Points (s, m) (L,) of classes ``k`` (L,), from the largest denominator of every class to its least."""
+class Knots:
+    """Knots (s, m) (L,) of classes ``k`` (L,), from the largest denominator of every class to its least."""
 
     k: Ints
     s: Array
     m: Array
-    # what m is in units of its distance from that of the rule: the search's way to it
+    # how far m is from that of the rule: m is the rule's m times, or divided by, 1 + x
     x: Array
 
-    def and_more(self, k: Ints, s: Array, m: Array, x: Array) -> tuple[Points, Ints]:
-        """Return the points with others among them, and the order (L,) of both, one after the other."""
+    def and_more(self, k: Ints, s: Array, m: Array, x: Array) -> tuple[Knots, Ints]:
+        """Return the knots with others among them, and the order (L,) of both, one after the other."""
         both = np.append(self.k, k)
         order = np.lexsort((np.append(self.s, s), both))
         columns = (np.append(*pair)[order] for pair in ((self.s, s), (self.m, m), (self.x, x)))
-        return Points(both[order], *columns), order
+        return Knots(both[order], *columns), order
 
     @property
     def intervals(self) -> Ints:
-        """Where an interval begins; the next point ends it."""
+        """Where an interval begins; the next knot ends it."""
         return np.flatnonzero(self.k[1:] == self.k[:-1])
 
     def tops(self, scores: Scores, sums: Array) -> tuple[Array, Array]:
@@ -254,8 +254,8 @@ class Points:
         return np.take_along_axis(values, best, axis=0)[0], np.take_along_axis(places, best, axis=0)[0]
 
 
-class Search:
-    """The search for few points on some rows, around s and m (B,) of a rule."""
+class KnotSearch:
+    """The search for few knots on some rows, around s and m (B,) of a rule."""
 
     def __init__(self, scores: Scores, rows: Rows, s: Array, m: Array, tol: float, far: float = FAR) -> None:
         self.scores = scores
@@ -271,7 +271,7 @@ class Search:
         sums = rows.taken(scores, every, s, m)
         self.here = np.maximum(scores.worth(every, s, m, sums) + m * (1.0 / s - scores.base), 0.0)
         self.aim = self.here.copy()
-        self.points = Points(every, s, m, np.zeros(len(s)))
+        self.knots = Knots(every, s, m, np.zeros(len(s)))
         self.sums = sums
         ends = [s[:, None] * (end / s)[:, None] ** NARROWING for end in (least, most)]
         k = np.repeat(every, len(NARROWING))
@@ -292,34 +292,34 @@ class Search:
     @property
     def largest(self) -> tuple[Ints, Array, Array]:
         """The interval where each class is worth most (B,), what it is worth there (B,), and at which s (B,)."""
-        first = self.points.intervals
-        tops, places = self.points.tops(self.scores, self.sums)
-        order = np.lexsort((tops, self.points.k[first]))
-        last = order[np.searchsorted(self.points.k[first][order], np.arange(len(self.m)), side="right") - 1]
+        first = self.knots.intervals
+        tops, places = self.knots.tops(self.scores, self.sums)
+        order = np.lexsort((tops, self.knots.k[first]))
+        last = order[np.searchsorted(self.knots.k[first][order], np.arange(len(self.m)), side="right") - 1]
         return first[last], np.maximum(tops[last], 0.0), places[last]
 
     def _halve(self) -> None:
         """Halve the intervals in which a class may be worth more than anywhere known, the worst first."""
         for _ in range(HALVED):
-            points = self.points
-            first = points.intervals
-            tops, _ = points.tops(self.scores, self.sums)
+            knots = self.knots
+            first = knots.intervals
+            tops, _ = knots.tops(self.scores, self.sums)
             # a part of what is left of the gap makes no difference
             far = self.far * float((self.aim - self.here).sum()) / len(self.aim)
-            excess = tops - self.aim[points.k[first]] - max(self.tol, far)
-            wide = points.s[first + 1] > points.s[first] * (1.0 + SINGLE)
+            excess = tops - self.aim[knots.k[first]] - max(self.tol, far)
+            wide = knots.s[first + 1] > knots.s[first] * (1.0 + SINGLE)
             chosen = np.flatnonzero((excess > 0.0) & wide)
-            left = max(0, MOST_POINTS * len(self.m) - len(points.k))
+            left = max(0, MOST_KNOTS * len(self.m) - len(knots.k))
             chosen = chosen[np.argsort(-excess[chosen], kind="stable")[:left]]
             if not len(chosen):
                 break
             begin = first[chosen]
-            x = np.sort(np.stack([points.x[begin], points.x[begin + 1]]), axis=0)
+            x = np.sort(np.stack([knots.x[begin], knots.x[begin + 1]]), axis=0)
             low = np.where(x[0] > 0.0, x[0] / 2.0, LITTLE * x[1])
-            self._add(points.k[begin], np.sqrt(points.s[begin] * points.s[begin + 1]), low, 2.0 * x[1])
+            self._add(knots.k[begin], np.sqrt(knots.s[begin] * knots.s[begin + 1]), low, 2.0 * x[1])
 
     def _add(self, k: Ints, s: Array, low: Array, high: Array) -> None:
-        """Add points at ``s`` (L,) of classes ``k`` (L,), with the best m (L,) in a range of x.
+        """Add knots at ``s`` (L,) of classes ``k`` (L,), with the best m (L,) in a range of x.
 
         Below the rule's own s, m is at most the rule's m, and otherwise at least: it is ``m (1 + x)`` to the power of
         minus one, or one.
@@ -332,7 +332,7 @@ class Search:
         for _ in range(FITTED):
             x = np.sqrt(low[left] * high[left])
             over, height = self._tried(k[left], s[left], way[left], x, sides, left)
-            # far from the maximum any m will do, and one like the rule's own is best between two points
+            # far from the maximum any m will do, and one like the rule's own is best between two knots
             settled = height <= SETTLED * self.aim[k[left]]
             more = over == (way[left] > 0.0)
             low[left] = np.where(more | settled, x, low[left])
@@ -352,7 +352,7 @@ class Search:
         worth = scores.attained(k, drawn)
         known = np.isfinite(worth)
         np.maximum.at(self.aim, k[known], worth[known])
-        self.points, order = self.points.and_more(k, s, m, x)
+        self.knots, order = self.knots.and_more(k, s, m, x)
         self.sums = np.hstack([self.sums, sums])[:, order]
 
     def _tried(
@@ -390,7 +390,7 @@ def row_bound(
     # a decision must not make a denominator smaller
     if (scores.base < 0.0).any() or (scores.by_hits + scores.by_decisions < 0.0).any():
         return bound
-    # a class that has hardly any score in no rule has steep ones: its separate maximum is enough
+    # the slopes of a class that has hardly any score in any rule are steep: its separate maximum is enough
     rare = (size > 0.0) & (size <= RARE)
     separate = np.where(rare, 0.0, np.inf)
     if rare.any():
@@ -400,7 +400,7 @@ def row_bound(
     present = (size > 0.0) & ~left_out
     scores = scores.some(present)
     size = size[present]
-    if not scores.base.all():
+    if not (len(size) and scores.base.all()):
         if bound is None and not scores.base.any():
             bound = nearly_absent + float(_separate(oracle, scores, size).sum())
         return bound
@@ -410,9 +410,9 @@ def row_bound(
         limits = problem.limits.functions(oracle.rows, problem.n_decisions)
         paid = limits.combined(np.maximum(multipliers, 0.0)[None])
         constant = float(np.maximum(multipliers, 0.0) @ limits.constants)
-    prices, points = _searched(problem, scores, at, paid)
-    lines = points.k, points.s, points.m
-    sums = np.zeros((3, len(points.k)))
+    prices, knots = _searched(problem, scores, at, paid)
+    lines = knots.k, knots.s, knots.m
+    sums = np.zeros((3, len(knots.k)))
     spent = constant
     earned, largest = np.zeros((2, len(size)))
     for part in oracle.over_parts(partial(_read, prices=prices, scores=scores, lines=lines, total=total)):
@@ -421,8 +421,8 @@ def row_bound(
         earned += part[2]
         largest = np.maximum(largest, part[3])
     tops = np.zeros(len(size))
-    np.maximum.at(tops, points.k[points.intervals], points.tops(scores, sums)[0])
-    # of a rare class few points may prove less than this does
+    np.maximum.at(tops, knots.k[knots.intervals], knots.tops(scores, sums)[0])
+    # the knots of a rare class may prove less than its separate maximum
     tops = np.minimum(tops, scores.most(size, largest) + earned)
     spent += nearly_absent
     by_rows = spent + float(tops.sum()) + ROUNDING * (abs(spent) + abs(constant) + float(tops.sum()))
@@ -460,12 +460,15 @@ def _read(
     return sums, spent, earned, largest
 
 
-def _searched(problem: Problem, scores: Scores, at: Confusion, paid: Gains | None) -> tuple[RowPrices, Points]:
-    """Return prices and points for all rows, from some of the rows."""
+def _searched(problem: Problem, scores: Scores, at: Confusion, paid: Gains | None) -> tuple[RowPrices, Knots]:
+    """Return prices and knots for all rows, from some of the rows."""
     table = problem.oracle.table.in_one_place().in_memory()
     most = max(LEAST_ROWS, CELLS // table.n_classes)
     if table.n_rows > most:
-        table = table.sampled(most / table.n_rows)
+        part = table.sampled(most / table.n_rows)
+        # where many rows are copies of each other the sample may have any size
+        near = most <= 2 * part.n_rows <= 4 * most and part.weight_total > 0.0
+        table = part if near else table.at(slice(None, None, -(-table.n_rows // most)))
     total = table.weight_total
     tol = OF_TOL * problem.tol / len(scores.top)
     k = scores.classes
@@ -480,12 +483,12 @@ def _searched(problem: Problem, scores: Scores, at: Confusion, paid: Gains | Non
     rows = prices.rows(table, total)
     # a class without hits has no price
     m = np.maximum(score, LITTLE * scores.top) / D
-    search = Search(scores, rows, 1.0 / D, m, tol)
+    search = KnotSearch(scores, rows, 1.0 / D, m, tol)
     return _lowered(scores, prices, search, table)
 
 
-def _lowered(scores: Scores, prices: RowPrices, search: Search, table: MemoryTable) -> tuple[RowPrices, Points]:
-    """Return the prices of the lowest bound of some steps (Polyak, 1969), and their points."""
+def _lowered(scores: Scores, prices: RowPrices, search: KnotSearch, table: MemoryTable) -> tuple[RowPrices, Knots]:
+    """Return the prices of the lowest bound of some steps (Polyak, 1969), and their knots."""
     value = search.value
     tol = search.tol
     lowest = search
@@ -496,26 +499,26 @@ def _lowered(scores: Scores, prices: RowPrices, search: Search, table: MemoryTab
         (s, m), lines = _at_largest(search)
         rows = search.rows
         a, b = (np.stack(part) for part in zip(*lines, strict=True))
-        step = Step(search.bound - value, a, b)
+        step = PriceStep(search.bound - value, a, b)
         size = float(rows.w @ (1.0 - step.wanted(rows.p, rows.v)) ** 2)
         if size <= SINGLE:
             break
         prices = replace(prices, steps=(*prices.steps, replace(step, size=step.size / size)))
-        search = Search(scores, prices.rows(table, table.weight_total), s, m, tol, ROUGH)
+        search = KnotSearch(scores, prices.rows(table, table.weight_total), s, m, tol, ROUGH)
         if search.bound < lowest.bound:
             lowest = search
             best = prices
     if best.steps:
-        lowest = Search(scores, lowest.rows, *_at_largest(lowest)[0], tol)
-    return best, lowest.points
+        lowest = KnotSearch(scores, lowest.rows, *_at_largest(lowest)[0], tol)
+    return best, lowest.knots
 
 
-def _at_largest(search: Search) -> tuple[tuple[Array, Array], list[tuple[Array, Array]]]:
+def _at_largest(search: KnotSearch) -> tuple[tuple[Array, Array], list[tuple[Array, Array]]]:
     """Return s and m (B,) where every class is worth most, and the lines at both ends of its interval there."""
-    points = search.points
+    knots = search.knots
     first, _, s = search.largest
-    ends = [(points.s[k], points.m[k]) for k in (first, first + 1)]
+    ends = [(knots.s[k], knots.m[k]) for k in (first, first + 1)]
     (s_1, m_1), (s_2, m_2) = ends
     part = np.divide(s - s_1, s_2 - s_1, out=np.zeros_like(s), where=s_2 > s_1)
     m = np.maximum(m_1 + part * (m_2 - m_1), LITTLE * search.m)
-    return (s, m), [search.scores.lines(points.k[first], *end) for end in ends]
+    return (s, m), [search.scores.lines(knots.k[first], *end) for end in ends]
