@@ -12,6 +12,8 @@ every group.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from benchmarks.constraints import MIXED, OBJECTIVES, free, of_tables
@@ -99,6 +101,27 @@ def of_groups(rng, K, abstain):
     )[int(rng.integers(8))]
 
 
+def one_sided_tiny(seed):
+    """Return a population with limits that compare two groups by name, on sums of rates too, some of them of zero."""
+    rng = np.random.default_rng([seed, 2])
+    P, group = rows_in_groups(rng, seed)
+    K = P.shape[1]
+    limits = {}
+    for _ in range(int(rng.integers(1, 4))):
+        k, other = rng.permutation(K)[:2]
+        a, b = rng.permutation(np.unique(group))[:2]
+        summed = f"rate[{k}] + {rng.choice([1.0, 0.5, 2.0])} rate[{other}]"
+        name = str(rng.choice([f"rate[{k}]", f"recall[{k}]", f"fpr[{k}]", summed, f"rate[not {k}]"]))
+        # of the same quantities and groups one limit at most, as two may leave no room between them
+        limits[name, min(a, b)] = (
+            Wish(name, f"{a} {b}", str(rng.choice([">=", "<="])), float(rng.choice([0.0, -0.02, 0.1]))),
+            Wish(name, "all", "<=", number(rng, 0.8)),
+            Wish(name, "max", "<=", number(rng, 0.8)),
+            Wish(name, "difference", "<=", float(rng.choice([0.0, 0.05]))),
+        )[int(rng.choice(4, p=[0.6, 0.2, 0.1, 0.1]))]
+    return Tiny(P, group, str(rng.choice(OF_EQUAL)), list(limits.values()), False)
+
+
 def of_all_rows(rng, K, abstain):
     """Return a limit of all rows."""
     k = int(rng.integers(K))
@@ -116,12 +139,12 @@ def verdict(seed):
     return judged(tiny(seed))
 
 
-def verdict_on_equal(seed):
+def verdict_on_equal(seed, made=equal_tiny):
     """Return the same of a population whose groups are equal or nearly; nothing is on the edge.
 
     The limits are measured at the decisions of the rule: they are kept if none is missed by more than 1e-9.
     """
-    one = equal_tiny(seed)
+    one = made(seed)
     program, solution = Program(one), solved(one)
     best = program.best(one.metric)
     if best is None or solution.infeasibility is not None:
@@ -129,7 +152,7 @@ def verdict_on_equal(seed):
         proved = solution.infeasibility is not None and "(proved)" in solution.infeasibility
         kind = "infeasible, proved" if proved else "infeasible, not proved"
         return (kind if right else "wrongly infeasible or not"), solution.n_passes, 0.0
-    D = solution.rule.decision_probabilities(one.P, group=one.group)
+    D = solution.rule.decision_probabilities(one.P, group=one.group if solution.rule.groups else None)
     if (program.limits * D).sum(axis=(1, 2)).min() < -EXACT:
         return "limit missed", solution.n_passes, best - solution.value
     return ended(solution, 1.0, best)
@@ -200,7 +223,13 @@ def groups(folder, count=2000):
         f"values are equal, or differ by at most .001 or .02, and 44 % of the populations have further limits; limits "
         f"are measured at the decisions of the rules, and kept to 1e-9. Equal recalls are those of all classes; "
         f"equalised odds limit their false positive rates too.",
-        of_tiny([("limits of groups", count, verdict), ("equal groups", count // 4, verdict_on_equal)]),
+        of_tiny(
+            [
+                ("limits of groups", count, verdict),
+                ("equal groups", count // 4, verdict_on_equal),
+                ("two groups by name, sums of rates", count // 2, partial(verdict_on_equal, made=one_sided_tiny)),
+            ]
+        ),
         kinds,
     ]
 

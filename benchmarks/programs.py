@@ -7,6 +7,7 @@ less.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import NamedTuple
 
@@ -34,6 +35,10 @@ class Wish(NamedTuple):
     @property
     def text(self):
         what = self.name if self.over == "all" else f"{self.over}({self.name} | group)"
+        if " " in self.over:
+            # of two groups: the first minus the second
+            first, second = (self.name.replace("]", f" | {g}]") for g in self.over.split())
+            return f"{first} {self.sense} {second} {'-' if self.limit < 0 else '+'} {abs(self.limit)!r}"
         return f"{what} {self.sense} {self.limit!r}"
 
 
@@ -91,6 +96,13 @@ class Program:
 
     def quantity(self, name, rows):
         """Return numerator and denominator (n, M) of a quantity of the rows in a mask (n,)."""
+        if " rate" in name:
+            weights = {int(k): float(weight or 1) for weight, k in re.findall(r"([\d.]* ?)rate\[(\d)\]", name)}
+            parts = [(weight, *self.quantity(f"rate[{k}]", rows)) for k, weight in weights.items()]
+            return sum(weight * top for weight, top, _ in parts), parts[0][2]
+        if name.startswith("rate[not"):
+            others = [f"rate[{k}]" for k in range(self.K) if k != int(name[-2])]
+            return sum(self.quantity(other, rows)[0] for other in others), self.quantity(others[0], rows)[1]
         name, k = (name[:-3], int(name[-2])) if name.endswith("]") else (name, None)
         P, w = self.P, (self.share * rows / self.share[rows].sum())[:, None]
         decided, column = (np.arange(self.M) < self.K) * w, (np.arange(self.M) == k) * w
@@ -125,6 +137,10 @@ class Program:
         """Return the functions (n, M) that must not fall below zero."""
         if wish.name == "min_recall":
             return [self.fixed(f"recall[{k}]", self.every) - wish.limit * self.ones for k in range(self.K)]
+        sign = 1 if wish.sense == ">=" else -1
+        if " " in wish.over:
+            first, second = (self.fixed(wish.name, self.group == int(g)) for g in wish.over.split())
+            return [sign * (first - second - wish.limit * self.ones)]
         masks = [self.every] if wish.over == "all" else [self.group == g for g in np.unique(self.group)]
         if wish.over in ("difference", "ratio"):
             values = [self.fixed(wish.name, rows) for rows in masks]
@@ -132,7 +148,6 @@ class Program:
             if wish.over == "ratio":
                 return [a - wish.limit * b for a, b in pairs]
             return [wish.limit * self.ones - a + b for a, b in pairs]
-        sign = 1 if wish.sense == ">=" else -1
         return [sign * (top - wish.limit * bottom) for top, bottom in (self.quantity(wish.name, one) for one in masks)]
 
     def best(self, metric, more=()):

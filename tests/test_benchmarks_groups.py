@@ -51,6 +51,11 @@ def test_a_sample_of_tiny_populations(seed):
     assert end in ("right", "right, on the edge", "infeasible, proved", "infeasible, refused") and lack < 1e-6
 
 
+def test_a_sample_of_groups_by_name_and_of_sums_of_rates():
+    ends = {groups.verdict_on_equal(seed, groups.one_sided_tiny)[0] for seed in range(25)}
+    assert ends == {"right", "infeasible, proved"}
+
+
 def test_a_sample_of_the_section(tmp_path, section):
     for name, n in (("few", 40), ("many", 1000)):
         P, y, _ = drawn(n)

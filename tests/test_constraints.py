@@ -434,9 +434,11 @@ def test_classes_are_found_as_elsewhere():
     assert said.endswith("its classes are 'VF', 'F', 'M', 'L'; did you mean recall[VF]?")
     two = refusal(bound, "recall[VF] >= 0.8 and rate[VF] <= 0.5")
     assert two.endswith("write every constraint as a text of its own")
-    for text in ("rate[VF] + rate[F] <= .1", "recall[VF]-recall[F] >= 0"):
-        added = refusal(bound, text)
-        assert "; a limit on a sum of quantities is not supported: limit each in a text of its own" in added
+    for text in ("recall[VF] + rate[F] <= .1", "recall[VF]-recall[F] >= 0"):
+        assert refusal(bound, text).endswith(
+            "; rates can be added, such as rate[a] + rate[b] <= 0.1, and other quantities cannot: limit each in a text "
+            "of its own"
+        )
     numbers = bound("recall[2] >= 0.5", [0, 1, 2])
     assert numbers.constraints[0].metric.classes == (2,)
 

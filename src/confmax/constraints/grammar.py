@@ -20,10 +20,12 @@ from confmax.constraints.texts import (
     number_text,
     plain_sign,
     read_number,
+    read_rates,
     too_long,
 )
 from confmax.constraints.two_groups import TwoGroups
 from confmax.constraints.words import Constraint, Quantity, refused_sense
+from confmax.metrics.rates import sum_of_rates
 
 # the kinds of limits on groups: a new kind is added here, and to nothing else that exists
 KINDS: tuple[type[Across], ...] = (TwoGroups, EveryGroup, Difference, Ratio)
@@ -51,7 +53,8 @@ def parse(text: str) -> Constraint:
         ``NAME >= NUMBER`` or ``NAME <= NUMBER``, at most 500 characters. NAME is a metric whose structure is linear or
         a ratio, or ``rate``, ``fpr`` or ``min_recall``. The class stands in brackets (``recall[VF]``), parameters
         behind them (``f_beta[VF](beta=2)``). Brackets and signs in the name of a class are kept: it ends at the last
-        bracket. The number may stand on the left. A percent sign divides it by 100.
+        bracket. The number may stand on the left. A percent sign divides it by 100. Rates may be added, with weights
+        (``2 rate[VF] + rate[F]``), and ``rate[not VF]`` is that of all other classes.
 
     Raises
     ------
@@ -70,6 +73,9 @@ def parse(text: str) -> Constraint:
         raise ValueError(too_long(text))
     stated = next((stated for kind in KINDS if (stated := kind.read(text)) is not None), None)
     words, sense, limit, across = stated or _quantity_and_number(text)
+    rates = read_rates(words)
+    if rates is not None:
+        return Constraint(sum_of_rates(rates), sense, limit, across)  # type: ignore[arg-type]
     found = _QUANTITY.fullmatch(words)
     if found is None:
         raise ValueError(f"{text!r}: {words!r} is no quantity; {_FORM}")

@@ -420,9 +420,8 @@ def _several(label: str) -> str:
     """Return the way out where several quantities in one text were read as the ``label`` of a strange class."""
     if re.search(r"\]\s*[-+*/]", label):
         return (
-            "; a limit on a sum of quantities is not supported: limit each in a text of its own, or in Python the mean "
-            "cost of decisions, confmax.constraints.cost(table) <= NUMBER, which is a sum of rates if the columns of "
-            "their classes hold ones"
+            "; rates can be added, such as rate[a] + rate[b] <= 0.1, and other quantities cannot: limit each in a text "
+            "of its own"
         )
     return "; write every constraint as a text of its own" if "]" in label and "[" in label else ""
 
@@ -431,7 +430,8 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
     """Return a constraint whose metric is placed among the classes of a table."""
     # a constraint that was placed on another table is placed again by its name
     metric = as_written(one.metric)
-    metric = metric if metric.label is None else replace(metric, classes=None)
+    if metric.label is not None or metric.formula.class_names:
+        metric = replace(metric, classes=None)
     if metric.formula.is_coverage and not abstains:
         with _naming(one):
             raise InputError(
@@ -536,7 +536,7 @@ def _as_limited(one: Constraint) -> tuple[Any, float, bool]:
         formula = formula.complement()
         limit = 1.0 - limit
         is_floor = not is_floor
-    return (formula, metric.params, metric.classes, metric.gain, one.across), limit, is_floor
+    return (formula.placed_as, metric.params, metric.classes, metric.gain, one.across), limit, is_floor
 
 
 def least_coverage(limits: Limits | None, n_classes: int) -> tuple[float, tuple[float, ...]]:

@@ -11,6 +11,8 @@ from typing import Any
 from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint, Quantity
 from confmax.metrics import Metric, catalogue, get
+from confmax.metrics.rates import NOT, sum_of_rates
+from confmax.metrics.shares import RATE
 from confmax.metrics.structure import Linear
 
 
@@ -50,7 +52,10 @@ def quantity(metric: str | Metric | Quantity, label: Any = None, **params: Any) 
             f"a constraint limits a metric: a name, or a function by confmax.metrics.from_function with its structure; "
             f"got {type(metric).__name__}"
         )
-    return Quantity(catalogue.quantity(metric, **given))
+    made = catalogue.quantity(metric, **given)
+    if made.formula == RATE and str(made.label).startswith(NOT):
+        made = sum_of_rates([(1.0, str(made.label))])
+    return Quantity(made)
 
 
 def at_least(metric: str | Metric | Quantity, limit: float, **params: Any) -> Constraint:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 
 from confmax.metrics import Metric
+from confmax.metrics.rates import SumOfRates, sum_text
 
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 SIGNS = "<>=!≤≥"
 MOST_CHARACTERS = 500  # of one constraint, as texts come from files too
 
+_UNSIGNED = NUMBER.removeprefix("[+-]?")
+# a sign behind a class and before another quantity, which may have a weight
+_SUM = re.compile(rf"(?<=\])\s*([+-])\s*(?=(?:{_UNSIGNED}\s*\*?\s*)?[^\W\d]\w*\s*\[)")
+_TERM = re.compile(rf"\s*([+-]?)\s*(?:({_UNSIGNED})\s*\*?\s*)?rate\s*\[(.*)\]\s*", re.DOTALL)
 _LIMIT = re.compile(rf"({NUMBER})\s*(%?)")
 
 
@@ -27,6 +32,32 @@ def read_number(text: str) -> float | None:
     return float(f"{found[1]}e-2" if found[2] else found[1])
 
 
+def summands(text: str) -> list[str]:
+    """Return the parts of a sum of quantities with brackets, all but the first one with their signs.
+
+    >>> summands("rate[VF] + 2 rate[F]")
+    ['rate[VF]', '+2 rate[F]']
+    """
+    first, *more = _SUM.split(text)
+    return [first, *(sign + part for sign, part in zip(more[::2], more[1::2], strict=True))]
+
+
+def read_rates(text: str) -> list[tuple[float, str]] | None:
+    """Return weights and classes of a sum of rates; None for other texts, and for a single rate.
+
+    >>> read_rates("rate[VF] - 2 * rate[F]")
+    [(1.0, 'VF'), (-2.0, 'F')]
+    """
+    found = [_TERM.fullmatch(part) for part in summands(text)]
+    terms = []
+    for term in found:
+        if term is None:
+            return None
+        sign, weight, label = term.groups()
+        terms.append((float(f"{sign}{weight or 1}"), label.strip()))
+    return None if len(terms) == 1 and terms[0][0] == 1.0 else terms
+
+
 def number_text(value: float) -> str:
     """Return a number as short as it reads back the same."""
     return repr(as_float(value)).removesuffix(".0")
@@ -40,9 +71,14 @@ def as_float(value: float) -> float:
         return float("inf")
 
 
-def metric_text(metric: Metric) -> str:
-    """Return a metric as constraints write it: ``recall[VF]``, ``f_beta[VF](beta=2)``."""
-    label = "" if metric.label is None else f"[{metric.label}]"
+def metric_text(metric: Metric, group: str | None = None) -> str:
+    """Return a metric, or that of a ``group``, as constraints write it: ``recall[VF]``, ``f_beta[VF](beta=2)``."""
+    if isinstance(metric.formula, SumOfRates):
+        return metric.name if group is None else sum_text(metric.formula.terms, group)
+    label = metric.label
+    if group is not None:
+        label = f"| {group}" if label is None else f"{label} | {group}"
+    label = "" if label is None else f"[{label}]"
     # where the table has its classes is no part of the text
     shown = [
         f"{key}={number_text(value) if isinstance(value, float) else value}"

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.constraints.across import Limit, Pairs, Stated
-from confmax.constraints.texts import SIGNS, metric_text, number_text, plain_sign, read_number
+from confmax.constraints.texts import SIGNS, metric_text, number_text, plain_sign, read_number, summands
 from confmax.metrics import Metric
 
-_SIDE = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*(\([^()\[\]]*\))?([^()\[\]]*)", re.DOTALL)
+_SIDE = re.compile(r"\s*([^\[\]()|]*\w)\s*\[(.*)\]\s*(\([^()\[\]]*\))?([^()\[\]]*)", re.DOTALL)
 _SIGN = re.compile(f"[{SIGNS}]+")
 _FORM = "recall[yes | a] >= recall[yes | b] - 0.02"
 
@@ -87,12 +87,12 @@ class TwoGroups(Pairs):
 
     def text(self, metric: Metric, sense: str) -> str:
         """Return ``NAME[CLASS | GROUP] - NAME[CLASS | OTHER]``."""
-        return f"{_in_group(metric, self.group)} - {_in_group(metric, self.other)}"
+        return f"{metric_text(metric, self.group)} - {metric_text(metric, self.other)}"
 
     def written(self, metric: Metric, sense: str, number: float) -> str:
         """Return ``NAME[CLASS | GROUP] >= NAME[CLASS | OTHER] - NUMBER``."""
         more = f" {'-' if number < 0.0 else '+'} {number_text(abs(number))}" if number else ""
-        return f"{_in_group(metric, self.group)} {sense} {_in_group(metric, self.other)}{more}"
+        return f"{metric_text(metric, self.group)} {sense} {metric_text(metric, self.other)}{more}"
 
     def range(self, low: float, high: float) -> tuple[float, float]:
         return low - high, high - low
@@ -118,11 +118,6 @@ class TwoGroups(Pairs):
         return limit.sign * super().tightened(floor, [sizes[place] for place in self.places], step)
 
 
-def _in_group(metric: Metric, group: str) -> str:
-    """Return the metric of a group as constraints write it."""
-    return metric_text(replace(metric, label="| " + group if metric.label is None else f"{metric.label} | {group}"))
-
-
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
@@ -135,15 +130,22 @@ class _Side(NamedTuple):
 
 
 def _side(text: str) -> _Side | None:
-    """Return what one side of a comparison states; None if it is no quantity with brackets."""
-    found = _SIDE.fullmatch(text)
-    if found is None:
-        return None
-    name, inner, params, more = found.groups()
-    label, bar, group = inner.rpartition("|")
-    label = (label if bar else inner).strip()
-    words = f"{name}[{label}]" if label else name
-    return _Side(words + (params or ""), group.strip() if bar else None, more.strip())
+    """Return what one side of a comparison states; None if it is no quantity with brackets, or no sum of such."""
+    words = ""
+    groups = []
+    more = ""
+    for part in summands(text):
+        found = _SIDE.fullmatch(part)
+        if found is None:
+            return None
+        name, inner, params, more = found.groups()
+        label, bar, group = inner.rpartition("|")
+        label = (label if bar else inner).strip()
+        words += (f"{name.strip()}[{label}]" if label else name.strip()) + (params or "")
+        groups.append(group.strip() if bar else None)
+    if len(set(groups)) > 1:
+        raise ValueError(f"{text.strip()!r}: the quantities of one side of a comparison are of one group")
+    return _Side(words, groups[0], more.strip())
 
 
 def _number_behind(text: str, more: str) -> float:

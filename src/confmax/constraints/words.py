@@ -17,6 +17,8 @@ from confmax.constraints.texts import MOST_CHARACTERS, as_float, metric_text, nu
 from confmax.constraints.two_groups import TwoGroups
 from confmax.metrics import Metric
 from confmax.metrics.limited import refusal
+from confmax.metrics.rates import SumOfRates, sum_of_rates
+from confmax.metrics.shares import RATE
 from confmax.tables.labels import plain
 
 Sense = Literal[">=", "<="]
@@ -120,6 +122,52 @@ class Quantity:
         Constraint('ratio(rate[VF] | group) >= 0.8')
         """
         return self.on(Ratio())
+
+    def __add__(self, other: object) -> Quantity:
+        """Return the sum of two rates, or of sums of rates, which is linear.
+
+        Examples
+        --------
+        >>> from confmax import constraints as c
+        >>> c.rate("VF") + 2 * c.rate("F") <= 0.1
+        Constraint('rate[VF] + 2 rate[F] <= 0.1')
+        """
+        # the sum() of Python begins with zero
+        if is_number(other) and other == 0:
+            return self
+        if not isinstance(other, Quantity):
+            return NotImplemented
+        return Quantity(sum_of_rates([*self._terms, *other._terms]))
+
+    __radd__ = __add__
+
+    def __mul__(self, weight: object) -> Quantity:
+        if not is_number(weight):
+            return NotImplemented
+        return Quantity(sum_of_rates([(float(weight) * own, name) for own, name in self._terms]))  # type: ignore[arg-type]
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Quantity:
+        return -1.0 * self
+
+    def __sub__(self, other: object) -> Quantity:
+        return self + -other if isinstance(other, Quantity) else NotImplemented
+
+    @property
+    def _terms(self) -> list[tuple[float, str]]:
+        """Weights and classes of a rate, or of a sum of rates; a ValueError for other quantities."""
+        formula = self.metric.formula
+        if self.across != ALL_ROWS:
+            raise ValueError(f"{self} is of groups already; add rates first, as in (a + b).per_group() <= 0.1")
+        if isinstance(formula, SumOfRates):
+            return list(formula.terms)
+        if formula != RATE or self.metric.label is None:
+            raise ValueError(
+                f"rates of classes can be added, such as rate('a') + rate('b'), and {self} is none; limit every "
+                f"quantity by a constraint of its own"
+            )
+        return [(1.0, str(plain(self.metric.label)))]
 
     def __ge__(self, limit: object) -> Constraint:
         return Constraint(self.metric, ">=", limit, self.across)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from typing import Any
 
 from confmax.errors import InputError
 from confmax.metrics.metric import Metric
+from confmax.metrics.rates import NOT
 from confmax.metrics.structure import Linear
 from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.columns import find, table_order, warn
@@ -37,20 +38,14 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     (1,)
     """
     if metric.label is not None and metric.classes is None:
-        names = [str(plain(name)) for name in classes]
-        quoted = re.fullmatch(r"""(['"])(.+)\1""", str(metric.label), re.DOTALL)
-        # as in recall['no']; a class may have quotes in its name, so they are taken as they are first
-        for label in (metric.label, *([quoted[2]] if quoted else [])):
-            metric = replace(metric, label=label)
-            found = find(names, [label], whole=False, affix=False)
-            if found.places is not None:
-                return metric.of_class(found.places[0], len(classes))
-        # names are compared one by one, and of very many classes that would take long
-        near = difflib.get_close_matches(str(metric.label), names[:COMPARED], cutoff=0.5)
-        hint = f"; did you mean {' or '.join(f'{metric.name}[{name}]' for name in near)}?" if near else ""
-        raise ValueError(
-            f"{metric!r} names a class that the table does not have; its classes are {_listed(classes)}{hint}"
-        )
+        column, label = _column(metric.label, classes)
+        metric = replace(metric, label=label)
+        if column is None:
+            raise ValueError(_missing(metric.name, label, classes))
+        return metric.of_class(column, len(classes))
+    if metric.formula.class_names:
+        formula, used = metric.formula.placed([_columns(name, classes) for name in metric.formula.class_names])
+        return replace(metric, formula=formula, classes=used)
     gain = metric.gain
     if metric.names is None or gain is None or len(gain) != len(classes):
         return metric
@@ -60,6 +55,42 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     further = tuple(decisions[j] for j in places[len(classes) :])
     structure = Linear(moved, fractions=metric.structure.fractions)
     return replace(metric, structure=structure, names=(tuple(classes), (*classes, *further)))
+
+
+def _column(label: Any, classes: Sequence[Any]) -> tuple[int | None, Any]:
+    """Return the column of the class ``label`` among ``classes``, None if there is none, and the label as it is found.
+
+    It may stand in quotes, as in ``recall['no']``.
+    """
+    names = [str(plain(name)) for name in classes]
+    quoted = re.fullmatch(r"""(['"])(.+)\1""", str(label), re.DOTALL)
+    # a class may have quotes in its name, so they are taken as they are first
+    for written in (label, *([quoted[2]] if quoted else [])):
+        label = written
+        found = find(names, [label], whole=False, affix=False)
+        if found.places is not None:
+            return found.places[0], label
+    return None, label
+
+
+def _columns(name: str, classes: Sequence[Any]) -> list[int]:
+    """Return the column of a class, or those of all others for ``not NAME``; a class of that very name comes first."""
+    column, _ = _column(name, classes)
+    if column is not None:
+        return [column]
+    if name.startswith(NOT):
+        left_out, _ = _column(name.removeprefix(NOT).strip(), classes)
+        if left_out is not None:
+            return [k for k in range(len(classes)) if k != left_out]
+    raise ValueError(_missing("rate", name, classes))
+
+
+def _missing(name: str, label: Any, classes: Sequence[Any]) -> str:
+    """Return the sentence for a metric of a class that a table does not have."""
+    # names are compared one by one, and of very many classes that would take long
+    near = difflib.get_close_matches(str(label), [str(plain(name)) for name in classes[:COMPARED]], cutoff=0.5)
+    hint = f"; did you mean {' or '.join(f'{name}[{other}]' for other in near)}?" if near else ""
+    return f"{name}[{label}] names a class that the table does not have; its classes are {_listed(classes)}{hint}"
 
 
 def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Metric:

@@ -9,7 +9,7 @@ decision, so the reduced gain is ``a = dpsi/dD``, ``b = dpsi/dc``. A formula map
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
@@ -96,6 +96,23 @@ class Formula(ABC):
 
     def admit(self, n_classes: int, n_decisions: int) -> None:  # noqa: B027
         """Refuse, by a ValueError, tables of ``n_classes`` and ``n_decisions`` for which the function does not work."""
+
+    @property
+    def placed_as(self) -> Any:
+        """What two formulas that are placed on the same classes have in common if they are the same function."""
+        return self
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of classes, or ``not NAME`` for all but one, that it finds in a table; most formulas name none."""
+        return ()
+
+    def placed(self, columns: Sequence[Sequence[int]]) -> tuple[Formula, tuple[int, ...]]:
+        """Return the formula for a table, and its classes there, from the ``columns`` of each of its class names.
+
+        A ValueError if it cannot be.
+        """
+        raise TypeError(f"{type(self).__name__} names no classes")
 
     def among(self, S: Confusion) -> Array:
         """Return of which rows it is a share (...), as a share of all rows."""
