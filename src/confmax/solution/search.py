@@ -10,7 +10,8 @@ of them is better than the solver's rule, it is returned without a calibrator.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confmax import optimize
@@ -19,6 +20,7 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.confusion import Array, Gains
+from confmax.constraints import Limits
 from confmax.optimize import Mixture, Outcome, Problem, Solver
 from confmax.optimize.abstaining import first_rules
 from confmax.optimize.class_cuts import class_of, with_thresholds
@@ -47,8 +49,92 @@ from confmax.tables.memory import TransferredDecisions
 WITH_LABELS = "blend"
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A task as its solver sees it, with all that does not depend on the numbers of its limits.
+
+    ``fitted`` is the calibration, which the rows ``labelled`` have chosen. ``starts`` are the starting rules, of which
+    ``plain`` are those that people use without confmax, and ``sample`` what a sample of the rows has shown.
+    """
+
+    task: Task
+    method: Solver
+    oracle: CountingOracle
+    labelled: MemoryTable
+    fitted: Calibration | None
+    starts: tuple[Mixture, ...]
+    plain: dict[str, Mixture]
+    sample: WarmStart | None
+    by_default: bool
+
+    def within(self, limits: Limits | None, oracle: CountingOracle, rules: Sequence[Mixture] = ()) -> Prepared:
+        """Return the same with other numbers in its ``limits``, and further starting ``rules``.
+
+        The ``oracle`` counts the scans; it reads the same rows.
+        """
+        return replace(self, task=self.task.but(limits=limits), oracle=oracle, starts=(*self.starts, *rules))
+
+    def problem(self, *, wants_single: bool = True) -> Problem:
+        """Return the problem for the solver; ``wants_single`` is that of `Problem`."""
+        task = self.task
+        plan = task.plan
+        oracle = self.oracle
+        table = oracle.table
+        # the final evaluation is counted too, on labels once more where they are not the estimate
+        reserved = 2 if oracle.model_share > 0.0 and table.has_labels else 1
+        allowed = plan.max_passes
+        if allowed is None:
+            allowed = optimize.passes_allowed(self.method, table.n_rows)
+        on_model = plan.confusion == "model"
+        problem = Problem(
+            task.metric,
+            oracle,
+            task.metric.n_decisions(table.n_classes),
+            self.starts,
+            allowed - reserved,
+            plan.tol,
+            self.sample,
+            task.limits,
+            certify=on_model,
+            wants_single=wants_single and task.limits is not None and (plan.randomized is not True or not on_model),
+        )
+        if task.one_class is None and task.abstain is None:
+            problem = with_thresholds(problem)
+        return problem
+
+    def run(self, problem: Problem) -> Outcome:
+        """Return the outcome of the solver; where no rule keeps all limits, with the best of the closest rules."""
+        outcome = optimize.run(self.method, with_rules_of_sample(self.method, problem), self.task.plan.callback)
+        return best_of_closest(problem, outcome, self.method) if self.task.one_class is None else outcome
+
+    def solution(self, problem: Problem, outcome: Outcome) -> Solution:
+        """Return the solution of an ``outcome``."""
+        task = self.task
+        plan = task.plan
+        best, base = best_rule(task, problem, outcome, self.plain)
+        solution = solution_of(problem, outcome, best, base, plan.confusion, self.fitted)
+        blended = self.by_default and plan.confusion == "blend"
+        if blended and task.limits is not None and task.out_of_fold is None:
+            solution = _as_labels_say(task, solution, problem, outcome, self.fitted, self.labelled)
+        missed_by = tuple(name for name, rule in self.plain.items() if problem.shortfall(rule.confusion) > 0.0)
+        solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=task.abstain))
+        if plan.prove:
+            rules = (outcome.mixture, outcome.single)
+            solution = with_model_bound(
+                solution, task.metric, self.oracle.table, task.limits, rules=rules, max_passes=plan.max_passes
+            )
+        return solution if task.out_of_fold is None else refitted(solution, task.limits, task.out_of_fold)
+
+
 def search(task: Task) -> Solution:
     """Return the solution of a task, without any test of a confidence; see `confmax.solution.tune`."""
+    prepared = prepare(task)
+    problem = prepared.problem()
+    return prepared.solution(problem, prepared.run(problem))
+
+
+def prepare(task: Task) -> Prepared:
+    """Return a task as its solver sees it: calibrated, with an estimate of the confusion and starting rules."""
     plan = task.plan
     prescribed = getattr(plan.solver, "settings", {})
     # what the solver prescribes, where the plan leaves it open
@@ -66,21 +152,11 @@ def search(task: Task) -> Solution:
         plan = plan.but(randomized=False)
         task = task.but(plan=plan)
     method.check(task.metric, table.n_classes, table.n_rows, **({} if task.limits is None else {"limited": True}))
-    problem, plain = _problem(task, method, oracle)
-    outcome = optimize.run(method, with_rules_of_sample(method, problem), plan.callback)
-    if task.one_class is None:
-        outcome = best_of_closest(problem, outcome, method)
-    best, base = best_rule(task, problem, outcome, plain)
-    solution = solution_of(problem, outcome, best, base, plan.confusion, fitted)
-    blended = is_default and plan.confusion == "blend"
-    if blended and task.limits is not None and task.out_of_fold is None:
-        solution = _as_labels_say(task, solution, problem, outcome, fitted, labelled)
-    missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
-    solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=task.abstain))
-    if plan.prove:
-        met = (outcome.mixture, outcome.single)
-        solution = with_model_bound(solution, task.metric, table, task.limits, rules=met, max_passes=plan.max_passes)
-    return solution if task.out_of_fold is None else refitted(solution, task.limits, task.out_of_fold)
+    starts, plain, sample = _starts(task, method, oracle)
+    if task.one_class is not None:
+        # neither thresholds on two classes nor rules for all classes are of use where thresholds on one are searched
+        starts = starts[:1]
+    return Prepared(task, method, oracle, labelled, fitted, tuple(starts), plain, sample, is_default)
 
 
 # --- the problem ------------------------------------------------------------------------------------------------------
@@ -140,35 +216,6 @@ def _method(task: Task, oracle: CountingOracle) -> Solver:
         limited=task.limits is not None,
         one_class=task.one_class is not None,
     )
-
-
-def _problem(task: Task, method: Solver, oracle: CountingOracle) -> tuple[Problem, dict[str, Mixture]]:
-    """Return the problem for a solver, and the rules that people use without confmax."""
-    plan = task.plan
-    table = oracle.table
-    starts, plain, sample = _starts(task, method, oracle)
-    if task.one_class is not None:
-        # neither thresholds on two classes nor rules for all classes are of use where thresholds on one are searched
-        starts = starts[:1]
-    # the final evaluation is counted too, on labels once more where they are not the estimate
-    reserved = 2 if oracle.model_share > 0.0 and table.has_labels else 1
-    allowed = optimize.passes_allowed(method, table.n_rows) if plan.max_passes is None else plan.max_passes
-    on_model = plan.confusion == "model"
-    problem = Problem(
-        task.metric,
-        oracle,
-        task.metric.n_decisions(table.n_classes),
-        tuple(starts),
-        allowed - reserved,
-        plan.tol,
-        sample,
-        task.limits,
-        certify=on_model,
-        wants_single=task.limits is not None and (plan.randomized is not True or not on_model),
-    )
-    if task.one_class is None and task.abstain is None:
-        problem = with_thresholds(problem)
-    return problem, plain
 
 
 def _starts(

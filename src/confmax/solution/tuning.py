@@ -194,18 +194,46 @@ def maximize(
         random_state=random_state,
         callback=callback,
     )
+    task, likely = task_of(
+        plan,
+        proba,
+        y,
+        sample_weight=sample_weight,
+        classes=classes,
+        group=group,
+        group_proba=group_proba,
+        normalize=normalize,
+    )
+    return tune_all_rows(task, likely)
+
+
+def task_of(
+    plan: Plan,
+    proba: ArrayLike,
+    y: ArrayLike | None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    group: ArrayLike | None = None,
+    group_proba: ArrayLike | None = None,
+    normalize: bool = False,
+) -> tuple[Task, list[int] | None]:
+    """Return the task of a ``plan`` on the rows that `maximize` is given, and the columns that are likely to be meant.
+
+    The latter are those of `tune_all_rows`.
+    """
     order = stated_order(y, proba) if classes is None else classes
     check_groups(group, group_proba, plan.constraints)
     raw = make_table(divided(proba, normalize), y, sample_weight, order, stated=classes is not None, group=group)
     raw = with_groups(raw, group, plan.constraints, group_proba=group_proba, proba=proba)
-    if pos_label is not None:
-        plan = plan.but(metric=with_positive(plan.metric, raw.classes, pos_label))
-    task = plan.on(raw, explicit=order is not None or pos_label is not None)
+    if plan.pos_label is not None:
+        plan = plan.but(metric=with_positive(plan.metric, raw.classes, plan.pos_label))
+    task = plan.on(raw, explicit=order is not None or plan.pos_label is not None)
     likely = None
     if classes is None and order is not None and column_names(proba) is None:
         # an ordered categorical may name another order than that of scikit-learn, which sorts
         likely = [sorted(raw.classes).index(name) for name in raw.classes]
-    return tune_all_rows(task, likely)
+    return task, likely
 
 
 def tune_all_rows(task: Task, likely: Sequence[int] | None = None) -> Solution:
