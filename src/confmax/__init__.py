@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
     from confmax.evaluate import RiskCoverage, Score, risk_coverage, score
     from confmax.rule import DecisionRule
-    from confmax.solution import Infeasible, Solution, coverage_path, maximize
+    from confmax.solution import Curve, Frontier, Infeasible, Solution, coverage_path, frontier, maximize
     from confmax.tables import open_table
 
 __all__ = [
+    "Curve",
     "DecisionRule",
     "FixedRuleClassifier",
+    "Frontier",
     "Infeasible",
     "InputError",
     "MetricClassifierCV",
@@ -32,6 +34,7 @@ __all__ = [
     "checks",
     "constraints",
     "coverage_path",
+    "frontier",
     "maximize",
     "metrics",
     "open_table",
@@ -46,8 +49,10 @@ __all__ = [
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
 _NAMES = {
+    "Curve": "solution",
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
+    "Frontier": "solution",
     "Infeasible": "solution",
     "InputError": "errors",
     "MetricClassifierCV": "estimators",
@@ -55,6 +60,7 @@ _NAMES = {
     "Score": "evaluate",
     "Solution": "solution",
     "coverage_path": "solution",
+    "frontier": "solution",
     "maximize": "solution",
     "open_table": "tables",
     "risk_coverage": "evaluate",

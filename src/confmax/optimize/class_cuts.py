@@ -12,7 +12,7 @@ ratios are largest at a corner of what remains, so the best mixture is known exa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -238,6 +238,8 @@ class ClassThreshold(Solver):
 
     takes_limits: ClassVar[bool] = True
     draws: ClassVar[bool] = False
+    # the thresholds on the tables, classes and estimates that were searched last, for another search there
+    known: dict[tuple[int, int, float], ClassCuts] | None = field(default=None, compare=False, repr=False)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int, *, limited: bool = False) -> None:
         """Refuse, by a ValueError, metrics of more than one class."""
@@ -263,13 +265,13 @@ class ClassThreshold(Solver):
         if not oracle.table.is_whole:
             return None, _step_in_parts(problem, metric, within, k)
         oracle.count()
-        cuts = ClassCuts.of(oracle.table.in_memory(), k, oracle.model_share)
+        cuts = self._cuts(oracle.table.in_memory(), k, oracle.model_share)
         model = None
         enough = None
         allowed = cuts.kept(within)
         if within is not None and 0.0 < oracle.model_share < 1.0 and within.least_rows > 1:
             # the labels of few rows keep a precision by chance, unless the model keeps it alone
-            model = ClassCuts.of(oracle.table.in_memory(), k, 1.0)
+            model = self._cuts(oracle.table.in_memory(), k, 1.0)
             enough = model.kept(within) | (cuts.decided >= within.least_rows)
             allowed &= enough
         mixed = cuts.best_mixture(metric, within, enough)
@@ -291,6 +293,14 @@ class ClassThreshold(Solver):
             return None, Step(rule, (rule,), status=Status.INFEASIBLE if oracle.exact else Status.OPTIMAL)
         bound = max(mixed.value, problem.value(drawn.confusion)) if oracle.exact else None
         return None, Step(rule, (rule, drawn), bound, Status.OPTIMAL, prices=mixed.prices)
+
+    def _cuts(self, table: MemoryTable, k: int, model_share: float) -> ClassCuts:
+        if self.known is None:
+            return ClassCuts.of(table, k, model_share)
+        key = (id(table), k, model_share)
+        if key not in self.known:
+            self.known[key] = ClassCuts.of(table, k, model_share)
+        return self.known[key]
 
 
 def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: int) -> Step:

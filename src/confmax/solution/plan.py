@@ -41,6 +41,7 @@ class Plan:
     """The settings of a tuning, by the names of `confmax.maximize`, which describes them.
 
     ``prove`` says whether to compute what the model says of a blend's rule: False where only the rule is of use.
+    ``breaks_ties`` says whether single rows whose decisions tie are decided for accuracy.
 
     >>> from confmax.solution import tune
     >>> from confmax.tables import make_table
@@ -65,6 +66,7 @@ class Plan:
     random_state: int = 0
     callback: Callable[[Progress], Any] | None = None
     prove: bool = True
+    breaks_ties: bool = True
 
     @classmethod
     def checked(

@@ -168,7 +168,9 @@ def best_rule(
         # the search of one class has decided the others already
         kept = [base[name] for name, rule in plain.items() if problem.shortfall(rule.confusion) == 0.0]
         draws = mixed or randomized is True
-        chosen = decided_for_accuracy(problem, outcome, first, draws=draws, least=max(kept, default=-np.inf))
+        chosen = decided_for_accuracy(
+            problem, outcome, first, draws=draws, least=max(kept, default=-np.inf), rows=task.plan.breaks_ties
+        )
     mixed |= len(chosen.atoms) > 1
     # what the metric loses by the second objective: less than the tolerance
     slack = max(0.0, problem.value(first.confusion) - problem.value(chosen.confusion))

@@ -44,13 +44,13 @@ ASIDE = 1e-6  # times accuracy is added to a gain, for ties
 
 
 def decided_for_accuracy(
-    problem: Problem, outcome: Outcome, chosen: Mixture, *, draws: bool, least: float = -np.inf
+    problem: Problem, outcome: Outcome, chosen: Mixture, *, draws: bool, least: float = -np.inf, rows: bool = True
 ) -> Mixture:
     """Return the rule that decides most rows rightly among those that are as good as the ``chosen`` one.
 
     That one is to be returned: the best mixture, or the best single rule, of an ``outcome``. The rule keeps the limits,
     and its metric is not lower by more than the tolerance allows, nor below ``least``, the value of rules which people
-    use without confmax. It may draw if it ``draws``.
+    use without confmax. It may draw if it ``draws``. Without ``rows``, ties of single rows stay as they are.
     """
     accuracy = seen(get("accuracy"), problem.oracle.table.layout)
     spent = problem.oracle.n_passes >= problem.max_passes or problem.oracle.table.n_classes > MOST_CLASSES
@@ -61,7 +61,7 @@ def decided_for_accuracy(
         return chosen
     # before the rows are read again: few metrics that have no floor leave anything open
     limits = _with_floor(problem, outcome, chosen, least, draws=draws)
-    if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy):
+    if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy, rows=rows):
         return chosen
     second = replace(
         problem, metric=accuracy, starts=(chosen,), sample=None, limits=limits, certify=False, wants_single=not draws
@@ -187,12 +187,14 @@ def _final_gain(problem: Problem, outcome: Outcome) -> Gains | None:
 # --- what is open -----------------------------------------------------------------------------------------------------
 
 
-def _leaves_open(problem: Problem, outcome: Outcome, gain: Gains, chosen: Mixture, accuracy: Metric) -> bool:
+def _leaves_open(
+    problem: Problem, outcome: Outcome, gain: Gains, chosen: Mixture, accuracy: Metric, *, rows: bool
+) -> bool:
     """Whether rules that maximise the ``gain`` may decide more rows rightly than the ``chosen`` one."""
     if not _decides_for_accuracy(problem, gain, chosen):
         return True
     oracle = problem.oracle
-    if not oracle.exact or oracle.table.n_rows * oracle.table.n_classes > SMALL:
+    if not rows or not oracle.exact or oracle.table.n_rows * oracle.table.n_classes > SMALL:
         return False
     if problem.value(chosen.confusion) < problem.value(outcome.mixture.confusion) - problem.tol:
         # a single rule that is not as good as the best mixture does not maximise the gain

@@ -1,0 +1,387 @@
+"""The result of `confmax.frontier`: a curve with a rule at every point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confmax.confusion import Array
+from confmax.constraints import Constraint
+from confmax.constraints.limits import judged
+from confmax.errors import InputError
+from confmax.evaluate.limits import judged_limits
+from confmax.evaluate.scores import Estimate
+from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare, decided_by, in_groups, plain_rules
+from confmax.metrics import Metric
+from confmax.metrics.decided import as_written
+from confmax.rule import DecisionRule
+from confmax.solution.result import Solution
+from confmax.tables import MemoryTable, make_table
+from confmax.tables.groups import Groups
+from confmax.tables.kinds import refuse_elsewhere
+
+REPLICATES = 200  # of the bootstrap: the intervals are drawn
+ROUNDING = 1e-9
+SHOWN = 12  # lines of a table
+MARKS = ("argmax", "p/prior")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Curve:
+    """What the rules of a frontier are worth on labelled rows.
+
+    Attributes
+    ----------
+    metric, limit : str
+        The metric, and the quantity that is limited.
+    levels : ndarray (S,)
+        The limits that the rules were tuned to, from the loosest to the tightest.
+    reached : ndarray (S,)
+        The limited quantity on these rows.
+    values : ndarray (S,)
+        The metric on these rows.
+    reached_intervals, intervals : ndarray (S, 2)
+        Bootstrap intervals of both, of 95 %; NaN where there is none: of limits of groups.
+    marks : dict of str to (float, float)
+        The limited quantity and the metric of argmax and of p/prior on these rows.
+
+    Examples
+    --------
+    >>> curve = Curve("accuracy", "coverage", *np.array([[1.0, 0.5], [1.0, 0.5], [0.8, 1.0]]), *np.ones((2, 2, 2)), {})
+    >>> curve.area(), curve.value_at(0.75)
+    (0.9, 0.9)
+    """
+
+    metric: str
+    limit: str
+    levels: Array
+    reached: Array
+    values: Array
+    reached_intervals: Array
+    intervals: Array
+    marks: dict[str, tuple[float, float]]
+
+    def value_at(self, reached: float) -> float:
+        """Return the metric where the limited quantity is ``reached``, on the line between two rules.
+
+        Raises
+        ------
+        ValueError
+            If no two rules have it between them.
+        """
+        x, y = self._line()
+        if not x[0] - ROUNDING <= reached <= x[-1] + ROUNDING:
+            raise ValueError(f"the curve lies between {x[0]:.6g} and {x[-1]:.6g} of {self.limit}; got {reached!r}")
+        return float(np.interp(reached, x, y))
+
+    def area(self, low: float | None = None, high: float | None = None) -> float:
+        """Return the mean of the metric from ``low`` to ``high`` of the limited quantity, by the trapezoid.
+
+        None is the end of the curve. Compare two curves over the same range.
+
+        Raises
+        ------
+        ValueError
+            If ``low`` is not below ``high``, or the curve does not reach there.
+        """
+        x, y = self._line()
+        start = float(x[0] if low is None else low)
+        end = float(x[-1] if high is None else high)
+        ends = self.value_at(start), self.value_at(end)
+        if not start < end:
+            raise ValueError(f"an area needs two different numbers, the lower one first; got {start:.6g} and {end:.6g}")
+        inside = (x > start) & (x < end)
+        x = np.concatenate([[start], x[inside], [end]])
+        y = np.concatenate([ends[:1], y[inside], ends[1:]])
+        return float((np.diff(x) * (y[1:] + y[:-1])).sum() / 2.0 / (end - start))
+
+    def _line(self) -> tuple[Array, Array]:
+        """Return the points by the limited quantity; of points above each other the mean."""
+        known = np.isfinite(self.reached) & np.isfinite(self.values)
+        x, place = np.unique(self.reached[known].round(12), return_inverse=True)
+        return x, np.bincount(place, weights=self.values[known]) / np.bincount(place)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frontier:
+    """The best attainable value of a metric at every level of a limit, with a rule for each.
+
+    Attributes
+    ----------
+    metric : str
+        What is maximised.
+    limit : Constraint
+        The quantity that is limited, and the direction; its number is the asked one, else the loosest level.
+    levels : ndarray (S,)
+        Numbers of the limit, from the loosest to the tightest that a rule keeps.
+    solutions : tuple of Solution
+        The best rule at every level. One rule may be the best at several.
+    asked : float or None
+        The level that was asked for.
+    on_labels : Curve or None
+        What the rules are worth on the labels of the rows that tuned them, with intervals; None without labels. New
+        rows say more: see `on`.
+
+    Examples
+    --------
+    >>> import confmax, numpy as np
+    >>> p = np.linspace(0.05, 0.95, 10)
+    >>> found = confmax.frontier("accuracy", "rate[1] <=", np.column_stack([1 - p, p]), levels=[0.1, 0.3, 0.5])
+    >>> print(found)
+    the best accuracy at 3 levels of rate[1], model estimate
+    rate[1] <=  accuracy  at most
+           0.5      0.75     0.75
+           0.3      0.71     0.71
+           0.1      0.59     0.59
+    """
+
+    metric: str
+    limit: Constraint
+    levels: Array
+    solutions: tuple[Solution, ...]
+    asked: float | None = None
+    on_labels: Curve | None = None
+
+    @classmethod
+    def of(cls, limit: Constraint, found: Sequence[tuple[float, Solution]], asked: float | None, raw: Any) -> Frontier:
+        """Return the frontier of levels and solutions, which the rows ``raw`` have tuned."""
+        levels, solutions = zip(*found, strict=True)
+        first = solutions[0]
+        limit = replace(limit, limit=float(levels[0] if asked is None else asked))
+        made = cls(repr(as_written(first.metric)), limit, np.array(levels), solutions, asked)
+        in_memory = isinstance(raw, MemoryTable) and raw.labels is not None
+        if not in_memory or not first.rule.groups_known:
+            return made
+        return replace(made, on_labels=made._curve(raw, REPLICATES))
+
+    # --- as arrays ----------------------------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> Array:
+        """The metric of every rule on the estimate (S,)."""
+        return np.array([one.value for one in self.solutions])
+
+    @property
+    def reached(self) -> Array:
+        """The limited quantity of every rule on the estimate (S,)."""
+        # a rule that cannot abstain has no coverage
+        return np.array([1.0 if self._decides_all(one) else one.constraints[-1].value for one in self.solutions])
+
+    @property
+    def upper_bounds(self) -> Array:
+        """What no rule exceeds at every level (S,); NaN where nothing is proved."""
+        return np.array([np.nan if one.upper_bound is None else one.upper_bound for one in self.solutions])
+
+    @property
+    def rules(self) -> tuple[DecisionRule, ...]:
+        """The rule of every level."""
+        return tuple(one.rule for one in self.solutions)
+
+    @property
+    def quantity(self) -> str:
+        """The quantity that is limited, as constraints write it."""
+        return self.limit.across.text(self.limit.metric, self.limit.sense)
+
+    def at(self, level: float) -> Solution:
+        """Return the solution of the loosest level that is as tight as ``level``.
+
+        Raises
+        ------
+        ValueError
+            If no rule keeps so tight a limit.
+        """
+        sign = self.limit.stated.sign
+        enough = np.flatnonzero(sign * self.levels >= sign * level - ROUNDING)
+        if not len(enough):
+            raise ValueError(
+                f"no rule of this frontier keeps {self.quantity} {self.limit.sense} {level:.6g}; the tightest level is "
+                f"{self.levels[-1]:.6g}"
+            )
+        return self.solutions[int(enough[0])]
+
+    def area(self, low: float | None = None, high: float | None = None) -> float:
+        """Return the mean value over the levels from ``low`` to ``high``, by the trapezoid; None is the end.
+
+        Raises
+        ------
+        ValueError
+            If ``low`` is not below ``high``, or no level lies there.
+        """
+        none = np.full((len(self.levels), 2), np.nan)
+        curve = Curve(self.metric, self.quantity, self.levels, self.levels, self.values, none, none, {})
+        return curve.area(low, high)
+
+    # --- on other rows ------------------------------------------------------------------------------------------------
+
+    def on(
+        self,
+        proba: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        n_replicates: int = REPLICATES,
+    ) -> Curve:
+        """Return what the rules are worth on labelled rows that tuned nothing, beside argmax and p/prior.
+
+        Parameters
+        ----------
+        proba : array-like, data frame (n, K)
+            Raw class probabilities.
+        y : array-like (n,)
+            True classes.
+        sample_weight : array-like (n,) or None
+            Non-negative weights.
+        group : array-like (n,) or None
+            The group of each row, for rules that decide by groups.
+        n_replicates : int
+            Replicates of the bootstrap; 0 for no intervals.
+
+        Raises
+        ------
+        ValueError
+            If the input is bad.
+        """
+        check_bootstrap(n_replicates, 0.95)
+        refuse_elsewhere(proba, "a frontier is read on labelled rows in memory; pass arrays proba (n, K) and y (n,)")
+        if y is None:
+            raise InputError("a frontier is read on labels", "pass `y`, the true class of every row")
+        rule = self.solutions[0].rule
+        if not rule.groups_known:
+            raise ValueError("rules by the probabilities of groups are valued by maximize only")
+        names = rule.class_names[: rule.n_classes]
+        table = make_table(proba, y, sample_weight, names, stated=True).in_memory()
+        if group is not None:
+            table = replace(table, groups=Groups.of(group, table.n_rows, rule.groups or None, proba=proba))
+        return self._curve(table, n_replicates)
+
+    def _curve(self, table: MemoryTable, n_replicates: int) -> Curve:
+        """Return the curve on a labelled table."""
+        metric = as_written(self.solutions[0].metric)
+        limits, _ = judged(replace(self.limit, metric=as_written(self.limit.metric)), table, abstains=self._abstains)
+        assert limits is not None
+        (limit,) = limits.constraints
+        decided = {name: one for name, one in plain_rules(table).items() if name in MARKS and not self._abstains}
+        places = []
+        for rule in self.rules:
+            places.append(f"{id(rule)}")
+            if places[-1] not in decided:
+                decided[places[-1]] = decided_by(aligned_rule("rule", rule, table.classes), table)
+        metrics: dict[str, Metric] = {"value": metric}
+        metrics |= {str(limit): as_written(limit.metric)}
+        score = compare(table, metrics, decided, n_replicates=n_replicates)
+        if limit.of_groups:
+            by_group = in_groups(table, metrics, decided, n_replicates=0)
+            score = replace(score, by_group=by_group)
+        reached = {}
+        for name, one in decided.items():
+            if name in MARKS and limits.layout is not None:
+                # limits of groups lie on groups side by side
+                one = one._replace(n_decisions=table.n_classes)
+            (judgement,) = judged_limits(limits, score, name, one, table)
+            # where no row is decided as its class, a precision has no value
+            nothing = Estimate(np.nan, None, None)
+            reached[name] = nothing if judgement.vacuous else judgement.estimate
+        values = {name: score.estimate(name, "value") for name in decided}
+
+        def ends(found: dict[str, Estimate]) -> Array:
+            pairs = [found[name][1:] for name in places]
+            return np.array([(np.nan, np.nan) if None in pair else pair for pair in pairs], dtype=np.float64)
+
+        return Curve(
+            self.metric,
+            self.quantity,
+            self.levels,
+            np.array([reached[name].value for name in places]),
+            np.array([values[name].value for name in places]),
+            ends(reached),
+            ends(values),
+            {name: (reached[name].value, values[name].value) for name in MARKS if name in decided},
+        )
+
+    def _decides_all(self, solution: Solution) -> bool:
+        return self._abstains and solution.rule.abstain is None
+
+    @property
+    def _abstains(self) -> bool:
+        return self.solutions[0].rule.abstain is not None
+
+    # --- what people see ----------------------------------------------------------------------------------------------
+
+    def plot(self, ax: Any = None, *, on: Curve | None = None) -> Any:
+        """Draw the frontier, with argmax and p/prior where labels were given, and return the display.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None
+            Where to draw; new axes for None.
+        on : Curve or None
+            What the rules are worth on other rows, drawn beside it.
+        """
+        from confmax.plotting.frontiers import FrontierDisplay  # plots need an optional library
+
+        return FrontierDisplay(self, on=on).plot(ax=ax)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers as plain Python values, for JSON; what is not known is None."""
+        on = self.on_labels
+        points = []
+        reached = self.reached
+        for k, solution in enumerate(self.solutions):
+            point: dict[str, Any] = {
+                "level": float(self.levels[k]),
+                "value": solution.value,
+                "upper_bound": solution.upper_bound,
+                "reached": float(reached[k]),
+                "deterministic": not solution.rule.is_randomized,
+            }
+            if on is not None:
+                point |= {
+                    "label_value": _plain(on.values[k]),
+                    "label_interval": [_plain(end) for end in on.intervals[k]],
+                    "label_reached": _plain(on.reached[k]),
+                    "label_reached_interval": [_plain(end) for end in on.reached_intervals[k]],
+                }
+            points.append(point)
+        marks = {} if on is None else {name: list(map(_plain, point)) for name, point in on.marks.items()}
+        return {
+            "metric": self.metric,
+            "limit": f"{self.quantity} {self.limit.sense}",
+            "asked": self.asked,
+            "confusion": self.solutions[0].mode,
+            "points": points,
+            "marks": marks,
+        }
+
+    def __str__(self) -> str:
+        on = self.on_labels
+        heads = [f"{self.quantity} {self.limit.sense}", self.metric, "at most"]
+        heads += [] if on is None else ["on the labels", "from", "to", self.quantity]
+        lines = [heads]
+        bounds = self.upper_bounds
+        shown = np.linspace(0, len(self.levels) - 1, SHOWN).round().astype(int)
+        shown = np.union1d(shown, np.flatnonzero(self.levels == self.asked))
+        for k in shown.tolist():
+            line = [self.levels[k], self.solutions[k].value, bounds[k]]
+            if on is not None:
+                line += [on.values[k], *on.intervals[k], on.reached[k]]
+            lines.append(["-" if not np.isfinite(number) else f"{number:.4g}" for number in line])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        body = ["  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
+        if np.isnan(bounds).all():
+            # nothing is proved: the column would be empty
+            body = [line[: sum(widths[:2]) + 2] + line[sum(widths[:3]) + 4 :] for line in body]
+        first = self.solutions[0]
+        return "\n".join(
+            [f"the best {self.metric} at {len(self.levels)} levels of {self.quantity}, {first.mode} estimate", *body]
+        )
+
+    __repr__ = __str__
+
+
+def _plain(number: float) -> float | None:
+    return float(number) if np.isfinite(number) else None

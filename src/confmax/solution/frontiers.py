@@ -1,0 +1,365 @@
+"""The best attainable value of one quantity at every level of a limit on another.
+
+The rows are calibrated once, and every level starts from the rules of the level before (`optimize/along.py`). Of a
+looser level the best rule of a tighter one is a rule, too: where the search ends lower, that rule is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confmax import optimize
+from confmax.calibration.column_order import doubt_of_order
+from confmax.confusion import Array
+from confmax.constraints import Constraint, Limits, Quantity, least_coverage, parse
+from confmax.constraints.texts import SIGNS
+from confmax.constraints.words import Sense
+from confmax.errors import InputError
+from confmax.evaluate.uncertainty import AnyMetric
+from confmax.metrics.decided import as_written, of_decided
+from confmax.metrics.rates import SumOfRates
+from confmax.metrics.shares import RATE
+from confmax.metrics.structure import Linear
+from confmax.optimize.along import Record, RecordingOracle, along, atoms_of, with_recorded
+from confmax.optimize.class_cuts import ClassThreshold
+from confmax.optimize.column_generation import refused_within_limits
+from confmax.oracle import CountingOracle
+from confmax.solution.frontier_result import Frontier
+from confmax.solution.infeasible import or_raise
+from confmax.solution.plan import Plan, Task
+from confmax.solution.result import Solution
+from confmax.solution.returned import RANDOMIZED_ABOVE
+from confmax.solution.search import Prepared, prepare
+from confmax.solution.side_by_side import warn_of_groups
+from confmax.solution.tuning import task_of, tune
+from confmax.tables.columns import warn
+
+MOST_LEVELS = 10_000
+INSIDE = 1e-9  # by which the tightest level is looser than the best value of its quantity
+APART = 1e-6  # of two levels: closer ones are one
+
+
+def frontier(
+    metric: AnyMetric,
+    limit: str | Constraint | Quantity,
+    proba: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    levels: int | ArrayLike = 50,
+    constraints: Any = (),
+    sample_weight: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    group: ArrayLike | None = None,
+    group_proba: ArrayLike | None = None,
+    normalize: bool = False,
+    tol: float = 1e-4,
+    **settings: Any,
+) -> Frontier:
+    """Return the best attainable value of a metric at every level of a limit on another quantity.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable
+        What is maximised, as for `maximize`.
+    limit : str, Constraint or Quantity
+        The quantity that is limited, with the direction and without a number: ``"precision[L] >="`` or
+        ``"rate[VF] <="``. The direction may be left out where people want only one, such as for ``"precision[L]"``. A
+        number is one more level, which is marked: ``"precision[L] >= 0.9"``.
+    proba : array-like (n, K)
+        Raw class probabilities of the tuning rows, as for `maximize`.
+    y : array-like (n,) or None
+        True classes.
+    levels : int or array-like (S,)
+        The numbers of the limit. An int is how many, evenly spaced, from the value of the quantity where nothing limits
+        it to the best value that it can have; of a coverage from ``1 / levels`` to 1.
+    constraints : str, Constraint or a sequence of these
+        Further limits, as for `maximize`, that every rule keeps.
+    sample_weight, classes, group, group_proba, normalize
+        As for `maximize`.
+    tol : float
+        How near to the best value the search of every level ends.
+    **settings
+        Further keywords of `maximize`: ``pos_label``, ``abstain``, ``confusion``, ``calibration``, ``solver``,
+        ``randomized``, ``max_passes`` and ``random_state``.
+
+    Returns
+    -------
+    Frontier
+        Levels, values, bounds and rules. Levels that no rule keeps are left out.
+
+    Raises
+    ------
+    ValueError
+        For bad input: a limit without a direction that people would agree on, fewer than two levels, and quantities
+        that move alike, so that there is nothing to choose.
+    Infeasible
+        If no rule keeps the further limits, or the limit at any level.
+
+    Warns
+    -----
+    UserWarning
+        As `maximize` does of columns and groups.
+
+    Notes
+    -----
+    With ``confusion="model"`` every value has an upper bound that holds for all rules. Metrics without a certificate,
+    and estimates with labels, have none (NaN): the curve is then that of the best rules that were met.
+
+    Examples
+    --------
+    >>> import confmax, numpy as np
+    >>> p = np.linspace(0.05, 0.95, 10)
+    >>> found = confmax.frontier("recall[1]", "precision[1] >=", np.column_stack([1 - p, p]), levels=[0.6, 0.8, 0.9])
+    >>> found.levels.tolist(), found.values.round(2).tolist()
+    ([0.6, 0.8, 0.9], [0.96, 0.65, 0.37])
+    """
+    for name in ("confidence", "on_infeasible", "callback"):
+        if name in settings:
+            raise ValueError(f"{name} is not a setting of a frontier; choose a level, and pass {name}= to maximize")
+    template, asked = read_limit(limit)
+    wanted = checked_levels(levels, asked)
+    if template.metric.formula.is_coverage:
+        # without a floor next to nothing is decided
+        wanted = np.arange(1, wanted + 1) / wanted if isinstance(wanted, int) else wanted
+        template = replace(template, limit=max(template.limit, float(wanted[0])))
+    plan = Plan.checked(metric, constraints=constraints, tol=tol, **settings)
+    plan = plan.but(constraints=(*plan.constraints, template), prove=False, breaks_ties=False, on_infeasible="closest")
+    task, likely = task_of(
+        plan,
+        proba,
+        y,
+        sample_weight=sample_weight,
+        classes=classes,
+        group=group,
+        group_proba=group_proba,
+        normalize=normalize,
+    )
+    warn_of_groups(task)
+    path = Path(task)
+    solutions = path.solutions(path.levels(wanted) if isinstance(wanted, int) else wanted, asked)
+    calibration = solutions[0][1].calibration
+    calibrated = None if calibration is None else calibration.log_loss_after
+    warn(doubt_of_order(task.raw, likely=likely, calibrated=calibrated))
+    return Frontier.of(path.template, solutions, asked, task.raw)
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def read_limit(limit: str | Constraint | Quantity) -> tuple[Constraint, float | None]:
+    """Return the loosest limit of a quantity with its direction, and the number that is asked for; None without one."""
+    asked = None
+    if isinstance(limit, Constraint):
+        found = limit
+        asked = limit.limit
+    elif isinstance(limit, Quantity):
+        found = Constraint(limit.metric, _direction(limit, str(limit)), _any_number(limit), limit.across)
+    elif not isinstance(limit, str):
+        raise ValueError(f"a limit is a text such as 'precision[yes] >=', or a quantity; got {type(limit).__name__}")
+    elif limit.rstrip().endswith(tuple(SIGNS)):
+        found = parse(f"{limit} 0")
+    elif limit.rstrip().endswith(("]", ")")) or not set(SIGNS) & set(limit):
+        found = _without_sign(limit)
+    else:
+        found = parse(limit)
+        asked = found.limit
+    low, high = found.range
+    loosest = low if found.is_floor else high
+    return replace(found, limit=loosest if np.isfinite(loosest) else found.limit), asked
+
+
+def _without_sign(text: str) -> Constraint:
+    """Return the limit of a text without a direction, if people want only one."""
+    for sense in (">=", "<="):
+        try:
+            found = parse(f"{text} {sense} 0")
+        except ValueError:
+            if sense == "<=":
+                raise
+            continue
+        return replace(found, sense=_direction(found, text))
+    raise AssertionError
+
+
+def _direction(one: Constraint | Quantity, text: str) -> Sense:
+    """Return the direction in which a quantity is limited, if people want only one; else a ValueError."""
+    metric = one.metric
+    goes_both_ways = metric.formula == RATE or isinstance(metric.formula, SumOfRates)
+    if goes_both_ways or one.across.compares:
+        raise InputError(f"the frontier of {text.strip()!r} has no direction", f"write '{text.strip()} <=', or >=")
+    return ">=" if metric.formula.rises_with_hits > 0 or metric.formula.is_coverage else "<="
+
+
+def _any_number(one: Quantity) -> float:
+    low, high = one.across.range(*one.metric.range)
+    return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
+
+
+def checked_levels(levels: int | ArrayLike, asked: float | None) -> int | Array:
+    """Return how many levels are wanted, or which (S,), with the one that is ``asked`` for; a ValueError for others."""
+    if isinstance(levels, (int, np.integer)) and not isinstance(levels, bool):
+        if not 2 <= levels <= MOST_LEVELS:
+            raise ValueError(f"a frontier has 2 to {MOST_LEVELS:,} levels; got {levels}")
+        return int(levels)
+    try:
+        given = np.unique(np.asarray(levels, dtype=np.float64).ravel())
+    except (TypeError, ValueError):
+        raise ValueError(f"levels is how many, or the numbers of the limit; got {levels!r:.60}") from None
+    if asked is not None:
+        given = np.unique(np.append(given, asked))
+    if len(given) < 2 or len(given) > MOST_LEVELS or not np.isfinite(given).all():
+        raise ValueError(
+            f"a frontier has 2 to {MOST_LEVELS:,} levels, which are finite numbers; got {len(given)}; for one level "
+            f"call maximize"
+        )
+    return given
+
+
+# --- the path ---------------------------------------------------------------------------------------------------------
+
+
+class Path:
+    """The searches of all levels of a ``task``, whose last limit is the one that moves."""
+
+    def __init__(self, task: Task) -> None:
+        # the loosest limit may be kept by every rule, and is one of the searches all the same
+        self.prepared = prepare(task)
+        if isinstance(self.prepared.method, ClassThreshold):
+            # rows are sorted once for all levels
+            self.prepared = replace(self.prepared, method=replace(self.prepared.method, known={}))
+        assert self.prepared.task.limits is not None
+        self.limits: Limits = self.prepared.task.limits
+        self.given = task
+        self.template = self.limits.constraints[-1]
+        self.record = Record()
+        self.exact = self.prepared.oracle.exact
+
+    def at(self, level: float, rules: Sequence[optimize.Mixture] = ()) -> Prepared:
+        """Return the search at one level, with further starting rules."""
+        moved = replace(self.template, limit=float(level))
+        limits = replace(self.limits, constraints=(*self.limits.constraints[:-1], moved))
+        inner = self.prepared.oracle.oracle
+        oracle = RecordingOracle(inner, self.record) if self.exact else CountingOracle(inner)
+        search = self.prepared.within(limits, oracle, rules)
+        metric = search.task.metric
+        if metric.formula.is_of_decided:
+            # its bounds follow from the least coverage
+            least = least_coverage(limits, self.given.raw.n_classes)
+            placed = of_decided(as_written(metric), self.given.raw.n_classes, *least)
+            metric = replace(placed, names=metric.names, binary=metric.binary)
+        return replace(search, task=search.task.but(metric=metric))
+
+    def deciding_all(self) -> Solution:
+        """Return the solution of the rule that cannot abstain, which decides new rows, too, whatever they are."""
+        plan = self.given.plan
+        kept = tuple(one for one in plan.constraints if not one.metric.formula.is_coverage)
+        plan = plan.but(constraints=kept, abstain=False, **self._calibrated())
+        return tune(plan.on(self.given.raw))
+
+    def _calibrated(self) -> dict[str, Any]:
+        """Return the settings of a further search with this calibration, and on this estimate."""
+        return {"calibration": self.prepared.fitted, "confusion": self.prepared.task.plan.confusion}
+
+    def levels(self, count: int) -> Array:
+        """Return evenly spaced levels from where the limit changes nothing to the tightest that can be kept."""
+        template = self.template
+        idle = self.at(template.limit)
+        problem = idle.problem(wants_single=False)
+        outcome = idle.run(problem)
+        or_raise(idle.solution(problem, outcome), "raise")
+        start = float(self.limits.values(outcome.mixture.confusion)[-1])
+        end = self._tightest()
+        if (end - start) * template.stated.sign <= APART:
+            raise ValueError(
+                f"the best rule for {self.given.metric!r} has the best {template.text.split(' ')[0]} already "
+                f"({start:.4g}), so there is nothing to choose between them; take quantities that pull apart"
+            )
+        return np.linspace(start, end, count)
+
+    def _tightest(self) -> float:
+        """Return the best value that the limited quantity can have within the other limits."""
+        template = self.template
+        low, high = template.range
+        metric = self.given.limits.constraints[-1].metric if self.given.limits is not None else template.metric
+        if not template.is_floor and metric.gain is None:
+            return low if np.isfinite(low) else float(template.limit)
+        if not template.is_floor:
+            costs = tuple(tuple(-gain for gain in row) for row in metric.gain or ())
+            metric = replace(metric, structure=Linear(costs, fractions=metric.structure.fractions))
+        if template.of_groups or refused_within_limits(metric) is not None:
+            return high
+        rest = self.given.limits
+        assert rest is not None
+        others = replace(rest, constraints=rest.constraints[:-1]) if len(rest) > 1 else None
+        plan = self.given.plan.but(**self._calibrated())
+        search = prepare(self.given.but(plan=plan, metric=metric, limits=others))
+        problem = search.problem(wants_single=False)
+        reached = problem.value(search.run(problem).mixture.confusion) * template.stated.sign
+        return reached - template.stated.sign * INSIDE * max(1.0, abs(reached))
+
+    def solutions(self, levels: Array, asked: float | None) -> list[tuple[float, Solution]]:
+        """Return levels with their solutions, from the loosest to the tightest; the best of tighter levels counts."""
+        sign = self.template.stated.sign
+        wanted = np.unique(levels if asked is None else np.append(levels, asked))[:: int(sign)]
+        searches = {}
+
+        def problem_at(level: float, rules: Sequence[optimize.Mixture]) -> optimize.Problem:
+            searches[level] = self.at(level, rules)
+            return searches[level].problem(wants_single=not self.exact)
+
+        whole = self.template.metric.formula.is_coverage and self._may_decide_all
+        numbers = [level for level in wanted.tolist() if not (whole and level == 1.0)]
+        path = list(along(problem_at, numbers, self.prepared.run))
+        if self.exact:
+            path = [self._with_single(level, *each) for level, each in zip(numbers, path, strict=True)]
+        found: list[tuple[float, Solution]] = []
+        for level, (problem, outcome) in zip(numbers, path, strict=True):
+            if problem.shortfall(outcome.mixture.confusion) > 0.0 and found:
+                # tighter limits would be missed, too
+                break
+            search = searches[level]
+            found.append((level, or_raise(search.solution(problem, outcome), "raise")))
+        if len(numbers) < len(wanted) and len(found) == len(numbers):
+            solution = self.deciding_all()
+            found += [] if solution.infeasibility is not None else [(1.0, solution)]
+        return monotone(found)
+
+    @property
+    def _may_decide_all(self) -> bool:
+        """Whether a rule that cannot abstain keeps all limits on coverages, because they are floors."""
+        return all(one.is_floor for one in self.limits.constraints if one.metric.formula.is_coverage)
+
+    def _with_single(
+        self, level: float, problem: optimize.Problem, outcome: optimize.Outcome
+    ) -> tuple[optimize.Problem, optimize.Outcome]:
+        """Return the outcome at a level with the best single rule of all levels; it is searched for where it is far."""
+        outcome = with_recorded(problem, outcome, self.record)
+        best = problem.value(outcome.mixture.confusion)
+        missed = problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion)
+        far = missed or best - problem.value(outcome.single.confusion) > RANDOMIZED_ABOVE
+        if not far or self.prepared.task.plan.randomized is True:
+            return problem, outcome
+        search = self.at(level, atoms_of(outcome))
+        # the bound is known
+        again = replace(search.problem(), certify=False)
+        return problem, with_recorded(problem, replace(outcome, single=search.run(again).single), self.record)
+
+
+def monotone(found: list[tuple[float, Solution]]) -> list[tuple[float, Solution]]:
+    """Return solutions of which each is at least as good as those of the tighter levels that follow."""
+    kept = []
+    best: Solution | None = None
+    for level, solution in reversed(found):
+        if best is None or solution.value >= best.value:
+            best = solution
+        else:
+            # a bound of the looser level holds for it, too
+            upper = solution.upper_bound
+            best = replace(best, upper_bound=None if upper is None else max(upper, best.value))
+        kept.append((level, best))
+    return kept[::-1]
