@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from confmax.confusion import Confusion, Gains
+from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize.loop import Outcome, Problem
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
@@ -36,13 +37,19 @@ class RecordingOracle(CountingOracle):
 
 
 class Record:
-    """The gains that were asked for, with their answers, while there is room for them."""
+    """The gains that were asked for, with their answers, while there is room for them.
 
-    def __init__(self) -> None:
+    ``read`` returns of answers (B) the objectives (B,), by how much the limits are kept at one level of the last of
+    them (B, n), and which of them are 0/0 (B, n).
+    """
+
+    def __init__(self, read: Callable[[Confusion], tuple[Array, Array, NDArray[np.bool_]]]) -> None:
+        self.read = read
         self.parts: list[tuple[Gains, Confusion]] = []
         self.size = 0
-        # the answers of the first so many parts as one batch
-        self.joined: tuple[int, Confusion] | None = None
+        # what was read of the first so many parts
+        self.known = 0
+        self.numbers: tuple[Array, Array, NDArray[np.bool_]] | None = None
 
     def add(self, gains: Gains, answers: Confusion) -> None:
         """Keep ``answers`` (B) to ``gains`` (B)."""
@@ -53,28 +60,32 @@ class Record:
             self.parts.append((gains, answers))
             self.size += size
 
-    def best(self, problem: Problem) -> Mixture | None:
-        """Return the best single rule of the record that keeps the limits of a ``problem``; None if none does."""
-        if not self.parts:
+    def best(self, moved: float, rounding: float) -> Mixture | None:
+        """Return the best single rule that keeps all limits, with the last one loosened by ``moved``; None if none is.
+
+        A limit that is missed by ``rounding`` counts as kept.
+        """
+        if self.known < len(self.parts):
+            values, slacks, vacuous = self.read(Confusion.concatenate([part[1] for part in self.parts[self.known :]]))
+            if self.numbers is not None:
+                before = self.numbers
+                values, slacks = np.append(before[0], values), np.vstack([before[1], slacks])
+                vacuous = np.vstack([before[2], vacuous])
+            self.numbers = values, slacks, vacuous
+            self.known = len(self.parts)
+        if self.numbers is None:
             return None
-        answers = self._answers()
-        missed, values = problem.ranks(answers)
-        k = int(np.argmax(np.where(missed == 0.0, values, -np.inf)))
-        if missed[k] > 0.0:
+        values, slacks, vacuous = self.numbers
+        last = np.where(vacuous[:, -1], slacks[:, -1], slacks[:, -1] + moved)
+        kept = (slacks[:, :-1] >= -rounding).all(axis=1) & (last >= -rounding)
+        if not kept.any():
             return None
+        k = int(np.argmax(np.where(kept, values, -np.inf)))
         ends = np.cumsum([len(gains) for gains, _ in self.parts])
         part = int(np.searchsorted(ends, k, side="right"))
-        gains = self.parts[part][0]
-        return Mixture.single(gains[k - int(ends[part]) + len(gains)], answers[k])
-
-    def _answers(self) -> Confusion:
-        """Return all answers as one batch."""
-        known, batch = (0, None) if self.joined is None else self.joined
-        if batch is None or known < len(self.parts):
-            more = [answers for _, answers in self.parts[known:]]
-            batch = Confusion.concatenate(more if batch is None else [batch, *more])
-            self.joined = len(self.parts), batch
-        return batch
+        gains, answers = self.parts[part]
+        place = k - int(ends[part]) + len(gains)
+        return Mixture.single(gains[place], answers[place])
 
 
 def along(
@@ -105,10 +116,9 @@ def atoms_of(outcome: Outcome) -> tuple[Mixture, ...]:
     return (*rules, outcome.single) if len(outcome.single.atoms) == 1 else tuple(rules)
 
 
-def with_recorded(problem: Problem, outcome: Outcome, record: Record) -> Outcome:
-    """Return an outcome with the best single rule of a ``record``, where that is better."""
-    best = record.best(problem)
-    if best is None or problem.rank(best.confusion) <= problem.rank(outcome.single.confusion):
+def with_rule(problem: Problem, outcome: Outcome, rule: Mixture | None) -> Outcome:
+    """Return an outcome with another single ``rule``, where that is better."""
+    if rule is None or problem.rank(rule.confusion) <= problem.rank(outcome.single.confusion):
         return outcome
-    better = problem.rank(best.confusion) > problem.rank(outcome.mixture.confusion)
-    return replace(outcome, single=best, mixture=best if better else outcome.mixture)
+    better = problem.rank(rule.confusion) > problem.rank(outcome.mixture.confusion)
+    return replace(outcome, single=rule, mixture=rule if better else outcome.mixture)

@@ -6,16 +6,16 @@ looser level the best rule of a tighter one is a rule, too: where the search end
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from confmax import optimize
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array
+from confmax.confusion import Array, Confusion
 from confmax.constraints import Constraint, Limits, Quantity, least_coverage, parse
 from confmax.constraints.texts import SIGNS
 from confmax.constraints.words import Sense
@@ -25,7 +25,7 @@ from confmax.metrics.decided import as_written, of_decided
 from confmax.metrics.rates import SumOfRates
 from confmax.metrics.shares import RATE
 from confmax.metrics.structure import Linear
-from confmax.optimize.along import Record, RecordingOracle, along, atoms_of, with_recorded
+from confmax.optimize.along import Record, RecordingOracle, along, atoms_of, with_rule
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import CountingOracle
@@ -39,8 +39,10 @@ from confmax.solution.side_by_side import warn_of_groups
 from confmax.solution.tuning import task_of, tune
 from confmax.tables.columns import warn
 
+Solved = tuple[optimize.Problem, optimize.Outcome]
+
 MOST_LEVELS = 10_000
-INSIDE = 1e-9  # by which the tightest level is looser than the best value of its quantity
+INSIDE = 1e-6  # by which the tightest level is looser than the best value of its quantity: the end itself is a corner
 APART = 1e-6  # of two levels: closer ones are one
 
 
@@ -236,7 +238,7 @@ class Path:
         self.limits: Limits = self.prepared.task.limits
         self.given = task
         self.template = self.limits.constraints[-1]
-        self.record = Record()
+        self.record = Record(self._read)
         self.exact = self.prepared.oracle.exact
 
     def at(self, level: float, rules: Sequence[optimize.Mixture] = ()) -> Prepared:
@@ -316,7 +318,7 @@ class Path:
         numbers = [level for level in wanted.tolist() if not (whole and level == 1.0)]
         path = list(along(problem_at, numbers, self.prepared.run))
         if self.exact:
-            path = [self._with_single(level, *each) for level, each in zip(numbers, path, strict=True)]
+            path = list(self._with_singles(numbers, path))
         found: list[tuple[float, Solution]] = []
         for level, (problem, outcome) in zip(numbers, path, strict=True):
             if problem.shortfall(outcome.mixture.confusion) > 0.0 and found:
@@ -334,20 +336,36 @@ class Path:
         """Whether a rule that cannot abstain keeps all limits on coverages, because they are floors."""
         return all(one.is_floor for one in self.limits.constraints if one.metric.formula.is_coverage)
 
-    def _with_single(
-        self, level: float, problem: optimize.Problem, outcome: optimize.Outcome
-    ) -> tuple[optimize.Problem, optimize.Outcome]:
-        """Return the outcome at a level with the best single rule of all levels; it is searched for where it is far."""
-        outcome = with_recorded(problem, outcome, self.record)
-        best = problem.value(outcome.mixture.confusion)
-        missed = problem.shortfall(outcome.single.confusion) > problem.shortfall(outcome.mixture.confusion)
-        far = missed or best - problem.value(outcome.single.confusion) > RANDOMIZED_ABOVE
-        if not far or self.prepared.task.plan.randomized is True:
-            return problem, outcome
-        search = self.at(level, atoms_of(outcome))
-        # the bound is known
-        again = replace(search.problem(), certify=False)
-        return problem, with_recorded(problem, replace(outcome, single=search.run(again).single), self.record)
+    def _read(self, answers: Confusion) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Return what `Record` reads of answers."""
+        values = np.nan_to_num(self.prepared.task.metric.values(answers), nan=-np.inf)
+        vacuous = self.limits.vacuous(answers) & self.limits.kept_by_none
+        return values, self.limits.slacks(answers), vacuous
+
+    def _with_singles(self, levels: Sequence[float], path: Sequence[Solved]) -> Iterator[Solved]:
+        """Yield the outcomes with the best single rules of all levels; one is searched for where it is far.
+
+        Where a search finds none, the next levels are not searched.
+        """
+        vain = False
+        for level, (problem, first) in zip(levels, path, strict=True):
+            moved = self.template.stated.sign * (self.template.limit - level)
+            outcome = with_rule(problem, first, self.record.best(moved, problem.rounding))
+            if not self._is_far(problem, outcome):
+                vain = False
+            elif not vain:
+                # the bound is known
+                again = replace(self.at(level, atoms_of(outcome)).problem(), certify=False)
+                outcome = with_rule(problem, outcome, self.prepared.run(again).single)
+                vain = self._is_far(problem, outcome)
+            yield problem, outcome
+
+    def _is_far(self, problem: optimize.Problem, outcome: optimize.Outcome) -> bool:
+        """Whether the best mixture is better than the best single rule by more than the latter may cost."""
+        if self.prepared.task.plan.randomized is True:
+            return False
+        missed, lost = np.subtract(problem.rank(outcome.mixture.confusion), problem.rank(outcome.single.confusion))
+        return bool(missed > 0.0 or lost > RANDOMIZED_ABOVE)
 
 
 def monotone(found: list[tuple[float, Solution]]) -> list[tuple[float, Solution]]:
