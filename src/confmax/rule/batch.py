@@ -9,8 +9,9 @@ divided into parts. Several caps are an assignment (`confmax.rule.assignment`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from confmax.tables.draws import given_keys, is_whole
 from confmax.tables.fingerprints import mixed
 from confmax.tables.groups import decide_mixed, mixed_scores
 from confmax.tables.kinds import Beside, Rule, calibrated_rows, given_hashes, host_array, known, n_rows
+from confmax.tables.table import Checked
 
 BLOCK_CELLS = 1 << 20  # scores that are looked at together
 MOST_CELLS = 100_000_000  # scores that several caps compare: rows times capped decisions, 800 MB
@@ -209,48 +211,30 @@ class ScoredRows:
     @classmethod
     def of(cls, rule: Rule, proba: Any, keys: Any = None, group: Any = None, group_proba: Any = None) -> ScoredRows:
         """Return the rows with the scores of a ``rule``; ValueError as for its `predict`."""
-        given = proba
-        names = column_names(proba) if rule.groups_known else None
-        if names is not None:
-            # names are matched, and warned of, once
-            given = as_array(proba, order=order_of(names, rule.class_names[: rule.n_classes]))
-        _, given = known(given)
-
-        def hashes() -> NDArray[np.uint64]:
-            if keys is not None:
-                # which is scrambled, as the hash of a row is: keys in a row say nothing about what comes first
-                return mixed(given_keys(keys, n_rows(given)))
-            return host_array(given_hashes(given)).view(np.uint64)
-
+        _, given = known(proba)
         if not rule.groups_known:
-            P, shares = mixed_rows(rule, proba, group_proba)
+            P, shares = mixed_rows(rule, given, group_proba)
             layout = rule.layout
             assert layout is not None
-            decisions = decide_mixed(P, shares.proba, rule.gains, layout)
             by = (rule.gains, layout)
+            decisions = decide_mixed(P, shares.proba, *by)
+            hashes = partial(_words, given, keys)
             return cls(decisions, rule.n_decisions, lambda rows: mixed_scores(P[rows], shares.proba[rows], *by), hashes)
+        codes = None
+        if rule.groups or group is not None:
+            codes = groups_of_rows(rule, group, n_rows(given), proba).codes
+        names = column_names(given)
+        if names is not None:
+            # names are matched, and warned of, once
+            given = as_array(given, order=order_of(names, rule.class_names[: rule.n_classes]))
         found = calibrated_rows(rule.calibrator, rule.checked(given))
-
-        def probabilities(rows: NDArray[np.intp]) -> NDArray[Any]:
-            return host_array(found.storage.rows(found.proba, rows))
-
-        if not rule.groups and group is None:
+        if codes is None:
             decisions = answer(rule, "predict_index", given, None)
-            return cls(decisions, rule.n_decisions, lambda rows: scores_of(probabilities(rows), rule.gains), hashes)
-        codes = groups_of_rows(rule, group, n_rows(given), proba).codes
-        parts = [rule.of_group(name).gains for name in rule.groups]
+        else:
+            decisions = by_group(rule, given, codes, None, "predict_index")
+        return cls(decisions, rule.n_decisions, partial(_scores, rule, found, codes), partial(_words, given, keys))
 
-        def scores(rows: NDArray[np.intp]) -> Array:
-            out = np.empty((len(rows), rule.n_decisions))
-            P = probabilities(rows)
-            for g, gains in enumerate(parts):
-                mine = codes[rows] == g
-                out[mine] = scores_of(P[mine], gains)
-            return out
-
-        return cls(by_group(rule, given, codes, None, "predict_index"), rule.n_decisions, scores, hashes)
-
-    def in_blocks(self, rows: NDArray[np.intp]) -> Any:
+    def in_blocks(self, rows: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
         """Yield the places of some of the ``rows`` (m,), and their scores."""
         size = max(1, BLOCK_CELLS // self.n_decisions)
         for low in range(0, len(rows), size):
@@ -260,6 +244,26 @@ class ScoredRows:
     def decided(self, decisions: NDArray[np.int64]) -> Any:
         """Return decisions (n,) in host memory where those without a cap are."""
         return decisions if isinstance(self.decisions, np.ndarray) else self.decisions.new_tensor(decisions)
+
+
+def _scores(rule: Rule, found: Checked, codes: NDArray[np.intp] | None, rows: NDArray[np.intp]) -> Array:
+    """Return the scores (m, M) of some rows, of which ``codes`` (n,) say by which group's gains they are decided."""
+    P = host_array(found.storage.rows(found.proba, rows))
+    if codes is None:
+        return scores_of(P, rule.gains)
+    out = np.empty((len(rows), rule.n_decisions))
+    for g in np.unique(codes[rows]):
+        mine = codes[rows] == g
+        out[mine] = scores_of(P[mine], rule.of_group(rule.groups[g]).gains)
+    return out
+
+
+def _words(given: Any, keys: Any) -> NDArray[np.uint64]:
+    """Return the words (n,) that order rows of equal margins."""
+    if keys is None:
+        return host_array(given_hashes(given)).view(np.uint64)
+    # scrambled as the hash of a row is: with consecutive keys the first rows would come first
+    return mixed(given_keys(keys, n_rows(given)))
 
 
 def _in_memory(rule: Rule, proba: Any, caps: Mapping[int, int], beside: Beside) -> Any:
