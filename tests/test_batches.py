@@ -369,6 +369,13 @@ def test_rules_that_draw_and_rows_that_cannot_be_compared(tmp_path, monkeypatch)
         RULE.predict(ROWS, at_most={"a": 10, "b": 10, "c": 10})
 
 
+def test_frames_of_spark_are_refused():
+    # named as Spark names it: this needs no Java
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
+    with pytest.raises(ValueError, match="at_most compares all rows of a batch, which are read twice: pass them in"):
+        RULE.predict(frame, at_most={"a": 1})
+
+
 def test_dask_is_refused_as_without_a_limit():
     pytest.importorskip("dask")
     from tests.dask_helpers import dd, rows

@@ -31,7 +31,7 @@ from confmax.tables.kinds import Beside, Rule, calibrated_rows, given_hashes, ho
 from confmax.tables.table import Checked
 
 BLOCK_CELLS = 1 << 20  # scores that are looked at together
-MOST_CELLS = 100_000_000  # scores that several caps compare: rows times capped decisions, 800 MB
+MOST_CELLS = 50_000_000  # scores that several caps compare, rows times capped decisions: 400 MB, and a copy of them
 
 
 def decide_batch(rule: Rule, proba: Any, caps: Mapping[int, int], beside: Beside) -> Any:

@@ -274,9 +274,9 @@ class DecisionRule:
         ------
         ValueError
             If ``proba`` is not a table of probabilities with K columns. If a row has no group, or one that the rule
-            does not know. If ``proba`` is a tensor and the classes are names,
-            which tensors cannot hold; use `predict_index` then. If ``at_most`` is not such a mapping, leaves decisions
-            for fewer rows than there are, or limits several classes of rows in parts; and if the rule draws.
+            does not know. If ``proba`` is a tensor and the classes are names, which tensors cannot hold; use
+            `predict_index` then. If ``at_most`` is not such a mapping, allows fewer decisions than there are rows,
+            limits several classes of rows in parts, or is given to a rule that decides at random.
 
         Warns
         -----
@@ -306,7 +306,8 @@ class DecisionRule:
     ) -> NDArray[np.int64]:
         """Return the decided class of every row as its index in `classes`, 0..M-1.
 
-        The arguments, ValueError and UserWarning are those of `predict`. Tensors work for any classes.
+        ``proba``, ``keys``, ``group``, ``group_proba``, ``normalize``, ``at_most``, ValueError and UserWarning are
+        those of `predict`. Tensors work for any classes.
 
         Returns
         -------
