@@ -415,9 +415,9 @@ def test_apply_writes_and_counts_what_the_limits_move(table):
         assert found["at_most"] == caps
         assert found["rows_moved"] == (expected != rule.predict(table)).sum() > 0
     printed, _ = run("apply", "rule.json", "t.csv", "-o", "out.csv", *options)
-    assert f"{found['rows_moved']} rows to another decision, by at most 20 c=d, 60 b" in printed
+    assert f"{found['rows_moved']} rows to another decision; at most 20 c=d, 60 b" in printed
     piped, _ = run("apply", "rule.json", "-", "-o", "out.csv", "--at-most", "c=d=3", data=table.to_csv(index=False))
-    assert "rows to another decision, by at most 3 c=d" in piped
+    assert "rows to another decision; at most 3 c=d" in piped
 
 
 @pytest.mark.parametrize(

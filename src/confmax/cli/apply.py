@@ -65,5 +65,5 @@ def _show(page: Page, document: Document) -> None:
         items["undecided"] = f"{document['rows_undecided']} of {document['rows']} rows, as {document['abstain']}"
     if "at_most" in document:
         limits = joined([f"{most} {name}" for name, most in document["at_most"].items()])
-        items["moved"] = f"{document['rows_moved']} rows to another decision, by at most {limits}"
+        items["moved"] = f"{document['rows_moved']} rows to another decision; at most {limits}"
     page.items({**items, "written": document["out"]})

@@ -263,7 +263,9 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
 @SEP
 @NORMALIZE
 @_column(
-    "--key", "Column of identifiers. A rule that decides at random draws by them, so that a row keeps its decision."
+    "--key",
+    "Column of identifiers. A rule that decides at random draws by them, so that a row keeps its decision. They order "
+    "rows of equal margins under --at-most.",
 )
 @GROUP
 @click.option(
