@@ -109,7 +109,7 @@ def outputs():
             ("compare", *labelled, "--metric", "accuracy", "--group", "y", "--subject-to",
              "max(rate[a] | group) <= 1"),
         ],
-        "apply": [("apply", f"{name}.json", path, "-o", "out.csv") for name in "ra"],
+        "apply": [("apply", f"{name}.json", path, "-o", "out.csv", "--at-most", "a=9") for name in "ra"],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),
                   ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json"),
                   ("score", *labelled, "--rule", "g.json", "--group", "y")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,17 @@ from confmax.cli.texts import format_of, joined
 from confmax.rule import DecisionRule
 
 
-def apply(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
+def apply(rule: Path, file: Path, out: Path, as_json: bool, at_most: dict[str, int], **more: Any) -> None:
     """Run `confmax apply`."""
     format_of(out)
     check_output(out, as_json, file, rule)
     loaded = load_rule(rule)
     rows = rows_for({str(rule): loaded}, file, TableOptions(**more))
-    print_document(decide_rows(rows, loaded, out), as_json, _show, out)
+    print_document(decide_rows(rows, loaded, out, at_most), as_json, _show, out)
 
 
-def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
-    """Decide every row of a file and write its columns with the decisions."""
+def decide_rows(rows: FileRows, rule: DecisionRule, out: Path, at_most: Mapping[str, int]) -> Document:
+    """Decide every row of a file and write its columns with the decisions, ``at_most`` so many rows by decision."""
     # --positive says here whose probability a score is; the rule keeps its order, and with it its ties
     rows = rows.in_order(rule.class_names[: rule.n_classes])
     frame = rows.frame
@@ -36,7 +37,9 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
     keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
     # a column of a file has one type: a rule with classes 0, 1 and a decision "abstain" writes text
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    decisions = rows.decided_by(rule, keys)
+    as_known = {str(name): name for name in rule.class_names}
+    caps = {as_known.get(name, name): most for name, most in at_most.items()}
+    decisions = rows.decided_by(rule, keys, caps)
     with writing(out):
         left_out = write_decisions(out, frame, names[decisions], block=rows.block, block_names=rows.classes)
     if left_out:
@@ -46,7 +49,11 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path) -> Document:
     counts = np.bincount(decisions, minlength=len(names))
     shares = {str(name): float(count / rows.n_rows) for name, count in zip(names.tolist(), counts, strict=True)}
     undecided = {} if rule.abstain is None else {"abstain": rule.abstain, "rows_undecided": int(counts[-1])}
-    return {**source_document(rows), "out": str(out), "decided": shares, **undecided}
+    moved = {}
+    if at_most:
+        n_moved = int(np.count_nonzero(decisions != rows.decided_by(rule, keys)))
+        moved = {"at_most": dict(at_most), "rows_moved": n_moved}
+    return {**source_document(rows), "out": str(out), "decided": shares, **undecided, **moved}
 
 
 def _show(page: Page, document: Document) -> None:
@@ -56,4 +63,7 @@ def _show(page: Page, document: Document) -> None:
     items = {"decided": joined(taken, 20)}
     if "abstain" in document:
         items["undecided"] = f"{document['rows_undecided']} of {document['rows']} rows, as {document['abstain']}"
+    if "at_most" in document:
+        limits = joined([f"{most} {name}" for name, most in document["at_most"].items()])
+        items["moved"] = f"{document['rows_moved']} rows to another decision; at most {limits}"
     page.items({**items, "written": document["out"]})

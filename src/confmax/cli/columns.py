@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,11 @@ class FileRows:
         """The rows as arguments of functions of the library."""
         return {"proba": self.proba, "y": self.labels, "sample_weight": self.weight, "group": self.group}
 
-    def decided_by(self, rule: DecisionRule, keys: NDArray[Any] | None) -> NDArray[np.int64]:
-        """Return what a rule decides (n,) for the rows, of which it draws by ``keys`` (n,)."""
-        return rule.predict_index(self.proba, keys=keys, group=self.group)
+    def decided_by(
+        self, rule: DecisionRule, keys: NDArray[Any] | None, at_most: Mapping[Any, int] | None = None
+    ) -> NDArray[np.int64]:
+        """Return what a rule decides (n,) for the rows, of which it draws by ``keys`` (n,), within limits by class."""
+        return rule.predict_index(self.proba, keys=keys, group=self.group, at_most=at_most)
 
     def in_order(self, classes: tuple[Any, ...]) -> FileRows:
         """Return the rows with their classes in another order."""

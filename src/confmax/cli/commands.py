@@ -61,6 +61,20 @@ def _params(_context: click.Context, _option: click.Parameter, values: tuple[str
     return found
 
 
+def _rows_by_name(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    """Return the numbers of NAME=N by names, which may hold signs of equality."""
+    found: dict[str, int] = {}
+    for value in values:
+        name, sign, text = value.rpartition("=")
+        # of ASCII digits alone: int() reads "1_0" and digits of other scripts too
+        if not sign or not name or not (text.isascii() and text.isdigit()):
+            raise click.BadParameter(f"{value!r} is not NAME=N with a number of rows, such as VF=100")
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice; give each class once")
+        found[name] = int(text)
+    return found
+
+
 class _Output(click.Path):
     """A path to write to; ``-`` is standard output."""
 
@@ -249,9 +263,19 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
 @SEP
 @NORMALIZE
 @_column(
-    "--key", "Column of identifiers. A rule that decides at random draws by them, so that a row keeps its decision."
+    "--key",
+    "Column of identifiers. A rule that decides at random draws by them, so that a row keeps its decision. They order "
+    "rows of equal margins under --at-most.",
 )
 @GROUP
+@click.option(
+    "--at-most",
+    multiple=True,
+    callback=_rows_by_name,
+    metavar="NAME=N",
+    help="At most N rows of FILE are decided as NAME, those with the largest margins; the others get their next best "
+    "decision. May be repeated.",
+)
 @AS_JSON
 def apply() -> None:
     """Decide every row of FILE by RULE.
@@ -264,6 +288,7 @@ def apply() -> None:
     Example:
       confmax apply rule.json new.csv -o decided.parquet
       confmax apply rule.json new.csv -o decided.csv --score p --positive yes
+      confmax apply rule.json new.csv -o decided.csv --at-most VF=100
       confmax apply rule.json - -o -
     """
 

@@ -7,7 +7,7 @@ gain is deterministic. Scores are those of the probabilities that the rule's cal
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import file, html, spark
-from confmax.rule.parts import answer, in_groups, mixed
+from confmax.rule.batch import caps_of, decide_batch
+from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
 from confmax.tables.fingerprints import Fingerprint
@@ -237,6 +238,7 @@ class DecisionRule:
         group: ArrayLike | None = None,
         group_proba: ArrayLike | None = None,
         normalize: bool = False,
+        at_most: Mapping[Any, int] | None = None,
     ) -> NDArray[Any]:
         """Return the label of the decided class of every row.
 
@@ -256,6 +258,10 @@ class DecisionRule:
         normalize : bool
             Whether to divide every row of an array or a data frame by its sum first. Without it a row whose sum is more
             than 1e-3 from one is refused.
+        at_most : mapping of class names to int, or None
+            How many rows of this batch are decided as these classes at most, such as ``{"VF": 100}``. Of all decisions
+            within these limits, you get those with the largest sum of the rule's scores (`confmax.rule.batch`). Several
+            classes need rows in memory. Of a Dask collection, a pass is computed when you call this.
 
         Returns
         -------
@@ -268,16 +274,24 @@ class DecisionRule:
         ------
         ValueError
             If ``proba`` is not a table of probabilities with K columns. If a row has no group, or one that the rule
-            does not know. If ``proba`` is a tensor and the classes are names,
-            which tensors cannot hold; use `predict_index` then.
+            does not know. If ``proba`` is a tensor and the classes are names, which tensors cannot hold; use
+            `predict_index` then. If ``at_most`` is not such a mapping, allows fewer decisions than there are rows,
+            limits several classes of rows in parts, or is given to a rule that decides at random.
 
         Warns
         -----
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other. If ``normalize`` divides
             rows whose sums are more than 1e-3 from one; the message shows the farthest.
+
+        Examples
+        --------
+        >>> rule = DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+        >>> rule.predict([[0.7, 0.3], [0.4, 0.6], [0.6, 0.4]], at_most={"yes": 2}).tolist()
+        ['no', 'yes', 'yes']
         """
-        decisions = self.predict_index(proba, keys=keys, group=group, group_proba=group_proba, normalize=normalize)
+        given = {"keys": keys, "group": group, "group_proba": group_proba}
+        decisions = self.predict_index(proba, **given, normalize=normalize, at_most=at_most)
         return named(self.classes, decisions)
 
     def predict_index(
@@ -288,17 +302,24 @@ class DecisionRule:
         group: ArrayLike | None = None,
         group_proba: ArrayLike | None = None,
         normalize: bool = False,
+        at_most: Mapping[Any, int] | None = None,
     ) -> NDArray[np.int64]:
         """Return the decided class of every row as its index in `classes`, 0..M-1.
 
-        ``proba``, ``keys``, ``group``, ``group_proba``, ``normalize``, ValueError and UserWarning are those of
-        `predict`. Tensors work for any classes.
+        ``proba``, ``keys``, ``group``, ``group_proba``, ``normalize``, ``at_most``, ValueError and UserWarning are
+        those of `predict`. Tensors work for any classes.
 
         Returns
         -------
         ndarray (n,) of int64
             For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
         """
+        caps = {} if at_most is None else caps_of(self, at_most)
+        if caps:
+            refuse_other_groups(self, group, group_proba)
+            beside = {"keys": keys, "group": group, "group_proba": group_proba}
+            found: NDArray[np.int64] = decide_batch(self, divided(proba, normalize), caps, beside)
+            return found
         decisions: NDArray[np.int64] = self._answered("predict_index", proba, keys, group, group_proba, normalize)
         return decisions
 
@@ -321,16 +342,9 @@ class DecisionRule:
     def _answered(self, what: str, proba: Any, keys: Any, group: Any, group_proba: Any, normalize: bool) -> Any:
         """Return what the method ``what`` answers for given rows, by their groups where the rule reads these."""
         proba = divided(proba, normalize)
+        refuse_other_groups(self, group, group_proba)
         if not self.groups_known:
-            if group is not None or group_proba is None:
-                shown = _listed(self.groups)
-                raise ValueError(
-                    f"this rule decides by the probabilities of groups ({shown}); pass group_proba=, a column for each"
-                )
             return mixed(self, what, proba, group_proba, keys)
-        if group_proba is not None:
-            refused = "decides by the group of a row; pass group=" if self.groups else "decides all groups alike"
-            raise ValueError(f"this rule {refused}; leave group_proba out")
         if self.groups or group is not None:
             return in_groups(self, proba, group, keys, what)
         return answer(self, what, proba, keys)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.tables import MemoryTable, Table
 from confmax.tables.draws import given_keys, uniform
@@ -40,16 +41,20 @@ def in_groups(rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
         if what == "predict_index":
             return kind.predict_index(rule, rows, {"keys": keys, "group": group})
         return kind.decision_probabilities(rule, rows, {"group": group})
-    groups = groups_of_rows(rule, group, n_rows(rows), proba)
+    return by_group(rule, proba, groups_of_rows(rule, group, n_rows(rows), proba).codes, keys, what)
+
+
+def by_group(rule: Rule, proba: Any, codes: NDArray[np.intp], keys: Any, what: str) -> Any:
+    """Return `in_groups` of rows in memory, by the places (n,) of their groups among those of the rule."""
     parts = []
     for g, name in enumerate(rule.groups):
-        index = np.flatnonzero(groups.codes == g)
+        index = np.flatnonzero(codes == g)
         if len(index):
             mine = None if keys is None else rows_of(keys, index)
             parts.append((index, answer(rule.of_group(name), what, rows_of(proba, index), mine)))
     if not parts:
         return answer(rule.of_group(rule.groups[0]), what, proba, keys)
-    return _joined(parts, len(groups.codes))
+    return _joined(parts, len(codes))
 
 
 def groups_of_rows(rule: Rule, group: Any, n: int, proba: Any = None) -> Groups:
@@ -68,6 +73,18 @@ def groups_given(rule: Rule, group: Any) -> None:
     if group is None:
         shown = ", ".join(map(repr, rule.groups[:8]))
         raise InputError(f"this rule decides by groups ({shown})", "pass `group=`, the group of every row")
+
+
+def refuse_other_groups(rule: Rule, group: Any, group_proba: Any) -> None:
+    """Refuse, by a ValueError, probabilities of groups for a rule that needs none, and none for one that needs them."""
+    shown = ", ".join(map(str, rule.groups[:8])) + (", ..." if len(rule.groups) > 8 else "")
+    if not rule.groups_known and (group is not None or group_proba is None):
+        raise ValueError(
+            f"this rule decides by the probabilities of groups ({shown}); pass group_proba=, a column for each"
+        )
+    if rule.groups_known and group_proba is not None:
+        refused = "decides by the group of a row; pass group=" if rule.groups else "decides all groups alike"
+        raise ValueError(f"this rule {refused}; leave group_proba out")
 
 
 def answer(rule: Rule, what: str, proba: Any, keys: Any) -> Any:
@@ -134,13 +151,10 @@ def laid_out(rule: Rule, table: Table) -> Table | None:
 
 def mixed(rule: Rule, what: str, proba: Any, group_proba: Any, keys: Any) -> NDArray[Any]:
     """Return what a method of a rule answers by the probabilities of groups (n, G); ``keys`` (n,) fix its draws."""
-    refuse_elsewhere(proba, "rules by the probabilities of groups decide rows in memory; pass them part by part")
-    found = calibrated_rows(rule.calibrator, rule.checked(proba))
-    P = np.asarray(found.storage.dense(found.proba, "group_proba").proba, dtype=np.float64)
+    P, shares = mixed_rows(rule, proba, group_proba)
     n = len(P)
     layout = rule.layout
     assert layout is not None
-    shares = GroupShares.of(group_proba, n, rule.groups)
     # what every atom decides (A, n)
     decisions = np.array([decide_mixed(P, shares.proba, rule.gains[k], layout) for k in range(len(rule.weights))])
     if what == "decision_probabilities":
@@ -153,3 +167,11 @@ def mixed(rule: Rule, what: str, proba: Any, group_proba: Any, keys: Any) -> NDA
     used = given_hashes(proba) if keys is None else given_keys(keys, n)
     atom = np.searchsorted(np.cumsum(rule.weights)[:-1], uniform(rule.seed, host_array(used)), "right")
     return np.asarray(decisions[atom, np.arange(n)])
+
+
+def mixed_rows(rule: Rule, proba: Any, group_proba: Any) -> tuple[Array, GroupShares]:
+    """Return the calibrated probabilities (n, K) of rows in memory in float64, and those of their groups (n, G)."""
+    refuse_elsewhere(proba, "rules by the probabilities of groups decide rows in memory; pass them part by part")
+    found = calibrated_rows(rule.calibrator, rule.checked(proba))
+    P = np.asarray(found.storage.dense(found.proba, "group_proba").proba, dtype=np.float64)
+    return P, GroupShares.of(group_proba, len(P), rule.groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -192,10 +193,12 @@ class Solution(Tuned):
         group: ArrayLike | None = None,
         group_proba: ArrayLike | None = None,
         normalize: bool = False,
+        at_most: Mapping[Any, int] | None = None,
     ) -> NDArray[Any]:
         """Return the label (n,) that the rule decides for every row of ``proba`` (n, K); ``keys`` (n,) fix its draws.
 
-        A rule of groups needs ``group`` (n,) or ``group_proba`` (n, G); ``normalize`` divides rows by their sums.
+        A rule of groups needs ``group`` (n,) or ``group_proba`` (n, G); ``normalize`` divides rows by their sums;
+        ``at_most`` limits how many rows of this batch get a class.
         This calls `DecisionRule.predict` of ``rule``, which describes the arguments and the ValueError.
 
         Examples
@@ -205,7 +208,8 @@ class Solution(Tuned):
         >>> confmax.maximize("balanced_accuracy", P, y, confusion="labels").predict([[0.6, 0.4]]).tolist()
         ['yes']
         """
-        return self.rule.predict(proba, keys=keys, group=group, group_proba=group_proba, normalize=normalize)
+        given = {"keys": keys, "group": group, "group_proba": group_proba}
+        return self.rule.predict(proba, **given, normalize=normalize, at_most=at_most)
 
     def report(
         self,

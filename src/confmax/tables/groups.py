@@ -396,6 +396,13 @@ class MixedOracle(TableOracle):
 
 def decide_mixed(proba: Array, shares: Array, gain: Gains, layout: Layout) -> NDArray[np.intp]:
     """Return the decisions (n,) by one gain of groups side by side, of rows with ``shares`` (n, G) of the groups."""
+    scores = mixed_scores(proba, shares, gain, layout)
+    # of equal scores the last decision is made
+    return np.asarray(scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1))
+
+
+def mixed_scores(proba: Array, shares: Array, gain: Gains, layout: Layout) -> Array:
+    """Return the scores (n, M) by which `decide_mixed` decides."""
     parts = [layout.gains_of(gain, g) for g in range(layout.n_groups)]
     if gain.full is None:
         a = shares @ np.concatenate([part.pair()[0] for part in parts])
@@ -403,5 +410,4 @@ def decide_mixed(proba: Array, shares: Array, gain: Gains, layout: Layout) -> ND
         scores[:, : layout.n_classes] += a * proba
     else:
         scores = sum(shares[:, [g]] * (proba @ part.matrices()[0]) for g, part in enumerate(parts))
-    # of equal scores the last decision is made
-    return np.asarray(scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1))
+    return np.asarray(scores)

@@ -66,6 +66,28 @@ class Rule(Protocol):
         """Return the probability of every decision (n, M)."""
 
 
+class Batch(Protocol):
+    """A limit on how many rows of a batch get one decision; `confmax.rule.batch` stands above tables and fits.
+
+    What a part of the rows gives is `ranked`. The ``cut`` of all parts says which of the rows keep the decision.
+    """
+
+    @property
+    def rule(self) -> Rule: ...
+
+    def ranked(self, proba: Any, **beside: Any) -> Any:
+        """Return the decisions of the rows of a part, and its rows that may keep the limited one."""
+
+    def candidates(self, proba: Any, **beside: Any) -> Any:
+        """Return the same without the decisions."""
+
+    def cut(self, parts: Mapping[int, Any]) -> Any:
+        """Return which rows keep the limited decision, from the candidates of all ``parts``, by their numbers."""
+
+    def decided(self, part: Any, cut: Any, number: int) -> NDArray[np.int64]:
+        """Return the decisions (n,) of the rows of a part with this ``number``, of which it gave what is `ranked`."""
+
+
 class Kind(ABC):
     """What is done with values of one kind as they are given, before they are a table."""
 
@@ -107,6 +129,16 @@ class Kind(ABC):
 
         ``beside`` the rows are their keys. Where they are not in memory, a rule may decide by their groups too.
         """
+
+    def predict_batch(self, batch: Batch, proba: Any, beside: Beside) -> Any:
+        """Return the decisions (n,) of a rule under the limit of a ``batch``, of rows that are not in memory.
+
+        What is ``beside`` the rows is the same as for `predict_index`.
+        """
+        raise ValueError(
+            "at_most compares all rows of a batch, which are read twice: pass them in memory, as a Dask collection, or "
+            "as a table from open_table"
+        )
 
     @abstractmethod
     def decision_probabilities(self, rule: Rule, proba: Any, beside: Beside) -> Any:

@@ -74,9 +74,20 @@ def coefficients(values: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
 
     The scaling is exact and changes no decision; it keeps large gains from overflowing in float32.
     """
-    largest = np.abs(values).reshape(len(values), -1).max(axis=1)
-    exponent = np.where(largest > 0, np.frexp(largest)[1], 0)
+    exponent = _exponents(values)
     return np.ldexp(values, -exponent.reshape((-1,) + (1,) * (values.ndim - 1))).astype(dtype)
+
+
+def _exponents(values: Array) -> NDArray[Any]:
+    """Return the powers of two (B,) by which the coefficients (B, ...) of gains are scaled."""
+    largest = np.abs(values).reshape(len(values), -1).max(axis=1)
+    return np.where(largest > 0, np.frexp(largest)[1], 0)
+
+
+def units(gains: Gains) -> Array:
+    """Return what a score of one stands for (B,), in the numbers of the gains as they were given."""
+    values = gains.full if gains.full is not None else np.concatenate(gains.coefficients(), axis=1)
+    return np.ldexp(1.0, _exponents(values))
 
 
 def gain_coefficients(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:

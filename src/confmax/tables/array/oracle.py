@@ -20,7 +20,7 @@ from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import block_rows, chunk_rows, over_rows
 from confmax.tables.fingerprints import column_factors
-from confmax.tables.precision import answered, decided, features, gain_coefficients
+from confmax.tables.precision import answered, decided, features, gain_coefficients, is_wide, units
 from confmax.tables.table import MemoryTable, TableOracle
 
 MATRIX_CELLS = 1 << 24  # partial statistics hold at most this many cells together
@@ -44,21 +44,41 @@ def decide_by_numpy(proba: NDArray[Any], gains: Gains) -> NDArray[np.int64]:
     first, second = gain_coefficients(gains, proba.dtype)
     out = np.empty((len(gains), len(proba)), np.int64)
     for low in range(0, len(proba), ROWS):
-        rows = proba[low : low + ROWS]
-        x = features(rows, gains.power)
+        x = features(proba[low : low + ROWS], gains.power)
         for g in range(len(gains)):
-            if second is not None:
-                # decisions beyond the classes have an offset alone
-                scores = np.tile(second[g], (len(x), 1))
-                # two operations, never fused: compiled scans round in the same two places
-                scores[:, : x.shape[1]] += x * first[g]
-            else:
-                scores = rows[:, :1] * first[g, 0]
-                for i in range(1, rows.shape[1]):
-                    scores = scores + rows[:, i : i + 1] * first[g, i]
-            # numpy.argmax takes the first of equal scores, and ties belong to the largest index
-            out[g, low : low + ROWS] = scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1)
+            out[g, low : low + ROWS] = last_of_largest(_scores(x, first[g], None if second is None else second[g]))
     return out
+
+
+def _scores(x: NDArray[Any], first: NDArray[Any], second: NDArray[Any] | None) -> NDArray[Any]:
+    """Return the scores (n, M) of one gain, by its coefficients in the type of ``x`` (n, K)."""
+    if second is not None:
+        # decisions beyond the classes have an offset alone
+        scores = np.tile(second, (len(x), 1))
+        # two operations, never fused: compiled scans round in the same two places
+        scores[:, : x.shape[1]] += x * first
+        return scores
+    scores = x[:, :1] * first[0]
+    for i in range(1, x.shape[1]):
+        scores = scores + x[:, i : i + 1] * first[i]
+    return scores
+
+
+def last_of_largest(scores: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the decision (n,) with the largest of ``scores`` (n, M)."""
+    # numpy.argmax takes the first of equal scores, and ties belong to the largest index
+    return np.asarray(scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1))
+
+
+def scores_of(proba: NDArray[Any], gains: Gains) -> Array:
+    """Return the scores (n, M) by which one gain decides the rows of ``proba`` (n, K), in its own unit.
+
+    They are computed in the type that decides, and are float64 numbers of the same values.
+    """
+    P = proba.astype(np.float64) if is_wide(gains, proba.dtype).any() else proba
+    first, second = gain_coefficients(gains, P.dtype)
+    scores = _scores(features(P, gains.power), first[0], None if second is None else second[0])
+    return np.asarray(scores.astype(np.float64) * units(gains)[0])
 
 
 def kernel_gains(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

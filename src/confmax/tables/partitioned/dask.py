@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confmax.kernels.blocks import n_threads, on_threads
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import column_names, order_of
-from confmax.tables.kinds import Beside, Kind, Rule, given_hashes, here
+from confmax.tables.kinds import Batch, Beside, Kind, Rule, given_hashes, here
 from confmax.tables.labels import vector
 from confmax.tables.partitioned import parts
 from confmax.tables.partitioned.table import partitioned_table
@@ -332,6 +332,20 @@ class DaskCollections(Kind):
         work = partial(_decisions, rule, _order(rule, proba, beside))
         return _lazily(work, one_column_chunk(proba), beside)
 
+    def predict_batch(self, batch: Batch, proba: Any, beside: Beside) -> Any:
+        """Return the decisions under the limit of a batch: lazy, int64 (n,), after a pass that finds the cut now."""
+        import dask
+
+        rule = batch.rule
+        order = _order(rule, proba, beside)
+        rows = one_column_chunk(proba)
+        # what is refused of the rows' partitions is refused before any is computed
+        _lazily(partial(_decisions, rule, order), rows, beside)
+        first = _lazily(partial(_candidates, batch, order), *_as_arrays(rows, beside), dtype=object)
+        found = dict(enumerate(dask.compute(*_blocks(first))))
+        cut = batch.cut({number: part[0] for number, part in found.items() if len(part)})
+        return _lazily(partial(_decided_under, batch, cut, order), rows, beside, numbered=True)
+
     def decision_probabilities(self, rule: Rule, proba: Any, beside: Beside) -> Any:
         """Return the probability of every decision (n, M): lazy, float64."""
         work = partial(_probabilities, rule, _order(rule, proba, beside))
@@ -363,6 +377,19 @@ def _decisions(rule: Rule, order: tuple[int, ...] | None, block: Any, **beside: 
     return np.asarray(rule.predict_index(block, **beside))
 
 
+def _candidates(batch: Batch, order: tuple[int, ...] | None, block: Any, **beside: Any) -> NDArray[Any]:
+    """Return what comes back of a block, as the only entry of an array of objects."""
+    out = np.empty(1, dtype=object)
+    out[0] = batch.candidates(_in_order(block, order), **beside)
+    return out
+
+
+def _decided_under(
+    batch: Batch, cut: Any, order: tuple[int, ...] | None, block: Any, *, number: int, **beside: Any
+) -> NDArray[np.int64]:
+    return batch.decided(batch.ranked(_in_order(block, order), **beside), cut, number)
+
+
 def _probabilities(rule: Rule, order: tuple[int, ...] | None, block: Any, **beside: Any) -> NDArray[Any]:
     return np.asarray(rule.decision_probabilities(_in_order(block, order), **beside))
 
@@ -378,22 +405,23 @@ def _lazily(
     *,
     names: Sequence[Any] | None = None,
     dtype: Any = np.int64,
+    numbered: bool = False,
 ) -> Any:
     """Return what ``work(block, **beside of the block)`` makes of every block, as a lazy Dask collection.
 
     ``proba`` is mapped block by block, (m, K) or (m,). ``beside`` are keys and group of every row, by these names: in
     the same partitions, in memory beside chunks of known sizes, or the name of a frame's column that is no probability;
-    None is left out. With ``names`` of columns the result is (n, M), else (n,): an array with the same chunks, or a
-    frame or series with the same index.
+    None is left out. ``numbered`` work gets the ``number`` of the block too. With ``names`` of columns the result is
+    (n, M), else (n,): an array with the same chunks, or a frame or series with the same index.
     """
     empty = np.empty(0 if names is None else (0, len(names)), dtype)
     known = {name: values for name, values in (beside or {}).items() if values is not None}
     if is_frame(proba):
-        return _over_partitions(work, proba, known, names, empty)
+        return _over_partitions(work, proba, known, names, empty, numbered=numbered)
     import dask.array as da
 
     given = [_values_beside(name, values, proba) for name, values in known.items()]
-    decide = partial(_decided, work, tuple(known), empty, threads_for(proba.numblocks[0]))
+    decide = partial(_decided, work, tuple(known), empty, threads_for(proba.numblocks[0]), numbered)
     # one line of columns becomes another number of them, or none
     chunks = None if names is None else (proba.chunks[0], (len(names),))
     dropped = 1 if names is None and proba.ndim == 2 else None
@@ -428,6 +456,7 @@ def _decided(
     names: tuple[str, ...],
     empty: NDArray[Any],
     threads: int,
+    numbered: bool,
     block: Any,
     beside: Sequence[Any],
     number: int,
@@ -436,7 +465,8 @@ def _decided(
     if len(block) == 0:
         return empty
     with parts.naming(f"partition {number}"):
-        return limited(partial(work, **dict(zip(names, beside, strict=True))), threads, block)
+        given = dict(zip(names, beside, strict=True))
+        return limited(partial(work, **given, **({"number": number} if numbered else {})), threads, block)
 
 
 def _on_block(block: Any, *beside: Any, decide: Callable[..., Any], block_id: tuple[int, ...] = (0,)) -> Any:
@@ -444,15 +474,18 @@ def _on_block(block: Any, *beside: Any, decide: Callable[..., Any], block_id: tu
 
 
 def _over_partitions(
-    work: Callable[..., Any], frame: Any, beside: dict[str, Any], names: Sequence[Any] | None, empty: NDArray[Any]
+    work: Callable[..., Any],
+    frame: Any,
+    beside: dict[str, Any],
+    names: Sequence[Any] | None,
+    empty: NDArray[Any],
+    *,
+    numbered: bool,
 ) -> Any:
     """Return the lazy Series, or frame with columns ``names``, of what ``work`` makes of every partition."""
     import pandas as pd
 
-    columns = [values for values in beside.values() if isinstance(values, str)]
-    parts.refuse_missing("the Dask DataFrame", columns, frame.columns)
-    given = {name: frame[values] if isinstance(values, str) else values for name, values in beside.items()}
-    frame = frame[[name for name in frame.columns if name not in columns]] if columns else frame
+    frame, given = _columns_apart(frame, beside)
     for name, values in given.items():
         if not is_frame(values):
             raise ValueError(
@@ -471,8 +504,24 @@ def _over_partitions(
         meta=meta,
         align_dataframes=False,
         like=meta,
-        decide=partial(_decided, work, tuple(given), empty, threads_for(frame.npartitions)),
+        decide=partial(_decided, work, tuple(given), empty, threads_for(frame.npartitions), numbered),
     )
+
+
+def _columns_apart(frame: Any, beside: Beside) -> tuple[Any, dict[str, Any]]:
+    """Return the columns of a frame that are probabilities, and what is ``beside`` them, columns in place of names."""
+    columns = [values for values in beside.values() if isinstance(values, str)]
+    parts.refuse_missing("the Dask DataFrame", columns, frame.columns)
+    given = {name: frame[values] if isinstance(values, str) else values for name, values in beside.items()}
+    return frame[[name for name in frame.columns if name not in columns]] if columns else frame, given
+
+
+def _as_arrays(proba: Any, beside: Beside) -> tuple[Any, Beside]:
+    """Return a frame's columns of probabilities as an array, whose blocks may give any number of rows."""
+    if not is_frame(proba):
+        return proba, beside
+    frame, given = _columns_apart(proba, {name: each for name, each in beside.items() if each is not None})
+    return frame.to_dask_array(), given
 
 
 def _on_partition(frame: Any, *beside: Any, decide: Callable[..., Any], like: Any, partition_info: Any = None) -> Any:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
-from confmax.tables.kinds import Beside, Kind, Rule
+from confmax.tables.kinds import Batch, Beside, Kind, Rule
 from confmax.tables.labels import resolve_classes
 from confmax.tables.partitioned import parts
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table, TableOracle
@@ -294,24 +294,40 @@ class Opened(ReadInParts):
 
     def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, read part by part with the group of each row."""
-        if rule.groups and (beside["group"] is not None or not getattr(proba, "has_groups", False)):
-            shown = ", ".join(map(repr, rule.groups[:8]))
-            raise ValueError(
-                f"this rule decides by groups ({shown}), and an opened table brings the group of each row; pass group= "
-                f"to open_table"
-            )
-        if beside["keys"] is not None:
-            raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
-        order = order_of(proba.names, rule.class_names[: rule.n_classes])
-        source = proba if order is None else proba.with_columns(order)
-        return np.concatenate([np.empty(0, np.int64), *source.run(partial(_decide_part, rule))])
+        source = _to_decide(rule, proba, beside)
+        found = source.run(partial(_on_part, rule.predict_index, rule))
+        return np.concatenate([np.empty(0, np.int64), *(part for part in found if part is not None)])
+
+    def predict_batch(self, batch: Batch, proba: Any, beside: Beside) -> NDArray[np.int64]:
+        """Return the decisions (n,) under the limit of a batch, in one pass: those of all rows are held anyway."""
+        source = _to_decide(batch.rule, proba, beside)
+        found = list(source.run(partial(_on_part, batch.ranked, batch.rule)))
+        known = {number: part for number, part in enumerate(found) if part is not None}
+        cut = batch.cut(known)
+        decided = [batch.decided(part, cut, number) for number, part in known.items()]
+        return np.concatenate([np.empty(0, np.int64), *decided])
 
 
-def _decide_part(rule: Rule, part: parts.Part) -> NDArray[np.int64]:
+def _to_decide(rule: Rule, proba: Any, beside: Beside) -> Any:
+    """Return the source of rows that a rule is to decide, columns in the order of its classes."""
+    if rule.groups and (beside["group"] is not None or not getattr(proba, "has_groups", False)):
+        shown = ", ".join(map(repr, rule.groups[:8]))
+        raise ValueError(
+            f"this rule decides by groups ({shown}), and an opened table brings the group of each row; pass group= "
+            f"to open_table"
+        )
+    if beside["keys"] is not None:
+        raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
+    order = order_of(proba.names, rule.class_names[: rule.n_classes])
+    return proba if order is None else proba.with_columns(order)
+
+
+def _on_part(work: Callable[..., T], rule: Rule, part: parts.Part) -> T | None:
+    """Return what ``work`` makes of the rows of a part, with their groups for a rule that decides by these."""
     if len(part.proba) == 0:
-        return np.empty(0, np.int64)
+        return None
     with parts.naming(part.name):
-        return np.asarray(rule.predict_index(part.proba, group=part.group if rule.groups else None))
+        return work(part.proba, group=part.group if rule.groups else None)
 
 
 OPENED = Opened()

@@ -1,0 +1,323 @@
+"""A batch of rows of which at most so many get a decision, such as the cases that somebody can review in a day.
+
+A rule decides the largest score. Under caps, the decisions are those with the largest sum of scores in which no
+decision is made more often than its cap allows. Of one cap, this sum is largest if the rows with the largest margins
+keep the decision: the margin of a row is its score less the best score of another decision. Equal margins are ordered
+by the hash of the row or of its key, then by the place of the row, so that the answer does not depend on how rows are
+divided into parts. Several caps are an assignment (`confmax.rule.assignment`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.errors import InputError
+from confmax.rule.assignment import assigned
+from confmax.rule.parts import answer, by_group, groups_given, groups_of_rows, mixed_rows
+from confmax.tables.array.oracle import last_of_largest, scores_of
+from confmax.tables.arrays import as_array
+from confmax.tables.columns import column_names, order_of
+from confmax.tables.draws import given_keys, is_whole
+from confmax.tables.fingerprints import mixed
+from confmax.tables.groups import decide_mixed, mixed_scores
+from confmax.tables.kinds import Beside, Rule, calibrated_rows, given_hashes, host_array, known, n_rows
+from confmax.tables.table import Checked
+
+BLOCK_CELLS = 1 << 20  # scores that are looked at together
+MOST_CELLS = 50_000_000  # scores that several caps compare, rows times capped decisions: 400 MB, and a copy of them
+
+
+def decide_batch(rule: Rule, proba: Any, caps: Mapping[int, int], beside: Beside) -> Any:
+    """Return the decisions (n,) of a ``rule`` on ``proba`` (n, K), of which at most ``caps[j]`` are j.
+
+    ``beside`` the rows are ``keys``, ``group`` and ``group_proba``, as for `DecisionRule.predict`. ValueError where
+    this cannot be: see there.
+    """
+    if rule.is_randomized:
+        raise InputError(
+            "this rule decides at random, and `at_most` needs the scores of one rule",
+            "tune it with `randomized=False`",
+        )
+    kind, rows = known(proba)
+    if kind.in_memory or not rule.groups_known:
+        return _in_memory(rule, proba, caps, beside)
+    if len(caps) > 1:
+        raise InputError(
+            "`at_most` with several classes compares all rows in memory, and these are read in parts",
+            "limit one class, or pass an array",
+        )
+    given = {"keys": beside["keys"], "group": beside["group"]}
+    if given["group"] is not None or (rule.groups and not kind.brings_groups):
+        groups_given(rule, given["group"])
+    ((decision, most),) = caps.items()
+    return kind.predict_batch(OneCap(rule, decision, most), rows, given)
+
+
+def caps_of(rule: Rule, at_most: Any) -> dict[int, int]:
+    """Return the caps by the indices of decisions, from names; a ValueError for what are none."""
+    if not isinstance(at_most, Mapping):
+        raise InputError(
+            f"`at_most` holds numbers of rows by class; got {type(at_most).__name__}", "pass such as {'VF': 100}"
+        )
+    place = {name: k for k, name in enumerate(rule.class_names)}
+    caps = {}
+    for name, most in at_most.items():
+        if name not in place:
+            shown = ", ".join(map(str, rule.class_names[:8])) + (", ..." if len(rule.class_names) > 8 else "")
+            raise InputError(f"`at_most` names {name!r}, and the rule decides {shown}", "name one of these")
+        if not is_whole(most, 0):
+            raise InputError(f"`at_most` of {name!r} is a whole number of rows from 0 on; got {most!r}")
+        caps[place[name]] = int(most)
+    return caps
+
+
+# --- one cap, of rows that may lie in parts ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """The decisions (n,) of a part of the rows, and its rows that may keep the capped one.
+
+    These are at most as many as the cap, (m,) each: their ``rows`` in the part, in any order, their next best
+    decisions ``following``, their margins, and the words ``hashed`` that order equal margins. Further rows have their
+    next best decision already.
+    """
+
+    decisions: NDArray[np.int64]
+    rows: NDArray[np.intp]
+    following: NDArray[np.int64]
+    margin: Array
+    hashed: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The last row that keeps the capped decision: its margin and hash, its part, and its place there."""
+
+    margin: float
+    hashed: int
+    part: int
+    row: int
+
+
+@dataclass(frozen=True, eq=False)
+class OneCap:
+    """At most ``most`` rows are decided as ``decision`` by a ``rule``: what is done with each part of the rows."""
+
+    rule: Rule
+    decision: int
+    most: int
+
+    def ranked(self, proba: Any, **beside: Any) -> Ranked:
+        """Return what a part gives, by its probabilities (n, K) and the keys and groups of its rows."""
+        return self.ranked_rows(ScoredRows.of(self.rule, proba, **beside))
+
+    def candidates(self, proba: Any, **beside: Any) -> Ranked:
+        """Return what a part gives without its decisions, and without what is only needed for these."""
+        none = np.empty(0, dtype=np.int64)
+        return replace(self.ranked(proba, **beside), decisions=none, following=none)
+
+    def ranked_rows(self, given: ScoredRows) -> Ranked:
+        """Return the same of rows whose scores are known."""
+        decisions = np.array(host_array(given.decisions), dtype=np.int64)
+        rows = np.flatnonzero(decisions == self.decision)
+        following, margin = _next_best(given, rows, self.decision)
+        hashed = given.hashes()[rows] if len(rows) else np.empty(0, dtype=np.uint64)
+        first = _foremost(self.most, margin, hashed, rows)
+        # what more than the cap have passed in this part alone has no place among those of all parts
+        leaves = np.ones(len(rows), dtype=np.bool_)
+        leaves[first] = False
+        decisions[rows[leaves]] = following[leaves]
+        return Ranked(decisions, rows[first], following[first], margin[first], hashed[first])
+
+    def cut(self, parts: Mapping[int, Ranked]) -> Cut | None:
+        """Return the last row that keeps the decision; None if no more rows than the cap have it."""
+        each = list(parts.values())
+        if self.most == 0 or sum(len(part.rows) for part in each) <= self.most:
+            return None
+        margin, hashed, rows = (
+            np.concatenate([getattr(part, name) for part in each]) for name in ("margin", "hashed", "rows")
+        )
+        number = np.repeat(list(parts), [len(part.rows) for part in each])
+        last = _foremost(self.most, margin, hashed, number, rows)[-1]
+        return Cut(float(margin[last]), int(hashed[last]), int(number[last]), int(rows[last]))
+
+    def decided(self, part: Ranked, cut: Cut | None, number: int) -> NDArray[np.int64]:
+        """Return the decisions (n,) of the part of this ``number``."""
+        if cut is None:
+            return part.decisions
+        same = part.margin == cut.margin
+        keeps = part.margin > cut.margin
+        word = np.uint64(cut.hashed)
+        keeps |= same & (part.hashed < word)
+        if number <= cut.part:
+            in_place = (part.rows <= cut.row) | (number < cut.part)
+            keeps |= same & (part.hashed == word) & in_place
+        out = part.decisions.copy()
+        out[part.rows[~keeps]] = part.following[~keeps]
+        return out
+
+
+def _foremost(most: int, margin: Array, hashed: NDArray[np.uint64], *place: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the indices of the ``most`` rows with the largest margins (n,), the last of them at the end.
+
+    Equal margins are ordered by ``hashed``, then by ``place``, the first of which counts first.
+    """
+    n = len(margin)
+    if most == 0 or n <= most:
+        return np.arange(min(n, most))
+    edge = np.partition(margin, n - most)[n - most]
+    above = np.flatnonzero(margin > edge)
+    at_edge = np.flatnonzero(margin == edge)
+    order = np.lexsort([part[at_edge] for part in (*place[::-1], hashed)])
+    return np.concatenate([above, at_edge[order[: most - len(above)]]])
+
+
+def _next_best(given: ScoredRows, rows: NDArray[np.intp], decision: int) -> tuple[NDArray[np.int64], Array]:
+    """Return the best other decision (m,) of some rows, and by how much the score of ``decision`` leads it."""
+    following = np.empty(len(rows), dtype=np.int64)
+    margin = np.empty(len(rows))
+    for place, scores in given.in_blocks(rows):
+        own = scores[:, decision].copy()
+        scores[:, decision] = -np.inf
+        following[place] = last_of_largest(scores)
+        margin[place] = own - scores[np.arange(len(scores)), following[place]]
+    return following, margin
+
+
+# --- rows in memory, and several caps ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows in memory that a rule decides: the ``decisions`` (n,) without a cap, where the rows are.
+
+    ``scores`` of m rows, by their indices, are float64 numbers (m, M) in the unit of the rule's gains. ``hashes`` of
+    all rows are words (n,).
+    """
+
+    decisions: Any
+    n_decisions: int
+    scores: Callable[[NDArray[np.intp]], Array]
+    hashes: Callable[[], NDArray[np.uint64]]
+
+    @classmethod
+    def of(cls, rule: Rule, proba: Any, keys: Any = None, group: Any = None, group_proba: Any = None) -> ScoredRows:
+        """Return the rows with the scores of a ``rule``; ValueError as for its `predict`."""
+        _, given = known(proba)
+        if not rule.groups_known:
+            P, shares = mixed_rows(rule, given, group_proba)
+            layout = rule.layout
+            assert layout is not None
+            by = (rule.gains, layout)
+            decisions = decide_mixed(P, shares.proba, *by)
+            hashes = partial(_words, given, keys)
+            return cls(decisions, rule.n_decisions, lambda rows: mixed_scores(P[rows], shares.proba[rows], *by), hashes)
+        codes = None
+        if rule.groups or group is not None:
+            codes = groups_of_rows(rule, group, n_rows(given), proba).codes
+        names = column_names(given)
+        if names is not None:
+            # names are matched, and warned of, once
+            given = as_array(given, order=order_of(names, rule.class_names[: rule.n_classes]))
+        found = calibrated_rows(rule.calibrator, rule.checked(given))
+        if codes is None:
+            decisions = answer(rule, "predict_index", given, None)
+        else:
+            decisions = by_group(rule, given, codes, None, "predict_index")
+        return cls(decisions, rule.n_decisions, partial(_scores, rule, found, codes), partial(_words, given, keys))
+
+    def in_blocks(self, rows: NDArray[np.intp]) -> Iterator[tuple[slice, Array]]:
+        """Yield the places of some of the ``rows`` (m,), and their scores."""
+        size = max(1, BLOCK_CELLS // self.n_decisions)
+        for low in range(0, len(rows), size):
+            place = slice(low, low + size)
+            yield place, self.scores(rows[place])
+
+    def decided(self, decisions: NDArray[np.int64]) -> Any:
+        """Return decisions (n,) in host memory where those without a cap are."""
+        return decisions if isinstance(self.decisions, np.ndarray) else self.decisions.new_tensor(decisions)
+
+
+def _scores(rule: Rule, found: Checked, codes: NDArray[np.intp] | None, rows: NDArray[np.intp]) -> Array:
+    """Return the scores (m, M) of some rows, of which ``codes`` (n,) say by which group's gains they are decided."""
+    P = host_array(found.storage.rows(found.proba, rows))
+    if codes is None:
+        return scores_of(P, rule.gains)
+    out = np.empty((len(rows), rule.n_decisions))
+    for g in np.unique(codes[rows]):
+        mine = codes[rows] == g
+        out[mine] = scores_of(P[mine], rule.of_group(rule.groups[g]).gains)
+    return out
+
+
+def _words(given: Any, keys: Any) -> NDArray[np.uint64]:
+    """Return the words (n,) that order rows of equal margins."""
+    if keys is None:
+        return host_array(given_hashes(given)).view(np.uint64)
+    # scrambled as the hash of a row is: with consecutive keys the first rows would come first
+    return mixed(given_keys(keys, n_rows(given)))
+
+
+def _in_memory(rule: Rule, proba: Any, caps: Mapping[int, int], beside: Beside) -> Any:
+    """Return `decide_batch` of rows in memory."""
+    given = ScoredRows.of(rule, proba, **beside)
+    decisions = host_array(given.decisions)
+    n = len(decisions)
+    total = sum(caps.values())
+    if len(caps) == rule.n_decisions and total < n:
+        raise InputError(
+            f"`at_most` limits every decision of the rule, to {total} rows together, and there are {n} rows",
+            "raise a limit, or leave one decision without",
+        )
+    if _kept(decisions, caps):
+        return given.decisions
+    over = [j for j, most in caps.items() if np.count_nonzero(decisions == j) > most]
+    if len(over) == 1:
+        # the best decisions under this cap alone are the best ones under all if they keep all
+        one = OneCap(rule, over[0], caps[over[0]])
+        found = one.ranked_rows(given).decisions
+        if _kept(found, caps):
+            return given.decided(found)
+    return given.decided(_several(given, decisions, caps))
+
+
+def _kept(decisions: NDArray[np.int64], caps: Mapping[int, int]) -> bool:
+    return all(np.count_nonzero(decisions == j) <= most for j, most in caps.items())
+
+
+def _several(given: ScoredRows, decisions: NDArray[np.int64], caps: Mapping[int, int]) -> NDArray[np.int64]:
+    """Return the decisions (n,) with the largest sum of scores in which no decision is made more often than its cap."""
+    n = len(decisions)
+    free = np.array([j for j in range(given.n_decisions) if caps.get(j, n) >= n], dtype=np.intp)
+    capped = np.array([j for j in caps if 0 < caps[j] < n], dtype=np.intp)
+    lines = len(capped) + (len(free) > 0)
+    if lines * n > MOST_CELLS:
+        raise InputError(
+            f"`at_most` with several classes compares {lines} scores of each of {n} rows, more than {MOST_CELLS:,} "
+            f"together",
+            "pass fewer rows at a time, or limit fewer classes",
+        )
+    # equal sums do not depend on the order of the rows, but for rows that are copies of each other
+    order = np.argsort(given.hashes(), kind="stable")
+    scores = np.empty((lines, n))
+    best_free = np.empty(n, dtype=np.int64)
+    for place, block in given.in_blocks(order):
+        scores[: len(capped), place] = block[:, capped].T
+        if len(free):
+            # of the decisions without a cap, a row never takes another one than its best
+            best = last_of_largest(block[:, free])
+            best_free[place] = free[best]
+            scores[-1, place] = block[np.arange(len(block)), best_free[place]]
+    capacity = np.array([*(caps[j] for j in capped.tolist()), *[n][: len(free)]], dtype=np.int64)
+    line = assigned(scores, capacity)
+    out = np.empty(n, dtype=np.int64)
+    out[order] = np.where(line < len(capped), np.append(capped, 0)[line], best_free)
+    return out
