@@ -43,6 +43,7 @@ Solved = tuple[optimize.Problem, optimize.Outcome]
 
 MOST_LEVELS = 10_000
 INSIDE = 1e-6  # by which the tightest level is looser than the best value of its quantity: the end itself is a corner
+EVERY = 4  # one of so many levels has a search for single rules of its own, where labels have a part in the estimate
 APART = 1e-6  # of two levels: closer ones are one
 
 
@@ -231,9 +232,11 @@ class Path:
     def __init__(self, task: Task) -> None:
         # the loosest limit may be kept by every rule, and is one of the searches all the same
         self.prepared = prepare(task)
-        if isinstance(self.prepared.method, ClassThreshold):
+        method = self.prepared.method
+        self.by_thresholds = isinstance(method, ClassThreshold)
+        if isinstance(method, ClassThreshold):
             # rows are sorted once for all levels
-            self.prepared = replace(self.prepared, method=replace(self.prepared.method, known={}))
+            self.prepared = replace(self.prepared, method=replace(method, known={}))
         assert self.prepared.task.limits is not None
         self.limits: Limits = self.prepared.task.limits
         self.given = task
@@ -246,7 +249,7 @@ class Path:
         moved = replace(self.template, limit=float(level))
         limits = replace(self.limits, constraints=(*self.limits.constraints[:-1], moved))
         inner = self.prepared.oracle.oracle
-        oracle = RecordingOracle(inner, self.record) if self.exact else CountingOracle(inner)
+        oracle = CountingOracle(inner) if self.by_thresholds else RecordingOracle(inner, self.record)
         search = self.prepared.within(limits, oracle, rules)
         metric = search.task.metric
         if metric.formula.is_of_decided:
@@ -308,16 +311,17 @@ class Path:
         """Return levels with their solutions, from the loosest to the tightest; the best of tighter levels counts."""
         sign = self.template.stated.sign
         wanted = np.unique(levels if asked is None else np.append(levels, asked))[:: int(sign)]
-        searches = {}
+        searches: dict[float, Prepared] = {}
 
         def problem_at(level: float, rules: Sequence[optimize.Mixture]) -> optimize.Problem:
+            searched = self.by_thresholds or (not self.exact and (len(searches) % EVERY == 0 or level == asked))
             searches[level] = self.at(level, rules)
-            return searches[level].problem(wants_single=not self.exact)
+            return searches[level].problem(wants_single=searched)
 
         whole = self.template.metric.formula.is_coverage and self._may_decide_all
         numbers = [level for level in wanted.tolist() if not (whole and level == 1.0)]
         path = list(along(problem_at, numbers, self.prepared.run))
-        if self.exact:
+        if not self.by_thresholds:
             path = list(self._with_singles(numbers, path))
         found: list[tuple[float, Solution]] = []
         for level, (problem, outcome) in zip(numbers, path, strict=True):
@@ -353,7 +357,7 @@ class Path:
             outcome = with_rule(problem, first, self.record.best(moved, problem.rounding))
             if not self._is_far(problem, outcome):
                 vain = False
-            elif not vain:
+            elif not vain and self.exact:
                 # the bound is known
                 again = replace(self.at(level, atoms_of(outcome)).problem(), certify=False)
                 outcome = with_rule(problem, outcome, self.prepared.run(again).single)
