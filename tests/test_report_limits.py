@@ -54,13 +54,22 @@ def test_the_rule_without_limits_and_the_line_are_those_of_maximize():
     assert found.moved == pytest.approx((solution.predict(P) != decided).mean(), abs=3 / 700)
     assert found.change.before.sum() == found.change.after.sum() == 700
     curve = found.curve
-    assert curve.name == "recall[2]" and curve.free[1] == pytest.approx(free.value, abs=1e-5)
+    assert curve.name == "recall[2]"
+    assert curve.marks["best rule without limits"][1] == pytest.approx(free.value, abs=1e-5)
     # a tighter floor never gains, and each point is the best value within the limit
     assert (np.diff(curve.levels) > 0).all() and (np.diff(curve.values) <= 2e-5).all() and 0.8 in curve.levels
     for k in (2, -1):
         limits = [f"recall[2] >= {float(curve.levels[k])!r}", LIMITS[1]]
         best = confmax.maximize("accuracy", P, constraints=limits, randomized=True, **settings)
         assert curve.values[k] == pytest.approx(best.value, abs=5e-5)
+        assert curve.bounds[k] >= best.value - 1e-9
+    # argmax, p/prior and the tuned rule are expected by the same probabilities, and every point has its rule in words
+    x, y = curve.marks["argmax"]
+    decided = np.eye(3)[P.argmax(axis=1)]
+    assert x == pytest.approx((P * decided)[:, 2].sum() / P[:, 2].sum())
+    assert y == pytest.approx((P * decided).sum() / 700)
+    assert curve.marks.keys() == {"best rule without limits", "argmax", "p/prior", "tuned rule"}
+    assert len(curve.rules) == len(curve.levels) and all("deterministic" in text for text in curve.rules)
 
 
 def test_a_saved_rule_has_prices_of_these_rows_and_a_metric_without_limits_has_none():

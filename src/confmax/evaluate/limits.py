@@ -146,15 +146,17 @@ class LimitRow:
 class LimitCurve:
     """The best expected ``values`` (S,) of a metric within one limit at the ``levels`` (S,), the others as they are.
 
-    ``rule`` and ``free`` are the quantity and the metric, as the probabilities expect them, of the tuned rule and of
-    the best rule without limits.
+    No rule exceeds the ``bounds`` (S,), NaN where none is known. ``marks`` are the quantity and the metric, as the
+    probabilities expect them, of the best rule without limits, of argmax, p/prior and the tuned rule, by their names.
+    ``rules`` (S) are the best single rules in words; empty where there are many classes.
     """
 
     constraint: Constraint
     levels: Array
     values: Array
-    rule: tuple[float, float]
-    free: tuple[float, float]
+    bounds: Array
+    marks: dict[str, tuple[float, float]]
+    rules: tuple[str, ...]
 
     @property
     def name(self) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from confmax import optimize
+from confmax.calibration.words import describe
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits, least_coverage
 from confmax.constraints.limits import judged
@@ -40,15 +41,19 @@ from confmax.evaluate.uncertainty import Decided, counts_of, plain_rules
 from confmax.metrics import Metric, get
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS, as_written, of_decided
 from confmax.optimize.abstaining import first_rules
+from confmax.optimize.along import along
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.oracle.ties import with_ties_broken
+from confmax.rule import DecisionRule
 from confmax.tables import Table, make_table
+from confmax.tables.precision import held
 
 PASSES = 60  # of a search
 TOLERANCE = 1e-5
 UNMET = 1e-6  # a limit that is missed by more is not met
-LIMIT_LEVELS = 9  # of the limit, along its curve
+LIMIT_LEVELS = 24  # of the limit, along its curve
+MOST_WRITTEN = 12  # classes of a rule that is written out
 RULES = ("rule", "argmax", "p/prior")  # whose values stand in a row of limits
 FREE = "without limits"  # the name of that rule in a score
 # of the best rules and of Chow's, from LEAST or the coverage of the rule to one
@@ -84,18 +89,22 @@ class BestRules:
         self, metric: Metric, limits: Limits | None, *starts: optimize.Mixture, certify: bool
     ) -> optimize.Outcome:
         """Return the best rules within limits; ``certify`` spends passes on a bound that may prove that none exist."""
+        problem = self._problem(metric, limits, *starts, certify=certify)
+        return optimize.run(self._method(problem.metric, limits is not None), problem)
+
+    def _method(self, metric: Metric, limited: bool) -> optimize.Solver:
+        return optimize.choose("auto", metric, self.table.n_classes, self.n_decisions, exact=True, limited=limited)
+
+    def _problem(
+        self, metric: Metric, limits: Limits | None, *starts: optimize.Mixture, certify: bool
+    ) -> optimize.Problem:
         metric = self.metric_within(metric, limits)
         matrix = "matrix" in (metric.statistics, limits and limits.statistics)
         oracle = CountingOracle(self._oracle)
         M = self.n_decisions
-        K = self.table.n_classes
-        method = optimize.choose("auto", metric, K, M, exact=True, limited=limits is not None)
         mean = self.table.mean_probability()
         plain = optimize.baselines(oracle, [mean], M, matrix=matrix, more=first_rules(metric, mean))
-        problem = optimize.Problem(
-            metric, oracle, M, (*plain, *starts), PASSES, TOLERANCE, None, limits, certify=certify
-        )
-        return optimize.run(method, problem)
+        return optimize.Problem(metric, oracle, M, (*plain, *starts), PASSES, TOLERANCE, None, limits, certify=certify)
 
     def along(
         self,
@@ -108,18 +117,18 @@ class BestRules:
     ) -> Iterator[tuple[float, optimize.Outcome | None]]:
         """Yield each level of constraint ``k`` with the best rules there, None where the search meets not all limits.
 
-        Every search starts at ``starts`` and at the last rules that met theirs: rules of one level are near those of
-        the next.
+        Every search starts at ``starts`` and at the rules of the level before.
         """
-        last: tuple[optimize.Mixture, ...] = ()
-        for level in levels:
+
+        def problem_at(level: float, rules: Sequence[optimize.Mixture]) -> optimize.Problem:
             limits = Limits((*constraints[:k], replace(constraints[k], limit=level), *constraints[k + 1 :]))
-            outcome = self.within(metric, limits, *starts, *last, certify=certify)
-            if met(outcome, limits):
-                last = (outcome.mixture,)
-                yield level, outcome
-            else:
-                yield level, None
+            return self._problem(metric, limits, *starts, *rules, certify=certify)
+
+        path = along(problem_at, levels, lambda problem: optimize.run(self._method(problem.metric, True), problem))
+        for level, (problem, outcome) in zip(levels, path, strict=True):
+            limits = problem.limits
+            assert isinstance(limits, Limits)
+            yield level, outcome if met(outcome, limits) else None
 
     def decided(self, rule: optimize.Mixture) -> Decided:
         """Return what a rule decides for the rows."""
@@ -256,20 +265,34 @@ class LimitStudy:
             self.evidence.metric, self.limits.constraints, k, levels.tolist(), self.within.mixture, certify=True
         )
         points = []
+        texts = []
+        M = self.evidence.decided.n_decisions
         for level, outcome in path:
             if outcome is None:
                 # tighter limits would be missed, too
                 break
-            points.append((level, float(self.metric.values(outcome.mixture.confusion))))
-        met_levels, values = np.array(points).reshape(-1, 2).T
-        S = confusion_of(self.evidence.decided, self.evidence.table, self.evidence.proba)
-        return LimitCurve(
-            limit,
-            met_levels,
-            values,
-            (float(self.limits.values(S)[k]), float(self.metric.values(S))),
-            (loose, float(self.metric.values(free))),
-        )
+            bound = np.nan if outcome.upper_bound is None else outcome.upper_bound
+            points.append((level, float(self.metric.values(outcome.mixture.confusion)), bound))
+            texts.append(self._written(outcome.single))
+        met_levels, values, bounds = np.array(points).reshape(-1, 3).T
+        evidence = self.evidence
+        marks = {"best rule without limits": (loose, float(self.metric.values(free)))}
+        plain = {name: rule._replace(n_decisions=M) for name, rule in plain_rules(evidence.table).items()}
+        for name, decided in {**plain, "tuned rule": evidence.decided}.items():
+            S = confusion_of(decided, evidence.table, evidence.proba)
+            marks[name] = float(self.limits.values(S)[k]), float(self.metric.values(S))
+        return LimitCurve(limit, met_levels, values, bounds, marks, tuple(texts))
+
+    def _written(self, rule: optimize.Mixture) -> str:
+        """Return a single rule in words."""
+        table = self.best.table
+        M = self.best.n_decisions
+        names = (*table.classes, *(("abstain",) if table.n_classes < M else ()))
+        if table.n_classes > MOST_WRITTEN or len(rule.atoms) > 1:
+            return ""
+        gains = held(with_ties_broken(rule.atoms[0]))
+        calibrator = getattr(self.evidence.rule, "calibrator", None)
+        return describe(DecisionRule(gains, np.ones(1), names, repr(self.evidence.metric), calibrator=calibrator))
 
 
 # --- what is left undecided -------------------------------------------------------------------------------------------

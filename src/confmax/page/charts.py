@@ -310,12 +310,15 @@ def _line(
     height: int = 300,
     order: Spec | None = None,
     below: tuple[Spec, ...] = (),
+    numbers: Spec | None = None,
     **line: Any,
 ) -> Chart:
     """Return a line with the points of some rules on it, or beside it."""
     layers = [
         *below,
-        _layer("line", {**place, **(order or {})}, color="var(--line-strong)", strokeWidth=2, **line),
+        _layer(
+            "line", {**place, **(order or {}), **(numbers or {})}, color="var(--line-strong)", strokeWidth=2, **line
+        ),
         _points({**place, **_series(key, "color", "shape"), **tips}, marks, size=140),
     ]
     return _chart(description, layers, path, height, key)
@@ -363,17 +366,25 @@ def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
 
 def _limits(figures: Figures, curve: LimitCurve) -> Chart:
     name = figures.main.label
-    key = (Series("best rule without limits", "quiet"), RULES[2])
+    free = Series("best rule without limits", "quiet", "▲")
+    key = (free, *RULES)
     limit = _layer("rule", {"x": {"datum": curve.constraint.limit}}, strokeDash=[4, 4], color="var(--line-strong)")
+    place = {"x": _loose("x", f"{curve.name}, limit"), "y": _loose("y", f"{name}, expected")}
+    # a click on a point shows the rule in words
+    rows = _rows(x=curve.levels, y=curve.values, bound=curve.bounds, rule=curve.rules)
+    above = {**place, "y": _loose("bound", f"{name}, expected")}
+    known = np.isfinite(curve.bounds).any()
+    bound = (_layer("line", above, color="var(--line)", strokeWidth=1),) if known else ()
     return _line(
         f"Best {name} against the limit of {curve.name}.",
-        {"x": _loose("x", f"{curve.name}, limit"), "y": _loose("y", f"{name}, expected")},
+        place,
         key,
-        _rows(x=curve.levels, y=curve.values),
-        [{"what": rule.name, "x": x, "y": y} for rule, (x, y) in zip(key, (curve.free, curve.rule), strict=True)],
+        rows,
+        [{"what": name, "x": x, "y": y} for name, (x, y) in curve.marks.items()],
         _tips({"what": "rule", "x": curve.name, "y": name}),
-        below=(limit,),
-        point={"filled": True, "size": 30, "color": "var(--line-strong)"},
+        below=(limit, *bound),
+        point={"filled": True, "size": 30, "color": "var(--line-strong)", "cursor": "pointer"},
+        numbers=_tips({"x": f"{curve.name}, limit", "y": f"best {name}", "bound": "no rule is above"}),
     )
 
 

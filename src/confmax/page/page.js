@@ -22,6 +22,18 @@
       // the table beside it is what screen readers get; the drawing is one image with a name
       var svg = box.querySelector("svg");
       svg.setAttribute("aria-hidden", "true");
+      // a click on a point that has a rule shows it in words
+      made.view.addEventListener("click", function (_, item) {
+        var rule = item && item.datum && item.datum.rule;
+        if (!rule) { return; }
+        var words = box.parentNode.querySelector(".picked");
+        if (!words) {
+          words = document.createElement("pre");
+          words.className = "picked";
+          box.parentNode.insertBefore(words, box.nextSibling);
+        }
+        words.textContent = rule;
+      });
     });
   }
   var boxes = Array.prototype.slice.call(document.querySelectorAll(".chart"));
