@@ -15,6 +15,8 @@ from confmax.tables import make_table
 from confmax.tables.draws import stratified_folds
 from tests.cli_helpers import cli, document, refusal, run
 
+pytestmark = pytest.mark.filterwarnings("ignore:(risk_coverage|coverage_path) is deprecated")
+
 FLOOR = ("--subject-to", "coverage >= 0.8")
 
 

@@ -14,6 +14,8 @@ from confmax.confusion import Gains
 from confmax.evaluate import palette as _palette
 from tests.parts_helpers import labelled
 
+pytestmark = pytest.mark.filterwarnings("ignore:(risk_coverage|coverage_path) is deprecated")
+
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")

@@ -19,6 +19,8 @@ from confmax.page import coverage_words, words
 from confmax.page.writing import page
 from tests.report_helpers import judge, sample
 
+pytestmark = pytest.mark.filterwarnings("ignore:(risk_coverage|coverage_path) is deprecated")
+
 pytest.importorskip("vl_convert")
 FLOOR = ("coverage >= 0.7",)
 

@@ -9,6 +9,8 @@ from sklearn.metrics import balanced_accuracy_score, f1_score
 import confmax
 from tests.report_helpers import sample
 
+pytestmark = pytest.mark.filterwarnings("ignore:(risk_coverage|coverage_path) is deprecated")
+
 CLASSES = range(3)
 
 

@@ -244,6 +244,16 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str | Non
         ) from None
 
 
+def _levels(_context: click.Context, _option: click.Parameter, value: str) -> int | list[float]:
+    """Return how many levels, or the levels."""
+    if value.strip().isdecimal():
+        return int(value)
+    try:
+        return [float(cell) for cell in value.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number of levels nor levels such as 0.7,0.8,0.9") from None
+
+
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
@@ -503,6 +513,54 @@ def tune() -> None:
       confmax tune scores.csv --label truth --metric accuracy --abstain ask --subject-to 'coverage >= 0.8'
       confmax tune 'scores/*.parquet' --label truth --metric macro_f1
       confmax tune scores.csv --label truth --metric g_mean --report report.html
+    """
+
+
+@_command("confmax.cli.frontier")
+@FILE
+@_column("--label", "Column of true classes. Without it, only the probabilities are used.")
+@_metric("--metric", "What to maximise; 'confmax metrics' lists the names.", required=True)
+@PARAM
+@click.option(
+    "--over",
+    required=True,
+    metavar="LIMIT",
+    shell_complete=limits,
+    help="The quantity that is limited, with the direction: 'precision[yes] >=' or 'rate[yes] <='. With a number, "
+    "'precision[yes] >= 0.9', this is one more level.",
+)
+@click.option(
+    "--levels",
+    callback=_levels,
+    metavar="N or X,X,...",
+    default="20",
+    help="How many levels of the limit, evenly spaced, or the levels themselves.",
+)
+@SUBJECT_TO
+@ABSTAIN
+@GROUP
+@table_options
+@_choice(
+    "--confusion",
+    "auto model labels blend",
+    "Estimate of the confusion matrix, as for tune; with model every value has a bound that no rule exceeds.",
+)
+@_choice("--calibration", "auto none temperature vector matrix", "How the probabilities are corrected first.")
+@click.option(
+    "--seed", "random_state", type=click.IntRange(min=0), metavar="N", default=0, help="Seed of random numbers."
+)
+@click.option("--plot", type=OUT, metavar="FILE", help="Also draw it: .png, .svg or .pdf (extra plot).")
+@AS_JSON
+def frontier() -> None:
+    """Show the best value of a metric at every level of a limit.
+
+    At every level a rule is tuned on the rows of FILE. What its limit costs is the way along the table.
+
+    \b
+    Example:
+      confmax frontier scores.csv --label truth --metric 'recall[yes]' --over 'precision[yes] >='
+      confmax frontier scores.csv --label truth --metric macro_f1 --over 'rate[yes] <=' --plot frontier.png
+      confmax frontier scores.csv --label truth --metric accuracy --over 'coverage >=' --abstain ask --json
     """
 
 

@@ -30,7 +30,7 @@ from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import fit_metric
 from confmax.metrics.decided import of_decided
 from confmax.tables import Calibrator, MemoryTable, apply_calibrator, make_table
-from confmax.tables.columns import stated_order
+from confmax.tables.columns import deprecated, stated_order
 
 # the names of the two curves of a report
 CHOW = "Chow's rule"
@@ -112,6 +112,9 @@ def risk_coverage(
 ) -> RiskCoverage:
     """Return the risk-coverage curve of rules that abstain, or of Chow's rule, on rows.
 
+    .. deprecated:: 0.1
+        Use `confmax.frontier` with ``"coverage >="``: its `Frontier.on` reads the rules on rows, beside Chow's rule.
+
     Chow's rule decides the most probable class of the rows where its probability is largest. Of equal probabilities it
     decides an equal share, in expectation over the choice.
 
@@ -148,14 +151,16 @@ def risk_coverage(
 
     Examples
     --------
-    >>> import confmax
+    >>> import confmax, warnings
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
-    >>> curve = confmax.risk_coverage("accuracy", P, y, coverages=[0.5, 0.75, 1.0])
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     curve = confmax.risk_coverage("accuracy", P, y, coverages=[0.5, 0.75, 1.0])
     >>> curve.losses
     array([0.  , 0.  , 0.25])
     >>> round(curve.area(0.75, 1.0), 3)
     0.125
     """
+    deprecated("risk_coverage", "confmax.frontier(metric, 'coverage >=', ...).on(proba, y)")
     given: list[Any] = [getattr(rule, "rule", rule) for rule in rules or ()]
     for rule in given:
         if not isinstance(rule, Decides):

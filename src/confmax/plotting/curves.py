@@ -249,7 +249,7 @@ class RiskCoverageDisplay(OfRows):
     Attributes
     ----------
     curves : mapping of str to RiskCoverage
-        The curves, by name; `confmax.risk_coverage` makes one. All are of one metric.
+        The curves, by name. All are of one metric. `confmax.frontier` draws its rules beside Chow's rule, too.
     points : mapping of str to (float, float), or None
         Coverage and loss of single rules, by name.
     over : tuple of two floats, or None
@@ -258,12 +258,12 @@ class RiskCoverageDisplay(OfRows):
 
     Examples
     --------
-    >>> import confmax
+    >>> import confmax, numpy as np
     >>> from confmax.plotting import RiskCoverageDisplay
-    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
-    >>> display = RiskCoverageDisplay(curves={"Chow's rule": confmax.risk_coverage("accuracy", P, y)}, over=(0.5, 1.0))
+    >>> curve = confmax.RiskCoverage(np.array([0.5, 0.75, 1.0]), np.array([0.0, 0.0, 0.25]), "accuracy")
+    >>> display = RiskCoverageDisplay(curves={"Chow's rule": curve}, over=(0.5, 1.0))
     >>> {name: round(area, 3) for name, area in display.areas.items()}
-    {"Chow's rule": 0.069}
+    {"Chow's rule": 0.062}
     """
 
     curves: Mapping[str, RiskCoverage]
@@ -306,7 +306,7 @@ class RiskCoverageDisplay(OfRows):
         if study is None:
             raise ValueError(
                 "a risk-coverage curve needs labels y, and a rule that leaves rows undecided and decides some of these;"
-                " tune it with abstain=True, or draw curves of confmax.risk_coverage"
+                " tune it with abstain=True, or draw those of confmax.frontier"
             )
         return cls(curves=named_curves(study.chow_curve, study.path), points={"tuned rule": study.point}).plot(ax=ax)
 

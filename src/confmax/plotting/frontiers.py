@@ -51,6 +51,8 @@ class FrontierDisplay:
             x = on.reached[order]
             self.ax_.plot(x, on.values[order], color=colours["second"], label=f"the same rules, {where}")
             self.ax_.fill_between(x, *on.intervals[order].T, color=colours["second"], alpha=0.2, lw=0)
+            if on.chow is not None:
+                self.ax_.plot(on.chow.reached, on.chow.values, "--", color=colours["quiet"], label="Chow's rule")
             for marker, (name, point) in zip("sD", on.marks.items(), strict=False):
                 self.ax_.plot(*point, marker, color=colours["quiet"], label=f"{name}, {where}")
         if of.asked is not None:

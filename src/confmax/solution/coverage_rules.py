@@ -1,4 +1,4 @@
-"""The best rules at a grid of coverages, which `confmax.risk_coverage` reads on labelled rows."""
+"""The best rules at a grid of coverages, under the name that they had before `confmax.frontier`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from confmax.constraints import quantity, resolve
 from confmax.evaluate.coverage_curves import checked_coverages
 from confmax.evaluate.uncertainty import AnyMetric
 from confmax.metrics import resolve as resolve_metric
-from confmax.solution.infeasible import Infeasible
+from confmax.solution.frontiers import frontier
 from confmax.solution.result import Solution
 from confmax.solution.tuning import maximize
+from confmax.tables.columns import deprecated
 
 GRID = tuple(np.linspace(0.5, 1.0, 11).round(2).tolist())
 
@@ -29,7 +30,10 @@ def coverage_path(
     calibration: Any = "auto",
     **settings: Any,
 ) -> tuple[Solution, ...]:
-    """Return the best rules that decide at least given shares of the rows, for `risk_coverage`.
+    """Return the best rules that decide at least given shares of the rows.
+
+    .. deprecated:: 0.1
+        Use `confmax.frontier` with ``"coverage >="``.
 
     Parameters
     ----------
@@ -65,34 +69,25 @@ def coverage_path(
 
     Examples
     --------
-    >>> import confmax
+    >>> import confmax, warnings
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
-    >>> path = confmax.coverage_path("accuracy", P, y, coverages=[0.75, 1.0], confusion="model")
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     path = confmax.coverage_path("accuracy", P, y, coverages=[0.75, 1.0], confusion="model")
     >>> [round(one.value, 3) for one in path]
     [0.75, 0.8]
     """
+    deprecated("coverage_path", "confmax.frontier(metric, 'coverage >=', ..., abstain=True).solutions")
     if abstain is False or abstain is None:
         raise ValueError("a path of coverages has rules that abstain; pass abstain=True or a name")
     chosen = resolve_metric(metric)
-    given = resolve(constraints)
     if chosen.gain is not None or chosen.formula.is_coverage:
         raise ValueError(f"{chosen!r} speaks of all rows; take a metric of what is decided, such as accuracy")
-    levels = checked_coverages(coverages)[::-1].tolist()
-    solutions = []
-    for level in levels:
-        limits = [*given, quantity("coverage") >= level]
-        arguments = {"abstain": abstain, "calibration": calibration, **settings}
-        of_coverage = [limit for limit in given if limit.metric.formula.is_coverage]
-        if level == 1.0 and all(limit.is_floor for limit in of_coverage):
-            # a rule that cannot abstain keeps every floor on a coverage
-            limits = [limit for limit in given if limit not in of_coverage]
-            arguments["abstain"] = False
-        try:
-            solutions.append(maximize(chosen, proba, y, constraints=limits, **arguments))
-        except Infeasible:
-            if level == levels[-1]:
-                raise
-            continue
-        # a calibration that was chosen on these rows is chosen once
-        calibration = solutions[-1].calibration
-    return tuple(solutions)
+    levels = checked_coverages(coverages)
+    arguments = {"abstain": abstain, "calibration": calibration, **settings}
+    if len(levels) == 1:
+        # a frontier has two levels at least
+        limits = [*resolve(constraints), quantity("coverage") >= float(levels[0])]
+        return (maximize(chosen, proba, y, constraints=limits, **arguments),)
+    arguments = {"tol": 1e-6, **arguments}
+    found = frontier(chosen, "coverage >=", proba, y, levels=levels, constraints=constraints, **arguments)
+    return found.solutions[::-1]

@@ -13,14 +13,16 @@ from confmax.confusion import Array
 from confmax.constraints import Constraint
 from confmax.constraints.limits import judged
 from confmax.errors import InputError
+from confmax.evaluate.coverage_curves import chow_curve
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.scores import Estimate
 from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare, decided_by, in_groups, plain_rules
 from confmax.metrics import Metric
-from confmax.metrics.decided import as_written
+from confmax.metrics.alignment import fit_metric
+from confmax.metrics.decided import as_written, of_decided
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
-from confmax.tables import MemoryTable, make_table
+from confmax.tables import MemoryTable, apply_calibrator, make_table
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import refuse_elsewhere
 
@@ -48,6 +50,9 @@ class Curve:
         Bootstrap intervals of both, of 95 %; NaN where there is none: of limits of groups.
     marks : dict of str to (float, float)
         The limited quantity and the metric of argmax and of p/prior on these rows.
+    chow : Curve or None
+        Of a coverage, the curve of Chow's rule on these rows: it decides the most probable class of the rows where its
+        calibrated probability is largest. None for other quantities.
 
     Examples
     --------
@@ -64,6 +69,7 @@ class Curve:
     reached_intervals: Array
     intervals: Array
     marks: dict[str, tuple[float, float]]
+    chow: Curve | None = None
 
     def value_at(self, reached: float) -> float:
         """Return the metric where the limited quantity is ``reached``, on the line between two rules.
@@ -301,7 +307,21 @@ class Frontier:
             ends(reached),
             ends(values),
             {name: (reached[name].value, values[name].value) for name in MARKS if name in decided},
+            self._chow(metric, table),
         )
+
+    def _chow(self, metric: Metric, table: MemoryTable) -> Curve | None:
+        """Return the curve of Chow's rule at the levels, if they are coverages of all rows."""
+        of = as_written(self.limit.metric)
+        placed = of_decided(fit_metric(metric, table, explicit=True), table.n_classes)
+        if not of.formula.is_coverage or of.divides_by_prior or not placed.formula.is_of_decided:
+            return None
+        rule = self.solutions[0].rule
+        P = apply_calibrator(rule.calibrator, table.dense("a frontier").proba)
+        of_chow = chow_curve(placed, P, table, self.levels)
+        none = np.full((len(of_chow.coverages), 2), np.nan)
+        x = of_chow.coverages
+        return Curve(self.metric, self.quantity, x, x, 1.0 - of_chow.losses, none, none, {})
 
     def _decides_all(self, solution: Solution) -> bool:
         return self._abstains and solution.rule.abstain is None

@@ -296,7 +296,9 @@ class Path:
         if not template.is_floor:
             costs = tuple(tuple(-gain for gain in row) for row in metric.gain or ())
             metric = replace(metric, structure=Linear(costs, fractions=metric.structure.fractions))
-        if template.of_groups or refused_within_limits(metric) is not None:
+        # where no threshold keeps a limit on a blend, the labels decide, and may keep tighter ones
+        by_labels = self.by_thresholds and not self.exact
+        if template.of_groups or by_labels or refused_within_limits(metric) is not None:
             return high
         rest = self.given.limits
         assert rest is not None
@@ -325,11 +327,11 @@ class Path:
             path = list(self._with_singles(numbers, path))
         found: list[tuple[float, Solution]] = []
         for level, (problem, outcome) in zip(numbers, path, strict=True):
-            if problem.shortfall(outcome.mixture.confusion) > 0.0 and found:
+            solution = searches[level].solution(problem, outcome)
+            if solution.infeasibility is not None and found:
                 # tighter limits would be missed, too
                 break
-            search = searches[level]
-            found.append((level, or_raise(search.solution(problem, outcome), "raise")))
+            found.append((level, or_raise(solution, "raise")))
         if len(numbers) < len(wanted) and len(found) == len(numbers):
             solution = self.deciding_all()
             found += [] if solution.infeasibility is not None else [(1.0, solution)]

@@ -1,0 +1,103 @@
+"""`confmax frontier`: the best value of a metric at every level of a limit, on the rows of a file."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confmax.cli import app
+from confmax.cli.columns import TABLE_OPTIONS, TableOptions, read_rows
+from confmax.cli.matching import check_applies, name_beside
+from confmax.cli.outputs import check_output, write_file
+from confmax.cli.show import Bar, Document, Page, between, number, print_document, show_source, source_document
+from confmax.cli.tables import read_frame
+from confmax.cli.tune import named_metric
+from confmax.constraints import resolve as resolve_constraints
+from confmax.plotting import FrontierDisplay
+from confmax.solution import Frontier, Infeasible
+from confmax.solution import frontier as tuned
+from confmax.solution.frontiers import checked_levels, read_limit
+
+LINES = 12  # of the table
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float], as_json: bool, **more: Any) -> None:
+    """Run `confmax frontier`."""
+    metric = named_metric(more.pop("metric"), more.pop("params"), None)
+    # what no file could make right is refused before the file is read
+    _, asked = read_limit(over)
+    checked_levels(levels, asked)
+    resolve_constraints(more["constraints"])
+    if plot is not None:
+        check_output(plot, as_json, file)
+        if plot.suffix.lower() not in PICTURES:
+            raise ValueError(f"{plot} has no ending of a picture; name it {', '.join(PICTURES)}")
+    options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"))
+    abstain = more.pop("abstain")
+    more["calibration"] = None if more["calibration"] == "none" else more["calibration"]
+    with Bar("tuning", "levels"):
+        rows = read_rows(read_frame(file, options.sep), options)
+        check_applies(metric, rows)
+        app.warn(*rows.notes)
+        if abstain is not None:
+            more["abstain"] = name_beside(abstain, rows.classes)
+        try:
+            found = tuned(metric, over, **rows.arguments, classes=rows.classes, levels=levels, **more)
+        except Infeasible as error:
+            app.fail(error.sentence, 3)
+    document: Document = {**source_document(rows), **found.to_dict()}
+    if plot is not None:
+        _draw(found, plot)
+        document["plot_file"] = str(plot)
+    print_document(document, as_json, _show, plot)
+
+
+def _draw(found: Frontier, path: Path) -> None:
+    """Write the picture, completely or not at all."""
+    drawn = BytesIO()
+    try:
+        figure = FrontierDisplay(found).plot().figure_
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+    figure.savefig(drawn, format=path.suffix.lower().removeprefix("."))
+    write_file(path, drawn.getvalue())
+
+
+def _show(page: Page, document: Document) -> None:
+    """Print the frontier as a table."""
+    show_source(page, document)
+    points = document["points"]
+    estimate = "expected from the probabilities" if document["confusion"] == "model" else document["confusion"]
+    title = f"the best {document['metric']} at {len(points)} levels of {document['limit']}, {estimate}"
+    page.say("", title, style="bold")
+    on_labels = "label_value" in points[0]
+    proved = any(point["upper_bound"] is not None for point in points)
+    names = [document["limit"], document["metric"]] + (["at most"] if proved else [])
+    names += ["on the labels", f"{document['limit'].rsplit(' ', 1)[0]} there"] if on_labels else []
+    lines = []
+    kept = set(np.linspace(0, len(points) - 1, LINES).round().astype(int).tolist())
+    for k, point in enumerate(points):
+        if k not in kept and point["level"] != document["asked"]:
+            continue
+        line = [number(point["level"]), number(point["value"])] + ([number(point["upper_bound"])] if proved else [])
+        if on_labels:
+            line.append(between(point["label_value"], *point["label_interval"]))
+            line.append(between(point["label_reached"], *point["label_reached_interval"]))
+        lines.append(line)
+    page.table(names, lines)
+    marks = {name: f"{number(y)} at {number(x)}" for name, (x, y) in document["marks"].items()}
+    page.say()
+    page.items({f"{name}, on the labels": text for name, text in marks.items()})
+    if len(lines) < len(points):
+        page.say("", f"{len(lines)} of {len(points)} levels are shown; --json prints all.")
+    page.say(
+        "",
+        "The values are computed on the tuning rows, so they are optimistic. 'confmax tune --subject-to' writes the "
+        "rule of a level.",
+    )
+    if "plot_file" in document:
+        page.say(f"Picture written to {document['plot_file']}.")
