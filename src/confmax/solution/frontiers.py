@@ -42,7 +42,9 @@ from confmax.tables.columns import warn
 Solved = tuple[optimize.Problem, optimize.Outcome]
 
 MOST_LEVELS = 10_000
-INSIDE = 1e-6  # by which the tightest level is looser than the best value of its quantity: the end itself is a corner
+INSIDE = (
+    1e-3  # part of the way by which the tightest level ends before the best value of its quantity: that is a corner
+)
 EVERY = 4  # one of so many levels has a search for single rules of its own, where labels have a part in the estimate
 APART = 1e-6  # of two levels: closer ones are one
 
@@ -284,7 +286,9 @@ class Path:
                 f"the best rule for {self.given.metric!r} has the best {template.text.split(' ')[0]} already "
                 f"({start:.4g}), so there is nothing to choose between them; take quantities that pull apart"
             )
-        return np.linspace(start, end, count)
+        levels = np.linspace(start, end - INSIDE * (end - start) if template.is_floor else end, count)
+        # a sum of parts may exceed its range by rounding
+        return np.clip(levels, *template.range)
 
     def _tightest(self) -> float:
         """Return the best value that the limited quantity can have within the other limits."""
@@ -306,8 +310,8 @@ class Path:
         plan = self.given.plan.but(**self._calibrated())
         search = prepare(self.given.but(plan=plan, metric=metric, limits=others))
         problem = search.problem(wants_single=False)
-        reached = problem.value(search.run(problem).mixture.confusion) * template.stated.sign
-        return reached - template.stated.sign * INSIDE * max(1.0, abs(reached))
+        reached: float = problem.value(search.run(problem).mixture.confusion) * template.stated.sign
+        return reached
 
     def solutions(self, levels: Array, asked: float | None) -> list[tuple[float, Solution]]:
         """Return levels with their solutions, from the loosest to the tightest; the best of tighter levels counts."""
@@ -328,10 +332,10 @@ class Path:
         found: list[tuple[float, Solution]] = []
         for level, (problem, outcome) in zip(numbers, path, strict=True):
             solution = searches[level].solution(problem, outcome)
-            if solution.infeasibility is not None and found:
-                # tighter limits would be missed, too
+            if solution.infeasibility is not None and found and self.exact:
+                # tighter limits would be missed, too; on labels a tighter precision may be that of enough rows
                 break
-            found.append((level, or_raise(solution, "raise")))
+            found.append((level, solution if found else or_raise(solution, "raise")))
         if len(numbers) < len(wanted) and len(found) == len(numbers):
             solution = self.deciding_all()
             found += [] if solution.infeasibility is not None else [(1.0, solution)]
@@ -375,15 +379,19 @@ class Path:
 
 
 def monotone(found: list[tuple[float, Solution]]) -> list[tuple[float, Solution]]:
-    """Return solutions of which each is at least as good as those of the tighter levels that follow."""
-    kept = []
+    """Return solutions of which each is at least as good as those of the tighter levels that follow.
+
+    Levels are left out that no rule keeps, nor any of a tighter level.
+    """
+    kept: list[tuple[float, Solution]] = []
     best: Solution | None = None
     for level, solution in reversed(found):
-        if best is None or solution.value >= best.value:
+        if solution.infeasibility is None and (best is None or solution.value >= best.value):
             best = solution
-        else:
+        elif best is not None:
             # a bound of the looser level holds for it, too
             upper = solution.upper_bound
             best = replace(best, upper_bound=None if upper is None else max(upper, best.value))
-        kept.append((level, best))
+        if best is not None:
+            kept.append((level, best))
     return kept[::-1]
