@@ -109,6 +109,8 @@ def outputs():
             ("compare", *labelled, "--metric", "accuracy", "--group", "y", "--subject-to",
              "max(rate[a] | group) <= 1"),
         ],
+        "frontier": [("frontier", *labelled, "--metric", "accuracy", "--over", "recall[a] >= 0.5", "--levels", "0.2,0.9",
+                      *(("--plot", "f.png") if find_spec("matplotlib") else ()))],
         "apply": [("apply", f"{name}.json", path, "-o", "out.csv", "--at-most", "a=9") for name in "ra"],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),
                   ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json"),
@@ -123,6 +125,7 @@ def outputs():
 def rare(name):
     """Keys that these runs cannot show."""
     without = {} if find_spec("vl_convert") else {"tune": {"report_file"}, "report": set(documented("report"))}
+    without |= {} if find_spec("matplotlib") else {"frontier": {"plot_file"}}
     # tests/test_cli_groups.py shows those of groups
     found = {"compare": {"intervals.absent{}"}, "score": {"intervals.absent{}"}, "tune": {"constraints[].by_group"}}
     return found.get(name, set()) | without.get(name, set())
@@ -136,7 +139,7 @@ def test_documented_keys_are_those_of_the_output(monkeypatch):
     assert {*runs, "completion"} == set(cli.confmax.commands)
     for name, lines in runs.items():
         keys, seen = documented(name), set()
-        if name in ("tune", "apply", "score", "compare"):
+        if name in ("tune", "apply", "score", "compare", "frontier"):
             keys = {**documented("source"), **keys}
         for line in lines:
             walk(document(*line), "", keys, seen)

@@ -154,7 +154,10 @@ class Frontier:
 
     @classmethod
     def of(cls, limit: Constraint, found: Sequence[tuple[float, Solution]], asked: float | None, raw: Any) -> Frontier:
-        """Return the frontier of levels and solutions, which the rows ``raw`` have tuned."""
+        """Return the frontier of a ``limit`` with the levels and solutions ``found``, which the rows ``raw`` have tuned.
+
+        ``asked`` is the level that was asked for.
+        """
         levels, solutions = zip(*found, strict=True)
         first = solutions[0]
         limit = replace(limit, limit=float(levels[0] if asked is None else asked))
@@ -395,9 +398,9 @@ class Frontier:
         if np.isnan(bounds).all():
             # nothing is proved: the column would be empty
             body = [line[: sum(widths[:2]) + 2] + line[sum(widths[:3]) + 4 :] for line in body]
-        first = self.solutions[0]
+        modes = " or ".join(sorted({one.mode for one in self.solutions}))
         return "\n".join(
-            [f"the best {self.metric} at {len(self.levels)} levels of {self.quantity}, {first.mode} estimate", *body]
+            [f"the best {self.metric} at {len(self.levels)} levels of {self.quantity}, {modes} estimate", *body]
         )
 
     __repr__ = __str__

@@ -84,8 +84,16 @@ def frontier(
         it to the best value that it can have; of a coverage from ``1 / levels`` to 1.
     constraints : str, Constraint or a sequence of these
         Further limits, as for `maximize`, that every rule keeps.
-    sample_weight, classes, group, group_proba, normalize
-        As for `maximize`.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    classes : sequence or None
+        Class names in column order.
+    group : array-like (n,) or None
+        The group of each row, for limits that speak of groups.
+    group_proba : array-like (n, G) or None
+        The probability of every group, for rules that do not know the group of a row.
+    normalize : bool
+        Whether to divide every row by its sum.
     tol : float
         How near to the best value the search of every level ends.
     **settings
@@ -216,7 +224,7 @@ def checked_levels(levels: int | ArrayLike, asked: float | None) -> int | Array:
     except (TypeError, ValueError):
         raise ValueError(f"levels is how many, or the numbers of the limit; got {levels!r:.60}") from None
     if asked is not None:
-        given = np.unique(np.append(given, asked))
+        given = np.sort(np.append(given[np.abs(given - asked) > APART], asked))
     if len(given) < 2 or len(given) > MOST_LEVELS or not np.isfinite(given).all():
         raise ValueError(
             f"a frontier has 2 to {MOST_LEVELS:,} levels, which are finite numbers; got {len(given)}; for one level "
@@ -316,7 +324,8 @@ class Path:
     def solutions(self, levels: Array, asked: float | None) -> list[tuple[float, Solution]]:
         """Return levels with their solutions, from the loosest to the tightest; the best of tighter levels counts."""
         sign = self.template.stated.sign
-        wanted = np.unique(levels if asked is None else np.append(levels, asked))[:: int(sign)]
+        wanted = levels if asked is None else np.append(levels[np.abs(levels - asked) > APART], asked)
+        wanted = np.unique(wanted)[:: int(sign)]
         searches: dict[float, Prepared] = {}
 
         def problem_at(level: float, rules: Sequence[optimize.Mixture]) -> optimize.Problem:
