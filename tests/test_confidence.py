@@ -12,7 +12,8 @@ from confmax.constraints.proportions import kept_on_new_rows, rows_needed
 from confmax.oracle import make_table
 from confmax.populations import coin
 from confmax.solution import Plan, tune
-from confmax.solution.confidence import MOST_TESTED, TESTED, _is_tested, _row_keys, _share_tested
+from confmax.solution.confidence import MOST_TESTED, TESTED, _is_tested, _share_tested
+from confmax.tables.draws import row_keys
 from tests.test_limits_on_labels import labelled
 
 
@@ -53,17 +54,17 @@ def test_rows_are_split_by_chance_whatever_their_order():
     P, y = labelled(2000, 3)
     P[1000:] = P[0]
     table, seed = make_table(P, y), 3
-    test = _is_tested(table.in_memory(), _row_keys(table.in_memory()), seed)
+    test = _is_tested(table.in_memory(), row_keys(table.in_memory()), seed)
     # copies are split too, each by its own chance
     assert abs(test[:1000].mean() - 0.5) < 0.06 and abs(test[1000:].mean() - 0.5) < 0.06
     order = np.random.default_rng(0).permutation(2000)
     again = make_table(P[order], y[order]).in_memory()
-    moved = _is_tested(again, _row_keys(again), seed)
+    moved = _is_tested(again, row_keys(again), seed)
     different = (order > 0) & (order < 1000)
     assert (moved[different] == test[order][different]).all()
     for k in range(3):
         assert moved[y[order] == k].sum() == test[y == k].sum()
-    assert (_is_tested(table.in_memory(), _row_keys(table.in_memory()), 4) != test).any()
+    assert (_is_tested(table.in_memory(), row_keys(table.in_memory()), 4) != test).any()
 
 
 def test_every_class_has_a_row_that_tunes():
@@ -71,7 +72,7 @@ def test_every_class_has_a_row_that_tunes():
     y = np.r_[np.zeros(57, int), 1, 2, 2]
     table = make_table(P, y).in_memory()
     for seed in range(20):
-        tuning = ~_is_tested(table, _row_keys(table), seed)
+        tuning = ~_is_tested(table, row_keys(table), seed)
         assert set(y[tuning]) == {0, 1, 2}
 
 
@@ -79,7 +80,7 @@ def test_what_is_said_is_counted_on_rows_that_tuned_nothing():
     P, y = labelled(2000, 3)
     solution = confmax.maximize("accuracy", P, y, constraints=["recall[1] >= 0.6", "rate[2] <= 0.6"], confidence=0.9)
     table = make_table(P, y).in_memory()
-    test = _is_tested(table, _row_keys(table), 0)
+    test = _is_tested(table, row_keys(table), 0)
     decided = solution.predict(P)
     recall, rate = solution.constraints
     assert recall.label_value == pytest.approx((decided[test & (y == 1)] == 1).mean())
@@ -102,7 +103,7 @@ def test_labels_of_the_test_rows_change_no_rule_of_the_path():
     """With labels that refute every rule, the safest is returned: the one that they had no part in."""
     P, y = labelled(600, 3)
     table = make_table(P, y).in_memory()
-    test = _is_tested(table, _row_keys(table), 0)
+    test = _is_tested(table, row_keys(table), 0)
     keys = np.where(test & (y == 1), 0, y)
     with (
         pytest.warns(UserWarning, match="not assured with confidence 0.9: "),

@@ -12,7 +12,7 @@ from confmax._version import __version__
 if TYPE_CHECKING:
     from confmax import calibration, checks, constraints, metrics, optimize, plotting, populations, report, theory
     from confmax.errors import InputError
-    from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
+    from confmax.estimators import FixedRuleClassifier, MetricClassifierCV, RuleScorer, make_scorer
     from confmax.evaluate import RiskCoverage, Score, risk_coverage, score
     from confmax.rule import DecisionRule
     from confmax.solution import Curve, Frontier, Infeasible, Solution, coverage_path, frontier, maximize
@@ -27,6 +27,7 @@ __all__ = [
     "InputError",
     "MetricClassifierCV",
     "RiskCoverage",
+    "RuleScorer",
     "Score",
     "Solution",
     "__version__",
@@ -35,6 +36,7 @@ __all__ = [
     "constraints",
     "coverage_path",
     "frontier",
+    "make_scorer",
     "maximize",
     "metrics",
     "open_table",
@@ -57,10 +59,12 @@ _NAMES = {
     "InputError": "errors",
     "MetricClassifierCV": "estimators",
     "RiskCoverage": "evaluate",
+    "RuleScorer": "estimators",
     "Score": "evaluate",
     "Solution": "solution",
     "coverage_path": "solution",
     "frontier": "solution",
+    "make_scorer": "estimators",
     "maximize": "solution",
     "open_table": "tables",
     "risk_coverage": "evaluate",

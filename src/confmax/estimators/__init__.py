@@ -1,5 +1,6 @@
 """Classifiers for scikit-learn that tune their decisions to a metric."""
 
 from confmax.estimators.classifiers import FixedRuleClassifier, MetricClassifierCV
+from confmax.estimators.scorer import RuleScorer, make_scorer
 
-__all__ = ["FixedRuleClassifier", "MetricClassifierCV"]
+__all__ = ["FixedRuleClassifier", "MetricClassifierCV", "RuleScorer", "make_scorer"]

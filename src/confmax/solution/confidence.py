@@ -37,8 +37,7 @@ from confmax.solution.search import search
 from confmax.solution.side_by_side import counted_by_draws, refuse_shared_rows, without_errors
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
-from confmax.tables.draws import FOLDS, uniform
-from confmax.tables.fingerprints import mixed
+from confmax.tables.draws import FOLDS, row_keys, uniform
 
 # standard errors by which the limits are tightened
 STEPS = (16.0, 12.0, 8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
@@ -162,25 +161,13 @@ def _split(task: Task) -> tuple[Task, _Testing]:
     limits = task.limits
     confidence = task.plan.confidence
     assert limits is not None and confidence is not None
-    keys = _row_keys(table)
+    keys = row_keys(table)
     share = _share_tested(limits, table, confidence)
     test = _is_tested(table, keys, task.plan.random_state, share)
     side = _Testing(table.take(test), keys[test])
     # a bound on the rules that keep tightened limits is none on those that are wanted
     tuning = task.but(plan=task.plan.but(prove=False), raw=table.take(~test))
     return tuning, side
-
-
-def _row_keys(table: MemoryTable) -> NDArray[np.uint64]:
-    """Return a key of every row (n,), other ones for equal rows, that do not depend on the order of the rows."""
-    assert table.labels is not None
-    content = table.row_hashes()
-    order = np.lexsort((table.labels, content))
-    starts = np.append(True, content[order][1:] != content[order][:-1])
-    place = np.arange(len(order))
-    number = np.empty(len(order), dtype=np.uint64)
-    number[order] = (place - np.maximum.accumulate(np.where(starts, place, 0))).astype(np.uint64)
-    return content ^ mixed(number)
 
 
 def _is_tested(table: MemoryTable, keys: NDArray[np.uint64], seed: int, share: float = TESTED) -> NDArray[np.bool_]:

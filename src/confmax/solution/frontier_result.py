@@ -154,7 +154,7 @@ class Frontier:
 
     @classmethod
     def of(cls, limit: Constraint, found: Sequence[tuple[float, Solution]], asked: float | None, raw: Any) -> Frontier:
-        """Return the frontier of a ``limit`` with the levels and solutions ``found``, which the rows ``raw`` have tuned.
+        """Return the frontier of a ``limit`` with the levels and solutions ``found``, tuned on the rows ``raw``.
 
         ``asked`` is the level that was asked for.
         """

@@ -177,6 +177,24 @@ def stratified_folds(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.
     return dealt(table.labels, row_draws(table.unordered_hashes(), seed), table.n_classes, n_folds)
 
 
+def row_keys(table: MemoryTable) -> NDArray[np.uint64]:
+    """Return a key of every row (n,), other ones for equal rows, that do not depend on the order of the rows."""
+    assert table.labels is not None
+    content = table.row_hashes()
+    order = np.lexsort((table.labels, content))
+    starts = np.append(True, content[order][1:] != content[order][:-1])
+    place = np.arange(len(order))
+    number = np.empty(len(order), dtype=np.uint64)
+    number[order] = (place - np.maximum.accumulate(np.where(starts, place, 0))).astype(np.uint64)
+    return content ^ mixed(number)
+
+
+def stratified_halves(table: MemoryTable, seed: int) -> NDArray[np.int64]:
+    """Return the half, 0 or 1, of every row (n,) of a labelled table; rows that are equal may be in either."""
+    assert table.labels is not None
+    return dealt(table.labels, uniform(seed, row_keys(table), FOLDS), table.n_classes, 2)
+
+
 def folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of every row (n,), numbered from 0; ValueError if few rows differ and one fold holds all."""
     # a fold that no row fell into is left out, and the others are numbered without a gap
