@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.metrics.first_order import TINY
+from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.structure import AffineFunctions, affine
+from confmax.metrics.structure import AffineFunctions, Linear, affine
 
 
 def refusal(metric: Metric, is_floor: bool, number: str) -> str | None:
@@ -49,6 +50,41 @@ def refusal(metric: Metric, is_floor: bool, number: str) -> str | None:
         f"{metric.name} is neither linear nor a ratio, so no limit on it can be proved; limit a ratio instead, such as "
         f"cohen_kappa {sense} {number}, or f1[NAME] {sense} {number} of each class"
     )
+
+
+@dataclass(frozen=True)
+class Negative(Formula):
+    """Minus a linear ``formula``."""
+
+    formula: Formula
+
+    @property
+    def whole(self) -> bool:  # type: ignore[override]
+        return self.formula.whole
+
+    def decides(self, n_classes: int) -> int:
+        """Return the number of decisions of the formula."""
+        return self.formula.decides(n_classes)
+
+    def __call__(self, S: Confusion, **params: Any) -> FirstOrder:
+        first = self.formula(S, **params)
+        matrix = None if first.matrix is None else -first.matrix
+        return FirstOrder(-first.value, -first.diagonal, -first.columns, -first.rows, matrix)
+
+    def values(self, S: Confusion, **params: Any) -> Array:
+        return -self.formula.values(S, **params)
+
+
+def negative(metric: Metric) -> Metric | None:
+    """Return minus a linear metric, whose largest value is minus the smallest of the metric; None for others.
+
+    >>> import confmax
+    >>> negative(confmax.metrics.get("accuracy")).value([[3, 1], [0, 4]])
+    -0.875
+    """
+    if not metric.structure.is_linear or metric.gain is not None:
+        return None
+    return replace(metric, formula=Negative(metric.formula), structure=Linear())
 
 
 def count_of(metric: Metric, n_classes: int) -> int:

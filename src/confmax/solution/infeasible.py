@@ -10,9 +10,11 @@ import numpy as np
 
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.errors import InputError, Sentence
+from confmax.metrics.limited import negative
 from confmax.metrics.seen import unseen
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
 from confmax.optimize.class_cuts import ClassCuts, class_of
+from confmax.optimize.column_generation import refused_within_limits
 
 if TYPE_CHECKING:
     from confmax.solution.result import Solution
@@ -123,49 +125,82 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
     if status is not Status.INFEASIBLE:
         missed = "; ".join(f"{one.text} at {one.value:.4g}" for one in kept if not one.kept)
         proof = "none was proved impossible" if problem.oracle.exact else "counts of labels prove nothing"
+        passes = problem.oracle.n_passes
+        table = problem.oracle.table
+        spent = status in (Status.STOPPED, Status.MAX_PASSES) or table.in_one_place() is not table
+        reached = "" if spent or problem.oracle.exact else _reached(problem, limits)
         return (
-            f"no rule that keeps {texts} was met in {problem.oracle.n_passes} passes, and {proof} "
-            f"(the nearest rule misses {missed})"
+            f"no rule that keeps {texts} was met in {passes} passes, and {proof} (the nearest rule misses {missed})"
+            f"{': of the rules met, ' + reached if reached else ''}"
         )
     # a blend that is all model is proved by the model, and the caller did not say that it is to be trusted
     proved = "proved" if problem.certify else "proved, if the probabilities are right"
-    reached = _reached(problem, limits, kept)
-    if reached is None:
+    reached = _reached(problem, limits)
+    if not reached:
         nearest = ", ".join(f"{one.text} at {one.value:.4g}" for one in kept[:SHOWN])
         return f"no rule on this table keeps {texts} ({proved}); the nearest rule has {nearest}"
     return f"no rule on this table keeps {texts}: {reached} ({proved})"
 
 
-def _reached(problem: Problem, limits: Limits, kept: Sequence[ConstraintOutcome]) -> str | None:
-    """Return how far the quantity of one floor can be raised under the other constraints; None if that is not known."""
-    for k, one in enumerate(limits.constraints):
-        if not one.is_floor or kept[k].kept or len(limits.members(one)) > 1:
-            continue
-        others = tuple(other for place, other in enumerate(limits.constraints) if place != k)
-        rest = replace(limits, constraints=others) if others else None
-        (metric,) = limits.members(one)
-        if rest is None and not metric.structure.is_minimum:
-            solver = choose("auto", metric, len(problem.oracle.rows), problem.n_decisions, exact=True, in_parts=True)
-        else:
-            solver = ColumnGeneration()
-        matrix = "matrix" in (metric.statistics, limits.statistics)
-        if matrix and not problem.needs_matrix:
+def _reached(problem: Problem, limits: Limits) -> str:
+    """Return how far every limit must be loosened if the others stay, the least change first; empty if not known."""
+    known = []
+    for k, one in enumerate(limits.constraints[:SHOWN]):
+        value = _best_under_others(problem, limits, k)
+        if value is not None:
+            known.append((abs(value - one.limit), one, value))
+    several = len(limits) > 1
+    others = f" under the other limit{'s' if len(limits) > 2 else ''}" if several else ""
+    said = []
+    for change, one, value in sorted(known, key=lambda part: part[0]):
+        quantity = one.across.text(one.metric, one.sense)
+        by = f", {change:.3g} {'below' if one.is_floor else 'above'} its limit" if several else ""
+        said.append(f"{quantity} reaches {'at most' if one.is_floor else 'at least'} {value:.4g}{others}{by}")
+    return "; ".join(said)
+
+
+def _best_under_others(problem: Problem, limits: Limits, k: int) -> float | None:
+    """Return a bound on the quantity of limit ``k`` under the other ones; where nothing is proved, the best value met.
+
+    None if it is not known, and if it keeps its limit there: then the others cannot be kept together.
+    """
+    one = limits.constraints[k]
+    if one.of_groups:
+        return None
+    others = tuple(other for place, other in enumerate(limits.constraints) if place != k)
+    rest = replace(limits, constraints=others) if others else None
+    metric = limits.members(one)[0]
+    sign = 1.0
+    if not one.is_floor:
+        opposite = negative(metric)
+        if opposite is None:
             return None
-        part = replace(
-            problem,
-            metric=metric,
-            limits=rest,
-            tol=TOLERANCE,
-            wants_single=False,
-            sample=None,
-            max_passes=problem.oracle.n_passes + solver.budget,
-        )
-        outcome = run(solver, part)
-        if outcome.status is not Status.INFEASIBLE and outcome.upper_bound is not None:
-            under = "" if rest is None else f" under the other limit{'s' if len(others) > 1 else ''}"
-            name = one.text.split(" >= ")[0]
-            return f"{name} reaches at most {outcome.upper_bound:.4g}{under}"
-    return None
+        metric, sign = opposite, -1.0
+    if problem.oracle.exact and rest is None and not metric.structure.is_minimum:
+        solver = choose("auto", metric, len(problem.oracle.rows), problem.n_decisions, exact=True, in_parts=True)
+    else:
+        solver = ColumnGeneration()
+    matrix = "matrix" in (metric.statistics, limits.statistics)
+    if (matrix and not problem.needs_matrix) or refused_within_limits(metric) is not None:
+        return None
+    part = replace(
+        problem,
+        metric=metric,
+        limits=rest,
+        tol=TOLERANCE,
+        wants_single=False,
+        sample=None,
+        max_passes=problem.oracle.n_passes + solver.budget,
+    )
+    outcome = run(solver, part)
+    if outcome.status is Status.INFEASIBLE or part.shortfall(outcome.mixture.confusion) > 0.0:
+        return None
+    value = outcome.upper_bound if problem.oracle.exact else part.value(outcome.mixture.confusion)
+    if value is None:
+        return None
+    far = sign * value
+    # a bound beyond the limit says nothing
+    return far if (one.limit - far) * sign > 0.0 else None
 
 
 def _by_thresholds(problem: Problem) -> str | None:
@@ -191,7 +226,8 @@ def _by_thresholds(problem: Problem) -> str | None:
 
 
 def _reached_by_thresholds(cuts: ClassCuts, limits: Limits, *, on_labels: bool) -> str | None:
-    """Return how far the first limit that cannot be kept is met, by thresholds that keep the others."""
+    """Return how far each limit is met that cannot be kept, by thresholds that keep the others, the nearest first."""
+    said = []
     slacks = limits.slacks(cuts.confusions)
     values = limits.values(cuts.confusions)
     for j, one in enumerate(limits.constraints):
@@ -203,9 +239,9 @@ def _reached_by_thresholds(cuts: ClassCuts, limits: Limits, *, on_labels: bool) 
             continue
         if (slacks[enough, j] < 0.0).all():
             far = values[enough, j].max() if one.is_floor else values[enough, j].min()
-            about = one.text.split(" ")[0] + " " if len(limits.constraints) > 1 else ""
+            about = one.across.text(one.metric, one.sense) + " " if len(limits.constraints) > 1 else ""
             among = f" on {least:,} rows or more" if least > 1 else ""
             # more rows than the class has cannot be right
             among += f" ({wanted:,} would be needed to show it)" if wanted > least else ""
-            return f"{about}at {'most' if one.is_floor else 'least'} {far:.3g}{among}"
-    return None
+            said.append((abs(far - one.limit), f"{about}at {'most' if one.is_floor else 'least'} {far:.3g}{among}"))
+    return " or ".join(text for _, text in sorted(said)) or None
