@@ -101,19 +101,16 @@ class _Climb:
             linear = self._largest(worth)
             if linear.value - slope @ point[: self.d] <= FINE:
                 break
-            size = 0.0
-            end = mix
-            reached = value
-            for other in (linear.weights, self._quadratic(mix, slope, linear), self._on_face(mix, slope)):
-                step, attained = _along(self.of, point[: self.d], other @ self.z[:, : self.d])
-                if attained > reached:
-                    size = step
-                    end = other
-                    reached = attained
+            curvature = self._curvature(point)
+            by_model = self._quadratic(mix, slope, curvature, linear)
+            ends = (linear.weights, by_model, self._on_face(mix, slope, curvature))
+            sizes, attained = _along(self.of, point[: self.d], np.stack([end @ self.z[:, : self.d] for end in ends]))
+            k = int(attained.argmax())
+            reached = float(attained[k])
             if reached <= value:
                 break
             gained = reached - value
-            mix = (1.0 - size) * mix + size * end
+            mix = (1.0 - sizes[k]) * mix + sizes[k] * ends[k]
             point = mix @ self.z
             value = reached
             if gained < SOLVED or value + MAX_GAINS_BEHIND * gained < known:
@@ -124,10 +121,10 @@ class _Climb:
         return Optimum(mix, point, value, path[-1], path, linear.gaps)
 
     def _curvature(self, point: Array) -> Array:
-        """Return the second derivative at a point, zero where there is none."""
-        return np.nan_to_num(self.of.curvature(point), nan=0.0, posinf=0.0, neginf=0.0)
+        """Return the second derivative at a mixture (d + m,), zero where there is none."""
+        return np.nan_to_num(self.of.curvature(point[: self.d]), nan=0.0, posinf=0.0, neginf=0.0)
 
-    def _quadratic(self, mix: Array, slope: Array, linear: Optimum) -> Array:
+    def _quadratic(self, mix: Array, slope: Array, curvature: Array, linear: Optimum) -> Array:
         """Return the mixture that maximises the quadratic model."""
         lacks = -(np.column_stack([self.z[:, : self.d] @ slope, self.slack]) @ linear.gain)
         lacks[mix > IN_USE] = -np.inf
@@ -136,12 +133,12 @@ class _Climb:
         away = self.z[near, : self.d] - point
         largest = max(float((away @ slope).max()), ABSENT)
         bend = 1.0 / max(float(self.of.value(point)), largest)
-        scaled = least_norm_model(away, slope, -self._curvature(point), bend)
+        scaled = least_norm_model(away, slope, -curvature, bend)
         attained = np.zeros(len(mix))
         attained[near] = least_norm(scaled, self.slack[near])
         return attained
 
-    def _on_face(self, mix: Array, slope: Array) -> Array:
+    def _on_face(self, mix: Array, slope: Array, curvature: Array) -> Array:
         """Return the mixture of the rules in use that Newton's step leads to, with the limits that bind."""
         used = np.flatnonzero(mix > IN_USE)
         slack = mix @ self.slack
@@ -149,7 +146,7 @@ class _Climb:
         _, sizes, axes = np.linalg.svd(rows)
         free = axes[(sizes > SOLVED * sizes[0]).sum() :]
         along = free @ self.z[used, : self.d]
-        bends, turned = np.linalg.eigh(along @ self._curvature(mix @ self.z[:, : self.d]) @ along.T)
+        bends, turned = np.linalg.eigh(along @ curvature @ along.T)
         # where the sum bends upward, uphill is still uphill
         bends = np.abs(bends)
         bent = bends > SOLVED * bends.max(initial=0.0)
@@ -162,7 +159,9 @@ class _Climb:
         return np.maximum(mix + step * change, 0.0)
 
 
-def _along(of: Curved, start: Array, end: Array) -> tuple[float, float]:
-    """Return the best step from ``start`` to ``end``, and the value there."""
-    best, reached = best_steps(lambda steps: of.value(start + steps[..., None] * (end - start)), 1)
-    return (float(best[0]), float(reached[0])) if best[0] <= 1.0 - LEAST_WEIGHT else (1.0, float(of.value(end)))
+def _along(of: Curved, start: Array, ends: Array) -> tuple[Array, Array]:
+    """Return the best steps (B,) from ``start`` (d,) to each of ``ends`` (B, d), and the values there (B,)."""
+    moves = (ends - start)[:, None]
+    best, reached = best_steps(lambda steps: of.value(start + steps[..., None] * moves), len(ends))
+    whole = best > 1.0 - LEAST_WEIGHT
+    return np.where(whole, 1.0, best), np.where(whole, np.array([of.value(end) for end in ends]), reached)
