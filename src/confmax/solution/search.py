@@ -10,7 +10,7 @@ of them is better than the solver's rule, it is returned without a calibrator.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confmax import optimize
@@ -19,6 +19,7 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
 from confmax.confusion import Array, Gains
+from confmax.constraints import Limits
 from confmax.optimize import Mixture, Outcome, Problem, Solver
 from confmax.optimize.abstaining import first_rules
 from confmax.optimize.class_cuts import class_of, with_thresholds
@@ -40,15 +41,40 @@ from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
 from confmax.solution.side_by_side import as_solved
-from confmax.tables import MemoryTable, Table
+from confmax.tables import MemoryTable, Oracle, Table
 from confmax.tables.memory import TransferredDecisions
 
 # confusion="auto" where there are labels: benchmarks/RESULTS.md, sections confusion and limits: estimates
 WITH_LABELS = "blend"
 
 
+@dataclass(frozen=True, eq=False)
+class Estimated:
+    """A task with what does not depend on how tight its limits are: the calibration, and the estimate by its oracle.
+
+    The ``task`` is that which a solver sees. ``labelled`` holds the raw rows with their labels, and ``is_default`` says
+    whether the plan left the estimate open.
+    """
+
+    task: Task
+    oracle: Oracle
+    fitted: Calibration | None
+    labelled: MemoryTable
+    is_default: bool
+
+    def within(self, limits: Limits) -> Estimated:
+        """Return the same with other ``limits`` on the same quantities."""
+        kept_by_none = limits.kept_by_none and self.task.one_class is None
+        return replace(self, task=self.task.but(limits=replace(limits, kept_by_none=kept_by_none)))
+
+
 def search(task: Task) -> Solution:
     """Return the solution of a task, without any test of a confidence; see `confmax.solution.tune`."""
+    return search_on(estimated(task))
+
+
+def estimated(task: Task) -> Estimated:
+    """Return a task with its calibration and its confusion estimate."""
     plan = task.plan
     prescribed = getattr(plan.solver, "settings", {})
     # what the solver prescribes, where the plan leaves it open
@@ -60,7 +86,16 @@ def search(task: Task) -> Solution:
     labelled = (task.raw if task.out_of_fold is None else task.out_of_fold).in_memory()
     fitted, share = _estimate(task, labelled)
     task, table = as_solved(task, fitted)
-    oracle = CountingOracle(make_oracle(table, plan.confusion, model_share=share))
+    return Estimated(task, make_oracle(table, plan.confusion, model_share=share), fitted, labelled, is_default)
+
+
+def search_on(ready: Estimated) -> Solution:
+    """Return the solution of a task on its estimate."""
+    task = ready.task
+    fitted = ready.fitted
+    plan = task.plan
+    oracle = CountingOracle(ready.oracle)
+    table = oracle.table
     method = _method(task, oracle)
     if is_auto(plan.randomized) and not declared(method, "draws"):
         plan = plan.but(randomized=False)
@@ -72,9 +107,9 @@ def search(task: Task) -> Solution:
         outcome = best_of_closest(problem, outcome, method)
     best, base = best_rule(task, problem, outcome, plain)
     solution = solution_of(problem, outcome, best, base, plan.confusion, fitted)
-    blended = is_default and plan.confusion == "blend"
+    blended = ready.is_default and plan.confusion == "blend"
     if blended and task.limits is not None and task.out_of_fold is None:
-        solution = _as_labels_say(task, solution, problem, outcome, fitted, labelled)
+        solution = _as_labels_say(task, solution, problem, outcome, fitted, ready.labelled)
     missed_by = tuple(name for name, rule in plain.items() if problem.shortfall(rule.confusion) > 0.0)
     solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=task.abstain))
     if plan.prove:
