@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics.structure import LinearFunctions, Statistics
-from confmax.optimize.coordinate import Coordinate, Kind, Merit, breakpoints, moved, working_gain
+from confmax.optimize.boxes import Corners, Objective
+from confmax.optimize.coordinate import Bound, Coordinate, Kind, Merit, Scored, breakpoints_of, moved, working_gain
 from confmax.optimize.loop import MISSED, Problem, Step, best_answer
 from confmax.optimize.rounding import BEST, DIGITS, PER_PASS
 from confmax.tables import MemoryTable
@@ -35,6 +36,26 @@ WIDTHS = (0.003, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
+class Boxes:
+    """What bounds the merits below: the objective, and the limits' functions that are missed below zero."""
+
+    objective: Objective
+    limits: Corners
+
+    @classmethod
+    def of(cls, problem: Problem) -> Boxes | None:
+        """Return the bounds of a problem; None where it has none, or groups."""
+        limits = problem.limits
+        assert limits is not None
+        if problem.oracle.table.layout is not None or problem.needs_matrix:
+            return None
+        rows = problem.oracle.rows
+        objective = Objective.of(problem.metric, rows, problem.n_decisions)
+        corners = Corners.of(limits.functions(rows, problem.n_decisions))
+        return None if objective is None or corners is None else cls(objective, corners)
+
+
+@dataclass(frozen=True, eq=False)
 class Penalised:
     """The objective less ``prices`` (m,) times what the limits' ``functions`` miss."""
 
@@ -42,11 +63,25 @@ class Penalised:
     functions: LinearFunctions
     prices: Array
     statistics: Statistics
+    boxes: Boxes | None
 
     def values(self, S: Confusion) -> Array:
         """Return the merits (B,) of a batch."""
         missed = np.maximum(-self.functions.values(S), 0.0)
         return np.asarray(self.problem.metric.values(S) - missed @ self.prices)
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the merits are at most where statistics lie between two confusions, if it is known."""
+        boxes = self.boxes
+        if boxes is None:
+            return None
+
+        def most(low: Confusion, high: Confusion) -> Array:
+            missed = np.maximum(-boxes.limits.most(low, high), 0.0)
+            return np.asarray(boxes.objective.most(low, high) - missed @ self.prices)
+
+        return most
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +90,18 @@ class Ranked:
 
     problem: Problem
     statistics: Statistics
+    boxes: Boxes | None
 
     def values(self, S: Confusion) -> Array:
         """Return the merits (B,) of a batch."""
         assert self.problem.limits is not None
         missed = -self.problem.limits.slacks(S).min(axis=-1)
         return np.where(missed <= MISSED, self.problem.metric.values(S), -OUT_OF_REACH - missed)
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the merits are at most where statistics lie between two confusions, if it is known."""
+        return None if self.boxes is None else self.boxes.objective.most
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +152,8 @@ def improved(
     functions = limits.functions(problem.oracle.rows, problem.n_decisions)
     worth = np.ones(len(functions)) if prices is None or not prices.any() else prices
     penalties = FACTOR * np.maximum(worth, LEAST_PENALTY * float(worth.max()))
-    merits = (Penalised(problem, functions, penalties, statistics), Ranked(problem, statistics))
+    boxes = Boxes.of(problem)
+    merits = (Penalised(problem, functions, penalties, statistics, boxes), Ranked(problem, statistics, boxes))
     known: tuple[set[bytes], set[bytes]] = (set(), set())
     rng = np.random.default_rng(len(table.classes))
     turn = 0
@@ -134,7 +176,7 @@ def improved(
 
 def _better(
     problem: Problem,
-    merit: Merit,
+    merit: Penalised | Ranked,
     gains: Gains,
     answers: Confusion,
     searched: set[bytes],
@@ -164,7 +206,7 @@ def _better(
 
 def _better_in(
     problem: Problem,
-    merit: Merit,
+    merit: Penalised | Ranked,
     gain: Gains,
     above: float,
     at: Confusion,
@@ -176,14 +218,17 @@ def _better_in(
     layout = problem.oracle.table.layout
     oracle, rows = groups[group]
     mine = gain
+    bound = merit.bound
     if layout is not None:
         alike = alike[layout.decisions(group)]
         share = float(problem.oracle.rows[layout.classes(group)].sum() / oracle.rows.sum())
+        bound = None
         merit = InGroup(merit, layout, group, share, at)
         mine = working_gain(layout.gains_of(gain, group), rows.dtype)
     improving = []
+    scored = Scored.of(oracle, rows, mine)
     for coordinate in _coordinates(problem, mine, alike):
-        line = breakpoints(merit, oracle, mine, coordinate, rows)
+        line = breakpoints_of(merit, scored, coordinate, bound, above)
         best = np.empty(0) if line is None else line.best(above, PER_LINE)
         if len(best):
             better = moved(mine, coordinate, best)
