@@ -21,7 +21,7 @@ from confmax.metrics.structure import LinearFunctions, Statistics
 from confmax.optimize.boxes import Corners, Objective
 from confmax.optimize.coordinate import Bound, Coordinate, Kind, Merit, Scored, breakpoints_of, moved, working_gain
 from confmax.optimize.loop import MISSED, Problem, Step, best_answer
-from confmax.optimize.rounding import BEST, DIGITS, PER_PASS
+from confmax.optimize.rounding import BEST, BINDS, DIGITS, PER_PASS
 from confmax.tables import MemoryTable
 
 ROUNDS = 24
@@ -30,6 +30,7 @@ PER_LINE = 2  # values of one coefficient that the oracle confirms
 # of a price; of a limit without price, relative to the largest
 FACTOR = 3.0
 LEAST_PENALTY = 0.1
+SURELY = BINDS  # a function of a limit below zero by so much is missed in any unit
 OUT_OF_REACH = 1e9  # rules that miss a limit come after all others
 # how far random moves go on a log scale
 WIDTHS = (0.003, 0.3)
@@ -41,6 +42,8 @@ class Boxes:
 
     objective: Objective
     limits: Corners
+    # whether these functions are by how much limits are kept, in the unit in which rules are compared
+    in_units: bool
 
     @classmethod
     def of(cls, problem: Problem) -> Boxes | None:
@@ -52,7 +55,7 @@ class Boxes:
         rows = problem.oracle.rows
         objective = Objective.of(problem.metric, rows, problem.n_decisions)
         corners = Corners.of(limits.functions(rows, problem.n_decisions))
-        return None if objective is None or corners is None else cls(objective, corners)
+        return None if objective is None or corners is None else cls(objective, corners, limits.are_linear)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +104,16 @@ class Ranked:
     @property
     def bound(self) -> Bound | None:
         """What the merits are at most where statistics lie between two confusions, if it is known."""
-        return None if self.boxes is None else self.boxes.objective.most
+        boxes = self.boxes
+        if boxes is None:
+            return None
+
+        def most(low: Confusion, high: Confusion) -> Array:
+            missed = -boxes.limits.most(low, high).min(axis=1)
+            least = missed - SURELY if boxes.in_units else 0.0
+            return np.where(missed > SURELY, -OUT_OF_REACH - least, boxes.objective.most(low, high))
+
+        return most
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ from confmax.tables.precision import gain_coefficients, is_wide
 
 ROWS = 1 << 15  # rows per part of the scan
 ROUNDING = NEGLIGIBLE  # values this close are one value
-STRETCH = 16  # cuts of which a bound is computed at once
+STRETCH = 32  # cuts of which a bound is computed at once
 Kind = Literal["weight", "offset"]
 BEYOND = 1e100  # stands for an infinite value, so that differences are numbers
 
