@@ -238,19 +238,39 @@ def _better_in(
         merit = InGroup(merit, layout, group, share, at)
         mine = working_gain(layout.gains_of(gain, group), rows.dtype)
     improving = []
+    reached = []
     scored = Scored.of(oracle, rows, mine)
     for coordinate in _coordinates(problem, mine, alike):
         line = breakpoints_of(merit, scored, coordinate, bound, above)
         best = np.empty(0) if line is None else line.best(above, PER_LINE)
-        if len(best):
-            better = moved(mine, coordinate, best)
-            if layout is not None:
-                same = np.zeros(len(best), dtype=np.intp)
-                better = layout.beside(
-                    [better if g == group else layout.gains_of(gain, g)[same] for g in range(layout.n_groups)]
-                )
-            improving.append(better)
+        if line is not None and len(best):
+            improving.append(moved(mine, coordinate, best))
+            reached.append((float(line.values.max()), coordinate, best[:1]))
+    improving += _together(mine, reached)
+    if layout is not None:
+        improving = [_beside(layout, gain, group, better) for better in improving]
     return improving
+
+
+def _together(gain: Gains, reached: list[tuple[float, Coordinate, Array]]) -> list[Gains]:
+    """Return gains that change several coefficients of one: those that reach most alone, two of them, three, and all.
+
+    Coefficients of different decisions change what is decided in different rows, for the most part.
+    """
+    found = []
+    changed: set[int] = set()
+    for _, coordinate, value in sorted(reached, key=lambda each: -each[0]):
+        if coordinate.decision not in changed:
+            changed.add(coordinate.decision)
+            gain = moved(gain, coordinate, value)
+            found.append(gain)
+    return found[1:]
+
+
+def _beside(layout: Layout, gain: Gains, group: int, better: Gains) -> Gains:
+    """Return gains (B) with ``better`` ones (B) of a group, and those of one ``gain`` for the other groups."""
+    same = np.zeros(len(better), dtype=np.intp)
+    return layout.beside([better if g == group else layout.gains_of(gain, g)[same] for g in range(layout.n_groups)])
 
 
 def _coordinates(problem: Problem, gain: Gains, alike: NDArray[np.bool_]) -> list[Coordinate]:
