@@ -16,6 +16,7 @@ share.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -140,7 +141,11 @@ def _path(tuned: Callable[[float], Solution]) -> Iterator[Solution]:
     Where limits are out of reach, the nearest rule has the most room, and the last of these has it at the right limits.
     """
     nearest = None
-    for step in STEPS:
+    # limits that are out of reach at a step are so at all before it
+    first = 0
+    if not tuned(STEPS[0]).feasible:
+        first = bisect_left(STEPS, True, lo=1, hi=len(STEPS) - 1, key=lambda step: tuned(step).feasible)
+    for step in STEPS[max(first - 1, 0) :]:
         found = tuned(step)
         if not found.feasible and step > 0.0:
             nearest = found

@@ -31,6 +31,7 @@ IN_USE = LEFT_OVER  # a weight; the slack of a limit that binds
 FINE = LEFT_OVER  # what the gradient may still promise at a top
 SINGLES = 2  # best single rules to climb from
 NEAREST = 40  # rules of the quadratic model: those that lack least at the prices
+STEPS = np.linspace(0.0, 1.0, 33)  # between two mixtures
 STEEP = DEAREST  # a slope that has no end, as of the G-mean at a recall of zero
 
 
@@ -51,7 +52,7 @@ class RatioSum(Master):
         climb = _Climb(space.curved, z, space.n_limits)
         best = climb.top(start)
         for mix in climb.starts():
-            top = climb.top(mix, best.value)
+            top = climb.top(mix, best)
             best = top if top.value > best.value else best
         return best
 
@@ -91,8 +92,8 @@ class _Climb:
         """Maximise a linear function (A,) within the limits."""
         return solve(Form(1, self.slack.shape[1]), np.column_stack([worth, self.slack]))
 
-    def top(self, mix: Array, known: float = -np.inf) -> Optimum:
-        """Climb from a mixture, until it does not come near a value that is ``known``."""
+    def top(self, mix: Array, known: Optimum | None = None) -> Optimum:
+        """Climb from a mixture, until it lies below a ``known`` top on the same slope, or does not come near it."""
         point = mix @ self.z
         value = float(self.of.value(point[: self.d]))
         for _ in range(NEWTON_STEPS):
@@ -113,12 +114,22 @@ class _Climb:
             mix = (1.0 - sizes[k]) * mix + sizes[k] * ends[k]
             point = mix @ self.z
             value = reached
-            if gained < SOLVED or value + MAX_GAINS_BEHIND * gained < known:
+            if gained < SOLVED:
                 break
+            if known is not None:
+                if value + MAX_GAINS_BEHIND * gained < known.value:
+                    break
+                if self._rises(point, known.point):
+                    return known
         # the price of the one function is about one, and is zero where the multipliers are larger by far
         prices = np.where(linear.path[:, :1] > 0.0, linear.path[:, :1], 1.0)
         path = np.hstack([np.repeat(slope[None], len(prices), axis=0), linear.path[:, 1:] / prices])
         return Optimum(mix, point, value, path[-1], path, linear.gaps)
+
+    def _rises(self, low: Array, high: Array) -> bool:
+        """Whether the function rises all the way from one mixture (d + m,) to another."""
+        values = self.of.value(low[: self.d] + STEPS[:, None] * (high - low)[: self.d])
+        return bool((np.diff(values) >= 0.0).all())
 
     def _curvature(self, point: Array) -> Array:
         """Return the second derivative at a mixture (d + m,), zero where there is none."""
