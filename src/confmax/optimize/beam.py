@@ -274,12 +274,13 @@ def _better_in(
     layout = problem.oracle.table.layout
     oracle, rows = groups[group]
     mine = gain
+    compared: Merit = merit
     bound = merit.bound
     if layout is not None:
         alike = alike[layout.decisions(group)]
         share = float(problem.oracle.rows[layout.classes(group)].sum() / oracle.rows.sum())
         bound = None
-        merit = InGroup(merit, layout, group, share, at)
+        compared = InGroup(merit, layout, group, share, at)
         mine = working_gain(layout.gains_of(gain, group), rows.dtype)
     improving = []
     reached = []
@@ -287,7 +288,7 @@ def _better_in(
     for coordinate in _coordinates(problem, mine, alike):
         if places is not None and (group, coordinate) not in places:
             continue
-        line = breakpoints_of(merit, scored, coordinate, bound, above)
+        line = breakpoints_of(compared, scored, coordinate, bound, above)
         best = np.empty(0) if line is None else line.best(above, PER_LINE)
         if line is not None and len(best):
             improving.append(moved(mine, coordinate, best))
