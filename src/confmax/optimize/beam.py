@@ -2,14 +2,16 @@
 
 The rules that the model generates lie near the model's optimum, and those of the labels may lie elsewhere. So the best
 rules met are improved on the labels themselves: of each, every value of every single coefficient is compared
-(`optimize/coordinate.py`). Where several limits bind, no single coefficient moves without missing one. Rules are
-therefore compared by their value less a penalty for what they miss, a few times its price. If that improves nothing,
-they are compared by what they miss first, and by their value second. Then all coefficients are moved at random.
+(`optimize/coordinate.py`), and the best values of several coefficients are tried together. Where several limits bind,
+no single coefficient moves without missing one. Rules are therefore compared by their value less a penalty for what
+they miss, a few times its price. If that improves nothing, they are compared by what they miss first, and by their
+value second. Then all coefficients of the best rule are moved at random, and the search begins again from there. On
+348 problems within limits, tried together and begun again, 43 blends end higher by more than 1e-4 and 6 lower.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,113 +168,74 @@ def improved(
     penalties = FACTOR * np.maximum(worth, LEAST_PENALTY * float(worth.max()))
     boxes = Boxes.of(problem)
     merits = (Penalised(problem, functions, penalties, statistics, boxes), Ranked(problem, statistics, boxes))
-    searched: tuple[dict[bytes, bool], dict[bytes, bool]] = ({}, {})
-    pool = Pool(gains, answers, (None,) * len(gains))
+    known: tuple[set[bytes], set[bytes]] = (set(), set())
     rng = np.random.default_rng(len(table.classes))
     turn = 0
     top: tuple[float, Gains] | None = None
     for _ in range(ROUNDS):
         if problem.max_passes - problem.oracle.n_passes < 2:
             return
-        improving = _better(problem, merits[turn], pool, searched[turn], size, alike)
+        improving = _better(problem, merits[turn], gains, answers, known[turn], size, alike)
         if not improving:
             turn = 1 - turn
             if turn == 1:
                 continue
-            ranks = merits[1].values(pool.answers)
+            ranks = merits[1].values(answers)
             best = int(np.argmax(ranks))
             if top is None or ranks[best] > top[0]:
-                top = (float(ranks[best]), pool.gains[best])
+                top = (float(ranks[best]), gains[best])
             # the search begins again around the best rule: among better rules, the new ones would never be searched
-            improving = [(_moved_at_random(working_gain(top[1], table.dtype), rng, alike), None)]
-            pool = pool.chosen(np.arange(0))
-        batch = Gains.concatenate([part for part, _ in improving])
+            improving = [_moved_at_random(working_gain(top[1], table.dtype), rng, alike)]
+            gains = gains[:0]
+            answers = answers[:0]
+        batch = Gains.concatenate(improving)
         new = problem.ask(batch)
         yield Step(best_answer(problem, batch, new))
-        # of a small table all coefficients are compared every time: that costs little, and ends a little higher
-        known = [places if size < BEST else None for part, places in improving for _ in range(len(part))]
-        pool = pool.joined(batch, new, known)
-
-
-# coefficients, each of a group (0 without groups)
-Places = frozenset[tuple[int, Coordinate]]
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """Rules with their answers, and the coefficients that improved the rule that each comes from; None: not known."""
-
-    gains: Gains
-    answers: Confusion
-    places: tuple[Places | None, ...]
-
-    def chosen(self, index: NDArray[np.intp]) -> Pool:
-        """Return the listed rules."""
-        return Pool(self.gains[index], self.answers[index], tuple(self.places[k] for k in index.tolist()))
-
-    def joined(self, gains: Gains, answers: Confusion, places: Sequence[Places | None]) -> Pool:
-        """Return these rules and more."""
-        if not len(self.gains):
-            return Pool(gains, answers, tuple(places))
-        together = Confusion.concatenate([self.answers, answers])
-        return Pool(Gains.concatenate([self.gains, gains]), together, (*self.places, *places))
+        answers = Confusion.concatenate([answers, new]) if len(gains) else new
+        gains = Gains.concatenate([gains, batch]) if len(gains) else batch
 
 
 def _better(
     problem: Problem,
     merit: Penalised | Ranked,
-    pool: Pool,
-    searched: dict[bytes, bool],
+    gains: Gains,
+    answers: Confusion,
+    searched: set[bytes],
     size: int,
     alike: NDArray[np.bool_],
-) -> list[tuple[Gains, Places | None]]:
-    """Return gains that improve the best ``size`` rules by their coefficients, and which of these did.
-
-    The coefficients that improved the rule before it come first, and the others if these improve nothing.
-    ``searched`` says of rules whether all coefficients were compared: such a rule is left out.
-    """
-    values = merit.values(pool.answers)
+) -> list[Gains]:
+    """Return gains that improve the best ``size`` rules by their coefficients; those ``searched`` are left out."""
+    values = merit.values(answers)
     # rules of one merit are mostly one rule
     _, first = np.unique(-np.round(values, DIGITS), return_index=True)
-    improving: list[tuple[Gains, Places | None]] = []
-    groups = None
+    waiting = []
     for k in first[:size].tolist():
-        gain = working_gain(pool.gains[k], problem.oracle.table.dtype)
+        gain = working_gain(gains[k], problem.oracle.table.dtype)
         key = b"".join(part.tobytes() for part in (gain.a, gain.b, gain.full) if part is not None)
-        if searched.get(key):
-            continue
-        if groups is None:
-            groups = problem.oracle.read_groups("the search of one coefficient")
-        likely = None if key in searched else pool.places[k]
-        found: list[Gains] = []
-        for places in [None] if likely is None else [likely, None]:
-            searched[key] = places is None
-            used: set[tuple[int, Coordinate]] = set()
-            for group in range(len(groups)):
-                rule = (gain, float(values[k]), pool.answers[k])
-                found += _better_in(problem, merit, rule, group, groups, alike, places, used)
-            if found:
-                improving += [(part, frozenset(used)) for part in found]
-                break
+        if key not in searched:
+            searched.add(key)
+            waiting.append((gain, float(values[k]), answers[k]))
+    if not waiting:
+        return []
+    groups = problem.oracle.read_groups("the search of one coefficient")
+    improving = []
+    for gain, above, at in waiting:
+        for group in range(len(groups)):
+            improving += _better_in(problem, merit, gain, above, at, group, groups, alike)
     return improving
 
 
 def _better_in(
     problem: Problem,
     merit: Penalised | Ranked,
-    rule: tuple[Gains, float, Confusion],
+    gain: Gains,
+    above: float,
+    at: Confusion,
     group: int,
     groups: list[tuple[Any, MemoryTable]],
     alike: NDArray[np.bool_],
-    places: Places | None,
-    used: set[tuple[int, Coordinate]],
 ) -> list[Gains]:
-    """Return gains that improve one rule by one coefficient of a group, or of all rows where there are no groups.
-
-    The ``rule`` is a gain with its merit and its answer. Only ``places`` are searched, if they are given; those that
-    improve the rule are added to ``used``.
-    """
-    gain, above, at = rule
+    """Return gains that improve one rule by coefficients of a group, or of all rows where there are no groups."""
     layout = problem.oracle.table.layout
     oracle, rows = groups[group]
     mine = gain
@@ -288,14 +251,11 @@ def _better_in(
     reached = []
     scored = Scored.of(oracle, rows, mine)
     for coordinate in _coordinates(problem, mine, alike):
-        if places is not None and (group, coordinate) not in places:
-            continue
         line = breakpoints_of(compared, scored, coordinate, bound, above)
         best = np.empty(0) if line is None else line.best(above, PER_LINE)
         if line is not None and len(best):
             improving.append(moved(mine, coordinate, best))
             reached.append((float(line.values.max()), coordinate, best[:1]))
-            used.add((group, coordinate))
     improving += _together(mine, reached)
     if layout is not None:
         improving = [_beside(layout, gain, group, better) for better in improving]
