@@ -6,7 +6,7 @@ rules met are improved on the labels themselves: of each, every value of every s
 no single coefficient moves without missing one. Rules are therefore compared by their value less a penalty for what
 they miss, a few times its price. If that improves nothing, they are compared by what they miss first, and by their
 value second. Then all coefficients of the best rule are moved at random, and the search begins again from there. On
-348 problems within limits on a blend, both together bring 41 higher values by more than 1e-4 and 8 lower ones.
+348 problems within limits on a blend, both together raise 43 values by more than 1e-4 and lower 6.
 """
 
 from __future__ import annotations
