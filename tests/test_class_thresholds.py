@@ -130,13 +130,13 @@ def test_flag_as_many_as_i_can(jobs):
 
 def test_few_rows_of_a_class_are_no_reason_to_draw():
     """The class has eight rows: one of them moves its recall by more than the draw that keeps the floor exactly."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(146)
     P = rng.dirichlet([0.25, 2, 2], 200)
     y = (P.cumsum(axis=1) > rng.random((200, 1))).argmax(axis=1)
     asked = {"constraints": "recall[0] >= 0.7", "calibration": None, "random_state": 0}
     found = confmax.maximize("accuracy", P, y, **asked)
-    assert not found.rule.is_randomized and found.constraints[0].value == pytest.approx(0.7426, abs=1e-4)
-    assert found.randomization_loss == pytest.approx(0.00246, abs=1e-5)
+    assert not found.rule.is_randomized and found.constraints[0].value == pytest.approx(0.7004, abs=1e-4)
+    assert found.randomization_loss == pytest.approx(0.00921, abs=1e-5)
     # as many rows of 320 show that drawing gains; on labels alone they are taken as they are
     many = confmax.maximize("accuracy", np.tile(P, (40, 1)), np.tile(y, 40), **asked)
     assert many.rule.is_randomized and many.constraints[0].value == pytest.approx(0.7, abs=1e-6)

@@ -1,5 +1,7 @@
 """Limits with a confidence: the split, the tests on rows that tuned nothing, and what is said."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -12,7 +14,7 @@ from confmax.constraints.proportions import kept_on_new_rows, rows_needed
 from confmax.oracle import make_table
 from confmax.populations import coin
 from confmax.solution import Plan, tune
-from confmax.solution.confidence import MOST_TESTED, TESTED, _is_tested, _share_tested
+from confmax.solution.confidence import MOST_TESTED, STEPS, TESTED, _is_tested, _path, _share_tested
 from confmax.tables.draws import row_keys
 from tests.test_limits_on_labels import labelled
 
@@ -139,6 +141,16 @@ def test_more_rows_test_where_half_of_them_cannot_show_a_limit():
         rows = table.take(np.arange(n))
         bound = bind(["recall[1] >= 0.6", "rate[0] <= 0.05"], rows, explicit=True)
         assert _share_tested(bound, rows, 0.9) == share
+
+
+@pytest.mark.parametrize("within_reach", range(len(STEPS) + 1))
+def test_the_first_step_within_reach_is_found_by_halving(within_reach):
+    """The path begins at the last step out of reach, whose rule is the nearest, and few others are searched."""
+    tuned = {step: SimpleNamespace(step=step, feasible=k >= within_reach) for k, step in enumerate(STEPS)}
+    searched = set()
+    found = [one.step for one in _path(lambda step: searched.add(step) or tuned[step])]
+    assert found == list(STEPS[max(min(within_reach, len(STEPS) - 1) - 1, 0) :])
+    assert len(searched - set(found)) <= 4
 
 
 def test_the_path_goes_to_the_safe_end():

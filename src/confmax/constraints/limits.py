@@ -93,6 +93,12 @@ class Limits:
         return all(one.metric.formula.rises_with_hits * one.stated.sign >= 0 for one in self.constraints)
 
     @property
+    def are_linear(self) -> bool:
+        """Whether every one of `functions` is a slack: of linear metrics, and the smallest of some, on all rows."""
+        shapes = [one.metric.structure for one in self.constraints]
+        return not self.speak_of_groups and all(shape.is_linear or shape.is_minimum for shape in shapes)
+
+    @property
     def least_rows(self) -> int:
         """How many rows must be decided as a class before labels count for the floors on its precision."""
         floors = (one.limit for one in self.constraints if one.is_floor and one.metric.formula.side == "decided")

@@ -2,9 +2,11 @@
 
 The rules that the model generates lie near the model's optimum, and those of the labels may lie elsewhere. So the best
 rules met are improved on the labels themselves: of each, every value of every single coefficient is compared
-(`optimize/coordinate.py`). Where several limits bind, no single coefficient moves without missing one. Rules are
-therefore compared by their value less a penalty for what they miss, a few times its price. If that improves nothing,
-they are compared by what they miss first, and by their value second. Then all coefficients are moved at random.
+(`optimize/coordinate.py`), and the best values of several coefficients are tried together. Where several limits bind,
+no single coefficient moves without missing one. Rules are therefore compared by their value less a penalty for what
+they miss, a few times its price. If that improves nothing, they are compared by what they miss first, and by their
+value second. Then all coefficients of the best rule are moved at random, and the search begins again from there. On
+348 problems within limits on a blend, both together raise 43 values by more than 1e-4 and lower 6.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics.structure import LinearFunctions, Statistics
-from confmax.optimize.coordinate import Coordinate, Kind, Merit, breakpoints, moved, working_gain
+from confmax.optimize.boxes import Corners, Objective
+from confmax.optimize.coordinate import Bound, Coordinate, Kind, Merit, Scored, breakpoints_of, moved, working_gain
 from confmax.optimize.loop import MISSED, Problem, Step, best_answer
-from confmax.optimize.rounding import BEST, DIGITS, PER_PASS
+from confmax.optimize.rounding import BEST, BINDS, DIGITS, PER_PASS
 from confmax.tables import MemoryTable
 
 ROUNDS = 24
@@ -29,9 +32,32 @@ PER_LINE = 2  # values of one coefficient that the oracle confirms
 # of a price; of a limit without price, relative to the largest
 FACTOR = 3.0
 LEAST_PENALTY = 0.1
+SURELY = BINDS  # a function of a limit below zero by so much is missed in any unit
 OUT_OF_REACH = 1e9  # rules that miss a limit come after all others
 # how far random moves go on a log scale
 WIDTHS = (0.003, 0.3)
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """What bounds the merits below: the objective, and the limits' functions that are missed below zero."""
+
+    objective: Objective
+    limits: Corners
+    # whether these functions are by how much limits are kept, in the unit in which rules are compared
+    in_units: bool
+
+    @classmethod
+    def of(cls, problem: Problem) -> Boxes | None:
+        """Return the bounds of a problem; None where it has none, or groups."""
+        limits = problem.limits
+        assert limits is not None
+        if problem.oracle.table.layout is not None or problem.needs_matrix:
+            return None
+        rows = problem.oracle.rows
+        objective = Objective.of(problem.metric, rows, problem.n_decisions)
+        corners = Corners.of(limits.functions(rows, problem.n_decisions))
+        return None if objective is None or corners is None else cls(objective, corners, limits.are_linear)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +68,25 @@ class Penalised:
     functions: LinearFunctions
     prices: Array
     statistics: Statistics
+    boxes: Boxes | None
 
     def values(self, S: Confusion) -> Array:
         """Return the merits (B,) of a batch."""
         missed = np.maximum(-self.functions.values(S), 0.0)
         return np.asarray(self.problem.metric.values(S) - missed @ self.prices)
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the merits are at most where statistics lie between two confusions, if it is known."""
+        boxes = self.boxes
+        if boxes is None:
+            return None
+
+        def most(low: Confusion, high: Confusion) -> Array:
+            missed = np.maximum(-boxes.limits.most(low, high), 0.0)
+            return np.asarray(boxes.objective.most(low, high) - missed @ self.prices)
+
+        return most
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +95,27 @@ class Ranked:
 
     problem: Problem
     statistics: Statistics
+    boxes: Boxes | None
 
     def values(self, S: Confusion) -> Array:
         """Return the merits (B,) of a batch."""
         assert self.problem.limits is not None
         missed = -self.problem.limits.slacks(S).min(axis=-1)
         return np.where(missed <= MISSED, self.problem.metric.values(S), -OUT_OF_REACH - missed)
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the merits are at most where statistics lie between two confusions, if it is known."""
+        boxes = self.boxes
+        if boxes is None:
+            return None
+
+        def most(low: Confusion, high: Confusion) -> Array:
+            missed = -boxes.limits.most(low, high).min(axis=1)
+            least = missed - SURELY if boxes.in_units else 0.0
+            return np.where(missed > SURELY, -OUT_OF_REACH - least, boxes.objective.most(low, high))
+
+        return most
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +166,12 @@ def improved(
     functions = limits.functions(problem.oracle.rows, problem.n_decisions)
     worth = np.ones(len(functions)) if prices is None or not prices.any() else prices
     penalties = FACTOR * np.maximum(worth, LEAST_PENALTY * float(worth.max()))
-    merits = (Penalised(problem, functions, penalties, statistics), Ranked(problem, statistics))
+    boxes = Boxes.of(problem)
+    merits = (Penalised(problem, functions, penalties, statistics, boxes), Ranked(problem, statistics, boxes))
     known: tuple[set[bytes], set[bytes]] = (set(), set())
     rng = np.random.default_rng(len(table.classes))
     turn = 0
+    top: tuple[float, Gains] | None = None
     for _ in range(ROUNDS):
         if problem.max_passes - problem.oracle.n_passes < 2:
             return
@@ -123,25 +180,31 @@ def improved(
             turn = 1 - turn
             if turn == 1:
                 continue
-            best = int(np.argmax(merits[1].values(answers)))
-            improving = [_moved_at_random(working_gain(gains[best], table.dtype), rng, alike)]
+            ranks = merits[1].values(answers)
+            best = int(np.argmax(ranks))
+            if top is None or ranks[best] > top[0]:
+                top = (float(ranks[best]), gains[best])
+            # the search begins again around the best rule: among better rules, the new ones would never be searched
+            improving = [_moved_at_random(working_gain(top[1], table.dtype), rng, alike)]
+            gains = gains[:0]
+            answers = answers[:0]
         batch = Gains.concatenate(improving)
         new = problem.ask(batch)
         yield Step(best_answer(problem, batch, new))
-        gains = Gains.concatenate([gains, batch])
-        answers = Confusion.concatenate([answers, new])
+        answers = Confusion.concatenate([answers, new]) if len(gains) else new
+        gains = Gains.concatenate([gains, batch]) if len(gains) else batch
 
 
 def _better(
     problem: Problem,
-    merit: Merit,
+    merit: Penalised | Ranked,
     gains: Gains,
     answers: Confusion,
     searched: set[bytes],
     size: int,
     alike: NDArray[np.bool_],
 ) -> list[Gains]:
-    """Return gains that improve the best ``size`` rules by one coefficient; those already ``searched`` are left out."""
+    """Return gains that improve the best ``size`` rules by their coefficients; those ``searched`` are left out."""
     values = merit.values(answers)
     # rules of one merit are mostly one rule
     _, first = np.unique(-np.round(values, DIGITS), return_index=True)
@@ -164,7 +227,7 @@ def _better(
 
 def _better_in(
     problem: Problem,
-    merit: Merit,
+    merit: Penalised | Ranked,
     gain: Gains,
     above: float,
     at: Confusion,
@@ -172,28 +235,52 @@ def _better_in(
     groups: list[tuple[Any, MemoryTable]],
     alike: NDArray[np.bool_],
 ) -> list[Gains]:
-    """Return gains that improve one rule by one coefficient of a group, or of all rows where there are no groups."""
+    """Return gains that improve one rule by coefficients of a group, or of all rows where there are no groups."""
     layout = problem.oracle.table.layout
     oracle, rows = groups[group]
     mine = gain
+    compared: Merit = merit
+    bound = merit.bound
     if layout is not None:
         alike = alike[layout.decisions(group)]
         share = float(problem.oracle.rows[layout.classes(group)].sum() / oracle.rows.sum())
-        merit = InGroup(merit, layout, group, share, at)
+        bound = None
+        compared = InGroup(merit, layout, group, share, at)
         mine = working_gain(layout.gains_of(gain, group), rows.dtype)
     improving = []
+    reached = []
+    scored = Scored.of(oracle, rows, mine)
     for coordinate in _coordinates(problem, mine, alike):
-        line = breakpoints(merit, oracle, mine, coordinate, rows)
+        line = breakpoints_of(compared, scored, coordinate, bound, above)
         best = np.empty(0) if line is None else line.best(above, PER_LINE)
-        if len(best):
-            better = moved(mine, coordinate, best)
-            if layout is not None:
-                same = np.zeros(len(best), dtype=np.intp)
-                better = layout.beside(
-                    [better if g == group else layout.gains_of(gain, g)[same] for g in range(layout.n_groups)]
-                )
-            improving.append(better)
+        if line is not None and len(best):
+            improving.append(moved(mine, coordinate, best))
+            reached.append((float(line.values.max()), coordinate, best[:1]))
+    improving += _together(mine, reached)
+    if layout is not None:
+        improving = [_beside(layout, gain, group, better) for better in improving]
     return improving
+
+
+def _together(gain: Gains, reached: list[tuple[float, Coordinate, Array]]) -> list[Gains]:
+    """Return gains that change several coefficients of one: those that reach most alone, two of them, three, and all.
+
+    Coefficients of different decisions change what is decided in different rows, for the most part.
+    """
+    found = []
+    changed: set[int] = set()
+    for _, coordinate, value in sorted(reached, key=lambda each: -each[0]):
+        if coordinate.decision not in changed:
+            changed.add(coordinate.decision)
+            gain = moved(gain, coordinate, value)
+            found.append(gain)
+    return found[1:]
+
+
+def _beside(layout: Layout, gain: Gains, group: int, better: Gains) -> Gains:
+    """Return gains (B) with ``better`` ones (B) of a group, and those of one ``gain`` for the other groups."""
+    same = np.zeros(len(better), dtype=np.intp)
+    return layout.beside([better if g == group else layout.gains_of(gain, g)[same] for g in range(layout.n_groups)])
 
 
 def _coordinates(problem: Problem, gain: Gains, alike: NDArray[np.bool_]) -> list[Coordinate]:

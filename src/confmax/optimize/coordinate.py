@@ -13,8 +13,9 @@ as closely as it can, and small tables do not support so close a fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -36,6 +37,7 @@ from confmax.tables.precision import gain_coefficients, is_wide
 
 ROWS = 1 << 15  # rows per part of the scan
 ROUNDING = NEGLIGIBLE  # values this close are one value
+STRETCH = 32  # cuts of which a bound is computed at once
 Kind = Literal["weight", "offset"]
 BEYOND = 1e100  # stands for an infinite value, so that differences are numbers
 
@@ -178,19 +180,20 @@ class Breakpoints:
         Adjacent intervals of the same value are one; only values greater than ``above`` count. Intervals without end
         come after all others of their value.
         """
-        if not self.values.max() > above + ROUNDING:
+        better = np.flatnonzero(self.values > above + ROUNDING)
+        if not len(better):
             return np.empty(0)
-        first = np.append(0, np.flatnonzero(np.abs(np.diff(self.values)) > ROUNDING) + 1)
-        value = self.values[first]
-        low = self.low[first]
-        high = self.high[np.append(first[1:] - 1, len(self.high) - 1)]
+        values = self.values[better]
+        starts = np.append(0, np.flatnonzero((np.diff(better) > 1) | (np.abs(np.diff(values)) > ROUNDING)) + 1)
+        value = values[starts]
+        low = self.low[better[starts]]
+        high = self.high[better[np.append(starts[1:], len(better)) - 1]]
         # weights matter by their ratios; the logarithm of the weight zero is no end
         with np.errstate(divide="ignore"):
             start, end = (np.log(low), np.log(high)) if self.coordinate.kind == "weight" else (low, high)
         bounded = np.isfinite(start) & np.isfinite(end)
-        width = np.subtract(end, start, out=np.full(len(first), -1.0), where=bounded)
+        width = np.subtract(end, start, out=np.full(len(value), -1.0), where=bounded)
         order = np.lexsort((-width, -np.round(value, DIGITS)))[:most]
-        order = order[value[order] > above + ROUNDING]
         return self._between(low[order], high[order])
 
     def _between(self, low: Array, high: Array) -> Array:
@@ -230,24 +233,62 @@ class Merit(Protocol):
         """Return the values (B,) of a batch."""
 
 
-def breakpoints(
-    metric: Merit, oracle: CountingOracle, gain: Gains, coordinate: Coordinate, table: MemoryTable | None = None
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The rows of an oracle with their scores by one gain (a batch of one, as `working_gain` returns it)."""
+
+    oracle: CountingOracle
+    table: MemoryTable
+    gain: Gains
+    # scores are ``x_j a_j + b_j``
+    x: NDArray[Any]
+    a: NDArray[Any]
+    b: NDArray[Any]
+
+    @classmethod
+    def of(cls, oracle: CountingOracle, table: MemoryTable, gain: Gains) -> Scored:
+        """Score the rows of a ``table``, which are those of the oracle."""
+        return cls(oracle, table, gain, *_score_parts(table, gain))
+
+    def rivals(self, j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Return the best score (n,) of every row without decision j, and whose it is; ties go to the largest index."""
+        # weight and offset of a decision have the same rivals
+        if j not in self._known:
+            self._known[j] = _rivals(self.x, self.a, self.b, j)
+        return self._known[j]
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[NDArray[Any], NDArray[np.int32]]]:
+        return {}
+
+
+# upper bounds (B,) on what rules are compared by, where all statistics lie between two batches of confusions
+Bound = Callable[[Confusion, Confusion], Array]
+
+
+def breakpoints(metric: Merit, oracle: CountingOracle, gain: Gains, coordinate: Coordinate) -> Breakpoints | None:
+    """Return every way to set one coefficient of a gain; None if it changes no decision. This counts as a pass.
+
+    ``gain`` is a batch of one, as `working_gain` returns it; all else is as for `breakpoints_of`.
+    """
+    rows = oracle.read_rows("the search of one coefficient")
+    return breakpoints_of(metric, Scored.of(oracle, rows, gain), coordinate)
+
+
+def breakpoints_of(
+    metric: Merit, scored: Scored, coordinate: Coordinate, bound: Bound | None = None, above: float = -np.inf
 ) -> Breakpoints | None:
-    """Return every way to set one coefficient of a gain; None if it changes no decision.
+    """Return every way to set one coefficient of the gain of ``scored`` rows; None if it changes no decision.
 
-    This counts as a pass, unless the caller has read the rows.
-
-    ``metric`` is evaluated on the labels or, for an exact oracle, on the model confusion. ``gain`` is a batch of one,
-    as `working_gain` returns it, and ``table`` holds the oracle's rows, if they were read.
+    ``metric`` is evaluated on the labels or, for an exact oracle, on the model confusion. With a ``bound`` on it,
+    intervals that cannot exceed ``above`` have the value ``-BEYOND``.
 
     O(n log n + n K) for metrics of the statistics, n K^2 more for the matrix. Scores are those of the oracle, in the
     table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
     """
-    table = oracle.read_rows("the search of one coefficient") if table is None else table
-    scores, a, b = _score_parts(table, gain)
     j = coordinate.decision
-    best, rival = _rivals(scores, a, b, j)
-    points, slack = _row_breakpoints(coordinate.kind, scores[:, j], a[j], b[j], best, j > rival)
+    best, rival = scored.rivals(j)
+    points, slack = _row_breakpoints(coordinate.kind, scored.x[:, j], scored.a[j], scored.b[j], best, j > rival)
     order = stable_order(points)
     points = points[order]
     slack = slack[order]
@@ -263,11 +304,30 @@ def breakpoints(
     bottom = 0.0 if coordinate.kind == "weight" else -np.inf
     low = np.concatenate([[bottom], inner[apart], inner[-1:]])
     high = np.concatenate([inner[:1], inner[apart + 1], [np.inf]])
-    batches = _confusions(
-        oracle, table, j, order, stops, rival, n_decisions=gain.n_decisions, matrix=metric.statistics == "matrix"
+    walk = _Walk(scored, j, order, rival, metric.statistics == "matrix")
+    index = np.arange(len(stops)) if bound is None else _hopeful(walk, stops, bound, above)
+    values = np.full(len(stops), -BEYOND)
+    if len(index):
+        found = [np.broadcast_to(metric.values(S), len(S)) for S in walk.confusions(stops[index])]
+        values[index] = np.nan_to_num(np.concatenate(found), nan=-BEYOND, posinf=BEYOND, neginf=-BEYOND)
+    return Breakpoints(coordinate, low, high, values)
+
+
+def _hopeful(walk: _Walk, stops: NDArray[np.intp], bound: Bound, above: float) -> NDArray[np.intp]:
+    """Return which of the ``stops`` (T,) may have a value ``above``.
+
+    Along the coefficient every statistic rises or falls all the way, so between two stops it lies between theirs.
+    """
+    ends = np.append(np.arange(0, len(stops) - 1, STRETCH), len(stops) - 1)
+    S = Confusion.concatenate(list(walk.confusions(stops[ends])))
+    first = S[:-1]
+    last = S[1:]
+    low, high = (
+        Confusion(S.rows, pick(first.diagonal, last.diagonal), pick(first.columns, last.columns))
+        for pick in (np.minimum, np.maximum)
     )
-    values = np.concatenate([np.broadcast_to(metric.values(S), len(S)) for S in batches])
-    return Breakpoints(coordinate, low, high, np.nan_to_num(values, nan=-BEYOND, posinf=BEYOND, neginf=-BEYOND))
+    hopeful = bound(low, high) >= above
+    return np.flatnonzero(np.append(np.repeat(hopeful, np.diff(ends)), hopeful[-1]))
 
 
 def working_gain(gain: Gains, dtype: np.dtype[Any]) -> Gains:
@@ -337,38 +397,40 @@ def _row_breakpoints(
     return np.where(points <= slack, -np.inf, points), slack
 
 
-def _confusions(
-    oracle: CountingOracle,
-    table: MemoryTable,
-    j: int,
-    order: NDArray[np.intp],
-    stops: NDArray[np.intp],
-    rival: NDArray[np.int32],
-    *,
-    n_decisions: int,
-    matrix: bool,
-) -> Iterator[Confusion]:
-    """Yield, in batches, the confusions of deciding class j on the rows ``order[:stop]``, the rival on the others."""
-    labels = np.empty(0, np.int64) if table.labels is None else table.labels
-    weight = np.empty(0) if table.weight is None else table.weight
-    total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
-    rows = (table.proba, oracle.model_share, labels, weight, rival, j, total)
-    K = table.n_classes
-    M = n_decisions
-    shapes = ((K,), (M,), (K, M) if matrix else (0, 0))
-    sums = tuple(np.zeros(shape) for shape in shapes)
-    size = max(1, BATCH // (K * M if matrix else K + M))
-    done = -1
-    for first in range(0, len(stops), size):
-        here = stops[first : first + size]
-        out = tuple(np.empty((len(here), *shape)) for shape in shapes)
-        if kernels.native is None:
-            _walk_by_numpy(rows, order, done, here, sums, out)
-        else:
-            kernels.native.walk(*rows, order, done, here, *sums, *out)
-        done = int(here[-1])
-        diagonal, columns, full = out
-        yield Confusion(oracle.rows, diagonal, columns, full if matrix else None)
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """The way along one coefficient: rows go to decision j in their ``order`` (n,), from their ``rival`` (n,)."""
+
+    scored: Scored
+    j: int
+    order: NDArray[np.intp]
+    rival: NDArray[np.int32]
+    matrix: bool
+
+    def confusions(self, stops: NDArray[np.intp]) -> Iterator[Confusion]:
+        """Yield, in batches, the confusions of deciding j on the rows ``order[:stop]``, the rival on the others."""
+        oracle = self.scored.oracle
+        table = self.scored.table
+        labels = np.empty(0, np.int64) if table.labels is None else table.labels
+        weight = np.empty(0) if table.weight is None else table.weight
+        total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
+        rows = (table.proba, oracle.model_share, labels, weight, self.rival, self.j, total)
+        K = table.n_classes
+        M = self.scored.gain.n_decisions
+        shapes = ((K,), (M,), (K, M) if self.matrix else (0, 0))
+        sums = tuple(np.zeros(shape) for shape in shapes)
+        size = max(1, BATCH // (K * M if self.matrix else K + M))
+        done = -1
+        for first in range(0, len(stops), size):
+            here = stops[first : first + size]
+            out = tuple(np.empty((len(here), *shape)) for shape in shapes)
+            if kernels.native is None:
+                _walk_by_numpy(rows, self.order, done, here, sums, out)
+            else:
+                kernels.native.walk(*rows, self.order, done, here, *sums, *out)
+            done = int(here[-1])
+            diagonal, columns, full = out
+            yield Confusion(oracle.rows, diagonal, columns, full if self.matrix else None)
 
 
 def _rivals(scores: NDArray[Any], a: NDArray[Any], b: NDArray[Any], j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:

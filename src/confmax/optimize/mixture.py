@@ -39,6 +39,10 @@ class Limits(Protocol):
         """Whether no limit on one class is better kept by deciding it where its probability is small."""
 
     @property
+    def are_linear(self) -> bool:
+        """Whether every one of `functions` is by how much a limit is kept, in the unit of its metric."""
+
+    @property
     def least_rows(self) -> int:
         """How many rows must be decided as a class before labels count for the floors on its precision."""
 

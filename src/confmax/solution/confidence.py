@@ -16,6 +16,7 @@ share.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -33,7 +34,7 @@ from confmax.optimize.loop import MISSED
 from confmax.solution.class_confidence import class_to_test, threshold_with_confidence
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
-from confmax.solution.search import search
+from confmax.solution.search import prepare
 from confmax.solution.side_by_side import counted_by_draws, refuse_shared_rows, without_errors
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
@@ -67,9 +68,12 @@ def tune_with_confidence(task: Task) -> Solution:
     tuning, side = _split(task)
     limits = task.limits
 
+    # the calibration and the estimate are the same for the whole path
+    ready = prepare(tuning)
+
     @cache
     def tuned(step: float) -> Solution:
-        return search(tuning.but(limits=_tightened(limits, step, side)))
+        return ready.search(_tightened(limits, step, side))
 
     def tested(solution: Solution) -> Solution:
         return _tested(solution, task, side)
@@ -88,7 +92,7 @@ def tune_with_confidence(task: Task) -> Solution:
         return passed
     if failed is None:
         # not even on the rows that tune the limits can be kept
-        return tested(search(tuning))
+        return tested(ready.search())
     # the safest rule may decide one class alone: a rule with less room is of more use
     if _has_room(limits, tuned(UNSHOWN)):
         unshown = tested(tuned(UNSHOWN))
@@ -136,7 +140,11 @@ def _path(tuned: Callable[[float], Solution]) -> Iterator[Solution]:
     Where limits are out of reach, the nearest rule has the most room, and the last of these has it at the right limits.
     """
     nearest = None
-    for step in STEPS:
+    # limits that are out of reach at a step are so at all before it
+    first = 0
+    if not tuned(STEPS[0]).feasible:
+        first = bisect_left(STEPS, True, lo=1, hi=len(STEPS) - 1, key=lambda step: tuned(step).feasible)
+    for step in STEPS[max(first - 1, 0) :]:
         found = tuned(step)
         if not found.feasible and step > 0.0:
             nearest = found

@@ -74,6 +74,15 @@ class Prepared:
         """
         return replace(self, task=self.task.but(limits=limits), oracle=oracle, starts=(*self.starts, *rules))
 
+    def search(self, limits: Limits | None = None) -> Solution:
+        """Return the solution, or that within other numbers in the ``limits``, which are placed on the raw rows."""
+        search = self
+        if limits is not None:
+            limits = replace(limits, kept_by_none=limits.kept_by_none and self.task.one_class is None)
+            search = self.within(limits, CountingOracle(self.oracle.oracle))
+        problem = search.problem()
+        return search.solution(problem, search.run(problem))
+
     def problem(self, *, wants_single: bool = True) -> Problem:
         """Return the problem for the solver; ``wants_single`` is that of `Problem`."""
         task = self.task
@@ -128,9 +137,7 @@ class Prepared:
 
 def search(task: Task) -> Solution:
     """Return the solution of a task, without any test of a confidence; see `confmax.solution.tune`."""
-    prepared = prepare(task)
-    problem = prepared.problem()
-    return prepared.solution(problem, prepared.run(problem))
+    return prepare(task).search()
 
 
 def prepare(task: Task) -> Prepared:

@@ -5,8 +5,8 @@ the gradient at the mixture within the limits, which is a linear program, and a 
 convex part left out. The better of both solutions is where an exact line search leads: all mixtures between two that
 keep the limits keep them, so no step loses value or a limit. It climbs from the mixture of the last pass, from the best
 single rules that keep the limits, and from the largest mean of the numerators, each in units of the largest that some
-rule has. The best of these tops is the solution. Its dual point is the gradient there with the multipliers of the
-linear program.
+rule has. The best of these tops is the solution. A climb from which a known top is uphill all the way would end there,
+and stops. Its dual point is the gradient there with the multipliers of the linear program.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ IN_USE = LEFT_OVER  # a weight; the slack of a limit that binds
 FINE = LEFT_OVER  # what the gradient may still promise at a top
 SINGLES = 2  # best single rules to climb from
 NEAREST = 40  # rules of the quadratic model: those that lack least at the prices
+STEPS = np.linspace(0.0, 1.0, 33)  # between two mixtures
 STEEP = DEAREST  # a slope that has no end, as of the G-mean at a recall of zero
 
 
@@ -51,7 +52,7 @@ class RatioSum(Master):
         climb = _Climb(space.curved, z, space.n_limits)
         best = climb.top(start)
         for mix in climb.starts():
-            top = climb.top(mix, best.value)
+            top = climb.top(mix, best)
             best = top if top.value > best.value else best
         return best
 
@@ -91,8 +92,8 @@ class _Climb:
         """Maximise a linear function (A,) within the limits."""
         return solve(Form(1, self.slack.shape[1]), np.column_stack([worth, self.slack]))
 
-    def top(self, mix: Array, known: float = -np.inf) -> Optimum:
-        """Climb from a mixture, until it does not come near a value that is ``known``."""
+    def top(self, mix: Array, known: Optimum | None = None) -> Optimum:
+        """Climb from a mixture, until it lies below a ``known`` top on the same slope, or does not come near it."""
         point = mix @ self.z
         value = float(self.of.value(point[: self.d]))
         for _ in range(NEWTON_STEPS):
@@ -101,33 +102,40 @@ class _Climb:
             linear = self._largest(worth)
             if linear.value - slope @ point[: self.d] <= FINE:
                 break
-            size = 0.0
-            end = mix
-            reached = value
-            for other in (linear.weights, self._quadratic(mix, slope, linear), self._on_face(mix, slope)):
-                step, attained = _along(self.of, point[: self.d], other @ self.z[:, : self.d])
-                if attained > reached:
-                    size = step
-                    end = other
-                    reached = attained
+            curvature = self._curvature(point)
+            by_model = self._quadratic(mix, slope, curvature, linear)
+            ends = (linear.weights, by_model, self._on_face(mix, slope, curvature))
+            sizes, attained = _along(self.of, point[: self.d], np.stack([end @ self.z[:, : self.d] for end in ends]))
+            k = int(attained.argmax())
+            reached = float(attained[k])
             if reached <= value:
                 break
             gained = reached - value
-            mix = (1.0 - size) * mix + size * end
+            mix = (1.0 - sizes[k]) * mix + sizes[k] * ends[k]
             point = mix @ self.z
             value = reached
-            if gained < SOLVED or value + MAX_GAINS_BEHIND * gained < known:
+            if gained < SOLVED:
                 break
+            if known is not None:
+                if value + MAX_GAINS_BEHIND * gained < known.value:
+                    break
+                if self._rises(point, known.point):
+                    return known
         # the price of the one function is about one, and is zero where the multipliers are larger by far
         prices = np.where(linear.path[:, :1] > 0.0, linear.path[:, :1], 1.0)
         path = np.hstack([np.repeat(slope[None], len(prices), axis=0), linear.path[:, 1:] / prices])
         return Optimum(mix, point, value, path[-1], path, linear.gaps)
 
-    def _curvature(self, point: Array) -> Array:
-        """Return the second derivative at a point, zero where there is none."""
-        return np.nan_to_num(self.of.curvature(point), nan=0.0, posinf=0.0, neginf=0.0)
+    def _rises(self, low: Array, high: Array) -> bool:
+        """Whether the function rises all the way from one mixture (d + m,) to another."""
+        values = self.of.value(low[: self.d] + STEPS[:, None] * (high - low)[: self.d])
+        return bool((np.diff(values) >= 0.0).all())
 
-    def _quadratic(self, mix: Array, slope: Array, linear: Optimum) -> Array:
+    def _curvature(self, point: Array) -> Array:
+        """Return the second derivative at a mixture (d + m,), zero where there is none."""
+        return np.nan_to_num(self.of.curvature(point[: self.d]), nan=0.0, posinf=0.0, neginf=0.0)
+
+    def _quadratic(self, mix: Array, slope: Array, curvature: Array, linear: Optimum) -> Array:
         """Return the mixture that maximises the quadratic model."""
         lacks = -(np.column_stack([self.z[:, : self.d] @ slope, self.slack]) @ linear.gain)
         lacks[mix > IN_USE] = -np.inf
@@ -136,12 +144,12 @@ class _Climb:
         away = self.z[near, : self.d] - point
         largest = max(float((away @ slope).max()), ABSENT)
         bend = 1.0 / max(float(self.of.value(point)), largest)
-        scaled = least_norm_model(away, slope, -self._curvature(point), bend)
+        scaled = least_norm_model(away, slope, -curvature, bend)
         attained = np.zeros(len(mix))
         attained[near] = least_norm(scaled, self.slack[near])
         return attained
 
-    def _on_face(self, mix: Array, slope: Array) -> Array:
+    def _on_face(self, mix: Array, slope: Array, curvature: Array) -> Array:
         """Return the mixture of the rules in use that Newton's step leads to, with the limits that bind."""
         used = np.flatnonzero(mix > IN_USE)
         slack = mix @ self.slack
@@ -149,7 +157,7 @@ class _Climb:
         _, sizes, axes = np.linalg.svd(rows)
         free = axes[(sizes > SOLVED * sizes[0]).sum() :]
         along = free @ self.z[used, : self.d]
-        bends, turned = np.linalg.eigh(along @ self._curvature(mix @ self.z[:, : self.d]) @ along.T)
+        bends, turned = np.linalg.eigh(along @ curvature @ along.T)
         # where the sum bends upward, uphill is still uphill
         bends = np.abs(bends)
         bent = bends > SOLVED * bends.max(initial=0.0)
@@ -162,7 +170,9 @@ class _Climb:
         return np.maximum(mix + step * change, 0.0)
 
 
-def _along(of: Curved, start: Array, end: Array) -> tuple[float, float]:
-    """Return the best step from ``start`` to ``end``, and the value there."""
-    best, reached = best_steps(lambda steps: of.value(start + steps[..., None] * (end - start)), 1)
-    return (float(best[0]), float(reached[0])) if best[0] <= 1.0 - LEAST_WEIGHT else (1.0, float(of.value(end)))
+def _along(of: Curved, start: Array, ends: Array) -> tuple[Array, Array]:
+    """Return the best steps (B,) from ``start`` (d,) to each of ``ends`` (B, d), and the values there (B,)."""
+    moves = (ends - start)[:, None]
+    best, reached = best_steps(lambda steps: of.value(start + steps[..., None] * moves), len(ends))
+    whole = best > 1.0 - LEAST_WEIGHT
+    return np.where(whole, 1.0, best), np.where(whole, np.array([of.value(end) for end in ends]), reached)
