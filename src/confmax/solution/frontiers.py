@@ -6,7 +6,7 @@ looser level the best rule of a tighter one is a rule, too: where the search end
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -327,9 +327,10 @@ class Path:
         wanted = levels if asked is None else np.append(levels[np.abs(levels - asked) > APART], asked)
         wanted = np.unique(wanted)[:: int(sign)]
         searches: dict[float, Prepared] = {}
+        last = float(wanted[-1])
 
         def problem_at(level: float, rules: Sequence[optimize.Mixture]) -> optimize.Problem:
-            searched = self.by_thresholds or (not self.exact and (len(searches) % EVERY == 0 or level == asked))
+            searched = self.by_thresholds or (not self.exact and (len(searches) % EVERY == 0 or level in (asked, last)))
             searches[level] = self.at(level, rules)
             return searches[level].problem(wants_single=searched)
 
@@ -337,7 +338,7 @@ class Path:
         numbers = [level for level in wanted.tolist() if not (whole and level == 1.0)]
         path = list(along(problem_at, numbers, self.prepared.run))
         if not self.by_thresholds:
-            path = list(self._with_singles(numbers, path))
+            path = self._with_singles(numbers, path)
         found: list[tuple[float, Solution]] = []
         for level, (problem, outcome) in zip(numbers, path, strict=True):
             solution = searches[level].solution(problem, outcome)
@@ -361,23 +362,33 @@ class Path:
         vacuous = self.limits.vacuous(answers) & self.limits.kept_by_none
         return values, self.limits.slacks(answers), vacuous
 
-    def _with_singles(self, levels: Sequence[float], path: Sequence[Solved]) -> Iterator[Solved]:
-        """Yield the outcomes with the best single rules of all levels; one is searched for where it is far.
-
-        Where a search finds none, the next levels are not searched.
-        """
+    def _with_singles(self, levels: Sequence[float], path: Sequence[Solved]) -> list[Solved]:
+        """Return the outcomes with the best single rules of all levels, some of which are searched for."""
+        sign = self.template.stated.sign
+        found = [
+            (
+                problem,
+                with_rule(problem, first, self.record.best(sign * (self.template.limit - level), problem.rounding)),
+            )
+            for level, (problem, first) in zip(levels, path, strict=True)
+        ]
+        if not self.exact:
+            # the levels that were to be searched have been
+            return found
         vain = False
-        for level, (problem, first) in zip(levels, path, strict=True):
-            moved = self.template.stated.sign * (self.template.limit - level)
-            outcome = with_rule(problem, first, self.record.best(moved, problem.rounding))
-            if not self._is_far(problem, outcome):
+        for k, solved in enumerate(found):
+            if not self._is_far(*solved):
                 vain = False
-            elif not vain and self.exact:
-                # the bound is known
-                again = replace(self.at(level, atoms_of(outcome)).problem(), certify=False)
-                outcome = with_rule(problem, outcome, self.prepared.run(again).single)
-                vain = self._is_far(problem, outcome)
-            yield problem, outcome
+            elif not vain:
+                # where a search finds none, the next levels are not searched
+                found[k] = self._searched(levels[k], *solved)
+                vain = self._is_far(*found[k])
+        return found
+
+    def _searched(self, level: float, problem: optimize.Problem, outcome: optimize.Outcome) -> Solved:
+        """Return an outcome with the best single rule of a search that starts at its rules; its bound is known."""
+        again = replace(self.at(level, atoms_of(outcome)).problem(), certify=False)
+        return problem, with_rule(problem, outcome, self.prepared.run(again).single)
 
     def _is_far(self, problem: optimize.Problem, outcome: optimize.Outcome) -> bool:
         """Whether the best mixture is better than the best single rule by more than the latter may cost."""
