@@ -153,3 +153,15 @@ def test_the_bound_and_the_value_are_those_of_the_metric():
     assert found.status is Status.CONVERGED and 0.0 <= found.gap <= benchmark.TOL
     assert found.history[-1].value == pytest.approx(found.value, abs=benchmark.TOL)
     assert accuracy > 0.1 + np.trace(C @ np.roll(np.eye(len(C)), 1, axis=0))
+
+
+@pytest.mark.parametrize("confusion", ["auto", "model", "labels"])
+def test_a_floor_on_another_class_needs_no_draw_that_costs_less_than_a_row(confusion):
+    """Two classes under floors: a single rule whose recall is less than a row below the draw, and which is accurate."""
+    data = jobs()
+    limits = ["precision[3] >= 0.7", "recall[0] >= 0.9"]
+    settings = {"constraints": limits, "confusion": confusion, "classes": range(4)}
+    found = confmax.maximize("recall[3]", data.P, data.y, **settings)
+    drawn = confmax.maximize("recall[3]", data.P, data.y, randomized=True, **settings)
+    assert not found.rule.is_randomized and found.value >= drawn.value - 1 / (data.y == 3).sum()
+    assert (found.predict(data.P) == data.y).mean() > 0.7

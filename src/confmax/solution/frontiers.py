@@ -33,7 +33,7 @@ from confmax.solution.frontier_result import Frontier
 from confmax.solution.infeasible import or_raise
 from confmax.solution.plan import Plan, Task
 from confmax.solution.result import Solution
-from confmax.solution.returned import RANDOMIZED_ABOVE
+from confmax.solution.returned import worth_drawing
 from confmax.solution.search import Prepared, prepare
 from confmax.solution.side_by_side import warn_of_groups
 from confmax.solution.tuning import task_of, tune
@@ -395,7 +395,7 @@ class Path:
         if self.prepared.task.plan.randomized is True:
             return False
         missed, lost = np.subtract(problem.rank(outcome.mixture.confusion), problem.rank(outcome.single.confusion))
-        return bool(missed > 0.0 or lost > RANDOMIZED_ABOVE)
+        return bool(missed > 0.0 or lost > worth_drawing(problem))
 
 
 def monotone(found: list[tuple[float, Solution]]) -> list[tuple[float, Solution]]:

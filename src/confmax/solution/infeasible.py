@@ -155,7 +155,7 @@ def _reached(problem: Problem, limits: Limits) -> str:
     for change, one, value in sorted(known, key=lambda part: part[0]):
         quantity = one.across.text(one.metric, one.sense)
         by = f", {change:.3g} {'below' if one.is_floor else 'above'} its limit" if several else ""
-        said.append(f"{quantity} reaches {'at most' if one.is_floor else 'at least'} {value:.4g}{others}{by}")
+        said.append(f"{quantity} {'reaches at most' if one.is_floor else 'is at least'} {value:.4g}{others}{by}")
     return "; ".join(said)
 
 

@@ -17,6 +17,7 @@ from confmax.metrics.alignment import extra_names
 from confmax.metrics.decided import as_written
 from confmax.metrics.seen import seen, unseen
 from confmax.optimize import Mixture, Outcome, Problem, Status
+from confmax.optimize.along import with_rule
 from confmax.oracle import make_oracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.rule import DecisionRule
@@ -28,7 +29,7 @@ from confmax.solution.side_by_side import parts_of_rule
 from confmax.tables import Table
 from confmax.tables.precision import held
 
-RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost
+RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost at least
 
 
 class Evaluated(NamedTuple):
@@ -148,11 +149,14 @@ def best_rule(
     if outcome.prescribed:
         # the algorithm as printed returns its last rule, even where a plain one is better
         return evaluated(problem, table, outcome.mixture, seed), base
+    worth = worth_drawing(problem)
+    if randomized == "auto":
+        outcome = _with_accurate_single(problem, outcome, worth)
     single_value = float(metric.values(outcome.single.confusion))
     loss = max(0.0, float(metric.values(outcome.mixture.confusion)) - single_value)
     mixed = bool(randomized) and loss > 0.0
     if randomized == "auto":
-        mixed = loss > RANDOMIZED_ABOVE and not _too_few_to_draw(problem, outcome, loss)
+        mixed = loss > worth and not _too_few_to_draw(problem, outcome, loss)
     two_cuts = False
     if randomized is not True and metric.formula.is_of_decided and as_written(metric).class_place is not None:
         # two thresholds on the class separate it, the others and abstaining, where the best single rule is such a pair
@@ -193,6 +197,29 @@ def best_rule(
             best = again._replace(loss=max(loss + single_value - again.value, 0.0))
             slack = 0.0
     return best, base
+
+
+def _with_accurate_single(problem: Problem, outcome: Outcome, worth: float) -> Outcome:
+    """Return an outcome whose single rule costs more than a row, with a better one that a search for accuracy meets."""
+    single = outcome.single
+    far = problem.value(outcome.mixture.confusion) - problem.value(single.confusion) > worth > RANDOMIZED_ABOVE
+    if not far or problem.shortfall(single.confusion) > 0.0:
+        return outcome
+    found = decided_for_accuracy(problem, outcome, single, draws=False, rows=False)
+    return with_rule(problem, outcome, found)
+
+
+def worth_drawing(problem: Problem) -> float:
+    """Return what a deterministic rule may cost before ``randomized="auto"`` draws: .001, or within limits one row.
+
+    A share of few rows, such as the recall of a rare class, is moved further by one row.
+    """
+    metric = problem.metric
+    n = counted_rows(problem.oracle.table)
+    if problem.limits is None or n is None or not metric.formula.is_share:
+        return RANDOMIZED_ABOVE
+    rows = trials(metric, problem.start.confusion, n)
+    return max(RANDOMIZED_ABOVE, 1.0 / rows) if rows > 0 else RANDOMIZED_ABOVE
 
 
 def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
