@@ -290,9 +290,10 @@ class Path:
         start = float(self.limits.values(outcome.mixture.confusion)[-1])
         end = self._tightest()
         if (end - start) * template.stated.sign <= APART:
+            quantity = template.across.text(template.metric, template.sense)
             raise ValueError(
-                f"the best rule for {self.given.metric!r} has the best {template.text.split(' ')[0]} already "
-                f"({start:.4g}), so there is nothing to choose between them; take quantities that pull apart"
+                f"the best rule for {self.given.metric!r} has the best {quantity} already ({start:.4g}), so there is "
+                f"nothing to choose between them; take quantities that pull apart"
             )
         levels = np.linspace(start, end - INSIDE * (end - start) if template.is_floor else end, count)
         # a sum of parts may exceed its range by rounding
