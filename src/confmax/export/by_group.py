@@ -1,0 +1,113 @@
+"""Plans of several groups as one: what differs between groups is chosen by CASE, and all else is written once.
+
+The groups of a rule have one calibration, whose text is most of an expression. Their weights, offsets and thresholds
+are their own. A row meets the numbers of its group only, in the operations of that group's own plan; at most a product
+with one or a sum with zero stands beside them, which rounds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array
+from confmax.export.plan import Plan
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Some groups as SQL has them: a column, quoted, and the literals of their names. One name for all, by default."""
+
+    column: str = ""
+    names: tuple[str, ...] = ("",)
+
+    def choose(self, texts: Sequence[str]) -> str:
+        """Return the text of the row's group, of one text for each group; NULL where a group has an empty one."""
+        if len(set(texts)) == 1:
+            return texts[0]
+        pairs = zip(self.names, texts, strict=True)
+        whens = " ".join(f"WHEN {name} THEN {text}" for name, text in pairs if text)
+        return f"CASE {self.column} {whens} END"
+
+
+@dataclass(frozen=True)
+class JointPlan:
+    """The plans of G groups that have one calibration and decide in the same steps (`alike`)."""
+
+    plans: tuple[Plan, ...]
+    scaling: tuple[Array, Array, float] | None
+    kept: int | None
+
+    @classmethod
+    def of(cls, plans: Sequence[Plan]) -> JointPlan:
+        """Return the plan of groups that are `alike`."""
+        return cls(tuple(plans), plans[0].scaling, plans[0].kept)
+
+    @property
+    def gains(self) -> NDArray[np.float64]:
+        """Weights (G, K), or full gains (G, K, M)."""
+        return np.stack([plan.gains for plan in self.plans])
+
+    @property
+    def offsets(self) -> NDArray[np.float64] | None:
+        """Offsets (G, M) of reduced gains."""
+        offsets = [plan.offsets for plan in self.plans if plan.offsets is not None]
+        return np.stack(offsets) if offsets else None
+
+    @property
+    def power(self) -> int:
+        """The power of distances, which the groups share."""
+        return self.plans[0].power
+
+    @property
+    def n_decisions(self) -> int:
+        """Number of decisions M."""
+        return self.plans[0].n_decisions
+
+    @property
+    def first(self) -> int | None:
+        """The class that is compared first."""
+        first = self.plans[0].first
+        return None if first is None else first.k
+
+    @property
+    def steps(self) -> list[tuple[int, list[float | None]]]:
+        """Decisions by the probability of that class, with each group's least one; None where it never decides so."""
+        each = [dict(plan.first.steps) for plan in self.plans if plan.first is not None]
+        # the class comes before abstaining, as in the steps of each group
+        decisions = sorted({decision for steps in each for decision in steps}, key=lambda one: one != self.first)
+        return [(decision, [steps.get(decision) for steps in each]) for decision in decisions]
+
+    @property
+    def others(self) -> list[int]:
+        """The classes beside the one that is compared first."""
+        return self.plans[0].others
+
+    @property
+    def others_alike(self) -> bool:
+        """Whether all groups decide the most probable class, beside any that is compared first."""
+        return all(plan.others_alike for plan in self.plans)
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether some group has an offset that is not zero."""
+        return any(plan.has_offsets for plan in self.plans)
+
+    @property
+    def reads_sums(self) -> bool:
+        """Whether a row must be divided by its sum for some group."""
+        return self.scaling is not None or self.has_offsets or self.first is not None
+
+
+def alike(plans: Sequence[Plan]) -> list[list[int]]:
+    """Return the places of plans that one `JointPlan` can hold, together."""
+
+    def steps(place: int) -> tuple[int, bool]:
+        plan = plans[place]
+        return (-1 if plan.first is None else plan.first.k, plan.offsets is None)
+
+    return [list(places) for _, places in groupby(sorted(range(len(plans)), key=steps), key=steps)]
