@@ -7,7 +7,7 @@ with one or a sum with zero stands beside them, which rounds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -101,6 +101,37 @@ class JointPlan:
     def reads_sums(self) -> bool:
         """Whether a row must be divided by its sum for some group."""
         return self.scaling is not None or self.has_offsets or self.first is not None
+
+
+def by_group(
+    written: Callable[[Sequence[Plan], Groups, int], tuple[str, bool]],
+    plans: Sequence[Plan],
+    groups: Groups,
+    most: int,
+) -> str:
+    """Return the expression that decides by groups; it is NULL where the row's group is none of them.
+
+    ``written`` returns the expression of some groups, and whether it has steps, which it has beyond a number of
+    characters: ``most`` for all groups together.
+    """
+    by_itself = [written([plan], Groups(), most // len(plans)) for plan in plans]
+    parts = []
+    for places in alike(plans):
+        each: list[tuple[tuple[str, ...], str]] = [((groups.names[k],), by_itself[k][0]) for k in places]
+        some = [plans[k] for k in places]
+        names = tuple(groups.names[k] for k in places)
+        has_steps = any(by_itself[k][1] for k in places)
+        # weights alone share no long part, and engines choose a group once faster than each number by group
+        if has_steps or JointPlan.of(some).reads_sums:
+            joint, _ = written(some, Groups(groups.column, names), 0 if has_steps else most)
+            each = [(names, joint)] if len(joint) < sum(len(text) for _, text in each) else each
+        parts += each
+    if all(len(names) == 1 for names, _ in parts):
+        texts = {names[0]: text for names, text in parts}
+        whens = [f"WHEN {name} THEN {texts[name]}" for name in groups.names]
+        return f"CASE {groups.column} {' '.join(whens)} END"
+    whens = [f"WHEN {groups.column} IN ({', '.join(names)}) THEN {text}" for names, text in parts]
+    return f"CASE {' '.join(whens)} END"
 
 
 def alike(plans: Sequence[Plan]) -> list[list[int]]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.errors import InputError
-from confmax.export.by_group import Groups, JointPlan, alike
+from confmax.export.by_group import Groups, JointPlan, by_group
 from confmax.export.plan import Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 from confmax.tables.kinds import Rule
@@ -194,32 +194,10 @@ def _expression(
     frame = _Frame(words or _TRANSLATED, prefix, labels, quoted[:K])
     if groups:
         literals = [_literal(name, "group", "rename it") for name in groups]
-        text = _by_group(frame, plans, Groups(quoted[K], tuple(literals)))
+        text = by_group(frame.written, plans, Groups(quoted[K], tuple(literals)), MOST)
     else:
         text = frame.written([plan], Groups(), MOST)[0]
     return text if words is not None else _translated(text, dialect)
-
-
-def _by_group(frame: _Frame, plans: Sequence[Plan], groups: Groups) -> str:
-    """Return the expression that decides by groups; it is NULL where the row's group is none of them."""
-    by_itself = [frame.written([plan], Groups(), MOST // len(plans)) for plan in plans]
-    parts = []
-    for places in alike(plans):
-        each: list[tuple[tuple[str, ...], str]] = [((groups.names[k],), by_itself[k][0]) for k in places]
-        some = [plans[k] for k in places]
-        names = tuple(groups.names[k] for k in places)
-        has_steps = any(by_itself[k][1] for k in places)
-        # weights alone share no long part, and engines choose a group once faster than each number by group
-        if has_steps or JointPlan.of(some).reads_sums:
-            joint, _ = frame.written(some, Groups(groups.column, names), 0 if has_steps else MOST)
-            each = [(names, joint)] if len(joint) < sum(len(text) for _, text in each) else each
-        parts += each
-    if all(len(names) == 1 for names, _ in parts):
-        texts = dict(zip((name for (name,), _ in parts), (text for _, text in parts), strict=True))
-        whens = " ".join(f"WHEN {name} THEN {texts[name]}" for name in groups.names)
-        return f"CASE {groups.column} {whens} END"
-    whens = " ".join(f"WHEN {groups.column} IN ({', '.join(names)}) THEN {text}" for names, text in parts)
-    return f"CASE {whens} END"
 
 
 def _checked_columns(plan: Plan, columns: Sequence[str] | None, further: Sequence[str]) -> list[str]:
