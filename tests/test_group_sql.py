@@ -213,6 +213,21 @@ def test_the_calibration_is_written_once(calibration, K, dialect):
     assert len(ten.to_sql(dialect)) < 3 * len(alone)
 
 
+@each_form
+@pytest.mark.parametrize("name", ["vector of 4", "thresholds, vector", "full, vector"])
+def test_names_of_groups_stay_in_their_quotes(name, most, monkeypatch):
+    """The names are literals for an independent reader of SQL, in every dialect."""
+    sqlglot = pytest.importorskip("sqlglot")
+    if most is not None:
+        monkeypatch.setattr("confmax.export.sql.MOST", most)
+    exported = RULES[name]
+    columns = [f"p{k}" for k in range(exported.n_classes)]
+    for dialect in ("duckdb", "sqlite", "postgres", "mysql", "bigquery", "snowflake", "tsql", "spark", "oracle"):
+        again = sqlglot.parse(exported.to_sql(dialect, columns), read=dialect)
+        assert len(again) == 1
+        assert {each.this for each in again[0].find_all(sqlglot.exp.Literal) if each.is_string} == set(QUOTED)
+
+
 @each_dialect
 def test_the_rule_of_a_limit_between_groups(dialect):
     P = table(4, 3000)

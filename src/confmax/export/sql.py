@@ -9,6 +9,8 @@ one scalar expression, of a length that is linear in K. A step is a select witho
 into a join, which returns the rows in another order, so there a step is a list of one struct: ``[{...} FOR r IN
 [...]]``. All versions of DuckDB read this comprehension; they do not agree on how a lambda function is written.
 CASE keeps rows that are no probabilities out of these lists, so no part of a step is NULL.
+
+The groups of a rule share the calibration, which is written once; CASE chooses their numbers (`by_group`).
 """
 
 from __future__ import annotations
@@ -97,6 +99,12 @@ def to_sql(
     sub-query without tables in the others. Its length is linear in K, quadratic for a matrix. A rule that compares the
     probability of one class with a threshold first is written so, ``CASE WHEN "L" >= 0.87 THEN 3 ELSE ... END``, and
     without calibration the most probable other class is found by the probabilities as they are.
+
+    A rule with groups holds its calibration once, and its weights, offsets and thresholds as ``CASE "group" WHEN
+    'men' THEN 0.3 WHEN 'women' THEN 0.4 END``, where groups differ in them. Each further group adds its name and its
+    number to each of these. It has steps where one group, by itself, would be longer than 65536 characters divided by
+    the number of groups. Weights without a calibration, full gains without one, and groups that compare different
+    classes first, are written for each group.
 
     Parameters
     ----------
