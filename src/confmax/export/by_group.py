@@ -1,8 +1,8 @@
 """Plans of several groups as one: what differs between groups is chosen by CASE, and all else is written once.
 
-The groups of a rule have one calibration, whose text is most of an expression. Their weights, offsets and thresholds
-are their own. A row meets the numbers of its group only, in the operations of that group's own plan; at most a product
-with one or a sum with zero stands beside them, which rounds nothing.
+The groups of a rule have one calibration, whose text is most of an expression; their weights, offsets and thresholds
+differ. A row is decided with the numbers of its group, by the operations of the plan of that group. The joint plan may
+add a product with one or a sum with zero, which round nothing, and the division of a row by its sum, as in `predict`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from confmax.export.plan import Plan
 
 @dataclass(frozen=True)
 class Groups:
-    """Some groups as SQL has them: a column, quoted, and the literals of their names. One name for all, by default."""
+    """A column of groups, quoted, and the literals of their names. The default is that of a rule without groups."""
 
     column: str = ""
     names: tuple[str, ...] = ("",)
 
     def choose(self, texts: Sequence[str]) -> str:
-        """Return the text of the row's group, of one text for each group; NULL where a group has an empty one."""
+        """Return the text of the row's group, from a text for each group; NULL for a group whose text is empty."""
         if len(set(texts)) == 1:
             return texts[0]
         pairs = zip(self.names, texts, strict=True)
@@ -76,7 +76,10 @@ class JointPlan:
 
     @property
     def steps(self) -> list[tuple[int, list[float | None]]]:
-        """Decisions by the probability of that class, with each group's least one; None where it never decides so."""
+        """Decisions by the probability of that class, with the smallest one of each group; None if it never decides so.
+
+        As in `FirstSteps`, but for all groups.
+        """
         each = [dict(plan.first.steps) for plan in self.plans if plan.first is not None]
         # the class comes before abstaining, as in the steps of each group
         decisions = sorted({decision for steps in each for decision in steps}, key=lambda one: one != self.first)
@@ -135,7 +138,7 @@ def by_group(
 
 
 def alike(plans: Sequence[Plan]) -> list[list[int]]:
-    """Return the places of plans that one `JointPlan` can hold, together."""
+    """Return the places of the plans in lists; one `JointPlan` can hold the plans of a list."""
 
     def steps(place: int) -> tuple[int, bool]:
         plan = plans[place]
