@@ -9,6 +9,8 @@ one scalar expression, of a length that is linear in K. A step is a select witho
 into a join, which returns the rows in another order, so there a step is a list of one struct: ``[{...} FOR r IN
 [...]]``. All versions of DuckDB read this comprehension; they do not agree on how a lambda function is written.
 CASE keeps rows that are no probabilities out of these lists, so no part of a step is NULL.
+
+The groups of a rule share the calibration, which is written once; CASE chooses their numbers (`by_group`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.errors import InputError
-from confmax.export.plan import FirstSteps, Plan, group_literals, plans_of
+from confmax.export.by_group import Groups, JointPlan, by_group
+from confmax.export.plan import Plan, group_literals, plans_of
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 from confmax.tables.kinds import Rule
 
@@ -96,6 +99,12 @@ def to_sql(
     sub-query without tables in the others. Its length is linear in K, quadratic for a matrix. A rule that compares the
     probability of one class with a threshold first is written so, ``CASE WHEN "L" >= 0.87 THEN 3 ELSE ... END``, and
     without calibration the most probable other class is found by the probabilities as they are.
+
+    A rule with groups holds its calibration once, and its weights, offsets and thresholds as ``CASE "group" WHEN
+    'men' THEN 0.3 WHEN 'women' THEN 0.4 END``, where groups differ in them. Each further group adds its name and its
+    number to each of these. It has steps where one group, by itself, would be longer than 65536 characters divided by
+    the number of groups. Weights without a calibration, full gains without one, and groups that compare different
+    classes first, are written for each group.
 
     Parameters
     ----------
@@ -190,20 +199,12 @@ def _expression(
     while any(name.lower().startswith(prefix) for name in names):
         prefix = "r" + prefix
     K = plan.n_classes
-    most = MOST // len(plans)
-
-    def written(one: Plan) -> str:
-        try:
-            return _Writer(words or _TRANSLATED, None, labels, most)(one, quoted[:K])
-        except _TooLong:
-            return _Writer(words or _TRANSLATED, prefix, labels, most)(one, quoted[:K])
-
-    if not groups:
-        text = written(plan)
+    frame = _Frame(words or _TRANSLATED, prefix, labels, quoted[:K])
+    if groups:
+        literals = [_literal(name, "group", "rename it") for name in groups]
+        text = by_group(frame.written, plans, Groups(quoted[K], tuple(literals)), MOST)
     else:
-        pairs = zip(groups, plans, strict=True)
-        whens = " ".join(f"WHEN {_literal(name, 'group', 'rename it')} THEN {written(one)}" for name, one in pairs)
-        text = f"CASE {quoted[K]} {whens} END"
+        text = frame.written([plan], Groups(), MOST)[0]
     return text if words is not None else _translated(text, dialect)
 
 
@@ -278,21 +279,41 @@ class _TooLong(Exception):
     """An expression without selects would be too long."""
 
 
+@dataclass(frozen=True)
+class _Frame:
+    """What the expressions of all groups share."""
+
+    words: _Words
+    prefix: str  # of the names of parts, in steps
+    labels: Sequence[str]
+    columns: list[str]
+
+    def written(self, plans: Sequence[Plan], groups: Groups, most: int) -> tuple[str, bool]:
+        """Return the expression of a plan for each of some groups, and whether it has steps: beyond ``most``."""
+        joint = JointPlan.of(plans)
+        try:
+            return _Writer(self, None, groups, most)(joint), False
+        except _TooLong:
+            return _Writer(self, self.prefix, groups, most)(joint), True
+
+
 class _Writer:
     """Writes one expression; named parts stand where they are used, or with a ``prefix`` in nested steps."""
 
-    def __init__(self, words: _Words, prefix: str | None, labels: Sequence[str], most: int) -> None:
-        self.words = words
+    def __init__(self, frame: _Frame, prefix: str | None, groups: Groups, most: int) -> None:
+        self.words = frame.words
+        self.labels = frame.labels
+        self.columns = frame.columns
         self.prefix = prefix
-        self.labels = labels
+        self.groups = groups
         self.most = most
         self.source = ""
         self.length = 0
         self.carried: list[str] = []  # carried through all steps
 
-    def __call__(self, plan: Plan, columns: list[str]) -> str:
+    def __call__(self, plan: JointPlan) -> str:
         """Return the expression; NULL for rows that are no probabilities."""
-        given = [f"CAST({column} AS {self.words.number})" for column in columns]
+        given = [f"CAST({column} AS {self.words.number})" for column in self.columns]
         p = self.named("p", given)
         (total,) = self.named("sum", [_sum(p)], carry=p)
         # division by one changes nothing, so that rows that sum to one within rounding stay as they are
@@ -353,7 +374,7 @@ class _Writer:
         self.source = steps.step.format(items=", ".join(items), before=self.source, row=row)
         return [steps.use.format(name=new, row=row) for new in values]
 
-    def scores(self, plan: Plan, p: list[str]) -> Iterable[str]:
+    def scores(self, plan: JointPlan, p: list[str]) -> Iterable[str]:
         """Yield the scores (M,), of the steps and in the order of `DecisionRule.predict`."""
         total = ""
         if plan.scaling is not None:
@@ -362,25 +383,25 @@ class _Writer:
             if plan.has_offsets:
                 (total,) = self.named("norm", [_sum(p)], carry=p)
         if plan.offsets is None:
-            return self.combined(p, plan.gains.T)
+            return self.combined(p, np.moveaxis(plan.gains, -1, 0))
         if plan.power:
             index = np.arange(len(p), dtype=np.float64)
             distance = np.abs(index[:, None] - index) ** plan.power
             carry = [total] if total else []
-            p = self.named("far", self.combined(p, distance, carry), carry=carry)
+            p = self.named("far", self.combined(p, distance[:, None], carry), carry=carry)
         # a decision beyond the classes scores its offset
         further = plan.n_decisions - len(p)
         terms = [*p, *[""] * further]
-        weights = [*plan.gains, *[0.0] * further]
-        return (_affine(x, a, b, total) for x, a, b in zip(terms, weights, plan.offsets, strict=True))
+        weights = np.pad(plan.gains, ((0, 0), (0, further)))
+        return (self.affine(x, a, b, total) for x, a, b in zip(terms, weights.T, plan.offsets.T, strict=True))
 
-    def two_steps(self, plan: Plan, first: FirstSteps, p: list[str], by: str) -> str:
+    def two_steps(self, plan: JointPlan, k: int, p: list[str], by: str) -> str:
         """Return the label of what the probability of one class decides, else that of the best of the others.
 
         A row p is divided ``by`` a number where that changes a decision.
         """
-        k, steps = first
-        if steps and steps[0][1] == 0.0:
+        steps = plan.steps
+        if steps and set(steps[0][1]) == {0.0}:
             return self.labels[steps[0][0]]
         total = ""
         if plan.scaling is not None:
@@ -394,23 +415,27 @@ class _Writer:
             # the order of the others is that of a row which is not divided
             x = p
             own = f"{p[k]} / {by}"
-        assert plan.offsets is not None
-        scores = [_affine(x[j], plan.gains[j], plan.offsets[j], total) for j in plan.others]
+        gains, offsets = plan.gains, plan.offsets
+        assert offsets is not None
+        scores = [self.affine(x[j], gains[:, j], offsets[:, j], total) for j in plan.others]
         own, *scores = self.named("score", [own, *scores], carry=[total] if total else [])
         self.carry([own, total] if total else [own])
         best = self.largest(scores, [self.labels[j] for j in plan.others])
         least = f"{total} * " if plan.scaling is not None else ""
-        whens = [f"WHEN {own} >= {least}{_number(cut)} THEN {self.labels[decision]}" for decision, cut in steps]
+        # a comparison with NULL decides nothing: that of a group which never decides so
+        cuts = [self.groups.choose([_number(cut) if cut is not None else "" for cut in each]) for _, each in steps]
+        pairs = zip(steps, cuts, strict=True)
+        whens = [f"WHEN {own} >= {least}{cut} THEN {self.labels[decision]}" for (decision, _), cut in pairs]
         return f"CASE {' '.join(whens)} ELSE {best} END" if whens else best
 
-    def beside(self, plan: Plan, p: list[str], by: str) -> tuple[Plan, list[str], str]:
+    def beside(self, plan: JointPlan, p: list[str], by: str) -> tuple[JointPlan, list[str], str]:
         """Return the plan on a row that is calibrated but for one class, what orders it, and what divides it."""
         assert plan.scaling is not None and plan.kept is not None
         k = plan.kept
         p = self.named("q", (f"{x} / {by}" for x in p))
         self.carry([p[k]])
         row = self.exponents(p, *plan.scaling)
-        if plan.first is None or plan.first.k != k or not plan.others_alike:
+        if plan.first != k or not plan.others_alike:
             e = self.exponentials([x for j, x in enumerate(row) if j != k], *plan.scaling, every=True)
             (total,) = self.named("norm", [_sum(e)], carry=e)
             # a row may sum to a little more than one
@@ -420,7 +445,7 @@ class _Writer:
         row[k] = p[k]
         return replace(plan, scaling=None, kept=None), row, "1e0"
 
-    def compared(self, plan: Plan, p: list[str], by: str) -> tuple[list[str], list[str]]:
+    def compared(self, plan: JointPlan, p: list[str], by: str) -> tuple[list[str], list[str]]:
         """Return what the scores of the others are made of, as short as it can be, and the `exponentials`."""
         assert plan.scaling is not None
         powers, offsets, _ = plan.scaling
@@ -443,10 +468,12 @@ class _Writer:
         """Return ``z = powers log(p + floor) + offsets``."""
         logs = [f"LN({x} + {_number(floor)})" for x in p]
         if powers.ndim == 1:
-            return self.named("z", (_affine(x, a, b, "") for x, a, b in zip(logs, powers, offsets, strict=True)))
+            scaled = zip(logs, powers[:, None], offsets[:, None], strict=True)
+            return self.named("z", (self.affine(x, a, b, "") for x, a, b in scaled))
         logs = self.named("log", logs)
-        rows = self.combined(logs, powers)
-        return self.named("z", (_affine(row, 1.0, b, "") for row, b in zip(rows, offsets, strict=True)))
+        rows = self.combined(logs, powers[:, None])
+        one = np.ones(1)
+        return self.named("z", (self.affine(row, one, b, "") for row, b in zip(rows, offsets[:, None], strict=True)))
 
     def exponentials(
         self, z: list[str], powers: Array, offsets: Array, floor: float, *, every: bool = False
@@ -467,13 +494,35 @@ class _Writer:
         return self.named("e", (f"CASE {when} ELSE 0e0 END" for when in near))
 
     def combined(self, p: list[str], rows: Array, carry: Sequence[str] = ()) -> Iterable[str]:
-        """Return the sums of p, weighted by each of the rows (M, K)."""
+        """Return the sums of p, weighted by each of the rows (M, G, K) in the group of the row; G is 1 for all."""
         dot = self.words.steps.dot
         if self.prefix is None or not dot:
-            weighed = ([(x, weight) for x, weight in zip(p, row, strict=True) if weight != 0] for row in rows)
-            return (_sum([_term(x, weight) for x, weight in pairs]) for pairs in weighed)
+            return (self.weighted_sum(p, row) for row in rows)
         (values,) = self.named("list", [f"[{', '.join(p)}]"], carry=carry)
-        return (f"{dot}({values}, [{', '.join(map(_number, row))}])" for row in rows)
+        lists = ([f"[{', '.join(map(_number, row))}]" for row in each] for each in rows)
+        return (f"{dot}({values}, {self.groups.choose(each)})" for each in lists)
+
+    def weighted_sum(self, p: list[str], weights: Array) -> str:
+        """Return the sum of p with the weights (G, K) of the row's group, or each term with it if that is shorter."""
+
+        def summed(weights: Array) -> str:
+            return _sum([self.term(x, each) for x, each in zip(p, weights.T, strict=True) if each.any()])
+
+        return min(self.groups.choose([summed(row) for row in weights[:, None]]), summed(weights), key=len)
+
+    def term(self, x: str, weights: Array) -> str:
+        """Return x times the weight (G,) of the row's group."""
+        return x if (weights == 1.0).all() else f"{x} * {self.chosen(weights)}"
+
+    def affine(self, x: str, weights: Array, offsets: Array, total: str) -> str:
+        """Return ``weight * x + offset * total`` of the row's group, without what is zero or one in all groups."""
+        scaled = self.term(x, weights) if weights.any() else ""
+        shift = f"{self.chosen(offsets)}{f' * {total}' if total else ''}" if offsets.any() else ""
+        return " + ".join(part for part in (scaled, shift) if part) or "0e0"
+
+    def chosen(self, numbers: Array) -> str:
+        """Return the number (G,) of the row's group."""
+        return self.groups.choose([_number(number) for number in numbers])
 
     def extreme(self, values: Sequence[str], function: str) -> str:
         """Return the largest or smallest of some values."""
@@ -556,14 +605,3 @@ def _sum(terms: Sequence[str]) -> str:
     if len(terms) > DEEP:
         return _sum([_sum(terms[k : k + DEEP]) for k in range(0, len(terms), DEEP)])
     return f"({' + '.join(terms)})" if terms else "0e0"
-
-
-def _term(x: str, weight: Any) -> str:
-    return x if weight == 1.0 else f"{x} * {_number(weight)}"
-
-
-def _affine(x: str, weight: Any, offset: Any, total: str) -> str:
-    """Return ``weight * x + offset * total``, without what is zero or one."""
-    scaled = _term(x, weight) if weight != 0 else ""
-    shift = f"{_number(offset)}{f' * {total}' if total else ''}" if offset != 0 else ""
-    return " + ".join(part for part in (scaled, shift) if part) or "0e0"
