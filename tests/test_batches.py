@@ -327,7 +327,7 @@ ROWS = np.random.default_rng(0).dirichlet([1, 1, 1], 30)
         ({"c": 1.0}, "at_most of 'c' is a whole number of rows from 0 on; got 1.0"),
         ({"c": True}, "at_most of 'c' is a whole number of rows from 0 on; got True"),
         ({"c": None}, "at_most of 'c' is a whole number of rows from 0 on; got None"),
-        (["c"], "at_most holds numbers of rows by class; got list; pass such as {'VF': 100}"),
+        (["c"], "at_most holds numbers of rows by class; got list; pass such as {'a': 100}"),
         (
             {"a": 9, "b": 20, "c": 0},
             "at_most limits every decision of the rule, to 29 rows together, and there are 30 rows; raise a limit, or "

@@ -31,7 +31,7 @@ import confmax
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
 MODULES = ["metrics", "constraints", "optimize", "theory", "populations", "checks", "calibration", "oracle",
-           "tables", "estimators", "export", "rule", "solution", "evaluate", "confusion", "plotting",
+           "tables", "estimators", "export", "rule", "solution", "evaluate", "confusion", "plotting", "frontiers",
            "report", "errors"]  # fmt: skip
 # objects that state or implement results, and must say whose
 RESULTS = ["metrics", "optimize", "theory", "populations", "calibration"]

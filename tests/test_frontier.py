@@ -9,7 +9,7 @@ import pytest
 import confmax
 from benchmarks import frontier as benchmark
 from confmax import constraints as c
-from confmax.solution.frontiers import read_limit
+from confmax.frontiers.path import read_limit
 from tests.cli_helpers import document, refusal, run
 
 NAMES = ["VF", "F", "M", "L"]

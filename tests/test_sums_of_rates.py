@@ -46,6 +46,7 @@ def refusal(call, *args, **settings):
         ("rate[a] - .5rate[b] >= 0", "rate[a] - 0.5 rate[b] >= 0", c.rate("a") - c.rate("b") * 0.5 >= 0),
         ("-rate[a] >= -.1", "-rate[a] >= -0.1", -c.rate("a") >= -0.1),
         ("rate[not normal] <= .1", "rate[not normal] <= 0.1", c.rate("not normal") <= 0.1),
+        ("rate[a or b] <= .1", "rate[a or b] <= 0.1", c.rate("a or b") <= 0.1),
         ("rate[1] + rate[2] <= .5", "rate[1] + rate[2] <= 0.5", sum([c.rate(1), c.rate(2)]) <= 0.5),
         (
             "min(rate[a] + rate[b] | group) >= .2",
@@ -90,9 +91,17 @@ def test_values_are_those_of_the_columns():
     C = np.random.default_rng(1).dirichlet(np.ones(16)).reshape(4, 4)
     S = Confusion.from_matrix(C)
     _, F, M, L = columns = C.sum(axis=0)
-    limits = bound(["rate[L] + rate[M] <= .1", "2 rate[L] - rate[F] <= .1", "rate[not VF] <= .1", "rate['l'] <= .1"])
-    np.testing.assert_allclose(limits.values(S), [M + L, 2 * L - F, 1 - columns[0], L])
-    np.testing.assert_allclose(limits.slacks(S), 0.1 - limits.values(S))
+    limits = bound(
+        [
+            "rate[L] + rate[M] <= .1",
+            "2 rate[L] - rate[F] <= .1",
+            "rate[not VF] <= .1",
+            "rate['l'] <= .1",
+            "rate[F or M] <= .2",
+        ]
+    )
+    np.testing.assert_allclose(limits.values(S), [M + L, 2 * L - F, 1 - columns[0], L, F + M])
+    np.testing.assert_allclose(limits.slacks(S), [0.1, 0.1, 0.1, 0.1, 0.2] - limits.values(S))
     np.testing.assert_allclose(limits.functions(S.rows, 4).values(S), limits.slacks(S))
     # further decisions are those of no class
     with_undecided = Confusion.from_matrix(np.hstack([C / 2, C.sum(axis=1, keepdims=True) / 2]))
@@ -167,6 +176,12 @@ def test_a_sum_is_tested_with_confidence_and_a_weighted_one_is_not(jobs):
         confmax.maximize, "accuracy", P, y, constraints="2 rate[M] + rate[L] <= 0.15", confidence=0.9, classes=NAMES
     )
     assert "confidence tests shares of rows, and 2 rate[M] + rate[L] is none" in said
+
+
+def test_a_class_of_a_sum_that_is_never_decided_is_a_surprise(jobs):
+    (P, y), _ = jobs
+    with pytest.warns(UserWarning, match=r"the rule never decides M, which rate\[M or L\] <= 0\.1 names"):
+        confmax.maximize("recall[L]", P, y, constraints="rate[M or L] <= 0.1", classes=NAMES)
 
 
 def test_one_sum_is_as_good_as_the_rates_that_it_splits_into(jobs):

@@ -71,11 +71,11 @@ for name, rule in (("one threshold", one), ("floors", each)):
 # The risk-coverage curve shows the loss of what is decided against the share that is decided, here for macro F1. The
 # rules of the path are tuned for macro F1 at each coverage; Chow's rule has the same calibrated probabilities.
 
-path = confmax.coverage_path("macro_f1", P_tune, y_tune, **settings)
-tuned = confmax.risk_coverage("macro_f1", P_test, y_test, path)
-chow = confmax.risk_coverage("macro_f1", P_test, y_test, calibrator=path[0].rule.calibrator)
-for name, curve in (("Chow's rule", chow), ("tuned rules", tuned)):
-    print(f"{name}: mean loss from 50 to 100 % {curve.area(0.5, 1.0):.3f}")
+levels = np.linspace(0.5, 1.0, 11)
+path = confmax.frontier("macro_f1", "coverage >=", P_tune, y_tune, levels=levels, **settings)
+tuned = path.on(P_test, y_test)
+for name, curve in (("Chow's rule", tuned.chow), ("tuned rules", tuned)):
+    print(f"{name}: mean loss from 60 to 100 % {1 - curve.area(0.6, 1.0):.3f}")
 
 # %%
 # The ten digits are equally frequent, so macro F1 asks for nearly the same decisions as the accuracy. Tuning gains
@@ -83,8 +83,6 @@ for name, curve in (("Chow's rule", chow), ("tuned rules", tuned)):
 # as the page on abstaining shows.
 
 import matplotlib.pyplot as plt
-
-from confmax.plotting import RiskCoverageDisplay
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for offset, (name, rule) in zip(
@@ -94,6 +92,4 @@ for offset, (name, rule) in zip(
 axes[0].axhline(0.7, color="black", linestyle="--")
 axes[0].set(xlabel="digit", ylabel="share that is decided", xticks=range(10))
 axes[0].legend(loc="lower left")
-RiskCoverageDisplay(curves={"Chow's rule": chow, "tuned rules": tuned}, over=(0.5, 1.0)).plot(
-    axes[1]
-)
+path.plot(axes[1], on=tuned)

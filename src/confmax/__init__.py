@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from confmax.errors import InputError
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV, RuleScorer, make_scorer
     from confmax.evaluate import RiskCoverage, Score, risk_coverage, score
+    from confmax.frontiers import Curve, Frontier, coverage_path, frontier
     from confmax.rule import DecisionRule
-    from confmax.solution import Curve, Frontier, Infeasible, Solution, coverage_path, frontier, maximize
+    from confmax.solution import Infeasible, Solution, maximize
     from confmax.tables import open_table
 
 __all__ = [
@@ -51,10 +52,10 @@ __all__ = [
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
 _NAMES = {
-    "Curve": "solution",
+    "Curve": "frontiers",
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
-    "Frontier": "solution",
+    "Frontier": "frontiers",
     "Infeasible": "solution",
     "InputError": "errors",
     "MetricClassifierCV": "estimators",
@@ -62,8 +63,8 @@ _NAMES = {
     "RuleScorer": "estimators",
     "Score": "evaluate",
     "Solution": "solution",
-    "coverage_path": "solution",
-    "frontier": "solution",
+    "coverage_path": "frontiers",
+    "frontier": "frontiers",
     "make_scorer": "estimators",
     "maximize": "solution",
     "open_table": "tables",

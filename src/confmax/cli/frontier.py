@@ -16,10 +16,11 @@ from confmax.cli.show import Bar, Document, Page, between, number, print_documen
 from confmax.cli.tables import read_frame
 from confmax.cli.tune import named_metric
 from confmax.constraints import resolve as resolve_constraints
+from confmax.frontiers import Frontier
+from confmax.frontiers import frontier as tuned
+from confmax.frontiers.path import checked_levels, read_limit
 from confmax.plotting import FrontierDisplay
-from confmax.solution import Frontier, Infeasible
-from confmax.solution import frontier as tuned
-from confmax.solution.frontiers import checked_levels, read_limit
+from confmax.solution import Infeasible
 
 LINES = 12  # of the table
 PICTURES = (".png", ".svg", ".pdf")

@@ -11,7 +11,7 @@ from typing import Any
 from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint, Quantity
 from confmax.metrics import Metric, catalogue, get
-from confmax.metrics.rates import NOT, sum_of_rates
+from confmax.metrics.rates import NOT, OR, sum_of_rates
 from confmax.metrics.shares import RATE
 from confmax.metrics.structure import Linear
 
@@ -53,7 +53,7 @@ def quantity(metric: str | Metric | Quantity, label: Any = None, **params: Any) 
             f"got {type(metric).__name__}"
         )
     made = catalogue.quantity(metric, **given)
-    if made.formula == RATE and str(made.label).startswith(NOT):
+    if made.formula == RATE and (str(made.label).startswith(NOT) or OR in str(made.label)):
         made = sum_of_rates([(1.0, str(made.label))])
     return Quantity(made)
 

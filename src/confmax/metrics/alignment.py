@@ -15,7 +15,7 @@ from typing import Any
 
 from confmax.errors import InputError
 from confmax.metrics.metric import Metric
-from confmax.metrics.rates import NOT
+from confmax.metrics.rates import NOT, OR
 from confmax.metrics.structure import Linear
 from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.columns import find, table_order, warn
@@ -74,10 +74,12 @@ def _column(label: Any, classes: Sequence[Any]) -> tuple[int | None, Any]:
 
 
 def _columns(name: str, classes: Sequence[Any]) -> list[int]:
-    """Return the column of a class, or those of all others for ``not NAME``; a class of that very name comes first."""
+    """Return the columns of ``A or B``, or of all classes but A for ``not A``; a class of this name comes first."""
     column, _ = _column(name, classes)
     if column is not None:
         return [column]
+    if OR in name:
+        return [k for part in name.split(OR) for k in _columns(part.strip(), classes)]
     if name.startswith(NOT):
         left_out, _ = _column(name.removeprefix(NOT).strip(), classes)
         if left_out is not None:

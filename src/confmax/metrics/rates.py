@@ -1,7 +1,7 @@
 """Weighted sums of the rates of classes, such as ``rate[VF] + rate[F]`` and ``2 rate[VF] + rate[F]``.
 
-A sum is linear in the shares of rows that are decided as each class. ``not NAME`` stands for all classes but one. With
-weights of one it is a share of rows, because every row is decided once.
+A sum is linear in the shares of rows that are decided as each class. ``not NAME`` stands for all classes but one, and
+``A or B`` for two. With weights of one it is a share of rows, because every row is decided once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from confmax.metrics.metric import Metric
 from confmax.metrics.structure import Linear
 
 NOT = "not "
+OR = " or "
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class SumOfRates(Formula):
     def placed(self, columns: Sequence[Sequence[int]]) -> tuple[Formula, tuple[int, ...]]:
         weights: dict[int, float] = {}
         for (weight, name), places in zip(self.terms, columns, strict=True):
-            if weights.keys() & places:
+            if weights.keys() & places or len(set(places)) < len(places):
                 raise ValueError(f"rate[{name}] counts a class that another rate of the sum counts; name a class once")
             weights |= dict.fromkeys(places, weight)
         order = sorted(weights)
@@ -90,7 +91,7 @@ def sum_of_rates(terms: Sequence[tuple[float, str]]) -> Metric:
             raise ValueError(f"rate[{name}] stands twice in a sum; name a class once")
     formula = SumOfRates(tuple((float(weight), name) for weight, name in terms))
     weights = [weight for weight, _ in terms]
-    classes = [f"the class {name}" if not name.startswith(NOT) else f"a class that is {name}" for _, name in terms]
+    classes = [f"a class that is {name}" if name.startswith(NOT) else f"the class {name}" for _, name in terms]
     what = "share of all rows that are decided as " + " or ".join(classes)
     return Metric(
         sum_text(terms),

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from confmax.plotting.shared import axes_of
-from confmax.solution import Curve, Frontier
 
 
 @dataclass(eq=False, repr=False)
@@ -32,8 +31,8 @@ class FrontierDisplay:
     'precision[1] >='
     """
 
-    frontier: Frontier
-    on: Curve | None = None
+    frontier: Any
+    on: Any = None
 
     def plot(self, ax: Any = None) -> FrontierDisplay:
         """Draw the bound, the values, those on labels with their intervals, and argmax and p/prior into axes ``ax``."""
@@ -41,7 +40,7 @@ class FrontierDisplay:
         of = self.frontier
         bounds = of.upper_bounds
         if np.isfinite(bounds).any():
-            self.ax_.plot(of.levels, bounds, color=colours["quiet"], lw=1, label="no rule is above")
+            self.ax_.plot(of.levels, bounds, color=colours["quiet"], lw=1, label="no rule is expected above")
         estimate = "expected by the model" if of.solutions[0].mode == "model" else "on the estimate used"
         self.ax_.plot(of.levels, of.values, ".-", color=colours["accent"], label=f"best rule, {estimate}")
         on = of.on_labels if self.on is None else self.on

@@ -64,7 +64,8 @@ def caps_of(rule: Rule, at_most: Any) -> dict[int, int]:
     """Return the caps by the indices of decisions, from names; a ValueError for what are none."""
     if not isinstance(at_most, Mapping):
         raise InputError(
-            f"`at_most` holds numbers of rows by class; got {type(at_most).__name__}", "pass such as {'VF': 100}"
+            f"`at_most` holds numbers of rows by class; got {type(at_most).__name__}",
+            f"pass such as {{{rule.class_names[0]!r}: 100}}",
         )
     place = {name: k for k, name in enumerate(rule.class_names)}
     caps = {}

@@ -24,12 +24,10 @@ from confmax.rule import DecisionRule
 from confmax.solution.infeasible import infeasibility
 from confmax.solution.plan import Task
 from confmax.solution.result import Solution
-from confmax.solution.second_objective import decided_for_accuracy
+from confmax.solution.second_objective import RANDOMIZED_ABOVE, decided_for_accuracy, worth_drawing
 from confmax.solution.side_by_side import parts_of_rule
 from confmax.tables import Table
 from confmax.tables.precision import held
-
-RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost at least
 
 
 class Evaluated(NamedTuple):
@@ -205,21 +203,8 @@ def _with_accurate_single(problem: Problem, outcome: Outcome, worth: float) -> O
     far = problem.value(outcome.mixture.confusion) - problem.value(single.confusion) > worth > RANDOMIZED_ABOVE
     if not far or problem.shortfall(single.confusion) > 0.0:
         return outcome
-    found = decided_for_accuracy(problem, outcome, single, draws=False, rows=False)
+    found = decided_for_accuracy(problem, outcome, single, draws=False, rows=False, dear=False)
     return with_rule(problem, outcome, found)
-
-
-def worth_drawing(problem: Problem) -> float:
-    """Return what a deterministic rule may cost before ``randomized="auto"`` draws: .001, or within limits one row.
-
-    A share of few rows, such as the recall of a rare class, is moved further by one row.
-    """
-    metric = problem.metric
-    n = counted_rows(problem.oracle.table)
-    if problem.limits is None or n is None or not metric.formula.is_share:
-        return RANDOMIZED_ABOVE
-    rows = trials(metric, problem.start.confusion, n)
-    return max(RANDOMIZED_ABOVE, 1.0 / rows) if rows > 0 else RANDOMIZED_ABOVE
 
 
 def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import Constraint, Limits
+from confmax.constraints.proportions import counted_rows, trials
 from confmax.metrics import Metric, get
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.limited import ratio_of
@@ -39,18 +40,27 @@ DEAR = 10.0  # if the accuracy gains so many times as much
 MOST_CLASSES = 500  # of a second run, which has the rule of every class
 SMALL = 1 << 17  # cells of a table whose rows are looked at for ties
 SAME = 1e-15  # of the largest coefficient: rounding
+RANDOMIZED_ABOVE = 1e-3  # randomized="auto": what a deterministic rule may cost at least
 NOTHING = 100.0  # times the tolerance: a metric so near zero, but not zero, leaves no room below it
 ASIDE = 1e-6  # times accuracy is added to a gain, for ties
 
 
 def decided_for_accuracy(
-    problem: Problem, outcome: Outcome, chosen: Mixture, *, draws: bool, least: float = -np.inf, rows: bool = True
+    problem: Problem,
+    outcome: Outcome,
+    chosen: Mixture,
+    *,
+    draws: bool,
+    least: float = -np.inf,
+    rows: bool = True,
+    dear: bool = True,
 ) -> Mixture:
     """Return the rule that decides most rows rightly among those that are as good as the ``chosen`` one.
 
     That one is to be returned: the best mixture, or the best single rule, of an ``outcome``. The rule keeps the limits,
     and its metric is not lower by more than the tolerance allows, nor below ``least``, the value of rules which people
-    use without confmax. It may draw if it ``draws``. Without ``rows``, ties of single rows stay as they are.
+    use without confmax. It may draw if it ``draws``. Without ``rows``, ties of single rows stay as they are. If not
+    ``dear``, a single rule may lose no more than elsewhere (`_room_of_single`).
     """
     accuracy = seen(get("accuracy"), problem.oracle.table.layout)
     spent = problem.oracle.n_passes >= problem.max_passes or problem.oracle.table.n_classes > MOST_CLASSES
@@ -60,8 +70,9 @@ def decided_for_accuracy(
     if gain is None or TINY < abs(problem.value(chosen.confusion)) <= NOTHING * problem.tol:
         return chosen
     # before the rows are read again: few metrics that have no floor leave anything open
-    limits = _with_floor(problem, outcome, chosen, least, draws=draws)
-    if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy, rows=rows):
+    room = ROOM * problem.tol if draws else max(ROOM * problem.tol, _room_of_single(problem) if dear else OF_SINGLE)
+    limits = _with_floor(problem, outcome, chosen, least, room, draws=draws)
+    if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy, room, rows=rows):
         return chosen
     second = replace(
         problem, metric=accuracy, starts=(chosen,), sample=None, limits=limits, certify=False, wants_single=not draws
@@ -79,6 +90,19 @@ def decided_for_accuracy(
     return best if kept and second.value(best.confusion) > before and most > before else chosen
 
 
+def worth_drawing(problem: Problem) -> float:
+    """Return what a deterministic rule may cost before ``randomized="auto"`` draws: .001, or within limits one row.
+
+    A share of few rows, such as the recall of a rare class, is moved further by one row.
+    """
+    metric = problem.metric
+    n = counted_rows(problem.oracle.table)
+    if problem.limits is None or n is None or not metric.formula.is_share:
+        return RANDOMIZED_ABOVE
+    rows = trials(metric, problem.start.confusion, n)
+    return max(RANDOMIZED_ABOVE, 1.0 / rows) if rows > 0 else RANDOMIZED_ABOVE
+
+
 def _paid_by_room(problem: Problem, second: Problem, found: Outcome, limits: Limits, bound: float | None) -> float:
     """Return how much accuracy the room under the metric has brought at most: its price times the room.
 
@@ -94,6 +118,13 @@ def _paid_by_room(problem: Problem, second: Problem, found: Outcome, limits: Lim
     return price * (best - limits.constraints[place].limit)
 
 
+def _room_of_single(problem: Problem) -> float:
+    """Return what a metric may lose by a single rule: within limits on several classes, a share as much as one row."""
+    limits = problem.limits
+    several = limits is not None and limits.only_class is None
+    return max(OF_SINGLE, worth_drawing(problem)) if several and problem.metric.formula.is_share else OF_SINGLE
+
+
 def _first_rules(second: Problem, outcome: Outcome, gain: Gains) -> list[Mixture]:
     """Return the single rules of an outcome, and that of its final gain."""
     parts = () if outcome.mixture.parts is None else outcome.mixture.parts
@@ -101,10 +132,15 @@ def _first_rules(second: Problem, outcome: Outcome, gain: Gains) -> list[Mixture
     return [*rules, Mixture.single(gain, second.ask(gain)[0]), outcome.single]
 
 
-def _with_floor(problem: Problem, outcome: Outcome, chosen: Mixture, least: float, *, draws: bool) -> Limits | None:
-    """Return the limits with the metric as a floor just below that of the ``chosen`` rule; None if it can be none."""
+def _with_floor(
+    problem: Problem, outcome: Outcome, chosen: Mixture, least: float, room: float, *, draws: bool
+) -> Limits | None:
+    """Return the limits with a floor on the metric, by ``room`` below the ``chosen`` rule's; None if it can be none.
+
+    It is not below ``least``.
+    """
     value = problem.value(chosen.confusion)
-    floor = value - (ROOM * problem.tol if draws else max(ROOM * problem.tol, OF_SINGLE))
+    floor = value - room
     if draws and outcome.status is Status.CONVERGED and outcome.upper_bound is not None:
         # what the bound leaves of the tolerance
         floor = min(max(floor, outcome.upper_bound - problem.tol), value)
@@ -188,12 +224,16 @@ def _final_gain(problem: Problem, outcome: Outcome) -> Gains | None:
 
 
 def _leaves_open(
-    problem: Problem, outcome: Outcome, gain: Gains, chosen: Mixture, accuracy: Metric, *, rows: bool
+    problem: Problem, outcome: Outcome, gain: Gains, chosen: Mixture, accuracy: Metric, room: float, *, rows: bool
 ) -> bool:
     """Whether rules that maximise the ``gain`` may decide more rows rightly than the ``chosen`` one."""
     if not _decides_for_accuracy(problem, gain, chosen):
         return True
     oracle = problem.oracle
+    if len(chosen.atoms) == 1 and room > max(OF_SINGLE, ROOM * problem.tol):
+        # a row more or less of one class may bring others that the metric and the limits do not name
+        plain = float(accuracy.values(problem.singles[0].confusion)) if problem.singles else 0.0
+        return plain - float(accuracy.values(chosen.confusion)) > DEAR * room
     if not rows or not oracle.exact or oracle.table.n_rows * oracle.table.n_classes > SMALL:
         return False
     if problem.value(chosen.confusion) < problem.value(outcome.mixture.confusion) - problem.tol:

@@ -8,6 +8,8 @@ They do not repeat another warning or an error.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from confmax.calibration.words import with_names
@@ -15,6 +17,7 @@ from confmax.confusion import Confusion, Gains
 from confmax.constraints import Limits
 from confmax.constraints.proportions import rows_for_floor
 from confmax.metrics.decided import as_written
+from confmax.metrics.rates import OR
 from confmax.metrics.shares import ACCURACY
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
@@ -23,6 +26,7 @@ from confmax.solution.result import Solution
 from confmax.solution.side_by_side import statistics_on_labels
 from confmax.tables import Table
 from confmax.tables.columns import warn
+from confmax.tables.labels import plain
 
 FEWER = 0.5  # of the rows that argmax decides rightly: a rule of use seldom falls below
 SURE = FEWER + 0.1  # of all rows, with room for the difference between the labels and the estimate that tuned the rule
@@ -41,7 +45,7 @@ def warn_of_surprises(solution: Solution, task: Task) -> None:
     trivial = limits is None and metric.trivial_rule is not None
     if trivial or not solution.feasible or raw.n_rows < FEW:
         return
-    unused = _never_decided(solution, limits)
+    unused = _never_decided(solution, limits, [str(plain(name)) for name in raw.classes])
     for doubt in _unsupported(solution, limits):
         warn(doubt)
     # a table of costs says what a wrong decision costs, and the accuracy of argmax stands beside that of the rule
@@ -102,16 +106,21 @@ def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
     return said
 
 
-def _never_decided(solution: Solution, limits: Limits | None) -> dict[int, str]:
-    """Return the classes that the rule never decides though the metric or a limit names them, with the text of it."""
+def _never_decided(solution: Solution, limits: Limits | None, names: Sequence[str]) -> dict[int, str]:
+    """Return the classes that the rule never decides though the metric or a limit names them, with the text of it.
+
+    ``names`` are those of the classes, by which a sum of rates finds its own.
+    """
     own = as_written(solution.metric)
     # a ceiling of zero asks for such a rule
     about = () if limits is None else [one for one in limits.constraints if one.is_floor or one.limit > 0.0]
     found: dict[int, str] = {}
     for metric, text in [(own, repr(own)), *((one.metric, one.text) for one in about)]:
-        k = metric.class_place
-        if k is not None and solution.statistics.columns[k] == 0.0:
-            found.setdefault(k, text)
+        own_class = () if metric.class_place is None else (metric.class_place,)
+        parts = [part.strip() for name in metric.formula.class_names for part in (name, *name.split(OR))]
+        for k in (*own_class, *(names.index(part) for part in parts if part in names)):
+            if solution.statistics.columns[k] == 0.0:
+                found.setdefault(k, text)
     return found
 
 

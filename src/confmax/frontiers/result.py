@@ -20,6 +20,7 @@ from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare,
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric
 from confmax.metrics.decided import as_written, of_decided
+from confmax.plotting import FrontierDisplay
 from confmax.rule import DecisionRule
 from confmax.solution.result import Solution
 from confmax.tables import MemoryTable, apply_calibrator, make_table
@@ -28,7 +29,7 @@ from confmax.tables.kinds import refuse_elsewhere
 
 REPLICATES = 200  # of the bootstrap: the intervals are drawn
 ROUNDING = 1e-9
-SHOWN = 12  # lines of a table
+SHOWN = 25  # lines of a table
 MARKS = ("argmax", "p/prior")
 
 
@@ -106,10 +107,31 @@ class Curve:
         return float((np.diff(x) * (y[1:] + y[:-1])).sum() / 2.0 / (end - start))
 
     def _line(self) -> tuple[Array, Array]:
-        """Return the points by the limited quantity; of points above each other the mean."""
+        """Return the points by the limited quantity; of points above each other the mean.
+
+        A tighter level has at least as tight a quantity but for the chance of these rows: rules that are out of order
+        are one point, with the means of both numbers.
+        """
+        from sklearn.isotonic import isotonic_regression  # a table of numbers does not wait for it
+
         known = np.isfinite(self.reached) & np.isfinite(self.values)
-        x, place = np.unique(self.reached[known].round(12), return_inverse=True)
+        if not known.any():
+            raise ValueError(f"no rule of this curve has a value of {self.limit} on these rows")
+        levels = self.levels[known]
+        falls = bool(levels[-1] < levels[0])
+        x = isotonic_regression(self.reached[known], increasing=not falls)
+        x, place = np.unique(x.round(12), return_inverse=True)
         return x, np.bincount(place, weights=self.values[known]) / np.bincount(place)
+
+    def __str__(self) -> str:
+        lines = [[f"{self.limit}, tuned to", "reached", "from", "to", self.metric, "from", "to"]]
+        numbers = zip(self.levels, self.reached, self.reached_intervals, self.values, self.intervals, strict=True)
+        for level, x, around, y, between in numbers:
+            lines.append([_written(number) for number in (level, x, *around, y, *between)])
+        marks = [f"{name}: {self.metric} {_written(y)} at {_written(x)}" for name, (x, y) in self.marks.items()]
+        return "\n".join([*_aligned(lines), *marks])
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,10 +184,9 @@ class Frontier:
         first = solutions[0]
         limit = replace(limit, limit=float(levels[0] if asked is None else asked))
         made = cls(repr(as_written(first.metric)), limit, np.array(levels), solutions, asked)
-        in_memory = isinstance(raw, MemoryTable) and raw.labels is not None
-        if not in_memory or not first.rule.groups_known:
+        if not (raw.is_whole and raw.has_labels) or not first.rule.groups_known:
             return made
-        return replace(made, on_labels=made._curve(raw, REPLICATES))
+        return replace(made, on_labels=made._curve(raw.in_memory(), REPLICATES))
 
     # --- as arrays ----------------------------------------------------------------------------------------------------
 
@@ -345,8 +366,6 @@ class Frontier:
         on : Curve or None
             What the rules are worth on other rows, drawn beside it.
         """
-        from confmax.plotting.frontiers import FrontierDisplay  # plots need an optional library
-
         return FrontierDisplay(self, on=on).plot(ax=ax)
 
     def to_dict(self) -> dict[str, Any]:
@@ -392,18 +411,27 @@ class Frontier:
             line = [self.levels[k], self.solutions[k].value, bounds[k]]
             if on is not None:
                 line += [on.values[k], *on.intervals[k], on.reached[k]]
-            lines.append(["-" if not np.isfinite(number) else f"{number:.4g}" for number in line])
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        body = ["  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
+            lines.append([_written(number) for number in line])
         if np.isnan(bounds).all():
             # nothing is proved: the column would be empty
-            body = [line[: sum(widths[:2]) + 2] + line[sum(widths[:3]) + 4 :] for line in body]
+            lines = [[*line[:2], *line[3:]] for line in lines]
+        body = _aligned(lines)
         modes = " or ".join(sorted({one.mode for one in self.solutions}))
-        return "\n".join(
-            [f"the best {self.metric} at {len(self.levels)} levels of {self.quantity}, {modes} estimate", *body]
-        )
+        title = f"the best {self.metric} at {len(self.levels)} levels of {self.quantity}, {modes} estimate"
+        left_out = [] if len(shown) == len(self.levels) else [f"({len(shown)} of {len(self.levels)} levels)"]
+        return "\n".join([title, *body, *left_out])
 
     __repr__ = __str__
+
+
+def _written(number: float) -> str:
+    return f"{number:.4g}" if np.isfinite(number) else "-"
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines of cells as texts, aligned on the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
 
 
 def _plain(number: float) -> float | None:

@@ -21,6 +21,7 @@ from confmax.constraints.texts import SIGNS
 from confmax.constraints.words import Sense
 from confmax.errors import InputError
 from confmax.evaluate.uncertainty import AnyMetric
+from confmax.frontiers.result import Frontier
 from confmax.metrics.decided import as_written, of_decided
 from confmax.metrics.rates import SumOfRates
 from confmax.metrics.shares import RATE
@@ -29,12 +30,11 @@ from confmax.optimize.along import Record, RecordingOracle, along, atoms_of, wit
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import CountingOracle
-from confmax.solution.frontier_result import Frontier
 from confmax.solution.infeasible import or_raise
 from confmax.solution.plan import Plan, Task
 from confmax.solution.result import Solution
-from confmax.solution.returned import worth_drawing
 from confmax.solution.search import Prepared, prepare
+from confmax.solution.second_objective import worth_drawing
 from confmax.solution.side_by_side import warn_of_groups
 from confmax.solution.tuning import task_of, tune
 from confmax.tables.columns import warn
@@ -129,7 +129,7 @@ def frontier(
     >>> p = np.linspace(0.05, 0.95, 10)
     >>> found = confmax.frontier("recall[1]", "precision[1] >=", np.column_stack([1 - p, p]), levels=[0.6, 0.8, 0.9])
     >>> found.levels.tolist(), found.values.round(2).tolist()
-    ([0.6, 0.8, 0.9], [0.96, 0.65, 0.37])
+    ([0.6, 0.8, 0.9], [0.96, 0.64, 0.36])
     """
     for name in ("confidence", "on_infeasible", "callback"):
         if name in settings:

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from confmax.constraints import quantity, resolve
 from confmax.evaluate.coverage_curves import checked_coverages
 from confmax.evaluate.uncertainty import AnyMetric
+from confmax.frontiers.path import frontier
 from confmax.metrics import resolve as resolve_metric
-from confmax.solution.frontiers import frontier
 from confmax.solution.result import Solution
 from confmax.solution.tuning import maximize
 from confmax.tables.columns import deprecated
