@@ -173,6 +173,44 @@ def test_quantities_that_move_alike_and_metrics_without_a_certificate(jobs):
     assert np.isnan(found.upper_bounds).all() and "at most" not in str(found)
 
 
+def test_ends_of_the_levels():
+    """Of a table of costs, of ceilings beside further limits, and of a limit that 0/0 keeps."""
+    p = np.linspace(0.05, 0.95, 20)
+    P = np.column_stack([1 - p, p])
+    cost = c.cost([[0, 1], [5, 0]])
+    found = confmax.frontier("recall[0]", cost <= 0.45, P, levels=5, confusion="model")
+    assert found.limit.sense == "<=" and found.levels[0] > 0.45 in found.levels
+    assert confmax.frontier("recall[0]", cost, P, levels=3, confusion="model").limit.sense == "<="
+    within = confmax.frontier("accuracy", "rate[1] <=", P, levels=10, constraints="recall[1] >= .6", confusion="model")
+    assert len(within.levels) == 10
+    three = np.column_stack([p * 0.8, (1 - p) * 0.8, np.full(20, 0.2)])
+    vacuous = confmax.frontier("recall[1]", "precision[0] >=", three, levels=[0.1, 0.9], confusion="model")
+    assert np.isnan(vacuous.reached[1]) and vacuous.to_dict()["points"][1]["reached"] is None
+
+
+def test_rows_that_cannot_judge_and_limits_out_of_reach(jobs):
+    P, y = jobs[0]
+    found = confmax.frontier("recall[L]", "precision[L] >=", P, y, levels=[0.4, 0.5])
+    with pytest.raises(ValueError, match=r"these rows cannot judge precision\[L\]"):
+        found.on(P[y == "F"], y[y == "F"])
+    limits = ["recall[L] >= 0.99", "rate[L] <= 0.01"]
+    with pytest.raises(confmax.Infeasible) as caught:
+        confmax.frontier("accuracy", "rate[M] <=", P, levels=3, constraints=limits, **MODEL)
+    assert "rate[M]" not in str(caught.value) and str(caught.value).endswith("loosen the further limits")
+    with pytest.raises(confmax.Infeasible, match="take looser levels"):
+        confmax.frontier("accuracy", "precision[L] >=", P, levels=[0.999, 0.9999], constraints="rate[L] >= .1", **MODEL)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'foo'"):
+        confmax.frontier("accuracy", "rate[M] <=", P, foo=1)
+
+
+def test_deciding_all_rows_may_be_as_good_as_leaving_some():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([1, 1, 0.5], 400)
+    y = np.array([rng.choice(3, p=p) for p in P])
+    found = confmax.frontier("precision[0]", "coverage >=", P, y, levels=[0.5, 1.0], abstain=True, classes=range(3))
+    assert found.on_labels is not None and found.reached[-1] == 1.0
+
+
 def test_deprecated_names_say_what_to_use(jobs):
     P, y = jobs[0]
     with pytest.warns(DeprecationWarning, match="coverage_path is deprecated; use confmax.frontier"):

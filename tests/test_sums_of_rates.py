@@ -67,9 +67,12 @@ def test_texts_and_objects_are_the_same(text, canonical, made):
 
 def test_what_cannot_be_added_is_refused():
     assert refusal(c.parse, "rate[a] + rate[a] <= .1") == "rate[a] stands twice in a sum; name a class once"
-    assert "the weight of rate[a] in a sum is a finite number other than 0; got 0" in refusal(
-        c.parse, "0 rate[a] + rate[b] <= .1"
-    )
+    for weight in ("0", "1e300"):
+        assert "the weight of rate[a] in a sum has a size from 1e-06 to 1e+06" in refusal(
+            c.parse, f"{weight} rate[a] + rate[b] <= .1"
+        )
+    for text in ("ratio(-rate[a] | group) >= .8", "ratio(rate[a] - rate[b] | group) >= .8"):
+        assert "may be negative, and a ratio compares numbers that are not" in refusal(c.parse, text)
     assert "the weight of rate[a]" in refusal(lambda: float("inf") * c.rate("a"))
     assert "lies between 0 and 1" in refusal(c.parse, "rate[a] + rate[b] <= 1.5")
     assert refusal(lambda: c.rate("a") + c.recall("b")) == (

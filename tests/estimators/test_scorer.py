@@ -72,6 +72,29 @@ def test_limits_out_of_reach_and_classes_that_a_half_lacks_are_no_nan():
     assert abstaining(Given(range(3)), P, y) > confmax.make_scorer("accuracy")(Given(range(3)), P, y)
 
 
+@pytest.mark.parametrize(
+    ("metric", "settings", "sentence"),
+    [
+        ("recall[1]", {"constraints": "precision[one] >= 0.9"}, "names a class that the table does not have"),
+        ("mcc", {"constraints": "rate[1] <= 0.1"}, "cannot be maximised under constraints"),
+        ("accuracy", {"constraints": "min(recall[1] | group) >= .9"}, "speaks of groups, and there are none"),
+        ("accuracy", {"constraints": "coverage >= .5"}, "this rule decides all rows"),
+        ("accuracy", {"abstain": True}, "largest if next to nothing is decided"),
+    ],
+)
+def test_mistakes_are_no_scores(metric, settings, sentence):
+    P, y = drawn(100, 3)
+    with pytest.raises(ValueError, match=sentence):
+        confmax.make_scorer(metric, **settings)(Given(range(3)), P, y)
+
+
+def test_folds_of_one_class_and_of_one_row_have_a_score():
+    P, y = drawn(60, 2)
+    for rows in (np.flatnonzero(y == 0), np.array([0])):
+        for scorer in (confmax.make_scorer("recall[1]"), confmax.make_scorer("macro_f1", constraints="rate[1] <= .1")):
+            assert 0.0 <= scorer(Given(range(2)), P[rows], y[rows]) <= 1.0
+
+
 def test_bad_settings_are_refused_at_once():
     with pytest.raises(ValueError, match="there is no metric 'recal'"):
         confmax.make_scorer("recal[1]")

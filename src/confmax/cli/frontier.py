@@ -11,7 +11,7 @@ import numpy as np
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, TableOptions, read_rows
 from confmax.cli.matching import check_applies, name_beside
-from confmax.cli.outputs import check_output, write_file
+from confmax.cli.outputs import check_output, refuse_same, write_file
 from confmax.cli.show import Bar, Document, Page, between, number, print_document, show_source, source_document
 from confmax.cli.tables import read_frame
 from confmax.cli.tune import named_metric
@@ -34,7 +34,8 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
     checked_levels(levels, asked)
     resolve_constraints(more["constraints"])
     if plot is not None:
-        check_output(plot, as_json, file)
+        refuse_same(plot, file, option="--plot")
+        check_output(plot, as_json)
         if plot.suffix.lower() not in PICTURES:
             raise ValueError(f"{plot} has no ending of a picture; name it {', '.join(PICTURES)}")
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"))

@@ -330,6 +330,16 @@ class Ratio(Pairs):
     def range(self, low: float, high: float) -> tuple[float, float]:
         return 0.0, 1.0
 
+    def refuse(self, metric: Metric, limit: Limit, text: str) -> None:
+        """Refuse quantities that may be negative, too."""
+        super().refuse(metric, limit, text)
+        least = min((gain for row in metric.gain for gain in row), default=0.0) if metric.gain else metric.range[0]
+        if least < 0.0:
+            raise ValueError(
+                f"{text}: {metric_text(metric)} may be negative, and a ratio compares numbers that are not; limit the "
+                f"difference of groups"
+            )
+
     def weights(self, limit: Limit) -> tuple[float, float, float]:
         """Return those of ``v_a - limit v_b``."""
         return 1.0, -limit.number, 0.0

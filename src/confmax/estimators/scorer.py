@@ -7,7 +7,7 @@ rule is tuned on one half of the rows and valued on the other, both ways, so no 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,8 @@ from confmax.evaluate.evidence import pooled
 from confmax.evaluate.uncertainty import compare
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
+from confmax.metrics.decided import as_written
+from confmax.optimize.column_generation import refused_within_limits
 from confmax.rule import DecisionRule
 from confmax.solution import Plan, tune
 from confmax.tables import MemoryTable, make_table
@@ -76,11 +78,20 @@ class RuleScorer:
         table = make_table(proba, y, sample_weight, list(estimator.classes_), stated=True).in_memory()
         metric = with_positive(self.metric, table.classes, self.plan.pos_label)
         plan = self.plan.but(metric=metric)
+        # what no rows could make right is an error; by their probabilities all classes have weight
+        task = plan.on(replace(table, labels=None))
+        why = None if task.limits is None else refused_within_limits(task.metric)
+        if why is not None:
+            raise ValueError(why)
         fold = stratified_halves(table, plan.random_state)
         rules = [self._rule(plan, table.take(fold != k)) for k in range(2)]
         decided = {"rule": pooled(rules, table, fold)}
         place: Callable[[MemoryTable], Metric] = partial(fit_metric, metric, explicit=True)
-        placed = quietly(place)(table)
+        try:
+            placed = quietly(place)(table)
+        except ValueError:
+            # these rows lack classes that it divides by
+            placed = as_written(task.metric)
         value = float(compare(table, {"score": placed}, decided, n_replicates=0).values[0, 0])
         return value if np.isfinite(value) else 0.0
 
@@ -92,7 +103,9 @@ class RuleScorer:
             return tune(plan.on(rows)).rule
 
         try:
-            return quietly(tuned)(part)
+            if part.n_rows:
+                return quietly(tuned)(part)
+            raise ValueError("there is no row")
         except ValueError:
             M = part.n_classes + plan.abstains
             names = (*part.classes, *(["abstain"] if plan.abstains else []))

@@ -23,6 +23,7 @@ from confmax.errors import InputError
 from confmax.evaluate.uncertainty import AnyMetric
 from confmax.frontiers.result import Frontier
 from confmax.metrics.decided import as_written, of_decided
+from confmax.metrics.limited import negative
 from confmax.metrics.rates import SumOfRates
 from confmax.metrics.shares import RATE
 from confmax.metrics.structure import Linear
@@ -30,17 +31,21 @@ from confmax.optimize.along import Record, RecordingOracle, along, atoms_of, wit
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.oracle import CountingOracle
-from confmax.solution.infeasible import or_raise
+from confmax.solution.infeasible import Infeasible
 from confmax.solution.plan import Plan, Task
 from confmax.solution.result import Solution
 from confmax.solution.search import Prepared, prepare
-from confmax.solution.second_objective import worth_drawing
+from confmax.solution.second_objective import RANDOMIZED_ABOVE
 from confmax.solution.side_by_side import warn_of_groups
 from confmax.solution.tuning import task_of, tune
 from confmax.tables.columns import warn
 
 Solved = tuple[optimize.Problem, optimize.Outcome]
 
+SETTINGS = {
+    *("pos_label", "abstain", "confusion", "calibration", "solver", "randomized", "max_passes", "random_state"),
+}
+REFUSED = {"confidence", "on_infeasible", "callback"}
 MOST_LEVELS = 10_000
 INSIDE = (
     1e-3  # part of the way by which the tightest level ends before the best value of its quantity: that is a corner
@@ -131,7 +136,10 @@ def frontier(
     >>> found.levels.tolist(), found.values.round(2).tolist()
     ([0.6, 0.8, 0.9], [0.96, 0.64, 0.36])
     """
-    for name in ("confidence", "on_infeasible", "callback"):
+    unknown = settings.keys() - SETTINGS
+    if unknown - REFUSED:
+        raise TypeError(f"frontier() got an unexpected keyword argument {min(unknown - REFUSED)!r}")
+    for name in sorted(REFUSED):
         if name in settings:
             raise ValueError(f"{name} is not a setting of a frontier; choose a level, and pass {name}= to maximize")
     template, asked = read_limit(limit)
@@ -182,6 +190,9 @@ def read_limit(limit: str | Constraint | Quantity) -> tuple[Constraint, float | 
         found = parse(limit)
         asked = found.limit
     low, high = found.range
+    if found.metric.gain is not None:
+        # the mean of a table lies between its numbers
+        low, high = float(np.min(found.metric.gain)), float(np.max(found.metric.gain))
     loosest = low if found.is_floor else high
     return replace(found, limit=loosest if np.isfinite(loosest) else found.limit), asked
 
@@ -205,6 +216,8 @@ def _direction(one: Constraint | Quantity, text: str) -> Sense:
     goes_both_ways = metric.formula == RATE or isinstance(metric.formula, SumOfRates)
     if goes_both_ways or one.across.compares:
         raise InputError(f"the frontier of {text.strip()!r} has no direction", f"write '{text.strip()} <=', or >=")
+    if metric.gain is not None and metric.name == "cost":
+        return "<="
     return ">=" if metric.formula.rises_with_hits > 0 or metric.formula.is_coverage else "<="
 
 
@@ -286,7 +299,7 @@ class Path:
         idle = self.at(template.limit)
         problem = idle.problem(wants_single=False)
         outcome = idle.run(problem)
-        or_raise(idle.solution(problem, outcome), "raise")
+        self._refuse(idle.solution(problem, outcome))
         start = float(self.limits.values(outcome.mixture.confusion)[-1])
         end = self._tightest()
         if (end - start) * template.stated.sign <= APART:
@@ -305,12 +318,15 @@ class Path:
         low, high = template.range
         metric = self.given.limits.constraints[-1].metric if self.given.limits is not None else template.metric
         if not template.is_floor and metric.gain is None:
-            return low if np.isfinite(low) else float(template.limit)
-        if not template.is_floor:
+            opposite = negative(metric)
+            if len(self.limits) == 1 or opposite is None or template.of_groups:
+                return low if np.isfinite(low) else float(template.limit)
+            metric = opposite
+        elif not template.is_floor:
             costs = tuple(tuple(-gain for gain in row) for row in metric.gain or ())
             metric = replace(metric, structure=Linear(costs, fractions=metric.structure.fractions))
         # where no threshold keeps a limit on a blend, the labels decide, and may keep tighter ones
-        by_labels = self.by_thresholds and not self.exact
+        by_labels = self.by_thresholds and not self.exact and template.is_floor
         if template.of_groups or by_labels or refused_within_limits(metric) is not None:
             return high
         rest = self.given.limits
@@ -346,11 +362,26 @@ class Path:
             if solution.infeasibility is not None and found and self.exact:
                 # tighter limits would be missed, too; on labels a tighter precision may be that of enough rows
                 break
-            found.append((level, solution if found else or_raise(solution, "raise")))
+            if not found:
+                self._refuse(solution)
+            found.append((level, solution))
         if len(numbers) < len(wanted) and len(found) == len(numbers):
             solution = self.deciding_all()
             found += [] if solution.infeasibility is not None else [(1.0, solution)]
         return monotone(found)
+
+    def _refuse(self, solution: Solution) -> None:
+        """Raise `Infeasible` for a ``solution`` of the loosest level that is, naming the limits that were given."""
+        if solution.infeasibility is None:
+            return
+        limits = self.given.limits
+        if limits is not None and len(limits) > 1:
+            others = replace(limits, constraints=limits.constraints[:-1])
+            plan = self.given.plan.but(**self._calibrated())
+            alone = prepare(self.given.but(plan=plan, limits=others)).search()
+            if alone.infeasibility is not None:
+                raise Infeasible(alone.infeasibility, alone, "loosen the further limits")
+        raise Infeasible(solution.infeasibility, solution, "take looser levels, or loosen the further limits")
 
     @property
     def _may_decide_all(self) -> bool:
@@ -396,7 +427,7 @@ class Path:
         if self.prepared.task.plan.randomized is True:
             return False
         missed, lost = np.subtract(problem.rank(outcome.mixture.confusion), problem.rank(outcome.single.confusion))
-        return bool(missed > 0.0 or lost > worth_drawing(problem))
+        return bool(missed > 0.0 or lost > RANDOMIZED_ABOVE)
 
 
 def monotone(found: list[tuple[float, Solution]]) -> list[tuple[float, Solution]]:

@@ -198,8 +198,7 @@ class Frontier:
     @property
     def reached(self) -> Array:
         """The limited quantity of every rule on the estimate (S,)."""
-        # a rule that cannot abstain has no coverage
-        return np.array([1.0 if self._decides_all(one) else one.constraints[-1].value for one in self.solutions])
+        return np.array([self._reached(one) for one in self.solutions])
 
     @property
     def upper_bounds(self) -> Array:
@@ -293,7 +292,10 @@ class Frontier:
         """Return the curve on a labelled table."""
         metric = as_written(self.solutions[0].metric)
         limits, _ = judged(replace(self.limit, metric=as_written(self.limit.metric)), table, abstains=self._abstains)
-        assert limits is not None
+        if limits is None:
+            raise ValueError(
+                f"these rows cannot judge {self.quantity}: they have no row of its class, or of one of the groups"
+            )
         (limit,) = limits.constraints
         decided = {name: one for name, one in plain_rules(table).items() if name in MARKS and not self._abstains}
         places = []
@@ -347,12 +349,21 @@ class Frontier:
         x = of_chow.coverages
         return Curve(self.metric, self.quantity, x, x, 1.0 - of_chow.losses, none, none, {})
 
-    def _decides_all(self, solution: Solution) -> bool:
-        return self._abstains and solution.rule.abstain is None
+    def _reached(self, solution: Solution) -> float:
+        """Return the limited quantity of a rule; NaN where it is 0/0."""
+        if self._is_coverage and solution.rule.abstain is None:
+            # a rule that cannot abstain has no limit on its coverage
+            return 1.0
+        one = solution.constraints[-1]
+        return np.nan if one.vacuous else one.value + 0.0
+
+    @property
+    def _is_coverage(self) -> bool:
+        return self.limit.metric.formula.is_coverage
 
     @property
     def _abstains(self) -> bool:
-        return self.solutions[0].rule.abstain is not None
+        return self._is_coverage or any(rule.abstain is not None for rule in self.rules)
 
     # --- what people see ----------------------------------------------------------------------------------------------
 
@@ -378,7 +389,7 @@ class Frontier:
                 "level": float(self.levels[k]),
                 "value": solution.value,
                 "upper_bound": solution.upper_bound,
-                "reached": float(reached[k]),
+                "reached": _plain(reached[k]),
                 "deterministic": not solution.rule.is_randomized,
             }
             if on is not None:

@@ -19,6 +19,7 @@ from confmax.metrics.structure import Linear
 
 NOT = "not "
 OR = " or "
+LEAST, MOST = 1e-6, 1e6  # sizes of weights
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,10 @@ def sum_of_rates(terms: Sequence[tuple[float, str]]) -> Metric:
     2 rate[VF] - rate[F]
     """
     for k, (weight, name) in enumerate(terms):
-        if not np.isfinite(weight) or weight == 0.0:
-            raise ValueError(f"the weight of rate[{name}] in a sum is a finite number other than 0; got {weight:g}")
+        if not LEAST <= abs(weight) <= MOST:
+            raise ValueError(
+                f"the weight of rate[{name}] in a sum has a size from {LEAST:g} to {MOST:g}; got {weight:g}"
+            )
         if name in [earlier for _, earlier in terms[:k]]:
             raise ValueError(f"rate[{name}] stands twice in a sum; name a class once")
     formula = SumOfRates(tuple((float(weight), name) for weight, name in terms))

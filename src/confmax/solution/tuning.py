@@ -128,7 +128,8 @@ def maximize(
         "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
         printed.
     randomized : {"auto", True, False}
-        Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3,
+        Whether the rule may decide at random between several rules. "auto" allows it only if it gains more than 1e-3
+        (within limits, of a share, more than one row),
         or if no single rule that keeps all constraints was met; with False, constraints are then infeasible. Of a
         blend, within limits on one class of few rows, a gain in accuracy must be more than noise. A question about one
         class is answered by one threshold, and by a draw only for True.
