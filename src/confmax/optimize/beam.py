@@ -104,7 +104,7 @@ def improved(
     table = problem.oracle.table
     limits = problem.limits
     n_classes = table.n_classes if table.layout is None else table.layout.n_classes
-    size = min(CELLS // (table.n_rows * n_classes**2), BEST)
+    size = min(CELLS // (table.n_rows * n_classes**2), 1 if problem.refines else BEST)
     if size == 0 or limits is None or not table.sorts_rows:
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
@@ -123,6 +123,8 @@ def improved(
             turn = 1 - turn
             if turn == 1:
                 continue
+            if problem.refines:
+                return
             best = int(np.argmax(merits[1].values(answers)))
             improving = [_moved_at_random(working_gain(gains[best], table.dtype), rng, alike)]
         batch = Gains.concatenate(improving)

@@ -90,7 +90,8 @@ class Problem:
     The ``limits`` are constraints on the rule; only column generation takes them. Rules are compared by how far they
     miss a limit first, and by their value second. ``certify`` says whether a bound is wanted, so that passes may be
     spent on it alone: a blend has none, even if its share of the model is one. ``wants_single`` says the same of the
-    best single rule that keeps all limits.
+    best single rule that keeps all limits, and ``refines`` that a good one is among the ``starts``, so that the search
+    for better ones need not be wide.
     """
 
     metric: Metric
@@ -103,6 +104,7 @@ class Problem:
     limits: Limits | None = None
     certify: bool = True
     wants_single: bool = False
+    refines: bool = False
 
     def ratios(self) -> Ratios | None:
         """Return the ratios that the metric sums, None where they are not known."""

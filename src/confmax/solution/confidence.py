@@ -33,8 +33,8 @@ from confmax.optimize.loop import MISSED
 from confmax.solution.class_confidence import class_to_test, threshold_with_confidence
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
-from confmax.solution.search import search
 from confmax.solution.side_by_side import counted_by_draws, refuse_shared_rows, without_errors
+from confmax.solution.tightened import Searches
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, uniform
@@ -68,9 +68,11 @@ def tune_with_confidence(task: Task) -> Solution:
     tuning, side = _split(task)
     limits = task.limits
 
+    searches = Searches(tuning)
+
     @cache
     def tuned(step: float) -> Solution:
-        return search(tuning.but(limits=_tightened(limits, step, side)))
+        return searches.following(_tightened(limits, step, side))
 
     def tested(solution: Solution) -> Solution:
         return _tested(solution, task, side)
@@ -89,7 +91,7 @@ def tune_with_confidence(task: Task) -> Solution:
         return passed
     if failed is None:
         # not even on the rows that tune the limits can be kept
-        return tested(search(tuning))
+        return tested(searches.alone(limits))
     # the safest rule may decide one class alone: a rule with less room is of more use
     if _has_room(limits, tuned(UNSHOWN)):
         unshown = tested(tuned(UNSHOWN))

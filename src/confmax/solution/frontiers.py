@@ -359,7 +359,8 @@ class Path:
         """
         vain = False
         for level, (problem, first) in zip(levels, path, strict=True):
-            moved = self.template.stated.sign * (self.template.limit - level)
+            moved = np.zeros(len(self.limits))
+            moved[-1] = self.template.stated.sign * (self.template.limit - level)
             outcome = with_rule(problem, first, self.record.best(moved, problem.rounding))
             if not self._is_far(problem, outcome):
                 vain = False

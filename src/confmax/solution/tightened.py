@@ -1,0 +1,70 @@
+"""Searches within limits that are tightened less and less: each starts from the rules of those before it.
+
+The rows are calibrated once. The best rules within a tighter limit are near those within the next one, and the best
+single rule that an earlier search has met is one of the starting rules. So the wide search for single rules, which
+costs most, is needed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion
+from confmax.constraints import Limits
+from confmax.optimize import Mixture
+from confmax.optimize.along import Record, RecordingOracle, atoms_of
+from confmax.optimize.class_cuts import ClassThreshold
+from confmax.oracle import CountingOracle
+from confmax.solution.plan import Task
+from confmax.solution.result import Solution
+from confmax.solution.search import Prepared, prepare
+
+
+class Searches:
+    """The searches of a ``task`` with other numbers in its limits."""
+
+    def __init__(self, task: Task) -> None:
+        prepared = prepare(task)
+        if isinstance(prepared.method, ClassThreshold):
+            # rows are sorted once for all numbers
+            prepared = replace(prepared, method=replace(prepared.method, known={}))
+        assert prepared.task.limits is not None
+        self.prepared: Prepared = prepared
+        self.limits: Limits = prepared.task.limits
+        self.record = Record(self._read)
+        self.rules: tuple[Mixture, ...] = ()
+
+    def alone(self, limits: Limits) -> Solution:
+        """Return the solution within ``limits`` of a search that nothing else has an effect on."""
+        search = self.prepared.within(self._placed(limits), CountingOracle(self.prepared.oracle.oracle))
+        problem = search.problem()
+        return search.solution(problem, search.run(problem))
+
+    def following(self, limits: Limits) -> Solution:
+        """Return the solution within ``limits`` of a search that starts from what those before it have met."""
+        placed = self._placed(limits)
+        signs = [one.stated.sign for one in placed.constraints]
+        numbers = [[one.limit for one in some.constraints] for some in (self.limits, placed)]
+        moved = np.multiply(signs, np.subtract(*numbers))
+        search = self.prepared.within(placed, RecordingOracle(self.prepared.oracle.oracle, self.record), self.rules)
+        problem = search.problem()
+        known = self.record.best(moved, problem.rounding)
+        problem = replace(
+            problem, starts=problem.starts if known is None else (*problem.starts, known), refines=known is not None
+        )
+        outcome = search.run(problem)
+        self.rules = atoms_of(outcome)
+        return search.solution(problem, outcome)
+
+    def _placed(self, limits: Limits) -> Limits:
+        """Return the limits of the search with the numbers of others."""
+        return replace(self.limits, constraints=limits.constraints)
+
+    def _read(self, answers: Confusion) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Return what `Record` reads of answers."""
+        values = np.nan_to_num(self.prepared.task.metric.values(answers), nan=-np.inf)
+        vacuous = self.limits.vacuous(answers) & self.limits.kept_by_none
+        return values, self.limits.slacks(answers), vacuous
