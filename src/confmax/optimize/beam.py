@@ -157,10 +157,11 @@ def _better(
     if not waiting:
         return []
     groups = problem.oracle.read_groups("the search of one coefficient")
+    least = problem.tol if problem.refines else 0.0
     improving = []
     for gain, above, at in waiting:
         for group in range(len(groups)):
-            improving += _better_in(problem, merit, gain, above, at, group, groups, alike)
+            improving += _better_in(problem, merit, gain, above + least, at, group, groups, alike)
     return improving
 
 

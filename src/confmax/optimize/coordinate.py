@@ -181,16 +181,19 @@ class Breakpoints:
         if not self.values.max() > above + ROUNDING:
             return np.empty(0)
         first = np.append(0, np.flatnonzero(np.abs(np.diff(self.values)) > ROUNDING) + 1)
+        last = np.append(first[1:] - 1, len(self.high) - 1)
+        # few are better, and only these are sorted
+        better = self.values[first] > above + ROUNDING
+        first, last = first[better], last[better]
         value = self.values[first]
         low = self.low[first]
-        high = self.high[np.append(first[1:] - 1, len(self.high) - 1)]
+        high = self.high[last]
         # weights matter by their ratios; the logarithm of the weight zero is no end
         with np.errstate(divide="ignore"):
             start, end = (np.log(low), np.log(high)) if self.coordinate.kind == "weight" else (low, high)
         bounded = np.isfinite(start) & np.isfinite(end)
         width = np.subtract(end, start, out=np.full(len(first), -1.0), where=bounded)
         order = np.lexsort((-width, -np.round(value, DIGITS)))[:most]
-        order = order[value[order] > above + ROUNDING]
         return self._between(low[order], high[order])
 
     def _between(self, low: Array, high: Array) -> Array:

@@ -60,6 +60,9 @@ class Progress:
         The objective at the solver's current point, which need not be its best.
     max_passes : int
         The budget.
+    search, n_searches : int
+        Which of how many searches this is an entry of, the first being 1. There may be several with a ``confidence``:
+        all other numbers are then those of this search alone, and the last searches may not be needed.
     """
 
     n_passes: int
@@ -68,6 +71,8 @@ class Progress:
     upper_bound: float | None
     iterate_value: float
     max_passes: int
+    search: int = 1
+    n_searches: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
+from confmax.constraints.each_class import Separated
 from confmax.constraints.outcomes import on_labels
 from confmax.constraints.proportions import counted_rows, trials
 from confmax.errors import InputError, Sentence
@@ -57,7 +58,8 @@ def tune_with_confidence(task: Task) -> Solution:
 
     The file's head says how. The rows must be labelled, and there are limits on shares of rows.
     """
-    _check_rows(task)
+    assert task.limits is not None
+    _check_rows(task, task.limits)
     table = task.raw.in_memory()
     if table.weight is not None:
         task = task.but(raw=table.take(table.weight > 0.0))
@@ -65,17 +67,17 @@ def tune_with_confidence(task: Task) -> Solution:
     k = class_to_test(task.metric, task.limits, task.raw.n_classes)
     if k is not None and _is_of_a_threshold(task):
         return threshold_with_confidence(task, k)
-    tuning, side = _split(task)
-    limits = task.limits
-
-    searches = Searches(tuning)
+    apart = Separated.of(task.limits, task.raw.classes)
+    limits = apart.limits
+    tuning, side = _split(task.but(limits=limits))
+    searches = Searches(tuning, len(STEPS))
 
     @cache
     def tuned(step: float) -> Solution:
         return searches.following(_tightened(limits, step, side))
 
     def tested(solution: Solution) -> Solution:
-        return _tested(solution, task, side)
+        return _tested(solution, task, apart, side)
 
     passed = None
     failed = None
@@ -101,8 +103,8 @@ def tune_with_confidence(task: Task) -> Solution:
     return failed
 
 
-def _check_rows(task: Task) -> None:
-    """Raise a ValueError for rows that no confidence can be computed on, such as those that the model was fitted on."""
+def _check_rows(task: Task, limits: Limits) -> None:
+    """Raise a ValueError for rows that cannot test the ``limits``, such as those that the model was fitted on."""
     raw = task.raw
     if not raw.has_labels:
         raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
@@ -115,7 +117,7 @@ def _check_rows(task: Task) -> None:
             "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "
             "a hold-out, or on a model that is fitted already"
         )
-    refuse_shared_rows(raw)
+    refuse_shared_rows(raw, limits)
 
 
 def _is_of_a_threshold(task: Task) -> bool:
@@ -233,11 +235,15 @@ def _tightened(limits: Limits, step: float, testing: _Testing) -> Limits:
     return replace(limits, constraints=tuple(moved(one) for one in limits.constraints))
 
 
-def _tested(found: Solution, task: Task, testing: _Testing) -> Solution:
-    """Return a solution with what the test rows say of its rule and of the limits that are wanted."""
-    limits = task.limits
+def _tested(found: Solution, task: Task, apart: Separated, testing: _Testing) -> Solution:
+    """Return a solution with what the test rows say of its rule and of the limits that are wanted.
+
+    The solution is one within the limits ``apart``, which are tightened there.
+    """
+    wanted = task.limits
+    limits = apart.limits
     confidence = task.plan.confidence
-    assert limits is not None and confidence is not None
+    assert wanted is not None and confidence is not None
     S = counted_by_draws(found.rule, testing.table, testing.keys)
     whole = S if limits.layout is None else limits.layout.total(S)
     values = on_labels(found.constraints, limits, S, testing.table.n_rows)
@@ -259,11 +265,12 @@ def _tested(found: Solution, task: Task, testing: _Testing) -> Solution:
     value = None
     if whole.matrix is not None or found.metric.statistics != "matrix":
         value = float(found.metric.values(whole))
-    rule = replace(found.rule, constraints=limits.stored)
+    rule = replace(found.rule, constraints=wanted.stored)
+    outcomes = apart.joined(wanted, kept)
     why = found.infeasibility
-    if why is not None and limits.texts[0] not in why:
+    if why is not None and any(map(_differ, found.constraints, limits.constraints)):
         # it names the tightened limits
-        missed = [one.text for one in kept if not one.kept]
+        missed = [one.text for one in outcomes if not one.kept]
         why = f"no rule that keeps {', '.join(missed)} was met on the rows that tune" if missed else None
     # nor is one that the search itself has found
     return replace(
@@ -271,11 +278,16 @@ def _tested(found: Solution, task: Task, testing: _Testing) -> Solution:
         rule=rule,
         upper_bound=None,
         label_value=value,
-        constraints=tuple(kept),
+        constraints=outcomes,
         confidence=confidence,
         infeasibility=why,
         doubt=None,
     )
+
+
+def _differ(outcome: ConstraintOutcome, one: Constraint) -> bool:
+    """Whether an outcome is that of a tightened limit."""
+    return outcome.limit != one.limit
 
 
 def _slack(one: Constraint, outcome: ConstraintOutcome) -> float:

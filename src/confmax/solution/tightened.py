@@ -7,14 +7,17 @@ costs most, is needed once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
 from confmax.constraints import Limits
-from confmax.optimize import Mixture
+from confmax.optimize import Mixture, Progress
 from confmax.optimize.along import Record, RecordingOracle, atoms_of
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.oracle import CountingOracle
@@ -22,11 +25,17 @@ from confmax.solution.plan import Task
 from confmax.solution.result import Solution
 from confmax.solution.search import Prepared, prepare
 
+TOLERANCE = 1e-4  # of values: rows that test tell no smaller differences apart
+
 
 class Searches:
-    """The searches of a ``task`` with other numbers in its limits."""
+    """The searches of a ``task`` with other numbers in its limits, of which there are ``count`` at most."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, count: int) -> None:
+        self.count = count
+        self.begun = 0
+        if task.plan.callback is not None:
+            task = task.but(plan=task.plan.but(callback=partial(self._numbered, task.plan.callback)))
         prepared = prepare(task)
         if isinstance(prepared.method, ClassThreshold):
             # rows are sorted once for all numbers
@@ -39,25 +48,30 @@ class Searches:
 
     def alone(self, limits: Limits) -> Solution:
         """Return the solution within ``limits`` of a search that nothing else has an effect on."""
+        # no further one follows it
+        self.begun = self.count
         search = self.prepared.within(self._placed(limits), CountingOracle(self.prepared.oracle.oracle))
         problem = search.problem()
         return search.solution(problem, search.run(problem))
 
     def following(self, limits: Limits) -> Solution:
         """Return the solution within ``limits`` of a search that starts from what those before it have met."""
+        self.begun += 1
         placed = self._placed(limits)
-        signs = [one.stated.sign for one in placed.constraints]
-        numbers = [[one.limit for one in some.constraints] for some in (self.limits, placed)]
-        moved = np.multiply(signs, np.subtract(*numbers))
+        pairs = zip(self.limits.constraints, placed.constraints, strict=True)
+        moved = np.array([one.stated.sign * (one.limit - tightened.limit) for one, tightened in pairs])
         search = self.prepared.within(placed, RecordingOracle(self.prepared.oracle.oracle, self.record), self.rules)
         problem = search.problem()
         known = self.record.best(moved, problem.rounding)
-        problem = replace(
-            problem, starts=problem.starts if known is None else (*problem.starts, known), refines=known is not None
-        )
+        starts = problem.starts if known is None else (*problem.starts, known)
+        problem = replace(problem, starts=starts, refines=True, tol=max(problem.tol, TOLERANCE))
         outcome = search.run(problem)
         self.rules = atoms_of(outcome)
         return search.solution(problem, outcome)
+
+    def _numbered(self, callback: Callable[[Progress], Any], progress: Progress) -> Any:
+        """Call back with the number of the search."""
+        return callback(replace(progress, search=self.begun, n_searches=self.count))
 
     def _placed(self, limits: Limits) -> Limits:
         """Return the limits of the search with the numbers of others."""
