@@ -25,6 +25,7 @@ from confmax.tables import MemoryTable
 
 ROUNDS = 24
 CELLS = 4_000_000  # rows times squared classes, for all rules that are searched at once
+FEW_CELLS = 250_000  # the same where good rules are known
 PER_LINE = 2  # values of one coefficient that the oracle confirms
 # of a price; of a limit without price, relative to the largest
 FACTOR = 3.0
@@ -104,7 +105,10 @@ def improved(
     table = problem.oracle.table
     limits = problem.limits
     n_classes = table.n_classes if table.layout is None else table.layout.n_classes
-    size = min(CELLS // (table.n_rows * n_classes**2), 1 if problem.refines else BEST)
+    cells = table.n_rows * n_classes**2
+    size = min(CELLS // cells, BEST)
+    if problem.refines:
+        size = min(size, max(1, FEW_CELLS // cells))
     if size == 0 or limits is None or not table.sorts_rows:
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"

@@ -61,7 +61,7 @@ NEAREST = BINDS  # how exactly the smallest shortfall is found where no rule kee
 SEARCHED = 2  # class weights that a round searches on labels
 LABEL_PATIENCE = 3  # least number of rounds without progress on labels, where no bound ends the run
 LIMITED_PATIENCE = 8  # the same within limits, where the rounds that follow prices are the last
-GOOD = 1e-4
+GOOD = 1e-4  # a loss for which no better single rule is searched, where good ones are known
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
 
 

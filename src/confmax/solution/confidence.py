@@ -35,7 +35,7 @@ from confmax.solution.class_confidence import class_to_test, threshold_with_conf
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.side_by_side import counted_by_draws, refuse_shared_rows, without_errors
-from confmax.solution.tightened import Searches
+from confmax.solution.tightened import Searched, Searches
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, uniform
@@ -73,7 +73,11 @@ def tune_with_confidence(task: Task) -> Solution:
     searches = Searches(tuning, len(STEPS))
 
     @cache
-    def tuned(step: float) -> Solution:
+    def searched(step: float) -> Searched:
+        place = STEPS.index(step)
+        if place > 0:
+            # whatever the rows that test say, a search follows the one before it on the path
+            searched(STEPS[place - 1])
         return searches.following(_tightened(limits, step, side))
 
     def tested(solution: Solution) -> Solution:
@@ -81,7 +85,7 @@ def tune_with_confidence(task: Task) -> Solution:
 
     passed = None
     failed = None
-    for solution in _path(tuned):
+    for solution in _path(searched):
         if not _has_room(limits, solution):
             continue
         last = tested(solution)
@@ -95,8 +99,9 @@ def tune_with_confidence(task: Task) -> Solution:
         # not even on the rows that tune the limits can be kept
         return tested(searches.alone(limits))
     # the safest rule may decide one class alone: a rule with less room is of more use
-    if _has_room(limits, tuned(UNSHOWN)):
-        unshown = tested(tuned(UNSHOWN))
+    unshown = searched(UNSHOWN).solution
+    if _has_room(limits, unshown):
+        unshown = tested(unshown)
         # what passes after the safest has failed shows nothing
         failed = failed if _is_assured(unshown) else unshown
     warn(failed.guarantee)
@@ -135,21 +140,21 @@ def _is_assured(solution: Solution) -> bool:
     return all(one.assured for one in solution.constraints)
 
 
-def _path(tuned: Callable[[float], Solution]) -> Iterator[Solution]:
+def _path(searched: Callable[[float], Searched]) -> Iterator[Solution]:
     """Yield rules with less and less room.
 
     Where limits are out of reach, the nearest rule has the most room, and the last of these has it at the right limits.
     """
     nearest = None
     for step in STEPS:
-        found = tuned(step)
-        if not found.feasible and step > 0.0:
+        found = searched(step)
+        if step > 0.0 and (found.is_out_of_reach or not found.solution.feasible):
             nearest = found
             continue
         if nearest is not None:
-            yield nearest
+            yield nearest.solution
         nearest = None
-        yield found
+        yield found.solution
 
 
 def _has_room(limits: Limits, solution: Solution) -> bool:

@@ -2,14 +2,14 @@
 
 The rows are calibrated once. The best rules within a tighter limit are near those within the next one, and the best
 single rule that an earlier search has met is one of the starting rules. So the wide search for single rules, which
-costs most, is needed once.
+costs most, is not needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,33 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
 from confmax.constraints import Limits
-from confmax.optimize import Mixture, Progress
+from confmax.optimize import Mixture, Outcome, Problem, Progress
 from confmax.optimize.along import Record, RecordingOracle, atoms_of
 from confmax.optimize.class_cuts import ClassThreshold
+from confmax.optimize.rounding import PROGRESS
 from confmax.oracle import CountingOracle
 from confmax.solution.plan import Task
 from confmax.solution.result import Solution
 from confmax.solution.search import Prepared, prepare
 
-TOLERANCE = 1e-4  # of values: rows that test tell no smaller differences apart
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """The outcome of one search; its solution is computed if somebody reads it."""
+
+    search: Prepared
+    problem: Problem
+    outcome: Outcome
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether no rule that keeps the limits was met, not even one that draws."""
+        return self.problem.shortfall(self.outcome.mixture.confusion) > 0.0
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The solution, which is the closest one where the limits are out of reach."""
+        return self.search.solution(self.problem, self.search.closest(self.problem, self.outcome))
 
 
 class Searches:
@@ -54,8 +72,8 @@ class Searches:
         problem = search.problem()
         return search.solution(problem, search.run(problem))
 
-    def following(self, limits: Limits) -> Solution:
-        """Return the solution within ``limits`` of a search that starts from what those before it have met."""
+    def following(self, limits: Limits) -> Searched:
+        """Return a search within ``limits`` that starts from what those before it have met."""
         self.begun += 1
         placed = self._placed(limits)
         pairs = zip(self.limits.constraints, placed.constraints, strict=True)
@@ -64,10 +82,11 @@ class Searches:
         problem = search.problem()
         known = self.record.best(moved, problem.rounding)
         starts = problem.starts if known is None else (*problem.starts, known)
-        problem = replace(problem, starts=starts, refines=True, tol=max(problem.tol, TOLERANCE))
-        outcome = search.run(problem)
+        # rows that test tell no smaller differences apart
+        problem = replace(problem, starts=starts, refines=True, tol=max(problem.tol, PROGRESS))
+        outcome = search.run_once(problem)
         self.rules = atoms_of(outcome)
-        return search.solution(problem, outcome)
+        return Searched(search, problem, outcome)
 
     def _numbered(self, callback: Callable[[Progress], Any], progress: Progress) -> Any:
         """Call back with the number of the search."""
