@@ -2,8 +2,8 @@
 
 From every population samples are drawn, with seeds 0, 1, ..., and a rule is tuned on each with confidence and without.
 The rule's confusion on the population is exact, or has the error of its grid. The probabilities of the second
-population are twice as certain as they should be, those of the third have 40 different rows. Limits of groups are on two
-populations, from each of which rows come by chance; the group says from which, and the truth is that of each.
+population are twice as certain as they should be, those of the third have 40 different rows. Limits of groups are on
+two populations, from each of which rows come by chance; the group says from which, and the truth is that of each.
 
 On tables a random 30 % of the rows tune, with seeds 0, 1, ..., and the others test. The limit is a floor on the recall
 of the rarest class that has 20 rows or more among those that tune: 40 % of the way from argmax on all rows to one. The
