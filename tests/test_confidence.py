@@ -204,7 +204,7 @@ def test_what_has_no_confidence_is_refused(given, more, message):
         confmax.maximize("accuracy", P, constraints=given, **settings)
 
 
-@pytest.mark.parametrize("floor, assured", [(0.4, True), (0.61, False)])
+@pytest.mark.parametrize("floor, assured", [(0.4, True), (0.64, False)])
 def test_a_floor_on_the_smallest_recall_is_tested_for_each_class(floor, assured):
     P, y = labelled(2000, 3)
     limits = [f"min_recall >= {floor}", "rate[2] <= 0.7"]
@@ -257,13 +257,13 @@ def test_limits_of_each_class_are_joined_again():
 
 
 def test_the_smallest_recall_of_every_group():
-    P, y = labelled(2000, 3)
-    group = np.array(["a", "b"])[np.random.default_rng(0).integers(0, 2, 2000)]
-    limit = "min(min_recall | group) >= 0.4"
+    P, y = labelled(1000, 3)
+    group = np.array(["a", "b"])[np.random.default_rng(0).integers(0, 2, 1000)]
+    limit = "min(min_recall | group) >= 0.3"
     outcome = confmax.maximize("accuracy", P, y, constraints=limit, group=group, confidence=0.9).constraints[0]
     assert outcome.text == limit and outcome.assured
     assert [part.group for part in outcome.by_group] == ["a", "b"]
-    assert outcome.label_value == min(part.label_value for part in outcome.by_group)
+    assert outcome.label_value == pytest.approx(min(part.label_value for part in outcome.by_group))
 
 
 @pytest.mark.parametrize("settings", [{}, {"confusion": "labels"}])
