@@ -141,6 +141,16 @@ def test_rows_per_second_are_shown_on_a_terminal(bar):
     assert bar.shown[-1][4:] == ("value 0.5000", "1 pass done")
 
 
+def test_of_several_searches_the_bar_counts_them():
+    """Passes begin anew with each."""
+    bar = show.Bar("tuning", "passes", after=-1.0)
+    shown = []
+    bar.update = lambda done, total, parts=(): shown.append((done, total, bar.unit, *parts))
+    for search, n_passes in ((1, 3), (1, 9), (2, 2)):
+        bar.step(library.optimize.Progress(n_passes, 0.5, 0.5, 0.6, 0.5, 10, search, 17))
+    assert shown == [(k, 17, "searches", "value 0.5000") for k in (1, 1, 2)]
+
+
 @pytest.mark.parametrize("width", [30, 120])
 def test_the_bar_counts_rows_and_fits(width, monkeypatch):
     """On a terminal of a width, with all that it can say."""

@@ -1,6 +1,7 @@
 """Limits with a confidence: the split, the tests on rows that tuned nothing, and what is said."""
 
-from types import SimpleNamespace
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,12 +10,23 @@ from scipy.stats import binomtest
 import confmax
 from benchmarks import confidence as benchmark
 from confmax import constraints as c
-from confmax.constraints import bind
+from confmax.confusion import Confusion
+from confmax.constraints import ConstraintOutcome, bind
+from confmax.constraints.each_class import Separated
 from confmax.constraints.proportions import kept_on_new_rows, rows_needed
 from confmax.oracle import make_table
 from confmax.populations import coin
 from confmax.solution import Plan, tune
-from confmax.solution.confidence import MOST_TESTED, STEPS, TESTED, _is_tested, _path, _share_tested
+from confmax.solution.confidence import (
+    MOST_TESTED,
+    STEPS,
+    TESTED,
+    _is_tested,
+    _share_tested,
+    _Testing,
+    _tightened,
+)
+from confmax.solution.tightened import Searches
 from confmax.tables.draws import row_keys
 from tests.test_limits_on_labels import labelled
 
@@ -143,16 +155,6 @@ def test_more_rows_test_where_half_of_them_cannot_show_a_limit():
         assert _share_tested(bound, rows, 0.9) == share
 
 
-@pytest.mark.parametrize("within_reach", range(len(STEPS) + 1))
-def test_the_first_step_within_reach_is_found_by_halving(within_reach):
-    """The path begins at the last step out of reach, whose rule is the nearest, and few others are searched."""
-    tuned = {step: SimpleNamespace(step=step, feasible=k >= within_reach) for k, step in enumerate(STEPS)}
-    searched = set()
-    found = [one.step for one in _path(lambda step: searched.add(step) or tuned[step])]
-    assert found == list(STEPS[max(min(within_reach, len(STEPS) - 1) - 1, 0) :])
-    assert len(searched - set(found)) <= 4
-
-
 def test_the_path_goes_to_the_safe_end():
     """A class that the model confuses with another has a recall that only a rule with much room can show."""
     rng = np.random.default_rng(1)
@@ -190,6 +192,7 @@ def test_a_rule_that_draws_is_tested_by_its_draws():
         ("cohen_kappa >= 0.1", {}, "tests shares of rows, and cohen_kappa is none"),
         ("f1[1] >= 0.1", {}, r"and f1\[1\] is none"),
         (c.cost([[0, 1, 1], [1, 0, 1], [1, 1, 0]]) <= 0.9, {}, "and cost is none"),
+        ("g_mean >= 0.1", {}, "and g_mean is none; limit accuracy, coverage, fpr, min_recall, npv"),
         ("recall[1] >= 0.5", {"y": None}, "confidence tests the constraints on labels"),
         ("recall[1] >= 0.5", {"sample_weight": np.arange(1, 121)}, "their weights are not equal"),
     ],
@@ -199,6 +202,134 @@ def test_what_has_no_confidence_is_refused(given, more, message):
     settings = {"y": y, "confidence": 0.9, "classes": range(3)} | more
     with pytest.raises(ValueError, match=message):
         confmax.maximize("accuracy", P, constraints=given, **settings)
+
+
+@pytest.mark.parametrize("floor, assured", [(0.4, True), (0.64, False)])
+def test_a_floor_on_the_smallest_recall_is_tested_for_each_class(floor, assured):
+    P, y = labelled(2000, 3)
+    limits = [f"min_recall >= {floor}", "rate[2] <= 0.7"]
+    settings = {"confidence": 0.9, "classes": range(3), "on_infeasible": "closest"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if not assured else "error")
+        solution = confmax.maximize("accuracy", P, y, constraints=limits, **settings)
+    table = make_table(P, y).in_memory()
+    test = _is_tested(table, row_keys(table), 0, 0.5)
+    decided = solution.predict(P)
+    sizes = [int((test & (y == k)).sum()) for k in range(3)]
+    met = [int((decided[test & (y == k)] == k).sum()) for k in range(3)]
+    passed = [binomtest(m, n, floor, alternative="greater").pvalue <= 0.1 for m, n in zip(met, sizes, strict=True)]
+    smallest = solution.constraints[0]
+    assert len(solution.constraints) == 2 and smallest.text == limits[0] and smallest.limit == floor
+    assert smallest.assured == all(passed) == assured
+    assert smallest.label_value == pytest.approx(min(m / n for m, n in zip(met, sizes, strict=True)))
+    assert smallest.label_rows == sizes[smallest.of_class] and smallest.label_interval is None
+    assert solution.rule.constraints == tuple(limits)
+    if not assured:
+        needs = [
+            rows_needed(m / n, floor, is_floor=True, confidence=0.9)
+            for m, n, kept in zip(met, sizes, passed, strict=True)
+            if not kept
+        ]
+        assert smallest.rows_needed == (None if None in needs else max(needs))
+        assert f"of which class {smallest.of_class} has {smallest.label_rows:,}" in solution.guarantee
+
+
+def test_limits_of_each_class_are_joined_again():
+    """All must pass, and the rows that are needed are those of the class that needs most."""
+    table = make_table(*labelled(300, 3)).in_memory()
+    limits = bind(["rate[0] <= 0.5", "min_recall >= 0.6"], table, explicit=True)
+    apart = Separated.of(limits, table.classes)
+    assert apart.limits.texts == ("rate[0] <= 0.5", "recall[0] >= 0.6", "recall[1] >= 0.6", "recall[2] >= 0.6")
+    S = Confusion.from_matrix([[0.3, 0.05, 0.05], [0.1, 0.15, 0.05], [0.1, 0.0, 0.2]])
+    assert apart.limits.slacks(S)[1:].min() == pytest.approx(limits.slacks(S)[1])
+    rate = ConstraintOutcome("rate[0] <= 0.5", 0.5, 0.4, 0.1, 0.4, assured=True)
+    recall = ConstraintOutcome("recall[0] >= 0.6", 0.6, 0.75, 0.15, 0.8, 0.1, label_rows=90, assured=True)
+    few = replace(recall, value=0.65, slack=0.05, label_value=0.7, label_rows=20, assured=False, rows_needed=40)
+    many = replace(few, label_value=0.65, label_rows=30, rows_needed=200)
+    first, joined = apart.joined(limits, [rate, recall, few, many])
+    assert first is rate and joined.text == "min_recall >= 0.6" and joined.assured is False
+    assert (joined.value, joined.slack, joined.label_value) == (0.65, 0.05, 0.65)
+    assert (joined.rows_needed, joined.label_rows, joined.of_class) == (200, 30, 2)
+    assert joined.price == pytest.approx(0.3)
+    assert apart.joined(limits, [rate, recall, replace(few, rows_needed=None), many])[1].rows_needed is None
+    good = apart.joined(limits, [rate, recall, replace(few, assured=True), recall])[1]
+    assert good.assured and good.rows_needed is None and good.of_class == 1
+
+
+def test_the_smallest_recall_of_every_group():
+    P, y = labelled(1000, 3)
+    group = np.array(["a", "b"])[np.random.default_rng(0).integers(0, 2, 1000)]
+    limit = "min(min_recall | group) >= 0.3"
+    outcome = confmax.maximize("accuracy", P, y, constraints=limit, group=group, confidence=0.9).constraints[0]
+    assert outcome.text == limit and outcome.assured
+    assert [part.group for part in outcome.by_group] == ["a", "b"]
+    assert outcome.label_value == pytest.approx(min(part.label_value for part in outcome.by_group))
+
+
+@pytest.mark.parametrize("settings", [{}, {"confusion": "labels"}])
+def test_searches_start_from_those_before_them(settings):
+    """They need fewer passes than searches from nothing, and reach about the same values."""
+    P, y = labelled(1500, 3)
+    limits = ["recall[1] >= 0.55", "rate[2] <= 0.5"]
+    plan = Plan.checked("macro_f1", constraints=limits, prove=False, **settings)
+    task = plan.on(make_table(P, y, classes=range(3)))
+    searches = Searches(task, 3)
+    passes = []
+    for room in (0.1, 0.09, 0.08):
+        tightened = bind([f"recall[1] >= {0.55 + room}", f"rate[2] <= {0.5 - room}"], task.raw, explicit=True)
+        following = searches.following(tightened)
+        alone = searches.alone(tightened)
+        assert following.solution.feasible and not following.is_out_of_reach
+        assert following.solution.value > alone.value - 2e-3
+        passes.append((following.solution.n_passes, alone.n_passes))
+    (_, *after), (_, *anew) = np.transpose(passes).tolist()
+    assert sum(after) < sum(anew)
+
+
+def test_the_rows_that_test_have_no_part_in_the_path():
+    """Rules of the path are the same, whatever the labels of the rows that test say of them."""
+    P, y = labelled(900, 3)
+    table = make_table(P, y).in_memory()
+    test = _is_tested(table, row_keys(table), 0)
+    rules = []
+    for shift in (0, 5):
+        labels = y.copy()
+        # the same classes in other rows: their numbers say how far limits are tightened
+        labels[test] = np.roll(y[test], shift)
+        task = Plan.checked("accuracy", constraints=["recall[1] >= 0.5", "rate[2] <= 0.6"], confidence=0.9).on(
+            make_table(P, labels, classes=range(3))
+        )
+        parts = task.but(raw=task.raw.take(~test), plan=task.plan.but(prove=False))
+        side = _Testing(task.raw.take(test), row_keys(table)[test])
+        searches = Searches(parts, 3)
+        rules.append([searches.following(_tightened(task.limits, step, side)).solution.rule for step in (4, 2, 0)])
+    for one, other in zip(*rules, strict=True):
+        np.testing.assert_array_equal(one.decision_probabilities(P), other.decision_probabilities(P))
+
+
+def test_progress_counts_the_searches():
+    P, y = labelled(600, 3)
+    steps = []
+    settings = {"constraints": ["recall[1] >= 0.5", "rate[2] <= 0.6"], "confidence": 0.9, "on_infeasible": "closest"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        confmax.maximize("accuracy", P, y, callback=steps.append, **settings)
+    numbers = [one.search for one in steps]
+    assert numbers == sorted(numbers) and numbers[0] == 1 and 1 < numbers[-1] <= len(STEPS)
+    assert {one.n_searches for one in steps} == {len(STEPS)}
+
+
+@pytest.mark.parametrize("k", range(3, 10))
+def test_a_sample_of_what_is_more_than_one_share(k):
+    run = benchmark.verdict(benchmark.cases()[k], 0, 0.9)
+    assert not run.violated and 0.4 < run.value < 1.0
+
+
+def test_a_limit_of_groups_is_refused_where_they_are_not_known():
+    P, y = labelled(120, 3)
+    limits = ["recall[1] >= 0.5", "difference(rate[1] | group) <= 0.1"]
+    with pytest.raises(ValueError, match=r"rows of each group for 'difference\(rate\[1\] \| group\) <= 0.1'"):
+        confmax.maximize("accuracy", P, y, constraints=limits, confidence=0.9, group_proba=np.full((120, 2), 0.5))
 
 
 def test_a_sample_of_the_benchmark():

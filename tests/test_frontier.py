@@ -180,7 +180,10 @@ def test_ends_of_the_levels():
     cost = c.cost([[0, 1], [5, 0]])
     found = confmax.frontier("recall[0]", cost <= 0.45, P, levels=5, confusion="model")
     assert found.limit.sense == "<=" and found.levels[0] > 0.45 in found.levels
-    assert confmax.frontier("recall[0]", cost, P, levels=3, confusion="model").limit.sense == "<="
+    with pytest.raises(
+        ValueError, match=r"the frontier of 'cost' has no direction; pass a limit, such as cost\(table\)"
+    ):
+        confmax.frontier("recall[0]", cost, P, levels=3, confusion="model")
     within = confmax.frontier("accuracy", "rate[1] <=", P, levels=10, constraints="recall[1] >= .6", confusion="model")
     assert len(within.levels) == 10
     three = np.column_stack([p * 0.8, (1 - p) * 0.8, np.full(20, 0.2)])

@@ -205,6 +205,11 @@ class Bar(AbstractContextManager["Bar"]):
     def step(self, progress: Step) -> None:
         """Show a step of `maximize`; returns nothing, so that the run goes on."""
         self.reached = [f"value {progress.value:.4f}"]
+        if progress.n_searches > 1:
+            # passes begin anew with every search, and its bound is one within tighter limits
+            self.unit = "searches"
+            self.update(progress.search, progress.n_searches, self.reached)
+            return
         if progress.upper_bound is not None:
             self.reached.append(f"at most {progress.upper_bound:.4f}")
         if self.unit == "rows":

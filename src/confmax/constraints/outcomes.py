@@ -80,6 +80,9 @@ class ConstraintOutcome:
         met there, and for a difference or a ratio of groups.
     model_slack : float or None
         By how much the limit is kept on the model's estimate alone; None where it was not computed.
+    of_class : str, int, float or None
+        Of a limit on the smallest recall, with a ``confidence``: the class whose rows `label_rows` and `rows_needed`
+        count. It is the one that needs most of them, or where all classes pass the one with the smallest recall.
     by_group : tuple of GroupValue
         The quantity in every group, for a limit of groups; its value is then the smallest, the largest, their
         difference or their ratio.
@@ -105,6 +108,7 @@ class ConstraintOutcome:
     assured: bool | None = None
     rows_needed: int | None = None
     model_slack: float | None = None
+    of_class: Any = None
     by_group: tuple[GroupValue, ...] = ()
 
     @property

@@ -213,11 +213,13 @@ def _without_sign(text: str) -> Constraint:
 def _direction(one: Constraint | Quantity, text: str) -> Sense:
     """Return the direction in which a quantity is limited, if people want only one; else a ValueError."""
     metric = one.metric
-    goes_both_ways = metric.formula == RATE or isinstance(metric.formula, SumOfRates)
+    goes_both_ways = metric.formula == RATE or isinstance(metric.formula, SumOfRates) or metric.gain is not None
     if goes_both_ways or one.across.compares:
-        raise InputError(f"the frontier of {text.strip()!r} has no direction", f"write '{text.strip()} <=', or >=")
-    if metric.gain is not None and metric.name == "cost":
-        return "<="
+        # a table has no text
+        way_out = (
+            f"write '{text.strip()} <=', or >=" if metric.gain is None else "pass a limit, such as cost(table) <= 1"
+        )
+        raise InputError(f"the frontier of {text.strip()!r} has no direction", way_out)
     return ">=" if metric.formula.rises_with_hits > 0 or metric.formula.is_coverage else "<="
 
 
@@ -396,14 +398,12 @@ class Path:
 
     def _with_singles(self, levels: Sequence[float], path: Sequence[Solved]) -> list[Solved]:
         """Return the outcomes with the best single rules of all levels, some of which are searched for."""
-        sign = self.template.stated.sign
-        found = [
-            (
-                problem,
-                with_rule(problem, first, self.record.best(sign * (self.template.limit - level), problem.rounding)),
-            )
-            for level, (problem, first) in zip(levels, path, strict=True)
-        ]
+        found = []
+        for level, (problem, first) in zip(levels, path, strict=True):
+            # by how much each limit is looser than where the record was read
+            moved = np.zeros(len(self.limits))
+            moved[-1] = self.template.stated.sign * (self.template.limit - level)
+            found.append((problem, with_rule(problem, first, self.record.best(moved, problem.rounding))))
         if not self.exact:
             # the levels that were to be searched have been
             return found

@@ -123,8 +123,9 @@ def limited_names() -> tuple[list[str], list[str]]:
 
 
 def shares_of_rows() -> list[str]:
-    """Return the names of what is a share of rows, so that exact tests hold for it."""
-    return sorted(name for name, metric in _QUANTITIES.items() if metric.formula.is_share)
+    """Return the names of what is a share of rows, or the smallest of several, so that exact tests hold for it."""
+    formulas = {name: metric.formula for name, metric in _QUANTITIES.items()}
+    return sorted(name for name, formula in formulas.items() if formula.is_share or formula.smallest_of is not None)
 
 
 def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Metric:

@@ -47,6 +47,7 @@ class Formula(ABC):
     takes_further: ClassVar[bool] = True  # whether a matrix may have more decisions than classes
     is_coverage: ClassVar[bool] = False  # whether it is the share of rows that are decided
     is_of_decided: ClassVar[bool] = False  # whether it is that of the rows that are decided
+    smallest_of: ClassVar[str | None] = None  # the share of each class whose smallest it is, by its name
 
     @property
     def is_share(self) -> bool:

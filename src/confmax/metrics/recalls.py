@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -168,6 +168,8 @@ def peak_of_soft_minimum(first: Array, change: Array, rho: float) -> float:
 @dataclass(frozen=True)
 class SmallestFormula(Formula):
     """The smallest recall as a formula, or with ``rho > 0`` its soft minimum."""
+
+    smallest_of: ClassVar[str | None] = "recall"
 
     def __call__(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> FirstOrder:
         return _through_recalls(S, partial(smallest, rho=rho))

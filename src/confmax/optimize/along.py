@@ -39,8 +39,8 @@ class RecordingOracle(CountingOracle):
 class Record:
     """The gains that were asked for, with their answers, while there is room for them.
 
-    ``read`` returns of answers (B) the objectives (B,), by how much the limits are kept at one level of the last of
-    them (B, n), and which of them are 0/0 (B, n).
+    ``read`` returns of answers (B) the objectives (B,), by how much the limits are kept at one choice of their numbers
+    (B, n), and which of them are 0/0 (B, n).
     """
 
     def __init__(self, read: Callable[[Confusion], tuple[Array, Array, NDArray[np.bool_]]]) -> None:
@@ -60,8 +60,8 @@ class Record:
             self.parts.append((gains, answers))
             self.size += size
 
-    def best(self, moved: float, rounding: float) -> Mixture | None:
-        """Return the best single rule that keeps all limits, with the last one loosened by ``moved``; None if none is.
+    def best(self, moved: Array, rounding: float) -> Mixture | None:
+        """Return the best single rule that keeps all limits, loosened by ``moved`` (n,); None if none is.
 
         A limit that is missed by ``rounding`` counts as kept.
         """
@@ -76,8 +76,7 @@ class Record:
         if self.numbers is None:
             return None
         values, slacks, vacuous = self.numbers
-        last = np.where(vacuous[:, -1], slacks[:, -1], slacks[:, -1] + moved)
-        kept = (slacks[:, :-1] >= -rounding).all(axis=1) & (last >= -rounding)
+        kept = (np.where(vacuous, slacks, slacks + moved) >= -rounding).all(axis=1)
         if not kept.any():
             return None
         k = int(np.argmax(np.where(kept, values, -np.inf)))

@@ -28,6 +28,7 @@ from confmax.tables import MemoryTable
 
 ROUNDS = 24
 CELLS = 4_000_000  # rows times squared classes, for all rules that are searched at once
+FEW_CELLS = 250_000  # the same where good rules are known
 PER_LINE = 2  # values of one coefficient that the oracle confirms
 # of a price; of a limit without price, relative to the largest
 FACTOR = 3.0
@@ -159,7 +160,10 @@ def improved(
     table = problem.oracle.table
     limits = problem.limits
     n_classes = table.n_classes if table.layout is None else table.layout.n_classes
-    size = min(CELLS // (table.n_rows * n_classes**2), BEST)
+    cells = table.n_rows * n_classes**2
+    size = min(CELLS // cells, BEST)
+    if problem.refines:
+        size = min(size, max(1, FEW_CELLS // cells))
     if size == 0 or limits is None or not table.sorts_rows:
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
@@ -180,6 +184,8 @@ def improved(
             turn = 1 - turn
             if turn == 1:
                 continue
+            if problem.refines:
+                return
             ranks = merits[1].values(answers)
             best = int(np.argmax(ranks))
             if top is None or ranks[best] > top[0]:
@@ -218,10 +224,11 @@ def _better(
     if not waiting:
         return []
     groups = problem.oracle.read_groups("the search of one coefficient")
+    least = problem.tol if problem.refines else 0.0
     improving = []
     for gain, above, at in waiting:
         for group in range(len(groups)):
-            improving += _better_in(problem, merit, gain, above, at, group, groups, alike)
+            improving += _better_in(problem, merit, gain, above + least, at, group, groups, alike)
     return improving
 
 

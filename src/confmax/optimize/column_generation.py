@@ -61,6 +61,7 @@ NEAREST = BINDS  # how exactly the smallest shortfall is found where no rule kee
 SEARCHED = 2  # class weights that a round searches on labels
 LABEL_PATIENCE = 3  # least number of rounds without progress on labels, where no bound ends the run
 LIMITED_PATIENCE = 8  # the same within limits, where the rounds that follow prices are the last
+GOOD = 1e-4  # a loss for which no better single rule is searched, where good ones are known
 SOFTNESS = 0.03  # of the minimum by which single rules are searched on labels
 
 
@@ -257,7 +258,9 @@ def _near(problem: Problem, columns: Columns, incumbent: Incumbent, alike: NDArr
     answers = columns.points.confusions
     exact = problem.oracle.exact
     swarm = None
-    if columns.is_feasible and columns.master.follows_path:
+    if problem.refines and incumbent.single_loss() <= GOOD:
+        return
+    if columns.is_feasible and columns.master.follows_path and (exact or not problem.refines):
         swarm = Swarm.of(problem, space, columns.optimum, columns.queries, alike)
     if swarm is not None:
         gains, answers = (yield from search(problem, swarm, incumbent)) or (gains, answers)

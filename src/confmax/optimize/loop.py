@@ -60,6 +60,9 @@ class Progress:
         The objective at the solver's current point, which need not be its best.
     max_passes : int
         The budget.
+    search, n_searches : int
+        Which of how many searches this is an entry of, the first being 1. There may be several with a ``confidence``:
+        all other numbers are then those of this search alone, and the last searches may not be needed.
     """
 
     n_passes: int
@@ -68,6 +71,8 @@ class Progress:
     upper_bound: float | None
     iterate_value: float
     max_passes: int
+    search: int = 1
+    n_searches: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +95,8 @@ class Problem:
     The ``limits`` are constraints on the rule; only column generation takes them. Rules are compared by how far they
     miss a limit first, and by their value second. ``certify`` says whether a bound is wanted, so that passes may be
     spent on it alone: a blend has none, even if its share of the model is one. ``wants_single`` says the same of the
-    best single rule that keeps all limits.
+    best single rule that keeps all limits, and ``refines`` that a good one is among the ``starts``, so that the search
+    for better ones need not be wide.
     """
 
     metric: Metric
@@ -103,6 +109,7 @@ class Problem:
     limits: Limits | None = None
     certify: bool = True
     wants_single: bool = False
+    refines: bool = False
 
     def ratios(self) -> Ratios | None:
         """Return the ratios that the metric sums, None where they are not known."""

@@ -169,7 +169,7 @@ def search(
     met: list[tuple[Gains, Array]] = []
     last = None
     # of a large table single rows say little, and passes cost much
-    most = GENERATIONS if exact and len(first.duals) > LEAST else 1
+    most = GENERATIONS if exact and len(first.duals) > LEAST and not problem.refines else 1
     for generation in range(most):
         before = incumbent.single_loss()
         for k in range(FURTHER if generation else ROUNDS):

@@ -16,7 +16,6 @@ share.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
+from confmax.constraints.each_class import Separated
 from confmax.constraints.outcomes import on_labels
 from confmax.constraints.proportions import counted_rows, trials
 from confmax.errors import InputError, Sentence
@@ -34,8 +34,8 @@ from confmax.optimize.loop import MISSED
 from confmax.solution.class_confidence import class_to_test, threshold_with_confidence
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
-from confmax.solution.search import prepare
 from confmax.solution.side_by_side import counted_by_draws, refuse_shared_rows, without_errors
+from confmax.solution.tightened import Searched, Searches
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, row_keys, uniform
@@ -57,7 +57,8 @@ def tune_with_confidence(task: Task) -> Solution:
 
     The file's head says how. The rows must be labelled, and there are limits on shares of rows.
     """
-    _check_rows(task)
+    assert task.limits is not None
+    _check_rows(task, task.limits)
     table = task.raw.in_memory()
     if table.weight is not None:
         task = task.but(raw=table.take(table.weight > 0.0))
@@ -65,22 +66,25 @@ def tune_with_confidence(task: Task) -> Solution:
     k = class_to_test(task.metric, task.limits, task.raw.n_classes)
     if k is not None and _is_of_a_threshold(task):
         return threshold_with_confidence(task, k)
-    tuning, side = _split(task)
-    limits = task.limits
-
-    # the calibration and the estimate are the same for the whole path
-    ready = prepare(tuning)
+    apart = Separated.of(task.limits, task.raw.classes)
+    limits = apart.limits
+    tuning, side = _split(task.but(limits=limits))
+    searches = Searches(tuning, len(STEPS))
 
     @cache
-    def tuned(step: float) -> Solution:
-        return ready.search(_tightened(limits, step, side))
+    def searched(step: float) -> Searched:
+        place = STEPS.index(step)
+        if place > 0:
+            # whatever the rows that test say, a search follows the one before it on the path
+            searched(STEPS[place - 1])
+        return searches.following(_tightened(limits, step, side))
 
     def tested(solution: Solution) -> Solution:
-        return _tested(solution, task, side)
+        return _tested(solution, task, apart, side)
 
     passed = None
     failed = None
-    for solution in _path(tuned):
+    for solution in _path(searched):
         if not _has_room(limits, solution):
             continue
         last = tested(solution)
@@ -92,18 +96,19 @@ def tune_with_confidence(task: Task) -> Solution:
         return passed
     if failed is None:
         # not even on the rows that tune the limits can be kept
-        return tested(ready.search())
+        return tested(searches.alone(limits))
     # the safest rule may decide one class alone: a rule with less room is of more use
-    if _has_room(limits, tuned(UNSHOWN)):
-        unshown = tested(tuned(UNSHOWN))
+    unshown = searched(UNSHOWN).solution
+    if _has_room(limits, unshown):
+        unshown = tested(unshown)
         # what passes after the safest has failed shows nothing
         failed = failed if _is_assured(unshown) else unshown
     warn(failed.guarantee)
     return failed
 
 
-def _check_rows(task: Task) -> None:
-    """Raise a ValueError for rows that no confidence can be computed on, such as those that the model was fitted on."""
+def _check_rows(task: Task, limits: Limits) -> None:
+    """Raise a ValueError for rows that cannot test the ``limits``, such as those that the model was fitted on."""
     raw = task.raw
     if not raw.has_labels:
         raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
@@ -116,7 +121,7 @@ def _check_rows(task: Task) -> None:
             "confidence tests rows that neither model nor rule were fitted on, and these are the model's own; tune on "
             "a hold-out, or on a model that is fitted already"
         )
-    refuse_shared_rows(raw)
+    refuse_shared_rows(raw, limits)
 
 
 def _is_of_a_threshold(task: Task) -> bool:
@@ -134,25 +139,21 @@ def _is_assured(solution: Solution) -> bool:
     return all(one.assured for one in solution.constraints)
 
 
-def _path(tuned: Callable[[float], Solution]) -> Iterator[Solution]:
+def _path(searched: Callable[[float], Searched]) -> Iterator[Solution]:
     """Yield rules with less and less room.
 
     Where limits are out of reach, the nearest rule has the most room, and the last of these has it at the right limits.
     """
     nearest = None
-    # limits that are out of reach at a step are so at all before it
-    first = 0
-    if not tuned(STEPS[0]).feasible:
-        first = bisect_left(STEPS, True, lo=1, hi=len(STEPS) - 1, key=lambda step: tuned(step).feasible)
-    for step in STEPS[max(first - 1, 0) :]:
-        found = tuned(step)
-        if not found.feasible and step > 0.0:
+    for step in STEPS:
+        found = searched(step)
+        if step > 0.0 and (found.is_out_of_reach or not found.solution.feasible):
             nearest = found
             continue
         if nearest is not None:
-            yield nearest
+            yield nearest.solution
         nearest = None
-        yield found
+        yield found.solution
 
 
 def _has_room(limits: Limits, solution: Solution) -> bool:
@@ -226,11 +227,15 @@ def _tightened(limits: Limits, step: float, testing: _Testing) -> Limits:
     return replace(limits, constraints=tuple(moved(one) for one in limits.constraints))
 
 
-def _tested(found: Solution, task: Task, testing: _Testing) -> Solution:
-    """Return a solution with what the test rows say of its rule and of the limits that are wanted."""
-    limits = task.limits
+def _tested(found: Solution, task: Task, apart: Separated, testing: _Testing) -> Solution:
+    """Return a solution with what the test rows say of its rule and of the limits that are wanted.
+
+    The solution is one within the limits ``apart``, which are tightened there.
+    """
+    wanted = task.limits
+    limits = apart.limits
     confidence = task.plan.confidence
-    assert limits is not None and confidence is not None
+    assert wanted is not None and confidence is not None
     S = counted_by_draws(found.rule, testing.table, testing.keys)
     whole = S if limits.layout is None else limits.layout.total(S)
     values = on_labels(found.constraints, limits, S, testing.table.n_rows)
@@ -252,11 +257,12 @@ def _tested(found: Solution, task: Task, testing: _Testing) -> Solution:
     value = None
     if whole.matrix is not None or found.metric.statistics != "matrix":
         value = float(found.metric.values(whole))
-    rule = replace(found.rule, constraints=limits.stored)
+    rule = replace(found.rule, constraints=wanted.stored)
+    outcomes = apart.joined(wanted, kept)
     why = found.infeasibility
-    if why is not None and limits.texts[0] not in why:
+    if why is not None and any(map(_differ, found.constraints, limits.constraints)):
         # it names the tightened limits
-        missed = [one.text for one in kept if not one.kept]
+        missed = [one.text for one in outcomes if not one.kept]
         why = f"no rule that keeps {', '.join(missed)} was met on the rows that tune" if missed else None
     # nor is one that the search itself has found
     return replace(
@@ -264,11 +270,16 @@ def _tested(found: Solution, task: Task, testing: _Testing) -> Solution:
         rule=rule,
         upper_bound=None,
         label_value=value,
-        constraints=tuple(kept),
+        constraints=outcomes,
         confidence=confidence,
         infeasibility=why,
         doubt=None,
     )
+
+
+def _differ(outcome: ConstraintOutcome, one: Constraint) -> bool:
+    """Whether an outcome is that of a tightened limit."""
+    return outcome.limit != one.limit
 
 
 def _slack(one: Constraint, outcome: ConstraintOutcome) -> float:

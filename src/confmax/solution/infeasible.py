@@ -94,6 +94,7 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
         starts=(outcome.mixture, outcome.single),
         sample=None,
         max_passes=problem.oracle.n_passes + solver.budget,
+        refines=False,
     )
     found = run(solver, part)
     if part.shortfall(found.mixture.confusion) > 0.0:

@@ -17,6 +17,7 @@ from confmax.calibration import check_calibration
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits, bind
 from confmax.constraints import resolve as resolve_constraints
+from confmax.constraints.each_class import is_tested
 from confmax.constraints.texts import metric_text
 from confmax.errors import InputError
 from confmax.metrics import Metric, resolve
@@ -177,7 +178,7 @@ def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
         raise InputError(
             "`confidence` is how surely constraints hold on new rows", "pass `constraints=`, or leave it out"
         )
-    others = [one for one in wanted if not one.metric.formula.is_share]
+    others = [one for one in wanted if not is_tested(one.metric)]
     if others:
         *first, last = shares_of_rows()
         raise InputError(

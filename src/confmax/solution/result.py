@@ -314,6 +314,9 @@ def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart:
             needed = "more rows are needed"
         rows = one.all_label_rows
         shown = f"its value is {one.label_value:.4g} on the {rows:,} rows that tuned nothing"
+        if one.of_class is not None:
+            counted = f"of which class {one.of_class} has {rows:,}"
+            shown = f"its value is {one.label_value:.4g} on rows that tuned nothing, {counted}"
         if not apart and one.label_value is not None:
             shown = f"kept by {round(one.label_value * rows):,} of {rows:,} rows"
         texts.append(f"{one.text} ({shown}; {needed})")

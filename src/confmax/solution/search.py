@@ -113,7 +113,14 @@ class Prepared:
 
     def run(self, problem: Problem) -> Outcome:
         """Return the outcome of the solver; where no rule keeps all limits, with the best of the closest rules."""
-        outcome = optimize.run(self.method, with_rules_of_sample(self.method, problem), self.task.plan.callback)
+        return self.closest(problem, self.run_once(problem))
+
+    def run_once(self, problem: Problem) -> Outcome:
+        """Return the outcome of the solver alone."""
+        return optimize.run(self.method, with_rules_of_sample(self.method, problem), self.task.plan.callback)
+
+    def closest(self, problem: Problem, outcome: Outcome) -> Outcome:
+        """Return an outcome of `run_once` as `run` does."""
         return best_of_closest(problem, outcome, self.method) if self.task.one_class is None else outcome
 
     def solution(self, problem: Problem, outcome: Outcome) -> Solution:

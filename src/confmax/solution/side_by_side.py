@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Layout
-from confmax.constraints import Constraint
+from confmax.constraints import Constraint, Limits
 from confmax.errors import InputError
 from confmax.evaluate.uncertainty import counts_of, decided_by
 from confmax.metrics.decided import as_written
@@ -180,8 +180,9 @@ def _confusion(labels: NDArray[np.int64], decided: NDArray[np.int64], K: int, M:
     return Confusion(np.bincount(labels, minlength=K) / n, met, np.bincount(decided, minlength=M) / n, matrix)
 
 
-def refuse_shared_rows(table: Table) -> None:
+def refuse_shared_rows(table: Table, limits: Limits) -> None:
     """Refuse, by a ValueError, to test limits on rows whose groups are not known."""
     if isinstance(table.groups, GroupShares):
-        what = "`confidence` counts rows of each group, and group_proba= does not tell them"
+        text = next(one.text for one in limits.constraints if one.of_groups)
+        what = f"`confidence` counts the rows of each group for {text!r}, and group_proba= does not tell them"
         raise InputError(what, "pass `group=`, or leave `confidence` out")

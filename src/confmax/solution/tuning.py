@@ -94,7 +94,8 @@ def maximize(
         sequences of tests of `precision` or `npv` share the error. Else about half of the rows tune, and the others
         only test: of rules with more and less room to spare, the best one is returned before the first that fails a
         test. If none passes, a warning says so, and how many rows are needed. This needs labels, equal weights, and
-        constraints on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`.
+        constraints on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`, or on `min_recall`: every
+        class is then tested. A callback gets the number of the search in `Progress`.
     abstain : bool, str or int
         Whether the rule may leave rows undecided, and what it returns for them: True for "abstain" beside names and -1
         beside integers, or a name. The metric and the constraints are then those of the rows that are decided, except
