@@ -42,14 +42,12 @@ from confmax.tables.columns import warn
 
 Solved = tuple[optimize.Problem, optimize.Outcome]
 
-SETTINGS = {
-    *("pos_label", "abstain", "confusion", "calibration", "solver", "randomized", "max_passes", "random_state"),
-}
+# the keywords of `maximize` that a frontier takes, and those that it refuses
+SETTINGS = set("pos_label abstain confusion calibration solver randomized max_passes random_state".split())
 REFUSED = {"confidence", "on_infeasible", "callback"}
 MOST_LEVELS = 10_000
-INSIDE = (
-    1e-3  # part of the way by which the tightest level ends before the best value of its quantity: that is a corner
-)
+# part of the way by which the tightest level ends before the best value of its quantity, which is a corner
+INSIDE = 1e-3
 EVERY = 4  # one of so many levels has a search for single rules of its own, where labels have a part in the estimate
 APART = 1e-6  # of two levels: closer ones are one
 
