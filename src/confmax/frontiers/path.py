@@ -325,9 +325,7 @@ class Path:
         elif not template.is_floor:
             costs = tuple(tuple(-gain for gain in row) for row in metric.gain or ())
             metric = replace(metric, structure=Linear(costs, fractions=metric.structure.fractions))
-        # where no threshold keeps a limit on a blend, the labels decide, and may keep tighter ones
-        by_labels = self.by_thresholds and not self.exact and template.is_floor
-        if template.of_groups or by_labels or refused_within_limits(metric) is not None:
+        if template.of_groups or refused_within_limits(metric) is not None:
             return high
         rest = self.given.limits
         assert rest is not None
@@ -375,7 +373,8 @@ class Path:
         if solution.infeasibility is None:
             return
         limits = self.given.limits
-        if limits is not None and len(limits) > 1:
+        # without a floor on the coverage, what is decided has no bound
+        if limits is not None and len(limits) > 1 and not self.template.metric.formula.is_coverage:
             others = replace(limits, constraints=limits.constraints[:-1])
             plan = self.given.plan.but(**self._calibrated())
             alone = prepare(self.given.but(plan=plan, limits=others)).search()
