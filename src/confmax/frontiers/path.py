@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from confmax import optimize
 from confmax.calibration.column_order import doubt_of_order
-from confmax.confusion import Array, Confusion
-from confmax.constraints import Constraint, Limits, Quantity, least_coverage, parse
+from confmax.confusion import Array
+from confmax.constraints import Constraint, Quantity, least_coverage, parse
 from confmax.constraints.texts import SIGNS
 from confmax.constraints.words import Sense
 from confmax.errors import InputError
@@ -254,17 +254,12 @@ class Path:
 
     def __init__(self, task: Task) -> None:
         # the loosest limit may be kept by every rule, and is one of the searches all the same
-        self.prepared = prepare(task)
-        method = self.prepared.method
-        self.by_thresholds = isinstance(method, ClassThreshold)
-        if isinstance(method, ClassThreshold):
-            # rows are sorted once for all levels
-            self.prepared = replace(self.prepared, method=replace(method, known={}))
-        assert self.prepared.task.limits is not None
-        self.limits: Limits = self.prepared.task.limits
+        self.prepared = prepare(task).sorting_once()
+        self.by_thresholds = isinstance(self.prepared.method, ClassThreshold)
+        self.limits = self.prepared.limits
         self.given = task
         self.template = self.limits.constraints[-1]
-        self.record = Record(self._read)
+        self.record = Record(self.prepared.read)
         self.exact = self.prepared.oracle.exact
 
     def at(self, level: float, rules: Sequence[optimize.Mixture] = ()) -> Prepared:
@@ -316,7 +311,9 @@ class Path:
         """Return the best value that the limited quantity can have within the other limits."""
         template = self.template
         low, high = template.range
-        metric = self.given.limits.constraints[-1].metric if self.given.limits is not None else template.metric
+        rest = self.given.limits
+        assert rest is not None
+        metric = rest.constraints[-1].metric
         if not template.is_floor and metric.gain is None:
             opposite = negative(metric)
             if len(self.limits) == 1 or opposite is None or template.of_groups:
@@ -327,8 +324,6 @@ class Path:
             metric = replace(metric, structure=Linear(costs, fractions=metric.structure.fractions))
         if template.of_groups or refused_within_limits(metric) is not None:
             return high
-        rest = self.given.limits
-        assert rest is not None
         others = replace(rest, constraints=rest.constraints[:-1]) if len(rest) > 1 else None
         plan = self.given.plan.but(**self._calibrated())
         search = prepare(self.given.but(plan=plan, metric=metric, limits=others))
@@ -387,12 +382,6 @@ class Path:
         """Whether a rule that cannot abstain keeps all limits on coverages, because they are floors."""
         return all(one.is_floor for one in self.limits.constraints if one.metric.formula.is_coverage)
 
-    def _read(self, answers: Confusion) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Return what `Record` reads of answers."""
-        values = np.nan_to_num(self.prepared.task.metric.values(answers), nan=-np.inf)
-        vacuous = self.limits.vacuous(answers) & self.limits.kept_by_none
-        return values, self.limits.slacks(answers), vacuous
-
     def _with_singles(self, levels: Sequence[float], path: Sequence[Solved]) -> list[Solved]:
         """Return the outcomes with the best single rules of all levels, some of which are searched for."""
         found = []
@@ -420,7 +409,7 @@ class Path:
         return problem, with_rule(problem, outcome, self.prepared.run(again).single)
 
     def _is_far(self, problem: optimize.Problem, outcome: optimize.Outcome) -> bool:
-        """Whether the best mixture is better than the best single rule by more than the latter may cost."""
+        """Whether the best mixture is so much better than the best single rule that a search may find a better one."""
         if self.prepared.task.plan.randomized is True:
             return False
         missed, lost = np.subtract(problem.rank(outcome.mixture.confusion), problem.rank(outcome.single.confusion))

@@ -14,16 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from confmax import optimize
 from confmax.calibration import Calibration
 from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import model_share
 from confmax.calibration.choice import held_out
-from confmax.confusion import Array, Gains
+from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import Limits
 from confmax.optimize import Mixture, Outcome, Problem, Solver
 from confmax.optimize.abstaining import first_rules
-from confmax.optimize.class_cuts import class_of, with_thresholds
+from confmax.optimize.class_cuts import ClassThreshold, class_of, with_thresholds
 from confmax.optimize.loop import WarmStart, declared
 from confmax.optimize.path_query import first_gains
 from confmax.optimize.warm import with_rules_of_sample
@@ -74,14 +77,31 @@ class Prepared:
         """
         return replace(self, task=self.task.but(limits=limits), oracle=oracle, starts=(*self.starts, *rules))
 
-    def search(self, limits: Limits | None = None) -> Solution:
-        """Return the solution, or that within other numbers in the ``limits``, which are placed on the raw rows."""
-        search = self
-        if limits is not None:
-            limits = replace(limits, kept_by_none=limits.kept_by_none and self.task.one_class is None)
-            search = self.within(limits, CountingOracle(self.oracle.oracle))
-        problem = search.problem()
-        return search.solution(problem, search.run(problem))
+    @property
+    def limits(self) -> Limits:
+        """The limits, of a task that has some."""
+        limits = self.task.limits
+        assert limits is not None
+        return limits
+
+    def sorting_once(self) -> Prepared:
+        """Return the same for many searches: where thresholds are searched, the rows are sorted once for all."""
+        method = self.method
+        return replace(self, method=replace(method, known={})) if isinstance(method, ClassThreshold) else self
+
+    def read(self, answers: Confusion) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Return the objectives of answers (B), and of every limit the slack and whether it is 0/0 and so kept by none.
+
+        This is what `optimize.along.Record` reads, at the numbers of these limits.
+        """
+        values = np.nan_to_num(self.task.metric.values(answers), nan=-np.inf)
+        limits = self.limits
+        return values, limits.slacks(answers), limits.vacuous(answers) & limits.kept_by_none
+
+    def search(self) -> Solution:
+        """Return the solution."""
+        problem = self.problem()
+        return self.solution(problem, self.run(problem))
 
     def problem(self, *, wants_single: bool = True) -> Problem:
         """Return the problem for the solver; ``wants_single`` is that of `Problem`."""

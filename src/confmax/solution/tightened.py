@@ -13,13 +13,10 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from confmax.confusion import Array, Confusion
 from confmax.constraints import Limits
 from confmax.optimize import Mixture, Outcome, Problem, Progress
 from confmax.optimize.along import Record, RecordingOracle, atoms_of
-from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.rounding import PROGRESS
 from confmax.oracle import CountingOracle
 from confmax.solution.plan import Task
@@ -54,23 +51,16 @@ class Searches:
         self.begun = 0
         if task.plan.callback is not None:
             task = task.but(plan=task.plan.but(callback=partial(self._numbered, task.plan.callback)))
-        prepared = prepare(task)
-        if isinstance(prepared.method, ClassThreshold):
-            # rows are sorted once for all numbers
-            prepared = replace(prepared, method=replace(prepared.method, known={}))
-        assert prepared.task.limits is not None
-        self.prepared: Prepared = prepared
-        self.limits: Limits = prepared.task.limits
-        self.record = Record(self._read)
+        self.prepared = prepare(task).sorting_once()
+        self.limits = self.prepared.limits
+        self.record = Record(self.prepared.read)
         self.rules: tuple[Mixture, ...] = ()
 
     def alone(self, limits: Limits) -> Solution:
         """Return the solution within ``limits`` of a search that nothing else has an effect on."""
         # no further one follows it
         self.begun = self.count
-        search = self.prepared.within(self._placed(limits), CountingOracle(self.prepared.oracle.oracle))
-        problem = search.problem()
-        return search.solution(problem, search.run(problem))
+        return self.prepared.within(self._placed(limits), CountingOracle(self.prepared.oracle.oracle)).search()
 
     def following(self, limits: Limits) -> Searched:
         """Return a search within ``limits`` that starts from what those before it have met."""
@@ -95,9 +85,3 @@ class Searches:
     def _placed(self, limits: Limits) -> Limits:
         """Return the limits of the search with the numbers of others."""
         return replace(self.limits, constraints=limits.constraints)
-
-    def _read(self, answers: Confusion) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Return what `Record` reads of answers."""
-        values = np.nan_to_num(self.prepared.task.metric.values(answers), nan=-np.inf)
-        vacuous = self.limits.vacuous(answers) & self.limits.kept_by_none
-        return values, self.limits.slacks(answers), vacuous
