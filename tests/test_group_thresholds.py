@@ -173,6 +173,32 @@ def test_answers_are_the_best_thresholds_for_a_gain(kept, grouped, seed):
         np.testing.assert_allclose(heights, np.max(every, axis=0), atol=1e-12)
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "g_mean", "min_recall", "macro_f1"])
+@pytest.mark.parametrize("limit", ["difference", "floor", "ratio", "precision"])
+def test_a_rule_of_three_groups_that_is_called_the_best_is(kept, monkeypatch, limit, metric):
+    ends, search = [], GroupThresholds.single
+
+    def single(self, problem, columns, near):
+        ends.append(search(self, problem, columns, near))
+        return ends[-1]
+
+    monkeypatch.setattr(GroupThresholds, "single", single)
+    for seed in range(3):
+        P, y, group = rows_of(40, 2 * seed)
+        third = np.arange(40) % 3 == 2
+        y[third] = (P[third, 1] > np.median(P[third, 1])) ^ (np.arange(third.sum()) % 4 == 0)
+        tuned(P, y, np.where(third, "c", group), LIMITS[limit], metric, randomized=False, on_infeasible="closest")
+        problem, thresholds = kept[-1]
+        places = np.indices([len(part.values) for part in thresholds.parts]).reshape(3, -1)
+        missed, values = problem.ranks(thresholds._confusions(thresholds.parts, list(places)))
+        best = values[missed == 0.0].max(initial=-np.inf)
+        _, answer, proved = ends[-1]
+        # nothing is proved where no mixture keeps the limits, and of a metric that is no concave function
+        assert proved == (best > -np.inf and metric != "macro_f1")
+        if proved:
+            assert problem.rank(answer[0]) == pytest.approx((0.0, best), abs=1e-12), seed
+
+
 def test_more_classes_abstaining_and_unknown_groups_have_no_thresholds(kept):
     P, y, group = rows_of(60, 0)
     tuned(P, y, group, "coverage >= 0.8", randomized=False, abstain=True)

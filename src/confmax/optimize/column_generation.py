@@ -238,9 +238,9 @@ class ColumnGeneration(Solver):
             constants = constant_rules(problem.oracle.rows, problem.n_decisions, matrix=matrix, layout=as_one)
             yield Step(best_answer(problem, *constants))
         if state.thresholds is not None:
-            rule, confusion = state.thresholds.single(problem, (incumbent.mixture, incumbent.single))
+            rule, confusion, is_best = state.thresholds.single(problem, columns, (incumbent.mixture, incumbent.single))
             yield Step(Mixture.single(rule[0], confusion[0]))
-            if state.thresholds.compares_all:
+            if is_best:
                 return
         # what metric and limits do not tell apart is decided for accuracy and not searched; a limit that does not bind
         # counts if it is missed without a search

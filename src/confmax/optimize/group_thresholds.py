@@ -2,25 +2,28 @@
 
 On the model confusion the oracle's answer to a gain is its maximiser. On labels it is not, but thresholds of p sort the
 rows all the same, and the best of all thresholds for a gain is known from their counts. Column generation with these
-answers ends at the best rule that draws between thresholds. A single rule has one threshold for every group: with all
-others fixed, all thresholds of one group are compared.
+answers ends at the best rule that draws between thresholds. A single rule has one threshold for every group. The prices
+of the best mixture say how much a better one can lack, and all combinations of thresholds that lack no more are
+compared: then it is the best of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.optimize.loop import MISSED, Problem
+from confmax.optimize.columns import Columns
+from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
-from confmax.optimize.rounding import BATCH, DIGITS
+from confmax.optimize.rounding import BATCH, DIGITS, HALVINGS, LEFT_OVER
 from confmax.optimize.threshold import Cuts
 
 CELLS = 300_000  # rules that the search of a single one compares for each group
+STAGES = (4_000, 40_000)  # combinations that are compared at most: a better rule leaves fewer
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +52,6 @@ class GroupThresholds:
         parts = [Cuts.of(rows, part.model_share, matrix=problem.needs_matrix) for part, rows in groups]
         return cls(tuple(parts), tuple(part.corners() for part in parts), oracle.rows, layout)
 
-    @property
-    def compares_all(self) -> bool:
-        """Whether `single` compares all single rules."""
-        sizes = [len(part.values) for part in self.parts]
-        return len(sizes) == 1 or (len(sizes) == 2 and sizes[0] * sizes[1] <= CELLS)
-
     def answers(self, gains: Gains) -> tuple[Gains, Confusion]:
         """Return the best thresholds for ``gains`` (B), as gains, with their confusions."""
         places = []
@@ -63,17 +60,93 @@ class GroupThresholds:
             places.append(mine.heights(part.confusions).argmax(axis=1))
         return self._rules(self.corners, places)
 
-    def single(self, problem: Problem, near: Iterable[Mixture]) -> tuple[Gains, Confusion]:
-        """Return the best single rule (1) that a search from the rules of mixtures ``near`` meets."""
+    def single(self, problem: Problem, columns: Columns, near: Sequence[Mixture]) -> tuple[Gains, Confusion, bool]:
+        """Return the best single rule (1) that a search from rules ``near`` meets, and whether there is no better one.
+
+        These are mixtures, of which the last is the best single rule so far.
+        """
+        places, rank, proved = self._nearest(problem, columns, near[-1])
+        if not proved:
+            further = self._by_groups(problem, near)
+            again, values = problem.ranks(self._confusions(self.parts, further))
+            if places is None or (-float(again[0]), float(values[0])) > rank:
+                places = further
+        assert places is not None
+        return *self._rules(self.parts, places), proved
+
+    def _nearest(
+        self, problem: Problem, columns: Columns, best: Mixture
+    ) -> tuple[list[NDArray[np.intp]] | None, tuple[float, float], bool]:
+        """Return the best thresholds (1 of each group) of those that lack least, their rank, and whether it is proved.
+
+        No rule that keeps the limits and is better than ``best`` lacks more than a known height at the prices of the
+        mixture. What it lacks is the sum of what the thresholds of its groups lack: few combinations lack so little.
+        """
+        rank = (-problem.shortfall(best.confusion), problem.value(best.confusion))
+        found = None
+        if not np.isfinite(columns.optimum.gain).all():
+            return found, rank, False
+        for most in STAGES:
+            lacks, room = self._lacks(columns, *rank)
+            orders = [np.argsort(lack, kind="stable") for lack in lacks]
+            places, every = _combined([lack[order] for lack, order in zip(lacks, orders, strict=True)], room, most)
+            at = [order[place] for order, place in zip(orders, places, strict=True)]
+            for some in np.array_split(np.arange(len(at[0])), -(-len(at[0]) // BATCH)):
+                chosen = [place[some] for place in at]
+                missed, values = problem.ranks(self._confusions(self.parts, chosen))
+                # rounding must not choose between rules of one value
+                k = int(np.lexsort((values.round(DIGITS), -missed))[-1])
+                if found is None or (-missed[k], values[k]) > rank:
+                    found = [place[[k]] for place in chosen]
+                    rank = max(rank, (-float(missed[k]), float(values[k])))
+            if every:
+                break
+        return found, rank, every and columns.is_feasible and not columns.master.climbs
+
+    def _by_groups(self, problem: Problem, near: Sequence[Mixture]) -> list[NDArray[np.intp]]:
+        """Return the best thresholds (1 of each group) that a search of one group after another meets."""
         # from many thresholds of the group that has fewest, those of the others are searched, and its own at last
         first, *others = sorted(range(len(self.parts)), key=lambda g: len(self.parts[g].values))
         at = self._starts(near, first, others)
         for g in (*others, first):
             at[:, g], missed, values = self._best_of_group(problem, at, g)
         k = int(np.where(missed == missed.min(), values, -np.inf).argmax())
-        return self._rules(self.parts, list(at[[k]].T))
+        return list(at[[k]].T)
 
-    def _starts(self, near: Iterable[Mixture], first: int, others: list[int]) -> NDArray[np.intp]:
+    def _lacks(self, columns: Columns, slack: float, value: float) -> tuple[list[Array], float]:
+        """Return what every threshold of every group lacks of the best at the prices, and what a better rule may lack.
+
+        Better rules than one of a ``slack`` and a ``value`` are those of more slack, or of a larger value.
+        """
+        points = columns.points
+        space = points.space
+        optimum = columns.optimum
+        gain = optimum.gain.copy()
+        objective, prices = space.split(gain)
+        if not columns.is_feasible:
+            least = slack * float(prices.sum())
+        elif slack < 0.0:
+            least = -np.inf
+        elif space.ratio is not None:
+            # the numerator of a better rule exceeds the value times its denominator
+            gain[1] = -value * gain[0]
+            least = 0.0
+        elif space.minimum_of is not None and not space.form.has_slopes:
+            least = value * float(objective.sum())
+        else:
+            least = float(objective @ space.split(optimum.point)[0]) + value - optimum.value
+        priced = space.gains(gain[None])
+        # functions have constants, which gains do not
+        constant = float(points.z[0] @ gain - priced.dot(points.confusions[0])[0])
+        heights = [
+            share * (priced if self.layout is None else self.layout.gains_of(priced, g)).heights(part.confusions)[0]
+            for g, (share, part) in enumerate(zip(self.shares, self.parts, strict=True))
+        ]
+        lacks = [height.max() - height for height in heights]
+        room = constant + sum(float(height.max()) for height in heights) - least
+        return lacks, float(np.clip(room, 0.0, sum(lack.max() for lack in lacks))) + LEFT_OVER
+
+    def _starts(self, near: Sequence[Mixture], first: int, others: list[int]) -> NDArray[np.intp]:
         """Return thresholds (S, G) to start from: of the atoms of mixtures, with many of the ``first`` group."""
         atoms = Gains.concatenate([gain for rule in near for gain in rule.atoms])
         places = np.stack([self._place(part, atoms, g) for g, part in enumerate(self.parts)], axis=1)
@@ -124,11 +197,9 @@ class GroupThresholds:
     ) -> tuple[NDArray[np.intp], Array, Array]:
         places = [np.tile(np.arange(T), len(at)) if h == g else np.repeat(at[:, h], T) for h in range(at.shape[1])]
         S = self._confusions(self.parts, places)
-        assert problem.limits is not None
-        missed = -problem.limits.slacks(S).min(axis=-1)
-        missed = np.where(missed > MISSED, missed, 0.0).reshape(-1, T)
+        missed, values = (part.reshape(-1, T) for part in problem.ranks(S))
         # rounding must not choose between rules of one value
-        values = np.nan_to_num(problem.metric.values(S).round(DIGITS), nan=-np.inf, posinf=np.inf).reshape(-1, T)
+        values = values.round(DIGITS)
         least = missed.min(axis=1)
         best = np.where(missed == least[:, None], values, -np.inf).argmax(axis=1)
         return best, least, values[np.arange(len(at)), best]
@@ -138,9 +209,49 @@ class GroupThresholds:
         gains = [part.gains(index) for part, index in zip(parts, places, strict=True)]
         return gains[0] if self.layout is None else self.layout.beside(gains), self._confusions(parts, places)
 
+    @property
+    def shares(self) -> Array:
+        """The weight of every group (G,)."""
+        return self.rows.reshape(len(self.parts), -1).sum(axis=1)
+
     def _confusions(self, parts: tuple[Cuts, ...], places: list[NDArray[np.intp]]) -> Confusion:
         compared = [part.confusions[index] for part, index in zip(parts, places, strict=True)]
         if self.layout is None:
             return replace(compared[0], rows=self.rows)
-        shares = self.rows.reshape(self.layout.n_groups, -1).sum(axis=1)
-        return replace(self.layout.joined(compared, shares), rows=self.rows)
+        return replace(self.layout.joined(compared, self.shares), rows=self.rows)
+
+
+def _combined(lacks: list[Array], room: float, most: int) -> tuple[list[NDArray[np.intp]], bool]:
+    """Return places in rising lists whose sum is at most ``room``, and whether these are all of them.
+
+    At most so many combinations are returned, those of the smallest sums.
+    """
+    first, *others = lacks
+    places = [np.arange(min(most, int(np.searchsorted(first, room, side="right"))))]
+    every = len(places[0]) == len(first) or len(places[0]) < most
+    sums = first[places[0]]
+    for further in others:
+        rising = np.argsort(sums, kind="stable")
+        limit = _limit(sums[rising], further, room, most)
+        counts = np.searchsorted(further, limit - sums[rising], side="right")
+        every = every and limit == room and int(counts.sum()) <= most
+        i = np.repeat(rising, counts)[:most]
+        j = (np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts))[:most]
+        places = [*(place[i] for place in places), j]
+        sums = sums[i] + further[j]
+    return places, every
+
+
+def _limit(first: Array, second: Array, room: float, most: int) -> float:
+    """Return the largest sum, at most ``room``, that at most so many pairs of two rising lists do not exceed."""
+
+    def n_pairs(limit: float) -> int:
+        return int(np.searchsorted(second, limit - first, side="right").sum())
+
+    if n_pairs(room) <= most:
+        return room
+    low, high = 0.0, room
+    for _ in range(HALVINGS // 3):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if n_pairs(middle) <= most else (low, middle)
+    return low
