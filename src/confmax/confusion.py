@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -346,9 +347,7 @@ class Layout:
 
     def decisions(self, group: int) -> NDArray[np.intp]:
         """Return where the decisions of a ``group`` stand (K + D,)."""
-        K = self.n_classes
-        D = self.n_further
-        return np.concatenate([np.arange(group * K, group * K + K), self.all_classes + group * D + np.arange(D)])
+        return self.places[group]
 
     def block(self, group: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the indices of the classes and decisions of a ``group`` in a matrix (G K, G (K + D))."""
@@ -362,10 +361,15 @@ class Layout:
         a, b = gains.pair()
         return Gains(np.ascontiguousarray(a[:, self.classes(group)]), np.ascontiguousarray(b[:, place]))
 
-    @property
+    @cached_property
     def places(self) -> list[NDArray[np.intp]]:
         """Where the decisions of every group stand, arrays (K + D,)."""
-        return [self.decisions(g) for g in range(self.n_groups)]
+        K = self.n_classes
+        D = self.n_further
+        return [
+            np.concatenate([np.arange(g * K, g * K + K), self.all_classes + g * D + np.arange(D)])
+            for g in range(self.n_groups)
+        ]
 
     def apart(self, gains: Gains) -> list[Gains]:
         """Return the parts of ``gains`` (B) that decide the rows of every group."""

@@ -194,6 +194,10 @@ class Limits:
         """Return the metrics that ``one`` of the constraints speaks of: of every group, or of all rows."""
         return one.across.members(one.metric, self.layout)
 
+    @cached_property
+    def _members(self) -> list[tuple[Metric, ...]]:
+        return [self.members(one) for one in self.constraints]
+
     def slacks(self, S: Confusion) -> Array:
         """Return by how much each limit is kept (..., n) at ``S``, in the unit of its metric; negative: violated.
 
@@ -201,7 +205,7 @@ class Limits:
         """
         signs = np.array([1.0 if one.is_floor else -1.0 for one in self.constraints])
         if not self.speak_of_groups:
-            every, nothing = self._read(S, [self.members(one)[0] for one in self.constraints])
+            every, nothing = self._read(S, [first for first, *_ in self._members])
             return np.where(
                 nothing & self.kept_by_none, 0.0, signs * (every - np.array([one.limit for one in self.constraints]))
             )
@@ -227,9 +231,8 @@ class Limits:
 
     def _of_all_members(self, S: Confusion) -> list[tuple[Array, NDArray[np.bool_]]]:
         """Return for each constraint the values of its metrics (..., G) at ``S``, and where they are 0/0."""
-        members = [self.members(one) for one in self.constraints]
-        values, vacuous = self._read(S, [metric for part in members for metric in part])
-        edges = np.cumsum([len(part) for part in members])[:-1]
+        values, vacuous = self._read(S, [metric for part in self._members for metric in part])
+        edges = np.cumsum([len(part) for part in self._members])[:-1]
         return list(zip(np.split(values, edges, axis=-1), np.split(vacuous, edges, axis=-1), strict=True))
 
     def _read(self, S: Confusion, every: Sequence[Metric]) -> tuple[Array, NDArray[np.bool_]]:

@@ -126,6 +126,7 @@ class Prepared:
             task.limits,
             certify=on_model,
             wants_single=wants_single and task.limits is not None and (plan.randomized is not True or not on_model),
+            draws=plan.randomized is True,
         )
         if task.one_class is None and task.abstain is None:
             problem = with_thresholds(problem)
