@@ -22,7 +22,7 @@ from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics.structure import LinearFunctions, Statistics
 from confmax.optimize.boxes import Corners, Objective
 from confmax.optimize.coordinate import Bound, Coordinate, Kind, Merit, Scored, breakpoints_of, moved, working_gain
-from confmax.optimize.loop import MISSED, Problem, Step, best_answer
+from confmax.optimize.loop import MISSED, Incumbent, Problem, Step, best_answer
 from confmax.optimize.rounding import BEST, BINDS, DIGITS, PER_PASS
 from confmax.tables import MemoryTable
 
@@ -35,6 +35,7 @@ FACTOR = 3.0
 LEAST_PENALTY = 0.1
 SURELY = BINDS  # a function of a limit below zero by so much is missed in any unit
 OUT_OF_REACH = 1e9  # rules that miss a limit come after all others
+FAR = 3.0  # losses, as multiples of that for which a draw is preferred, that a search from random rules does not end
 # how far random moves go on a log scale
 WIDTHS = (0.003, 0.3)
 
@@ -150,12 +151,13 @@ class InGroup:
 
 
 def improved(
-    problem: Problem, gains: Gains, answers: Confusion, prices: Array | None, alike: NDArray[np.bool_]
+    problem: Problem, gains: Gains, answers: Confusion, incumbent: Incumbent, alike: NDArray[np.bool_]
 ) -> Iterator[Step]:
     """Yield steps with single rules that keep the limits of a ``problem``, from ``gains`` (B) with their ``answers``.
 
-    ``prices`` (m,) are those of the limits' functions, None where they are not known. The coefficients of decisions
-    that are ``alike`` (M,) stay. A large table takes no step.
+    The ``incumbent`` holds the best rules so far, of which the caller keeps count, and the prices of the limits'
+    functions, where they are known. The coefficients of decisions that are ``alike`` (M,) stay. A large table takes no
+    step.
     """
     table = problem.oracle.table
     limits = problem.limits
@@ -168,6 +170,7 @@ def improved(
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
     functions = limits.functions(problem.oracle.rows, problem.n_decisions)
+    prices = incumbent.prices
     worth = np.ones(len(functions)) if prices is None or not prices.any() else prices
     penalties = FACTOR * np.maximum(worth, LEAST_PENALTY * float(worth.max()))
     boxes = Boxes.of(problem)
@@ -184,7 +187,8 @@ def improved(
             turn = 1 - turn
             if turn == 1:
                 continue
-            if problem.refines:
+            # where a draw is worth much more, it is returned whatever a further search meets
+            if problem.refines or incumbent.single_loss() > FAR * problem.worth:
                 return
             ranks = merits[1].values(answers)
             best = int(np.argmax(ranks))

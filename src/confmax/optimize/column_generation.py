@@ -269,7 +269,7 @@ def _near(problem: Problem, columns: Columns, incumbent: Incumbent, alike: NDArr
         best = incumbent.single
         gains = Gains.concatenate([gains, best.atoms[0]])
         answers = Confusion.concatenate([answers, Confusion.stack([best.confusion])])
-        yield from improved(problem, gains, answers, incumbent.prices, alike)
+        yield from improved(problem, gains, answers, incumbent, alike)
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,8 @@ class Problem:
     miss a limit first, and by their value second. ``certify`` says whether a bound is wanted, so that passes may be
     spent on it alone: a blend has none, even if its share of the model is one. ``wants_single`` says the same of the
     best single rule that keeps all limits, and ``refines`` that a good one is among the ``starts``, so that the search
-    for better ones need not be wide. Where it ``draws``, single rules are searched only as long as no mixture is proved
-    the best.
+    for better ones need not be wide. ``worth`` is what a single rule may lose and yet be preferred to a draw: infinite
+    where it alone is wanted, zero where a draw is.
     """
 
     metric: Metric
@@ -111,7 +111,7 @@ class Problem:
     certify: bool = True
     wants_single: bool = False
     refines: bool = False
-    draws: bool = False
+    worth: float = math.inf
 
     def ratios(self) -> Ratios | None:
         """Return the ratios that the metric sums, None where they are not known."""
@@ -362,7 +362,7 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
         elif status is None and problem.oracle.n_passes >= problem.max_passes:
             status = Status.MAX_PASSES
         if status is not None:
-            proved = problem.draws and status is Status.OPTIMAL
+            proved = problem.worth == 0.0 and status is Status.OPTIMAL
             if problem.wants_single and not proved and status is not Status.STOPPED:
                 for step in getattr(solver, "singles", _no_steps)(problem, state, incumbent):
                     incumbent.take(step)

@@ -44,6 +44,7 @@ from confmax.solution.one_class import (
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
+from confmax.solution.second_objective import worth_of_single
 from confmax.solution.side_by_side import as_solved
 from confmax.tables import MemoryTable, Table
 from confmax.tables.memory import TransferredDecisions
@@ -126,8 +127,8 @@ class Prepared:
             task.limits,
             certify=on_model,
             wants_single=wants_single and task.limits is not None and (plan.randomized is not True or not on_model),
-            draws=plan.randomized is True,
         )
+        problem = replace(problem, worth=worth_of_single(problem, plan.randomized))
         if task.one_class is None and task.abstain is None:
             problem = with_thresholds(problem)
         return problem

@@ -75,7 +75,14 @@ def decided_for_accuracy(
     if limits is None or not _leaves_open(problem, outcome, gain, chosen, accuracy, room, rows=rows):
         return chosen
     second = replace(
-        problem, metric=accuracy, starts=(chosen,), sample=None, limits=limits, certify=False, wants_single=not draws
+        problem,
+        metric=accuracy,
+        starts=(chosen,),
+        sample=None,
+        limits=limits,
+        certify=False,
+        wants_single=not draws,
+        worth=np.inf,
     )
     second = replace(second, starts=(chosen, *_first_rules(second, outcome, gain), *problem.singles))
     found = run(ColumnGeneration(), second)
@@ -101,6 +108,11 @@ def worth_drawing(problem: Problem) -> float:
         return RANDOMIZED_ABOVE
     rows = trials(metric, problem.start.confusion, n)
     return max(RANDOMIZED_ABOVE, 1.0 / rows) if rows > 0 else RANDOMIZED_ABOVE
+
+
+def worth_of_single(problem: Problem, randomized: bool | str) -> float:
+    """Return `Problem.worth` of a question for a ``randomized`` rule."""
+    return worth_drawing(problem) if randomized == "auto" else 0.0 if randomized else np.inf
 
 
 def _paid_by_room(problem: Problem, second: Problem, found: Outcome, limits: Limits, bound: float | None) -> float:
