@@ -27,6 +27,7 @@ from confmax.optimize.rounding import BEST, BINDS, DIGITS, PER_PASS
 from confmax.tables import MemoryTable
 
 ROUNDS = 24
+LINES = 900  # coefficients whose values are compared: a round of many classes compares many
 CELLS = 4_000_000  # rows times squared classes, for all rules that are searched at once
 FEW_CELLS = 250_000  # the same where good rules are known
 PER_LINE = 2  # values of one coefficient that the oracle confirms
@@ -179,8 +180,10 @@ def improved(
     rng = np.random.default_rng(len(table.classes))
     turn = 0
     top: tuple[float, Gains] | None = None
+    n_coordinates = len(_coordinates(problem, gains, alike))
     for _ in range(ROUNDS):
-        if problem.max_passes - problem.oracle.n_passes < 2:
+        n_searched = sum(map(len, known))
+        if problem.max_passes - problem.oracle.n_passes < 2 or n_searched * n_coordinates >= LINES:
             return
         improving = _better(problem, merits[turn], gains, answers, known[turn], size, alike)
         if not improving:

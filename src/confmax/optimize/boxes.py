@@ -77,7 +77,9 @@ class Objective:
         z = self.corners.most(low, high)
         if self.ratios is None:
             return z.min(axis=1) if self.mean is None else self.mean.value(z)
-        top, bottom = np.split(z, 2, axis=1)
+        n = z.shape[1] // 2
+        top = z[:, :n]
+        bottom = z[:, n:]
         # a ratio without a denominator is zero
         above = np.divide(top, -bottom, out=np.full_like(top, np.inf), where=bottom < -ABSENT)
         return np.asarray(np.clip(above, 0.0, self.ratios.most) @ self.ratios.weights)
