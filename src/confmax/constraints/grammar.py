@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -71,6 +72,12 @@ def parse(text: str) -> Constraint:
         raise ValueError(f"a constraint is a text or an object of confmax.constraints; got {type(text).__name__}")
     if len(text) > MOST_CHARACTERS:
         raise ValueError(too_long(text))
+    return _parsed(text)
+
+
+@lru_cache(maxsize=2 * MOST_CONSTRAINTS)
+def _parsed(text: str) -> Constraint:
+    """Return what `parse` returns; every rule that is made reads the texts of its constraints again."""
     stated = next((stated for kind in KINDS if (stated := kind.read(text)) is not None), None)
     words, sense, limit, across = stated or _quantity_and_number(text)
     rates = read_rates(words)

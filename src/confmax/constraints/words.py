@@ -8,6 +8,7 @@ follows from the declared structure of a metric, and needs no table.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
@@ -278,7 +279,7 @@ class Constraint:
         if len(self.text) > MOST_CHARACTERS:
             raise ValueError(too_long(self.text))
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The constraint as `parse` reads it, such as ``recall[VF] >= 0.8``; a table of costs is no part of it."""
         return self.across.written(self.metric, self.sense, self.limit)
