@@ -30,6 +30,7 @@ from confmax.metrics.structure import Linear
 from confmax.optimize.along import Record, RecordingOracle, along, atoms_of, with_rule
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.column_generation import refused_within_limits
+from confmax.optimize.mixture import constant_rules
 from confmax.oracle import CountingOracle
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.plan import Plan, Task
@@ -322,7 +323,7 @@ class Path:
         elif not template.is_floor:
             costs = tuple(tuple(-gain for gain in row) for row in metric.gain or ())
             metric = replace(metric, structure=Linear(costs, fractions=metric.structure.fractions))
-        if template.of_groups or refused_within_limits(metric) is not None:
+        if template.of_groups or refused_within_limits(metric) is not None or self._one_decision_keeps(high):
             return high
         others = replace(rest, constraints=rest.constraints[:-1]) if len(rest) > 1 else None
         plan = self.given.plan.but(**self._calibrated())
@@ -330,6 +331,16 @@ class Path:
         problem = search.problem(wants_single=False)
         reached: float = problem.value(search.run(problem).mixture.confusion) * template.stated.sign
         return reached
+
+    def _one_decision_keeps(self, level: float) -> bool:
+        """Whether to decide one class for all rows reaches a level, and keeps the other limits."""
+        rows = self.prepared.oracle.rows
+        n_decisions = self.given.metric.n_decisions(self.given.raw.n_classes)
+        matrix = self.limits.statistics == "matrix"
+        _, known = constant_rules(rows, n_decisions, matrix=matrix, layout=self.limits.layout)
+        reached = self.limits.values(known)[:, -1] == level
+        kept = (self.limits.slacks(known) >= 0.0).all(axis=-1)
+        return bool((reached & kept).any())
 
     def solutions(self, levels: Array, asked: float | None) -> list[tuple[float, Solution]]:
         """Return levels with their solutions, from the loosest to the tightest; the best of tighter levels counts."""

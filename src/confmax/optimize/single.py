@@ -173,7 +173,9 @@ def search(
     for generation in range(most):
         before = incumbent.single_loss()
         for k in range(FURTHER if generation else ROUNDS):
-            if (exact and incumbent.single_loss() <= CLOSE) or problem.oracle.n_passes >= problem.max_passes:
+            if (
+                exact and incumbent.single_loss() <= max(CLOSE, problem.tol)
+            ) or problem.oracle.n_passes >= problem.max_passes:
                 return last
             gains = swarm.gains
             answers = problem.ask(gains)

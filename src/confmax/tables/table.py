@@ -462,7 +462,15 @@ class MemoryTable(Checked, Table):
 
     def sampled(self, fraction: float) -> MemoryTable:
         """Return about this ``fraction`` of the rows, in (0, 1), chosen by the hash of their probabilities."""
-        return self.take(chosen_by_hash(self.row_hashes(), fraction))
+        if fraction not in self._samples:
+            self._samples.clear()
+            self._samples[fraction] = self.take(chosen_by_hash(self.row_hashes(), fraction))
+        return self._samples[fraction]
+
+    @cached_property
+    def _samples(self) -> dict[float, MemoryTable]:
+        # the last one: searches within limits of other numbers ask for it again
+        return {}
 
     def label_weight(self) -> Array:
         return self._label_weight
