@@ -323,7 +323,9 @@ class Path:
         elif not template.is_floor:
             costs = tuple(tuple(-gain for gain in row) for row in metric.gain or ())
             metric = replace(metric, structure=Linear(costs, fractions=metric.structure.fractions))
-        if template.of_groups or refused_within_limits(metric) is not None or self._one_decision_keeps(high):
+        if template.of_groups or refused_within_limits(metric) is not None:
+            return high
+        if template.is_floor and self._one_decision_keeps(high):
             return high
         others = replace(rest, constraints=rest.constraints[:-1]) if len(rest) > 1 else None
         plan = self.given.plan.but(**self._calibrated())
