@@ -237,3 +237,14 @@ def test_a_rule_names_abstaining_last():
     assert rule.reordered(["yes", "no", "ask"]).abstain == "ask"
     with pytest.raises(ValueError, match="abstain is the last name"):
         confmax.DecisionRule(gains, np.ones(1), ("no", "yes", "ask"), abstain="yes")
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_rate_is_maximised_by_rules_that_may_abstain(grouped):
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    more = {"group": np.arange(60) % 2} if grouped else {}
+    limits = ["coverage >= 0.5"] + ["difference(rate[2] | group) <= 0.1"] * grouped
+    found = confmax.maximize(
+        "rate[2]", P, constraints=limits, abstain=True, confusion="model", calibration=None, **more
+    )
+    assert found.value == pytest.approx(1.0) and (found.rule.predict(P, **more) == 2).all()

@@ -241,3 +241,19 @@ def test_the_command(jobs):
         (("rate[L] <=", "--plot", "f.xyz"), "f.xyz has no ending of a picture; name it .png, .svg, .pdf"),
     ):
         assert sentence in refusal("frontier", "jobs.csv", *over, *given)
+
+
+@pytest.mark.filterwarnings("ignore:the rule never decides:UserWarning")
+@pytest.mark.parametrize("K", [2, 3])
+def test_few_levels_on_labels_are_searched_like_single_calls(K):
+    rng = np.random.default_rng(3)
+    P = rng.dirichlet(np.ones(K), 50)
+    y = np.array([rng.choice(K, p=row) for row in P])
+    settings = {"confusion": "labels", "calibration": None}
+    metric, limit = ("accuracy", "npv[1] >=") if K == 3 else ("recall[0]", "rate[1] >=")
+    found = confmax.frontier(metric, limit, P, y, levels=3, **settings)
+    for level, value in zip(found.levels, found.values, strict=True):
+        alone = confmax.maximize(
+            metric, P, y, constraints=f"{limit} {float(level)!r}", on_infeasible="closest", **settings
+        )
+        assert not alone.feasible or value >= alone.value - 0.01

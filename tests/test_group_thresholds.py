@@ -199,6 +199,15 @@ def test_a_rule_of_three_groups_that_is_called_the_best_is(kept, monkeypatch, li
             assert problem.rank(answer[0]) == pytest.approx((0.0, best), abs=1e-12), seed
 
 
+def test_of_rules_that_miss_a_limit_by_the_same_the_better_one_is_the_closest():
+    p = np.array([0.21, 0.83, 0.15, 0.51, 0.14, 0.69, 0.84, 0.43, 0.96, 0.83, 0.34, 0.58])
+    y, group = np.array([0, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]), np.array(list("bbababbaabba"))
+    limit = "difference(accuracy | group) <= 0"
+    closest = tuned(np.column_stack([1 - p, p]), y, group, limit, randomized=False, on_infeasible="closest")
+    # to decide all rows as class 0 misses it by the same 1 / 35, but for rounding, and is right for 5 of 12
+    assert not closest.feasible and closest.value == pytest.approx(7 / 12)
+
+
 def test_more_classes_abstaining_and_unknown_groups_have_no_thresholds(kept):
     P, y, group = rows_of(60, 0)
     tuned(P, y, group, "coverage >= 0.8", randomized=False, abstain=True)

@@ -49,7 +49,9 @@ REFUSED = {"confidence", "on_infeasible", "callback"}
 MOST_LEVELS = 10_000
 # part of the way by which the tightest level ends before the best value of its quantity, which is a corner
 INSIDE = 1e-3
-EVERY = 4  # one of so many levels has a search for single rules of its own, where labels have a part in the estimate
+# one of so many levels has a search for single rules of its own, where labels have a part in the estimate
+EVERY = 4
+FEW = 5  # at least so many have one
 APART = 1e-6  # of two levels: closer ones are one
 
 
@@ -337,7 +339,7 @@ class Path:
     def _one_decision_keeps(self, level: float) -> bool:
         """Whether to decide one class for all rows reaches a level, and keeps the other limits."""
         rows = self.prepared.oracle.rows
-        n_decisions = self.given.metric.n_decisions(self.given.raw.n_classes)
+        n_decisions = self.given.n_decisions
         matrix = self.limits.statistics == "matrix"
         _, known = constant_rules(rows, n_decisions, matrix=matrix, layout=self.limits.layout)
         reached = self.limits.values(known)[:, -1] == level
@@ -351,9 +353,12 @@ class Path:
         wanted = np.unique(wanted)[:: int(sign)]
         searches: dict[float, Prepared] = {}
         last = float(wanted[-1])
+        every = min(EVERY, max(1, len(wanted) // FEW))
 
         def problem_at(level: float, rules: Sequence[optimize.Mixture]) -> optimize.Problem:
-            searched = self.by_thresholds or (not self.exact and (len(searches) % EVERY == 0 or level in (asked, last)))
+            # of two classes all thresholds are compared at once
+            chosen = len(searches) % every == 0 or level in (asked, last) or self.given.raw.n_classes == 2
+            searched = self.by_thresholds or (not self.exact and chosen)
             searches[level] = self.at(level, rules)
             return searches[level].problem(wants_single=searched)
 

@@ -190,8 +190,9 @@ def improved(
             turn = 1 - turn
             if turn == 1:
                 continue
-            # where a draw is worth much more, it is returned whatever a further search meets
-            if problem.refines or incumbent.single_loss() > FAR * problem.worth:
+            # a draw that is worth much more is returned whatever a further search meets
+            drawn = incumbent.is_feasible and incumbent.single_loss() > FAR * problem.worth > 0.0
+            if problem.refines or drawn:
                 return
             ranks = merits[1].values(answers)
             best = int(np.argmax(ranks))

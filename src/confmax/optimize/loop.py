@@ -16,7 +16,7 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.optimize.mixture import Limits, Mixture
-from confmax.optimize.rounding import BINDS, HALF_DIGITS, NEGLIGIBLE, SINGLE
+from confmax.optimize.rounding import BINDS, DIGITS, HALF_DIGITS, NEGLIGIBLE, SINGLE
 from confmax.oracle import CountingOracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.tables.columns import warn
@@ -146,7 +146,7 @@ class Problem:
         """Return by how much a ``confusion`` misses the limit that it misses most, in the unit of its metric."""
         if self.limits is None:
             return 0.0
-        missed = -float(self.limits.slacks(confusion).min())
+        missed = round(-float(self.limits.slacks(confusion).min()), DIGITS)
         return missed if missed > self.rounding else 0.0
 
     @cached_property
@@ -179,7 +179,8 @@ class Problem:
         values = np.nan_to_num(self.metric.values(confusions), nan=-np.inf, posinf=np.inf)
         if self.limits is None:
             return np.zeros(len(confusions)), values
-        missed = -self.limits.slacks(confusions).min(axis=-1)
+        # rounding must not choose between rules that miss a limit by the same
+        missed = -self.limits.slacks(confusions).min(axis=-1).round(DIGITS)
         return np.where(missed > self.rounding, missed, 0.0), values
 
     @cached_property

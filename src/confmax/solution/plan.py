@@ -165,6 +165,13 @@ class Task:
     out_of_fold: Table | None = None
     one_class: int | None = None
 
+    @property
+    def n_decisions(self) -> int:
+        """Between how many decisions its rules choose."""
+        K = self.raw.n_classes
+        # a metric of all rows, such as a rate, does not count that a rule may abstain
+        return max(self.metric.n_decisions(K), K if self.abstain is None else K + 1)
+
     def but(self, **parts: Any) -> Task:
         """Return the task with other parts, such as ``limits`` or rows."""
         return replace(self, **parts)

@@ -58,8 +58,7 @@ class Prepared:
     """A task as its solver sees it, with all that does not depend on the numbers of its limits.
 
     ``fitted`` is the calibration, which the rows ``labelled`` have chosen. ``starts`` are the starting rules, of which
-    ``plain`` are those that people use without confmax. Those ``around`` argmax start a search that knows no better
-    ones. ``sample`` is what a sample of the rows has shown.
+    ``plain`` are those that people use without confmax, and ``sample`` what a sample of the rows has shown.
     """
 
     task: Task
@@ -68,7 +67,6 @@ class Prepared:
     labelled: MemoryTable
     fitted: Calibration | None
     starts: tuple[Mixture, ...]
-    around: tuple[Mixture, ...]
     plain: dict[str, Mixture]
     sample: WarmStart | None
     by_default: bool
@@ -78,9 +76,7 @@ class Prepared:
 
         The ``oracle`` counts the scans; it reads the same rows.
         """
-        around = () if rules else self.around
-        starts = (*self.starts, *rules)
-        return replace(self, task=self.task.but(limits=limits), oracle=oracle, starts=starts, around=around)
+        return replace(self, task=self.task.but(limits=limits), oracle=oracle, starts=(*self.starts, *rules))
 
     @property
     def limits(self) -> Limits:
@@ -123,8 +119,8 @@ class Prepared:
         problem = Problem(
             task.metric,
             oracle,
-            task.metric.n_decisions(table.n_classes),
-            (*self.starts, *self.around),
+            task.n_decisions,
+            self.starts,
             allowed - reserved,
             plan.tol,
             self.sample,
@@ -192,11 +188,11 @@ def prepare(task: Task) -> Prepared:
         plan = plan.but(randomized=False)
         task = task.but(plan=plan)
     method.check(task.metric, table.n_classes, table.n_rows, **({} if task.limits is None else {"limited": True}))
-    starts, around, plain, sample = _starts(task, method, oracle)
+    starts, plain, sample = _starts(task, method, oracle)
     if task.one_class is not None:
         # neither thresholds on two classes nor rules for all classes are of use where thresholds on one are searched
         starts = starts[:1]
-    return Prepared(task, method, oracle, labelled, fitted, tuple(starts), around, plain, sample, is_default)
+    return Prepared(task, method, oracle, labelled, fitted, tuple(starts), plain, sample, is_default)
 
 
 # --- the problem ------------------------------------------------------------------------------------------------------
@@ -249,7 +245,7 @@ def _method(task: Task, oracle: CountingOracle) -> Solver:
         task.plan.solver,
         task.metric,
         table.n_classes,
-        task.metric.n_decisions(table.n_classes),
+        task.n_decisions,
         exact=oracle.exact,
         blended=task.plan.confusion == "blend",
         in_parts=not table.is_whole,
@@ -260,15 +256,15 @@ def _method(task: Task, oracle: CountingOracle) -> Solver:
 
 def _starts(
     task: Task, method: Solver, oracle: CountingOracle
-) -> tuple[list[Mixture], tuple[Mixture, ...], dict[str, Mixture], WarmStart | None]:
-    """Return the starting rules, those around argmax, argmax and p / prior on the raw probabilities, and a sample."""
+) -> tuple[list[Mixture], dict[str, Mixture], WarmStart | None]:
+    """Return the starting rules, argmax and p / prior on the raw probabilities, and the result of a sample of rows."""
     table = oracle.table
     raw = task.raw
     metric = task.metric
     matrix = "matrix" in (metric.statistics, task.limits and task.limits.statistics)
     # within limits the best rules of a sample, and thresholds, say little
     limited = task.limits is not None and task.one_class is None
-    n_decisions = metric.n_decisions(table.n_classes)
+    n_decisions = task.n_decisions
     priors = _priors(table)
     sample = None if limited else optimize.warm_start(method, metric, oracle, n_decisions, task.plan.tol)
     more = first_rules(metric, priors[0]) if sample is None else sample.rules
@@ -276,9 +272,6 @@ def _starts(
     if around is not None:
         more = around if more is None else Gains.concatenate([more, around])
     starts = optimize.baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
-    n_around = 0 if around is None else len(around)
-    first = tuple(starts[len(starts) - n_around :])
-    starts = starts[: len(starts) - n_around]
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
@@ -289,7 +282,7 @@ def _starts(
     if automatic and of_two and (not table.is_whole or metric.structure.may_draw):
         # of two classes the best single rule is a threshold, and the best mixture draws between two
         starts[:0] = [rule for rule in optimize.best_cut(metric, oracle)[:2] if rule is not None]
-    return starts, first, dict(zip(("argmax", "p/prior", "p/mean(p)"), plain, strict=False)), sample
+    return starts, dict(zip(("argmax", "p/prior", "p/mean(p)"), plain, strict=False)), sample
 
 
 def _priors(table: Table) -> list[Array]:

@@ -109,7 +109,7 @@ def as_solved(task: Task, fitted: Calibration | None) -> tuple[Task, Table]:
     table = raw if fitted is None else raw.calibrated(fitted.calibrator)
     metric = task.metric.finite(raw.n_rows)
     if task.limits is not None and task.limits.layout is not None:
-        n_further = metric.n_decisions(table.n_classes) - table.n_classes
+        n_further = task.n_decisions - table.n_classes
         if task.out_of_fold is not None:
             task = task.but(out_of_fold=task.out_of_fold.groups.beside(task.out_of_fold, n_further))
         raw, table = (raw.groups.beside(rows, n_further) for rows in (raw, table))
