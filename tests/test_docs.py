@@ -10,6 +10,7 @@ import pytest
 
 import confmax
 from confmax.constraints import quantities
+from docs import decision_picture
 
 DOCS = Path(__file__).parents[1] / "docs"
 # the walk of first-steps.md and the command line have tests of their own
@@ -43,6 +44,10 @@ def test_figures_that_are_cited_stand_in_the_results(name):
     cited = re.findall(r"(?<![\w.])0?(\.\d{4,})(?!\w)", prose)
     assert cited
     assert [figure for figure in cited if "0" + figure not in results] == []
+
+
+def test_the_picture_of_the_front_page_shows_the_rule_of_today():
+    assert decision_picture.PICTURE.read_text() == decision_picture.draw()
 
 
 def listed(page):
