@@ -1,9 +1,6 @@
 """The command line on files that are read in parts."""
 
 import importlib
-import io
-import re
-import sys
 
 import numpy as np
 import pytest
@@ -15,7 +12,6 @@ from tests.parts_helpers import labelled
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 large = importlib.import_module("confmax.cli.tune")
-show = importlib.import_module("confmax.cli.show")
 
 NAMES = ("low", "middle", "high")
 pytestmark = pytest.mark.usefixtures("inside")
@@ -116,57 +112,3 @@ def test_what_goes_wrong_is_one_sentence_and_writes_nothing(tmp_path, arguments,
     (tmp_path / "rule.json").write_text("before")
     assert message in refusal("tune", *arguments, "--metric", "macro_f1", "-o", "rule.json", "--force")
     assert (tmp_path / "rule.json").read_text() == "before"
-
-
-# --- the progress bar ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def bar(monkeypatch):
-    """A bar on a terminal, which keeps what it is told to show instead."""
-    bar = show.Bar("tuning", "passes", after=-1.0)
-    bar.is_terminal, bar.shown = True, []
-    monkeypatch.setattr(bar, "update", lambda done, total, parts=(): bar.shown.append((done, total, bar.unit, *parts)))
-    return bar
-
-
-def test_rows_per_second_are_shown_on_a_terminal(bar):
-    """The bar counts the rows of a pass and says which value the step before has reached."""
-    bar.rows(100, 200)
-    bar.rows(200, 200)
-    bar.step(library.optimize.Progress(1, 0.5, 0.5, None, 0.5, 10))
-    bar.rows(100, 200)
-    assert [entry[:3] for entry in bar.shown] == [(100, 200, "rows"), (200, 200, "rows"), (100, 200, "rows")]
-    assert all("rows/s" in parts[0] for _, _, _, *parts in bar.shown)
-    assert bar.shown[-1][4:] == ("value 0.5000", "1 pass done")
-
-
-def test_of_several_searches_the_bar_counts_them():
-    """Passes begin anew with each."""
-    bar = show.Bar("tuning", "passes", after=-1.0)
-    shown = []
-    bar.update = lambda done, total, parts=(): shown.append((done, total, bar.unit, *parts))
-    for search, n_passes in ((1, 3), (1, 9), (2, 2)):
-        bar.step(library.optimize.Progress(n_passes, 0.5, 0.5, 0.6, 0.5, 10, search, 17))
-    assert shown == [(k, 17, "searches", "value 0.5000") for k in (1, 1, 2)]
-
-
-@pytest.mark.parametrize("width", [30, 120])
-def test_the_bar_counts_rows_and_fits(width, monkeypatch):
-    """On a terminal of a width, with all that it can say."""
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("TERM", "xterm")
-    with show.Bar("tuning", "passes", after=-1.0) as bar:
-        bar.rows(1_000_000, 100_000_000)
-        bar.step(library.optimize.Progress(3, 0.5432, 0.1, 0.5533, 0.01, 100))
-        bar.rows(40_000_000, 100_000_000)
-        assert bar.live is not None
-        bar.live.refresh()
-    lines = sys.stderr.getvalue().replace("\r", "\n").split("\n")
-    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", [line for line in lines if "tuning" in line][-1])
-    assert "40.0M/100M rows" in last or width < 40
-    assert len(last.rstrip()) <= width and "\u2026" not in last
-    if width == 120:
-        assert ", value 0.5432, 3 passes done, at most 0.5533" in last

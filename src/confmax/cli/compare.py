@@ -35,7 +35,7 @@ from confmax.cli.judging import (
 )
 from confmax.cli.matching import name_beside, not_applicable, over, rows_for
 from confmax.cli.outputs import load_rule
-from confmax.cli.show import Bar, Document, Page, number, print_document, show_source, source_document
+from confmax.cli.show import Document, Page, number, print_document, show_source, source_document
 from confmax.cli.texts import joined
 from confmax.constraints import Limits, bind
 from confmax.evaluate import Score
@@ -46,6 +46,7 @@ from confmax.evaluate.uncertainty import decided_by
 from confmax.metrics import Metric
 from confmax.metrics.decided import of_decided
 from confmax.optimize.column_generation import refused_within_limits
+from confmax.progress import Bar
 from confmax.rule import DecisionRule
 from confmax.solution import Plan, Solution
 from confmax.solution.tuning import on_some_rows

@@ -12,7 +12,7 @@ from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, TableOptions, read_rows
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_output, refuse_same, write_file
-from confmax.cli.show import Bar, Document, Page, between, number, print_document, show_source, source_document
+from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
 from confmax.cli.tables import read_frame
 from confmax.cli.tune import named_metric
 from confmax.constraints import resolve as resolve_constraints
@@ -20,6 +20,7 @@ from confmax.frontiers import Frontier
 from confmax.frontiers import frontier as tuned
 from confmax.frontiers.path import checked_levels, read_limit
 from confmax.plotting import FrontierDisplay
+from confmax.progress import Bar
 from confmax.solution import Infeasible
 
 LINES = 12  # of the table
@@ -41,14 +42,14 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"))
     abstain = more.pop("abstain")
     more["calibration"] = None if more["calibration"] == "none" else more["calibration"]
-    with Bar("tuning", "levels"):
+    with Bar("tuning", "levels") as bar:
         rows = read_rows(read_frame(file, options.sep), options)
         check_applies(metric, rows)
         app.warn(*rows.notes)
         if abstain is not None:
             more["abstain"] = name_beside(abstain, rows.classes)
         try:
-            found = tuned(metric, over, **rows.arguments, classes=rows.classes, levels=levels, **more)
+            found = tuned(metric, over, **rows.arguments, classes=rows.classes, levels=levels, progress=bar, **more)
         except Infeasible as error:
             app.fail(error.sentence, 3)
     document: Document = {**source_document(rows), **found.to_dict()}

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,6 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -24,13 +21,10 @@ from confmax.places import is_stdout
 
 if TYPE_CHECKING:  # a list of metrics needs neither tables nor solvers
     from confmax.cli.columns import FileRows
-    from confmax.optimize import Progress as Step
 
 PIPED_WIDTH = 1_000_000  # a pipe has no width; lines are for programs and pagers, never folded or cut
 COLUMN_GAP = 3  # between columns on a terminal
 LEAST_PROSE = 30  # columns of text below which a table is no table
-LEAST_BAR = 8  # columns of a progress bar
-SHOW_AFTER = 0.5  # seconds: shorter work needs no bar
 Document = dict[str, Any]
 
 
@@ -160,82 +154,6 @@ class Page:
         for row in rows:
             grid.add_row(*(clean(row[k]) for k in columns))
         self._print(grid)
-
-
-class Bar(AbstractContextManager["Bar"]):
-    """A progress bar on stderr, only on a terminal and only for work that takes longer than ``after`` seconds.
-
-    It counts the units given to `update`, or the rows of a pass (`rows`), and says after how many passes (`step`)
-    which value was reached. What does not fit into the width of the terminal is left out, the last things first.
-    """
-
-    def __init__(self, what: str, unit: str, after: float = SHOW_AFTER) -> None:
-        self.what = what
-        self.unit = unit
-        self.after = after
-        self.began = time.monotonic()
-        self.live: Progress | None = None
-        self.reached: list[str] = []
-        self.rows_before = 0
-        self.pass_began = self.began
-        self.is_terminal = sys.stderr.isatty()
-
-    def __exit__(self, *_error: object) -> None:
-        if self.live is not None:
-            self.live.stop()
-
-    def update(self, done: int, total: int, parts: Sequence[str] = ()) -> None:
-        """Show that ``done`` of ``total`` units are done, and further parts of the line while there is room."""
-        if not self.is_terminal or time.monotonic() - self.began < self.after:
-            return
-        if self.live is None:
-            # the bar goes to stderr and is wiped out at the end, so that stdout holds results only
-            columns = (TextColumn("{task.description}"), BarColumn(None), TextColumn("{task.fields[shown]}"))
-            self.live = Progress(*columns, console=Console(stderr=True, markup=False), transient=True, expand=True)
-            self.live.start()
-            self.live.add_task(self.what, total=total, shown="")
-        shown = self._fitting([f"{_counted(done)}/{_counted(total)} {self.unit}", *parts], self.live.console.width)
-        self.live.update(self.live.task_ids[0], completed=done, total=total, shown=shown)
-
-    def _fitting(self, parts: Sequence[str], width: int) -> str:
-        room = width - len(self.what) - LEAST_BAR - 2  # a space on either side of the bar
-        most = max((k for k in range(len(parts) + 1) if len(", ".join(parts[:k])) <= room), default=0)
-        return ", ".join(parts[:most])
-
-    def step(self, progress: Step) -> None:
-        """Show a step of `maximize`; returns nothing, so that the run goes on."""
-        self.reached = [f"value {progress.value:.4f}"]
-        if progress.n_searches > 1:
-            # passes begin anew with every search, and its bound is one within tighter limits
-            self.unit = "searches"
-            self.update(progress.search, progress.n_searches, self.reached)
-            return
-        if progress.upper_bound is not None:
-            self.reached.append(f"at most {progress.upper_bound:.4f}")
-        if self.unit == "rows":
-            self.reached.insert(1, f"{progress.n_passes} pass{'es' * (progress.n_passes != 1)} done")
-        else:
-            self.update(progress.n_passes, progress.max_passes, self.reached)
-
-    def rows(self, done: int, total: int) -> None:
-        """Show how many rows of a pass over a file are read, how fast, and what the step before has reached."""
-        now = time.monotonic()
-        # fewer rows than before begin another pass; the first one began with the work
-        if self.unit != "rows" or done < self.rows_before:
-            self.pass_began = now if self.unit == "rows" else self.began
-            self.unit = "rows"
-        self.rows_before = done
-        seconds = max(now - self.pass_began, 1e-9)
-        self.update(done, total, [f"{_counted(done / seconds)} rows/s", *self.reached])
-
-
-def _counted(count: float) -> str:
-    """Return a count in three or four digits, such as 1.23M, or as it is below ten thousand."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= max(size, 1e4):
-            scaled = count / size
-            return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f}{letter}"
-    return f"{count:.0f}"
 
 
 # --- which rows were used --------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_c
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.report import check_tune, write_cross_fitted_page
-from confmax.cli.show import Bar, Document, Page, finite, key_of, number, print_document, show_source, source_document
+from confmax.cli.show import Document, Page, finite, key_of, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_cells, read_frame
 from confmax.cli.texts import SHARE, joined
 from confmax.constraints import Constraint, ConstraintOutcome
@@ -31,6 +31,7 @@ from confmax.constraints import resolve as resolve_constraints
 from confmax.errors import extended
 from confmax.metrics import Metric
 from confmax.places import is_stream
+from confmax.progress import Bar
 from confmax.rule import DecisionRule
 from confmax.solution import Infeasible, Solution, maximize
 from confmax.solution.plan import check_confidence

@@ -34,6 +34,7 @@ from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
 from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric
+from confmax.progress import bar_for
 from confmax.rule import DecisionRule
 from confmax.rule.parts import to_decide
 from confmax.solution import Plan, tune, value_on_labels, warn_of_trivial
@@ -49,7 +50,8 @@ from confmax.tables.groups import Groups
 
 # parameters that are settings of a plan
 SETTINGS = (
-    "metric constraints on_infeasible confidence abstain pos_label confusion calibration solver randomized random_state"
+    "metric constraints on_infeasible confidence abstain pos_label confusion calibration solver randomized "
+    "random_state progress"
 ).split()
 
 
@@ -108,6 +110,9 @@ class MetricClassifierCV(RuleClassifier):
     random_state : int, RandomState, Generator or None
         Seed of a randomised rule's draws, and of the hold-out if ``cv`` is a number. None takes seeds from the
         operating system; ``rule_`` stores that of the draws.
+    progress : bool
+        Whether `fit` shows on stderr how far it is: which models are fitted, the passes of the tuning, and the rules of
+        the folds; see `confmax.maximize`. With ``n_jobs`` a model counts as soon as the next one begins.
 
     Attributes
     ----------
@@ -231,6 +236,7 @@ class MetricClassifierCV(RuleClassifier):
         fold_rules: bool = True,
         n_jobs: int | None = None,
         random_state: RandomState = 0,
+        progress: bool = False,
     ) -> None:
         self.estimator = estimator
         self.metric = metric
@@ -250,6 +256,7 @@ class MetricClassifierCV(RuleClassifier):
         self.fold_rules = fold_rules
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.progress = progress
 
     def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
         # before anything is fitted
@@ -275,7 +282,7 @@ class MetricClassifierCV(RuleClassifier):
 
         def task_without(test: NDArray[np.intp] | None) -> Task:
             # of the folds only the rules are kept
-            wanted = plan if test is None else plan.but(prove=False)
+            wanted = plan if test is None else plan.but(prove=False, progress=False)
             raw = steps.rows_without(test, out, rows)
             if test is not None:
                 _tested(raw.groups)
@@ -305,7 +312,9 @@ class MetricClassifierCV(RuleClassifier):
             self.refit_loss_ = steps.refit_loss(self.rule_, self.solution_.metric, out.in_memory(), own.take(rows))
         # without the rows of the only split none are left
         parts = tests if self.fold_rules and len(tests) > 1 else []
-        self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), parts) if rule is not None]
+        with bar_for(self.progress and len(parts) > 0, "tuning the rules of the folds", "folds") as bar:
+            counted = parts if bar is None else bar.each(parts, len(parts))
+            self.fold_rules_ = [rule for _, rule in cross_fit(quietly(rule_without), counted) if rule is not None]
         self.estimator_ = model
         self._set_thresholds(out.mean_probability())
 
@@ -385,14 +394,19 @@ class MetricClassifierCV(RuleClassifier):
         fit_params = steps.fit_params_for(self.estimator, routed["estimator"]["fit"])
         # models that are not used again need not come back from other processes
         keep = self.ensemble or not self.refit
-        found = Parallel(n_jobs=self.n_jobs)(
-            delayed(steps.fit_split)(clone(model), X, y, split, fit_params, keep=keep) for split in splits
-        )
-        if self.ensemble:
-            model = steps.MeanOfModels([fitted for _, _, fitted in found], np.array(classes))
-        else:
-            # the splits fitted clones: this one is not fitted yet
-            model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
+        n_models = len(splits) + (self.refit and not self.ensemble)
+        with bar_for(self.progress, f"fitting {type(model).__name__}", "models") as bar:
+            counted = splits if bar is None else bar.each(splits, n_models)
+            found = Parallel(n_jobs=self.n_jobs)(
+                delayed(steps.fit_split)(clone(model), X, y, split, fit_params, keep=keep) for split in counted
+            )
+            if self.ensemble:
+                model = steps.MeanOfModels([fitted for _, _, fitted in found], np.array(classes))
+            else:
+                # the splits fitted clones: this one is not fitted yet
+                model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
+            if bar is not None:
+                bar.update(n_models, n_models)
         steps.refuse_other_classes(model, classes)
         tests = [np.arange(len(y))[test] for _, test in splits]
         rows = np.concatenate(tests)

@@ -6,15 +6,16 @@ looser level the best rule of a tighter one is a rule, too: where the search end
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax import optimize
 from confmax.calibration.column_order import doubt_of_order
+from confmax.calibration.words import printable
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Quantity, least_coverage, parse
 from confmax.constraints.texts import SIGNS
@@ -32,6 +33,7 @@ from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.optimize.mixture import constant_rules
 from confmax.oracle import CountingOracle
+from confmax.progress import Bar, bar_for
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.plan import Plan, Task
 from confmax.solution.result import Solution
@@ -41,6 +43,7 @@ from confmax.solution.side_by_side import warn_of_groups
 from confmax.solution.tuning import task_of, tune
 from confmax.tables.columns import warn
 
+_Item = TypeVar("_Item")
 Solved = tuple[optimize.Problem, optimize.Outcome]
 
 # the keywords of `maximize` that a frontier takes, and those that it refuses
@@ -69,6 +72,7 @@ def frontier(
     group_proba: ArrayLike | None = None,
     normalize: bool = False,
     tol: float = 1e-4,
+    progress: bool | Bar = False,
     **settings: Any,
 ) -> Frontier:
     """Return the best attainable value of a metric at every level of a limit on another quantity.
@@ -102,6 +106,8 @@ def frontier(
         Whether to divide every row by its sum.
     tol : float
         How near to the best value the search of every level ends.
+    progress : bool
+        Whether to show on stderr how many levels are done, as `maximize` shows passes.
     **settings
         Further keywords of `maximize`: ``pos_label``, ``abstain``, ``confusion``, ``calibration``, ``solver``,
         ``randomized``, ``max_passes`` and ``random_state``.
@@ -149,8 +155,14 @@ def frontier(
         # without a floor next to nothing is decided
         wanted = np.arange(1, wanted + 1) / wanted if isinstance(wanted, int) else wanted
         template = replace(template, limit=max(template.limit, float(wanted[0])))
-    plan = Plan.checked(metric, constraints=constraints, tol=tol, **settings)
-    plan = plan.but(constraints=(*plan.constraints, template), prove=False, breaks_ties=False, on_infeasible="closest")
+    plan = Plan.checked(metric, constraints=constraints, tol=tol, progress=progress, **settings)
+    plan = plan.but(
+        progress=False,
+        constraints=(*plan.constraints, template),
+        prove=False,
+        breaks_ties=False,
+        on_infeasible="closest",
+    )
     task, likely = task_of(
         plan,
         proba,
@@ -162,8 +174,9 @@ def frontier(
         normalize=normalize,
     )
     warn_of_groups(task)
-    path = Path(task)
-    solutions = path.solutions(path.levels(wanted) if isinstance(wanted, int) else wanted, asked)
+    with bar_for(progress, f"frontier of {printable(repr(plan.metric))}", "levels") as bar:
+        path = Path(task, bar)
+        solutions = path.solutions(path.levels(wanted) if isinstance(wanted, int) else wanted, asked)
     calibration = solutions[0][1].calibration
     calibrated = None if calibration is None else calibration.log_loss_after
     warn(doubt_of_order(task.raw, likely=likely, calibrated=calibrated))
@@ -253,14 +266,15 @@ def checked_levels(levels: int | ArrayLike, asked: float | None) -> int | Array:
 
 
 class Path:
-    """The searches of all levels of a ``task``, whose last limit is the one that moves."""
+    """The searches of all levels of a ``task``, whose last limit is the one that moves; a ``bar`` counts them."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, bar: Bar | None = None) -> None:
         # the loosest limit may be kept by every rule, and is one of the searches all the same
         self.prepared = prepare(task).sorting_once()
         self.by_thresholds = isinstance(self.prepared.method, ClassThreshold)
         self.limits = self.prepared.limits
         self.given = task
+        self.bar = bar
         self.template = self.limits.constraints[-1]
         self.record = Record(self.prepared.read)
         self.exact = self.prepared.oracle.exact
@@ -364,7 +378,7 @@ class Path:
 
         whole = self.template.metric.formula.is_coverage and self._may_decide_all
         numbers = [level for level in wanted.tolist() if not (whole and level == 1.0)]
-        path = list(along(problem_at, numbers, self.prepared.run))
+        path = list(along(problem_at, self._counted(numbers), self.prepared.run))
         if not self.by_thresholds:
             path = self._with_singles(numbers, path)
         found: list[tuple[float, Solution]] = []
@@ -380,6 +394,10 @@ class Path:
             solution = self.deciding_all()
             found += [] if solution.infeasibility is not None else [(1.0, solution)]
         return monotone(found)
+
+    def _counted(self, items: Sequence[_Item], *parts: str) -> Iterable[_Item]:
+        """Return the items, as the bar counts them, with further ``parts`` of its line."""
+        return items if self.bar is None else self.bar.each(items, len(items), *parts)
 
     def _refuse(self, solution: Solution) -> None:
         """Raise `Infeasible` for a ``solution`` of the loosest level that is, naming the limits that were given."""
@@ -412,7 +430,8 @@ class Path:
             # the levels that were to be searched have been
             return found
         vain = False
-        for k, solved in enumerate(found):
+        for k in self._counted(range(len(found)), "single rules"):
+            solved = found[k]
             if not self._is_far(*solved):
                 vain = False
             elif not vain:

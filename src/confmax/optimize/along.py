@@ -7,7 +7,7 @@ mixture there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -89,7 +89,7 @@ class Record:
 
 def along(
     problem_at: Callable[[float, Sequence[Mixture]], Problem],
-    levels: Sequence[float],
+    levels: Iterable[float],
     run: Callable[[Problem], Outcome],
     rules: Sequence[Mixture] = (),
 ) -> Iterator[tuple[Problem, Outcome]]:

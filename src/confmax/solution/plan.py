@@ -25,6 +25,7 @@ from confmax.metrics.alignment import fit_metric
 from confmax.metrics.catalogue import shares_of_rows
 from confmax.optimize import Progress
 from confmax.optimize.class_cuts import ClassThreshold
+from confmax.progress import Bar
 from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.tables import Table
 from confmax.tables.draws import RandomState, as_seed, is_whole
@@ -66,6 +67,7 @@ class Plan:
     max_passes: int | None = None
     random_state: int = 0
     callback: Callable[[Progress], Any] | None = None
+    progress: bool | Bar = False
     prove: bool = True
     breaks_ties: bool = True
 
@@ -103,6 +105,8 @@ class Plan:
             raise InputError(f"`tol` must be finite and not negative; got {self.tol!r}")
         if self.max_passes is not None and not is_whole(self.max_passes, 1):
             raise InputError(f"`max_passes` is a positive integer, if it is given; got {self.max_passes!r}")
+        if not isinstance(self.progress, (bool, np.bool_, Bar)):
+            raise ValueError(f"progress must be True or False; got {self.progress!r}")
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be a function of the progress, or None; got {self.callback!r}")
 

@@ -13,11 +13,13 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from confmax.calibration.column_order import doubt_of_order
+from confmax.calibration.words import printable
 from confmax.confusion import Array
 from confmax.metrics import Metric
 from confmax.metrics.alignment import with_positive
 from confmax.metrics.catalogue import refuse_without_limits
 from confmax.optimize import Progress
+from confmax.progress import bar_for, beside
 from confmax.rule import DecisionRule
 from confmax.solution.confidence import tune_with_confidence
 from confmax.solution.infeasible import or_raise
@@ -55,6 +57,7 @@ def maximize(
     max_passes: int | None = None,
     random_state: RandomState = 0,
     callback: Callable[[Progress], Any] | None = None,
+    progress: bool = False,
 ) -> Solution:
     """Return the decision rule that maximises a metric on a table of class probabilities.
 
@@ -144,6 +147,10 @@ def maximize(
         stores it in the rule, so the rule repeats its draws. Pass ``random_state=rule.seed`` to repeat the tuning.
     callback : callable or None
         Called with a `Progress` after each step. The search stops if it returns a true value.
+    progress : bool
+        Whether to show on stderr how far the search is: a bar of rich in a terminal and in a notebook, lines of text
+        elsewhere. With a ``confidence`` it counts searches, else passes over the table, of which ``max_passes`` are the
+        most.
 
     Returns
     -------
@@ -195,6 +202,7 @@ def maximize(
         max_passes=max_passes,
         random_state=random_state,
         callback=callback,
+        progress=progress,
     )
     task, likely = task_of(
         plan,
@@ -278,7 +286,11 @@ def tune(task: Task) -> Solution:
     If no rule keeps the limits the solution says so; `maximize` raises an error of it. Raise a ValueError if the
     solver cannot handle the metric or the table, or the rows cannot test the limits with the confidence of the plan.
     """
-    return search(task) if task.plan.confidence is None else tune_with_confidence(task)
+    plan = task.plan
+    with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
+        if bar is not None:
+            task = task.but(plan=plan.but(callback=beside(bar, plan.callback), progress=False))
+        return search(task) if plan.confidence is None else tune_with_confidence(task)
 
 
 def warn_of_trivial(metric: Metric) -> None:
