@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import ShellComplete, get_completion_class
 
-from confmax.cli.app import VARIABLE, column_names, confmax, limits, metric_names, rule_files, solver_names
+from confmax.cli.app import column_names, confmax, limits, metric_names, rule_files, solver_names
 from confmax.cli.texts import EXPORTS, EXTENSIONS, SHARE, STANDARD
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -426,7 +425,10 @@ def compare() -> None:
 @_command("confmax.cli.tune")
 @FILE
 @_column("--label", "Column of true classes. Without it, only the probabilities are used.")
-@_metric("--metric", "What to maximise; 'confmax metrics' lists the names.")
+@_metric(
+    "--metric",
+    "What to maximise; 'confmax metrics' lists the names. Without it, tune asks in a terminal.",
+)
 @PARAM
 @click.option(
     "--costs",
@@ -634,25 +636,23 @@ def demo() -> None:
     """
 
 
-@confmax.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the script that completes confmax's commands in a shell.
+@_command("confmax.cli.completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), required=False)
+@click.option(
+    "--install",
+    is_flag=True,
+    help="Write the script to the user's folder from which the shell loads it, and say what else is needed.",
+)
+def completion() -> None:
+    """Print the script that completes confmax's commands in a shell, or install it.
 
-    It completes commands, options, names of metrics and solvers, rule files, and the columns of FILE. Load it in your
-    shell's start-up file:
-
-    \b
-      bash: eval "$(confmax completion bash)"    in ~/.bashrc
-      zsh:  eval "$(confmax completion zsh)"     in ~/.zshrc, after compinit
-      fish: confmax completion fish > ~/.config/fish/completions/confmax.fish
+    It completes commands, options, names of metrics and solvers, rule files, and the columns of FILE. SHELL is bash,
+    zsh or fish, by default yours. With --install a file is written, and read by new shells. No start-up file is
+    edited: where a line is needed there, it is printed.
 
     \b
     Example:
-      confmax completion bash
-      confmax completion fish > ~/.config/fish/completions/confmax.fish
+      confmax completion --install
+      confmax completion --install zsh
+      confmax completion bash > confmax.bash
     """
-    kind = get_completion_class(shell)
-    assert kind is not None
-    # not the class's own: bash's also asks which bash there is here, which need not be the one that reads this
-    click.echo(ShellComplete.source(kind(confmax, {}, "confmax", VARIABLE)).strip())

@@ -19,6 +19,7 @@ from confmax.calibration import Calibration
 from confmax.calibration.words import MISSES, with_names
 from confmax.cli import app
 from confmax.cli.cells import is_number
+from confmax.cli.choosing import ask_for_metric, can_ask
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, read_rows
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
@@ -49,10 +50,11 @@ def tune(
 ) -> int:
     """Run `confmax tune`, and return its exit code: 3 if a limit is not assured with the confidence asked for."""
     name, params, costs, in_parts = (more.pop(key) for key in ("metric", "params", "costs", "in_parts"))
-    if name is None and costs is None:
+    asks = name is None and costs is None
+    if asks and not can_ask(file):
         raise click.UsageError("give --metric NAME, or --costs FILE.csv; 'confmax metrics' lists the names")
     # whatever can be refused is refused before the file is read, which may take minutes
-    metric = named_metric(name or "linear", params, costs)
+    metric = None if asks else named_metric(name or "linear", params, costs)
     read = [path for path in (file, costs) if path is not None]
     check_rule_output(out, force, *read)
     one_result(as_json, out, report)
@@ -71,6 +73,9 @@ def tune(
         rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
         if abstain is not None:
             settings["abstain"] = name_beside(abstain, rows.classes)
+        if metric is None:
+            by_name = partial(named_metric, params=params, costs=None)
+            metric = ask_for_metric(rows, by_name, wanted, abstains=abstain is not None)
         try:
             solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
         except Infeasible as error:
