@@ -65,16 +65,23 @@ def _first(names: Sequence[Any]) -> str:
 
 
 def sections(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:
-    """Return how a rule decides, in a line and in numbers where the line leaves these out; of groups, the first ones.
+    """Return how a rule, or each of its first groups, decides: a line, and numbers where the line leaves these out."""
+    if not rule.groups:
+        return _drawn_in_words(rule, most_classes) or [(_decides(rule), numbers(rule, most_classes))]
+    found = [(f"group {name}: {line}", table) for name, line, table in of_groups(rule, most_classes, SHOWN)]
+    left = len(rule.groups) - len(found)
+    return [*found, *([(f"... {left} more group{'s' * (left > 1)}", None)] if left else [])]
+
+
+def of_groups(rule: Any, most_classes: int, most_groups: int) -> list[tuple[str, str, Numbers | None]]:
+    """Return the names of the first groups, and how each is decided, as `sections` do.
 
     Of a rule that decides by the probabilities of groups, the numbers of all groups have one scale, because scores are
     added.
     """
-    if not rule.groups:
-        return _drawn_in_words(rule, most_classes) or [(_decides(rule), numbers(rule, most_classes))]
     scale = None if rule.groups_known or rule.gains.full is not None else _least_weights(rule.gains)
     found = []
-    for name, part in zip(rule.groups, _parts(rule)[:SHOWN], strict=False):
+    for name, part in zip(rule.groups, _parts(rule)[:most_groups], strict=False):
         if rule.groups_known:
             line = _decides(part)
             table = numbers(part, most_classes)
@@ -84,9 +91,8 @@ def sections(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:
         else:
             line = f"score {_scores(part)}"
             table = _numbers(part, most_classes, scale=scale)
-        found.append((f"group {printable(str(name))}: {line}", table))
-    left = len(rule.groups) - len(found)
-    return [*found, *([(f"... {left} more group{'s' * (left > 1)}", None)] if left else [])]
+        found.append((printable(str(name)), line, table))
+    return found
 
 
 def _drawn_in_words(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:

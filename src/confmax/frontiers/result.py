@@ -22,6 +22,7 @@ from confmax.metrics.alignment import fit_metric
 from confmax.metrics.decided import as_written, of_decided
 from confmax.plotting import FrontierDisplay
 from confmax.rule import DecisionRule
+from confmax.rule.html import titled_table
 from confmax.solution.result import Solution
 from confmax.tables import MemoryTable, apply_calibrator, make_table
 from confmax.tables.groups import Groups
@@ -411,6 +412,17 @@ class Frontier:
         }
 
     def __str__(self) -> str:
+        title, lines, left_out = self._shown()
+        return "\n".join([title, *_aligned(lines), *left_out])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        title, lines, left_out = self._shown()
+        return titled_table(title, lines[0], lines[1:], left_out)
+
+    def _shown(self) -> tuple[str, list[list[str]], list[str]]:
+        """Return the title, the heads and the lines of a table of some levels, and that there are others."""
         on = self.on_labels
         heads = [f"{self.quantity} {self.limit.sense}", self.metric, "at most"]
         heads += [] if on is None else ["on the labels", "from", "to", self.quantity]
@@ -426,13 +438,10 @@ class Frontier:
         if np.isnan(bounds).all():
             # nothing is proved: the column would be empty
             lines = [[*line[:2], *line[3:]] for line in lines]
-        body = _aligned(lines)
         modes = " or ".join(sorted({one.mode for one in self.solutions}))
         title = f"the best {self.metric} at {len(self.levels)} levels of {self.quantity}, {modes} estimate"
         left_out = [] if len(shown) == len(self.levels) else [f"({len(shown)} of {len(self.levels)} levels)"]
-        return "\n".join([title, *body, *left_out])
-
-    __repr__ = __str__
+        return title, lines, left_out
 
 
 def _written(number: float) -> str:
