@@ -25,7 +25,7 @@ def rule_of(gains, names=None, calibrator=None, weights=(1.0,)):
 def lines_of(rule):
     """Return the lines of a rule without a table, as text and in a notebook."""
     text = repr(rule).splitlines()
-    page = ElementTree.fromstring(f"<div>{rule._repr_html_()}</div>")
+    page = ElementTree.fromstring(rule._repr_html_())
     assert page.find("table") is None
     assert ["".join(part.itertext()) for part in page.iter("p")] == [line.strip() for line in text]
     assert text[-1].strip() == in_words(rule) == how(rule)
@@ -182,7 +182,7 @@ def test_other_rules_are_a_table_with_a_row_for_abstaining():
         "  c                  4     -0.75",
         "  abstain            -         0",
     ]
-    page = ElementTree.fromstring(f"<div>{rule._repr_html_()}</div>")
+    page = ElementTree.fromstring(rule._repr_html_())
     rows = [["".join(cell.itertext()) for cell in row] for row in page.find("table").iter("tr")]
     assert rows[0] == ["class", "weight", "offset"] and rows[-1] == ["abstain", "-", "0"]
     assert how(rule).endswith("decides the class with the largest result, or abstains if no result is above one number")

@@ -1,6 +1,6 @@
 """What rules with groups say: the names of the groups, and how each is decided, as its own rule says it."""
 
-import re
+import itertools
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -91,16 +91,24 @@ def test_each_group_is_described_like_its_own_rule(rule):
 @each_rule
 @pytest.mark.parametrize("known", [True, False])
 def test_notebooks_say_the_same(rule, known):
+    """A row for each group, with its sentence and the numbers of its classes."""
     rule = replace(rule, groups_known=known)
-    page = ElementTree.fromstring(f"<div>{rule._repr_html_()}</div>")
-    lines = [line.strip() for line in repr(rule).splitlines()]
-    paragraphs = ["".join(part.itertext()) for part in page.iter("p")]
-    assert [line for line in lines if line in paragraphs] == paragraphs
-    cells = ["".join(cell.itertext()) for table in page.iter("table") for cell in table.iter() if cell.tag in "thtd"]
-    in_text = [word for line in lines if line not in paragraphs for word in re.split(r"\s{2,}", line)]
-    # shares of a mixture stand above the heads in text and beside them in a table
-    words = [re.sub(r" \(.*%\)", "", cell) for cell in cells]
-    assert sorted(words) == sorted(word for word in in_text if not word.endswith("%"))
+    page = ElementTree.fromstring(rule._repr_html_())
+    head, *rest = [line.strip() for line in repr(rule).splitlines()]
+    assert page.find("p").text == head
+    rows = [["".join(cell.itertext()) for cell in row] for row in page.iter("tr")][1:]
+    assert [row[0] for row in rows] == list(map(str, rule.groups))
+    for name, decision, *cells in rows[:SHOWN]:
+        start = rest.index(f"group {name}: {decision}") + 1
+        block = itertools.takewhile(lambda line: not line.startswith(("group ", "...")), rest[start:])
+        words = [line.split() for line in block]
+        # shares of a mixture stand above the heads in text and beside the numbers in a table
+        lines = [line for line in words if line[0] != "class" and not line[0].endswith("%")]
+        numbers = [word for line in lines for word in line[1:] if word != "(abstain)"]
+        shown = [word.strip(",") for cell in cells for word in cell.split() if not word.endswith("%:") and word != "|"]
+        assert shown == (numbers or ["-"] * len(cells))
+    text = "".join(page.itertext())
+    assert ("in the columns of classes: weight" in text) == any(len(row) > 2 for row in rows)
 
 
 @each_rule

@@ -99,7 +99,7 @@ def test_sparks_thresholds_hold_calibrated_rules_of_two_classes():
 
 def lines_of(rule):
     text = repr(rule).splitlines()
-    page = ElementTree.fromstring(f"<div>{rule._repr_html_()}</div>")
+    page = ElementTree.fromstring(rule._repr_html_())
     assert page.find("table") is None
     assert ["".join(part.itertext()) for part in page.iter("p")] == [line.strip() for line in text]
     return text
