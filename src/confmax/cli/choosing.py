@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,9 @@ def ask_for_metric(
             raise click.UsageError(app.in_words_of_options(sentence)) from None
         return name, metric
 
-    name, metric = click.prompt("Number or name", value_proc=chosen, err=True)
+    # older versions of click write a part of the prompt to stdout
+    with redirect_stdout(sys.stderr):
+        name, metric = click.prompt("Number or name", value_proc=chosen, err=True)
     again = f"{app.command_line(click.get_current_context())} --metric {shlex.quote(name)}"
     click.echo(f"note: the same without the question: {clean(again)}", err=True)
     return metric
