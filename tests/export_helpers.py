@@ -188,8 +188,20 @@ def in_duckdb(exported, P, kind="DOUBLE", dialect="duckdb"):
     return np.asarray(found)
 
 
+class Closed(sqlite3.Connection):
+    """A database that closes with its last name: from Python 3.13 on, an open one warns."""
+
+    def __del__(self):
+        self.close()
+
+
+def sqlite():
+    """Return a new database of SQLite in memory."""
+    return sqlite3.connect(":memory:", factory=Closed)
+
+
 def sqlite_with_functions():
-    connection = sqlite3.connect(":memory:")
+    connection = sqlite()
     try:
         connection.execute("SELECT EXP(1.0), LN(2.0)")
     except sqlite3.OperationalError:
@@ -201,7 +213,7 @@ def connect(dialect, exported=None):
     """Return a new database: SQLite for its dialect, DuckDB for others; SQLite has EXP and LN if a rule takes them."""
     if dialect != "sqlite":
         return pytest.importorskip("duckdb").connect()
-    return sqlite3.connect(":memory:") if exported is not None and not exported.calibrator else sqlite_with_functions()
+    return sqlite() if exported is not None and not exported.calibrator else sqlite_with_functions()
 
 
 def cells_of(connection, expression, rows, names, *, table="scores", more=""):

@@ -1,7 +1,6 @@
 """Exports of rules that compare the probability of one class first: short, with the threshold in clear, and exact."""
 
 import re
-import sqlite3
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from tests.export_helpers import (
     rule,
     run_onnx,
     scaling,
+    sqlite,
     table,
 )
 from tests.helpers import simplex_grid
@@ -155,7 +155,7 @@ def test_groups():
     chosen = function_of(exported.to_python("chosen"), "chosen")
     found = [chosen(row, one) for row, one in zip(P.tolist(), group.tolist(), strict=True)]
     np.testing.assert_array_equal(found, expected)
-    connection = sqlite3.connect(":memory:")
+    connection = sqlite()
     connection.execute("CREATE TABLE t (x REAL, y REAL, z REAL, g TEXT)")
     connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", zip(*P.T.tolist(), group.tolist(), strict=True))
     for dialect in ("sqlite", "standard"):
