@@ -30,12 +30,18 @@ def demonstrated():
     return importlib.import_module("confmax.cli.demo").demonstrate()
 
 
-def run(*args, code=0, env=None, data=None):
-    """Run a command in this process, apart from pytest's own warnings; return its stdout and stderr."""
+def invoked(*args, **settings):
+    """Run a command in this process, apart from pytest's own warnings; return what click's runner saw."""
     apart = {"mix_stderr": False} if "mix_stderr" in inspect.signature(testing.CliRunner).parameters else {}
-    result = testing.CliRunner(**apart).invoke(cli.confmax, [str(arg) for arg in args], env=env, input=data)
+    result = testing.CliRunner(**apart).invoke(cli.confmax, [str(arg) for arg in args], **settings)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
+    return result
+
+
+def run(*args, code=0, env=None, data=None):
+    """Run a command in this process; return its stdout and stderr."""
+    result = invoked(*args, env=env, input=data)
     assert result.exit_code == code, result.stderr
     return result.stdout, result.stderr
 

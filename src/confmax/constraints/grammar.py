@@ -72,7 +72,13 @@ def parse(text: str) -> Constraint:
         raise ValueError(f"a constraint is a text or an object of confmax.constraints; got {type(text).__name__}")
     if len(text) > MOST_CHARACTERS:
         raise ValueError(too_long(text))
-    return _parsed(text)
+    try:
+        return _parsed(text)
+    except ValueError as error:
+        if len(str(error).splitlines()) == 1:
+            raise
+        # the text of a stranger's file may hold line breaks, and a sentence stands on one line
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 @lru_cache(maxsize=2 * MOST_CONSTRAINTS)

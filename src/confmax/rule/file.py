@@ -236,8 +236,7 @@ def _constraints(texts: Any) -> tuple[str, ...]:
     try:
         return canonical(tuple(texts))
     except ValueError as error:
-        # a stranger's text may hold line breaks
-        raise ValueError(f"its constraints cannot be read: {' '.join(str(error).split())}") from None
+        raise ValueError(f"its constraints cannot be read: {error}") from None
 
 
 def _is_whole(value: Any, low: int, stop: int) -> TypeGuard[int]:
