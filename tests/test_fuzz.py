@@ -52,7 +52,8 @@ def run(*words):
     return end.value.code
 
 
-def test_counts_go_on_where_they_stopped(kinds, tmp_path, capsys):
+@pytest.mark.usefixtures("kinds")
+def test_counts_go_on_where_they_stopped(tmp_path, capsys):
     file = tmp_path / "counts.json"
     assert not run("--kinds", "odd", "--trials", "5", "--seed", "5", "--resume", str(file))
     assert json.loads(file.read_text()) == {"odd": {"first": 5, "next": 10, "right": 5, "refused": 0, "faults": []}}

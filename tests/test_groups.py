@@ -186,6 +186,15 @@ def test_predictions_need_the_group_of_every_row():
             call()
 
 
+def test_a_list_may_hold_groups_of_several_types():
+    """NumPy makes texts of all entries, which name other groups."""
+    P, y, _ = labelled(300, 2)
+    group = ["a", 1] * 150
+    rule = confmax.maximize("accuracy", P, y, constraints="min(recall[1] | group) >= 0.8", group=group).rule
+    assert rule.groups == (1, "a")
+    np.testing.assert_array_equal(rule.predict(P, group=group), rule.predict(P, group=np.array(group, dtype=object)))
+
+
 def test_draws_in_groups_are_those_of_their_rules():
     P, _, group = labelled(500, 3)
     with pytest.warns(UserWarning, match="equal recalls of several classes"):

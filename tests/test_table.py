@@ -54,6 +54,8 @@ def test_bad_probabilities(proba, sentence):
         ({"y": ["a", "b", "a"]}, "2 distinct labels and proba has 3 columns"),
         ({"y": ["a", "b", "x"], "classes": ["a", "b", "c"]}, "row 2 of y holds the label 'x'"),
         ({"y": ["a", None, "b"]}, "row 1 of y has no label"),
+        ({"y": ["a", np.nan, "b"]}, "row 1 of y has no label"),
+        ({"y": ("a", 1, 2)}, "mixes strings and numbers"),
         ({"y": pd.Series(["a", pd.NA, "b"], dtype="string")}, "row 1 of y has no label"),
         ({"y": np.array(["a", 1, 2], dtype=object)}, "mixes strings and numbers"),
         ({"classes": ["a", "b"]}, "names 2 classes and proba has 3 columns"),

@@ -58,6 +58,10 @@ def vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
     """Return a one-dimensional array; a column (n, 1) is flattened."""
     refuse_masked(values, name)
     array = host_array(values)
+    if array.dtype.kind == "U" and isinstance(values, (list, tuple)):
+        # one type for all entries has made texts of numbers, which are other names
+        entries = np.array(values, dtype=object)
+        array = array if all(isinstance(entry, str) for entry in entries.flat) else entries
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
