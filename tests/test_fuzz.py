@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 
 
 @pytest.mark.parametrize(
-    ("kind", "trials"), [("rules", 150), ("limits", 30), ("exports", 25), ("kernels", 25), ("commands", 15)]
+    ("kind", "trials"), [("rules", 150), ("limits", 20), ("exports", 25), ("kernels", 25), ("commands", 15)]
 )
 def test_a_sample_of_every_kind(kind, trials):
     if kind == "kernels" and fuzz.kernels.native is None:

@@ -71,7 +71,7 @@ class Confusion:
         """Join single confusions ``parts`` into one batch."""
         rows = parts[0].rows
         # rules on one table share its class sizes: metrics of a batch with one array of them take fewer steps
-        if any(part.rows is not rows for part in parts):
+        if not all(part.rows is rows or np.array_equal(part.rows, rows) for part in parts):
             rows = np.stack([part.rows for part in parts])
         return cls._joined(rows, parts, np.stack)
 
