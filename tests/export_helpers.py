@@ -273,8 +273,12 @@ def independent_scores(exported, P):
         c, K = exported.calibrator, P.shape[1]
         W, b = c.parameters(K)
         z = np.log(p + c.floor) @ (np.diag(W) if W.ndim == 1 else W).T.astype(np.longdouble) + b
-        p = np.exp(z - z.max(axis=1, keepdims=True))
-        p = p / p.sum(axis=1, keepdims=True)
+        own = np.arange(K) == c.kept
+        z[:, own] = -np.inf
+        q = np.exp(z - z.max(axis=1, keepdims=True))
+        # the others share what a class that is not calibrated leaves
+        q = q / q.sum(axis=1, keepdims=True) * (1 - p[:, own].sum(axis=1, keepdims=True))
+        p = np.where(own, p, q)
     return p @ exported.gains.matrices()[0].astype(np.longdouble)
 
 
