@@ -8,10 +8,12 @@ versions print the same, but for the seconds. It stands beside the package, beca
 from __future__ import annotations
 
 import platform
+import textwrap
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import distributions
 from typing import NamedTuple
 
@@ -135,10 +137,11 @@ def xcolumns(metric, table):
     Y = one_hot(table.y, table.P.shape[1])
     found, meta = find_classifier_using_fw(Y, table.P, function, k=1, seed=0, return_meta=True)
 
+    # they add up to one but for rounding in single precision
+    shares = found.p / found.p.sum()
+
     def decide(Q):
-        return sum(
-            p * one_hot((Q * a + b).argmax(1), len(a)) for p, a, b in zip(found.p, found.a, found.b, strict=True)
-        )
+        return sum(p * one_hot((Q * a + b).argmax(1), len(a)) for p, a, b in zip(shares, found.a, found.b, strict=True))
 
     return decide, meta["iters"] + 2
 
@@ -327,7 +330,10 @@ def main() -> None:
         two = [table for table in every if table.P.shape[1] == 2]
         words = {"tables": len(every), "versions": ", ".join(versions), "python": platform.python_version()}
         words |= {"metrics": ", ".join(METRICS), "near": NEAR, "confidence": CONFIDENCE, "replicates": REPLICATES}
-        print(PAGE.format(**words, quality=quality(every), limits=limits(two)))
+        page = PAGE.format(**words, quality=quality(every), limits=limits(two))
+    # tables and lists have lines of their own
+    fill = partial(textwrap.fill, width=118, break_long_words=False, break_on_hyphens=False)
+    print("\n\n".join(part if part.startswith(("|", "*")) else fill(part) for part in page.split("\n\n")))
 
 
 PAGE = """# Benchmark
@@ -351,7 +357,8 @@ of passes over the tuning rows, seconds those of all problems.
 
 The accuracy of two classes with a floor on the recall, and with rates of two groups that differ by at most {near}. How
 often the limit is missed is counted on the tuning rows and on held-out rows. confmax with `confidence={confidence}` and
-MAPIE promise the floor for new rows with this probability. The groups are the halves of the first feature.
+MAPIE promise the floor for new rows with this probability. The groups are the halves of the first feature. fairlearn
+draws decisions at random; confmax returns a rule that does not where that costs less than a row.
 
 {limits}"""
 
