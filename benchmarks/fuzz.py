@@ -419,10 +419,12 @@ def table_of(counts):
 @benchmark("fuzz", "FILE")
 def fuzz(file):
     """Write the counts that `python -m benchmarks.fuzz --resume FILE` has kept."""
+    counts = json.loads(Path(file).read_text())
+    seeds = ", ".join(sorted({str(one["first"]) for one in counts.values()}))
     return [
-        "random input, as counted by `python -m benchmarks.fuzz --trials N --resume FILE`: how many trials of a kind "
-        "were answered right, how many were refused in one sentence, and how many were neither.",
-        table_of(json.loads(Path(file).read_text())),
+        f"random input, as counted by `python -m benchmarks.fuzz --trials N --resume FILE` from the seed {seeds}: how "
+        f"many trials of a kind were answered right, how many were refused in one sentence, and how many were neither.",
+        table_of(counts),
     ]
 
 
