@@ -138,7 +138,7 @@ def xcolumns(metric, table):
     found, meta = find_classifier_using_fw(Y, table.P, function, k=1, seed=0, return_meta=True)
 
     # they add up to one but for rounding in single precision
-    shares = found.p / found.p.sum()
+    shares = np.asarray(found.p, dtype=float) / np.sum(found.p, dtype=float)
 
     def decide(Q):
         return sum(p * one_hot((Q * a + b).argmax(1), len(a)) for p, a, b in zip(shares, found.a, found.b, strict=True))
