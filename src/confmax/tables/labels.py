@@ -36,8 +36,9 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
         raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
     code = {plain(name): k for k, name in enumerate(classes)}
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":
-        # column numbers are used as they are, without a copy or a look at each distinct one
+        # column numbers are used as they are, without a look at each distinct one
         numbered = tuple(classes) == tuple(range(len(classes)))
+        labels = labels.copy()  # the kernels take them as indices, and another thread may change the caller's array
         if numbered and int(labels.min()) >= 0 and int(labels.max()) < len(classes):
             return labels.astype(np.int64, copy=False)
     coded = coded_labels(labels)
@@ -144,6 +145,7 @@ def coded_labels(labels: NDArray[Any] | Coded) -> Coded:
     if labels.dtype == object:
         return _coded_objects(labels)
     if labels.dtype.kind in "iu" and labels.size:
+        labels = labels.copy()  # as above: the least of them must be that of those that are counted
         low = int(labels.min())
         high = int(labels.max())
         if high - low <= 4 * labels.size:
