@@ -1,4 +1,4 @@
-"""A caller's array that another thread changes while it is read: an answer or a sentence, never an index out of range."""
+"""An array that another thread changes while it is read: an answer or a sentence, never an index out of range."""
 
 import threading
 import warnings
