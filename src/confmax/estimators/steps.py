@@ -80,7 +80,8 @@ def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDAr
     if not set(own) < set(classes):
         return proba  # all of them; other ones are refused with the final model
     full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
-    full[:, [classes.index(name) for name in own]] = proba
+    place = {name: k for k, name in enumerate(classes)}
+    full[:, [place[name] for name in own]] = proba
     return full
 
 
