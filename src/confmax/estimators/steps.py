@@ -39,7 +39,7 @@ from confmax.solution.abstaining import abstain_name
 from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
 from confmax.tables.columns import assignment, find, warn
 from confmax.tables.draws import RandomState, as_seed
-from confmax.tables.labels import plain, refuse_masked
+from confmax.tables.labels import plain, refuse_masked, refuse_missing
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
 REPLICATES = 200  # of the bootstrap of a loss on few rows
@@ -161,6 +161,7 @@ def checked_labels(y: ArrayLike) -> NDArray[Any]:
     """Return class labels (n,) as an array."""
     refuse_masked(y, "y")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
+    refuse_missing(labels)
     assert_all_finite(labels, input_name="y")
     # labels of several types have no order, and the columns of a model are sorted
     if labels.dtype == object:
