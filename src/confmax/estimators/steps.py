@@ -76,9 +76,12 @@ def fit_split(
 
 
 def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDArray[Any]:
-    """Return probabilities (m, K) of all ``classes``; those that a split's model was not fitted on get zero."""
-    if not set(own) < set(classes):
-        return proba  # all of them; other ones are refused with the final model
+    """Return probabilities (m, K) of all ``classes`` in their order; those that a split's model has not seen get zero.
+
+    A model may have its classes in the order in which its own rows name them, which differs from split to split.
+    """
+    if own == classes or not set(own) <= set(classes):
+        return proba  # other classes are refused with the final model
     full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
     place = {name: k for k, name in enumerate(classes)}
     full[:, [place[name] for name in own]] = proba
