@@ -16,7 +16,7 @@ import click
 import pytest
 
 import confmax as library
-from tests.cli_helpers import SOURCE, cli, refusal, run, run_process, shell, small
+from tests.cli_helpers import SOURCE, cli, refusal, run, run_process, small
 
 pytest.importorskip("pyarrow")
 COMMANDS = sorted(cli.confmax.commands)
@@ -132,12 +132,6 @@ def test_a_reader_that_stops_ends_the_command_quietly(args):
                           env=env, check=False)  # fmt: skip
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_output_that_cannot_be_written_is_an_error():
-    sentence = "error: standard output cannot be written (No space left on device); redirect it to another place\n"
-    assert shell("{} metrics --json >/dev/full", 2) == ("", sentence)
 
 
 def test_an_interruption_is_130_and_leaves_no_file(tmp_path):

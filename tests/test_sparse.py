@@ -301,12 +301,13 @@ def test_unsorted_and_double_entries_are_put_right_and_the_callers_table_left_al
 
 
 @pytest.mark.usefixtures("form")
-def test_a_table_in_order_is_not_copied():
+def test_entries_of_a_table_in_order_are_not_copied():
     P, *_ = top_k(21, 50, 5, 2)
     csr = sp.csr_matrix(P)
     checked = checked_probabilities(csr)
     assert np.shares_memory(checked.data, csr.data)
-    assert np.shares_memory(checked.indices, csr.indices)
+    # what the kernels take as indices is: another thread may change the table
+    assert not np.shares_memory(checked.indices, csr.indices)
     assert checked_probabilities(checked).data is checked.data or np.shares_memory(checked.data, csr.data)
 
 

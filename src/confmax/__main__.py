@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from contextlib import suppress
+from typing import Any
 
 _EXTRA = ("click", "rich", "pyarrow")
+_ENDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+def _end(number: int, _frame: Any) -> None:
+    """Say that a signal ends the process, and end it without a trace.
+
+    An exception would not do: callbacks of libraries and of the import system print it and go on, and threads that
+    still work would be waited for.
+    """
+    # an import in here could meet the same one half done; without this module no file is being written
+    remove_parts = getattr(sys.modules.get("confmax.places"), "remove_parts", None)
+    if remove_parts is not None:
+        remove_parts()
+    with suppress(OSError, ValueError, AttributeError):
+        # a progress bar has hidden the cursor of the terminal, and stands in the line
+        shown = "\r\x1b[K\x1b[?25h" if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else ""
+        # not print, which may be what was interrupted
+        os.write(sys.stderr.fileno(), f"{shown}{_ENDS[signal.Signals(number)]}\n".encode())
+    os._exit(128 + number)
 
 
 def main() -> None:
     """Run the command line. If its libraries are missing, say how to install them."""
+    for number in _ENDS:
+        # a shell lets what runs in its background ignore interruptions
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
     if sys.stderr is None:  # closed: what is said there goes nowhere, and exit codes stay as they are
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
@@ -36,9 +62,6 @@ def main() -> None:
             f"error: the command line needs {error.name}; install it with: pip install 'confmax[cli]'", file=sys.stderr
         )
         sys.exit(2)
-    except KeyboardInterrupt:  # while the libraries are loaded
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["check_place", "is_stdout", "is_stream", "replaces", "same_place", "write_whole"]
+__all__ = ["check_place", "is_stdout", "is_stream", "remove_parts", "replaces", "same_place", "write_whole"]
 
+_parts: set[Path] = set()  # files that are being written beside their places
 STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # names of streams by their descriptors
 
 
@@ -92,6 +93,13 @@ def write_whole(path: Path, data: bytes) -> None:
     except OSError as error:
         # a failed write does not say which file it belongs to, a failed rename names the temporary one
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+def remove_parts() -> None:
+    """Remove what `write_whole` has begun to write: for a process that ends in the middle of it."""
+    for part in tuple(_parts):
+        with suppress(OSError):
+            part.unlink()
 
 
 def _resolved(path: Path) -> _Place:
@@ -167,6 +175,7 @@ def _replace(place: _Place, data: bytes) -> None:
     beside = place.path.with_name(f".confmax-{secrets.token_hex(8)}.part")
     # the umask applies to a new file; nobody else reads what will replace a private one
     mode = 0o666 if place.old is None else 0o600
+    _parts.add(beside)
     try:
         with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as part:
             part.write(data)
@@ -179,6 +188,8 @@ def _replace(place: _Place, data: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+    finally:
+        _parts.discard(beside)
 
 
 def _write_in_place(place: _Place, data: bytes) -> None:

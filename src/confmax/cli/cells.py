@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -45,9 +46,11 @@ def sniffed(source: Source) -> str:
     """Return the mark that separates the cells of the first rows; a comma where there is one column only."""
     found: dict[str, list[list[str]]] = {}
     for mark in SEPARATORS:
-        rows = first_cells(source, SEEN + 1, mark)
-        if rows and len(rows[0]) > 1:
-            found[mark] = rows
+        # a mark that the names do not hold makes one cell of them, which may be longer than the reader takes
+        with suppress(csv.Error):
+            rows = _first_rows(source, SEEN + 1, mark)
+            if rows and len(rows[0]) > 1:
+                found[mark] = rows
     # the right mark gives every row as many cells; a wrong one does so by chance only
     fitting = [mark for mark, rows in found.items() if len(rows) > 1 and len({len(row) for row in rows}) == 1]
     if len(fitting) > 1:
@@ -67,6 +70,14 @@ def sniffed(source: Source) -> str:
 
 def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:
     """Return the cells of the first rows, blank rows left out; a ValueError if they are not UTF-8, or not CSV."""
+    try:
+        return _first_rows(source, most, separator)
+    except csv.Error as error:
+        raise ValueError(f"{source.path} is not a well-formed CSV file: {error}; mend its names") from None
+
+
+def _first_rows(source: Source, most: int, separator: str) -> list[list[str]]:
+    """Return what `first_cells` does; a csv.Error if the names are not CSV."""
     rows: list[list[str]] = []
     try:
         with source.open() as file, io.TextIOWrapper(file, newline="", encoding="utf-8-sig") as text:
@@ -75,10 +86,10 @@ def first_cells(source: Source, most: int, separator: str) -> list[list[str]]:
                     break
                 if row:
                     rows.append(row)
-    except csv.Error as error:
+    except csv.Error:
         # of the names nothing is forgiven; a cell further down may be longer than this reader takes
         if not rows:
-            raise ValueError(f"{source.path} is not a well-formed CSV file: {error}; mend its names") from None
+            raise
     except UnicodeDecodeError:
         check_encoding(source)
         raise

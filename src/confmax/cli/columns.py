@@ -92,7 +92,8 @@ class FileRows:
         """Return the rows with their classes in another order."""
         if classes == self.classes:
             return self
-        order = [self.classes.index(name) for name in classes]
+        place = {name: k for k, name in enumerate(self.classes)}
+        order = [place[name] for name in classes]
         columns = tuple(self.columns[k] for k in order)
         return replace(self, proba=np.ascontiguousarray(self.proba[:, order]), classes=classes, columns=columns)
 
@@ -173,7 +174,8 @@ def _aligned(
     names, notes = found
     order = list(range(len(names)))
     if wanted:
-        order = [list(names).index(name) for name in wanted]
+        own = {name: k for k, name in enumerate(names)}
+        order = [own[name] for name in wanted]
     elif not any(isinstance(name, str) for name in names):
         # metrics of distances between classes need 1, 2, 10, wherever the columns stand
         order.sort(key=lambda k: names[k])

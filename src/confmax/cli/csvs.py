@@ -28,6 +28,8 @@ from confmax.tables.partitioned.files import short
 
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # as a program writes it, and within 64 bits
 SMALL = 1 << 20  # bytes that one thread reads at once
+BLOCK_LINES = 256  # lines as long as that of the names, which a block has at least,
+MOST_BLOCK = 1 << 30  # up to so many bytes
 
 
 def refuse_repeated(names: Sequence[str], path: Path) -> None:
@@ -55,21 +57,36 @@ def read_csv(source: Source, separator: str | None = None) -> tuple[pa.Table, st
     if len(first) == 1:
         # nothing is left for pyarrow, whose threads may still be starting when such an error ends the process
         raise ValueError(f"{source.path} has column names but no rows; give at least one row of probabilities")
-    # an empty cell stays an empty text, so that apply writes it as it was
-    text = pacsv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False)
-    # a name between quotes may hold the end of a line
-    quoted = pacsv.ParseOptions(delimiter=mark, newlines_in_values=True)
     try:
-        with source.open() as file:
-            size = file.seek(0, io.SEEK_END)
-            file.seek(0)
-            threads = pacsv.ReadOptions(use_threads=size > SMALL)
-            return pacsv.read_csv(file, threads, parse_options=quoted, convert_options=text), mark
+        return _text_columns(source, header, mark), mark
     except (pa.ArrowException, UnicodeDecodeError) as error:
         check_encoding(source)
         raise ValueError(
             f"{source.path} is not a well-formed CSV file: {short(error)}; mend or remove such rows"
         ) from None
+
+
+def _text_columns(source: Source, header: Sequence[str], mark: str) -> pa.Table:
+    """Return the columns of CSV text, all of them text, as pyarrow reads it."""
+    # an empty cell stays an empty text, so that apply writes it as it was
+    text = pacsv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False)
+    # a name between quotes may hold the end of a line
+    quoted = pacsv.ParseOptions(delimiter=mark, newlines_in_values=True)
+    # every block has an array for each column: with few rows in a block these arrays would be most of the work
+    block = min(max(SMALL, BLOCK_LINES * sum(len(name) + 1 for name in header)), MOST_BLOCK)
+    while True:
+        # opened anew each time: a thread of a reader that has failed may still read ahead
+        with source.open() as file:
+            size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            how = pacsv.ReadOptions(use_threads=size > SMALL, block_size=block)
+            try:
+                return pacsv.read_csv(file, how, parse_options=quoted, convert_options=text)
+            except pa.ArrowInvalid as error:
+                # a row that is longer than a block
+                if "straddling" not in str(error) or block >= min(size, MOST_BLOCK):
+                    raise
+        block = min(8 * block, MOST_BLOCK)
 
 
 def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:

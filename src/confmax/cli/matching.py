@@ -109,7 +109,8 @@ def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
     # text of a file may name places that the rule does not have
     if max(metric.classes) >= len(own):
         return None
-    places = tuple(list(classes).index(own[k]) for k in metric.classes)
+    place = {name: k for k, name in enumerate(classes)}
+    places = tuple(place[own[k]] for k in metric.classes)
     in_order = metric.label is None and places == tuple(range(len(own)))
     return replace(metric, classes=None if in_order else places)
 

@@ -39,7 +39,7 @@ from confmax.solution.abstaining import abstain_name
 from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
 from confmax.tables.columns import assignment, find, warn
 from confmax.tables.draws import RandomState, as_seed
-from confmax.tables.labels import plain, refuse_masked
+from confmax.tables.labels import plain, refuse_masked, refuse_missing
 
 ROWS_PER_DISTINCT = 20  # the refitted model's rows are tuned on where so many share their probabilities, on average
 REPLICATES = 200  # of the bootstrap of a loss on few rows
@@ -76,11 +76,15 @@ def fit_split(
 
 
 def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDArray[Any]:
-    """Return probabilities (m, K) of all ``classes``; those that a split's model was not fitted on get zero."""
-    if not set(own) < set(classes):
-        return proba  # all of them; other ones are refused with the final model
+    """Return probabilities (m, K) of all ``classes`` in their order; those that a split's model has not seen get zero.
+
+    A model may have its classes in the order in which its own rows name them, which differs from split to split.
+    """
+    if own == classes or not set(own) <= set(classes):
+        return proba  # other classes are refused with the final model
     full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
-    full[:, [classes.index(name) for name in own]] = proba
+    place = {name: k for k, name in enumerate(classes)}
+    full[:, [place[name] for name in own]] = proba
     return full
 
 
@@ -160,6 +164,7 @@ def checked_labels(y: ArrayLike) -> NDArray[Any]:
     """Return class labels (n,) as an array."""
     refuse_masked(y, "y")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
+    refuse_missing(labels)
     assert_all_finite(labels, input_name="y")
     # labels of several types have no order, and the columns of a model are sorted
     if labels.dtype == object:

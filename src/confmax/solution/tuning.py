@@ -242,7 +242,8 @@ def task_of(
     likely = None
     if classes is None and order is not None and column_names(proba) is None:
         # an ordered categorical may name another order than that of scikit-learn, which sorts
-        likely = [sorted(raw.classes).index(name) for name in raw.classes]
+        rank = {name: k for k, name in enumerate(sorted(raw.classes))}
+        likely = [rank[name] for name in raw.classes]
     return task, likely
 
 

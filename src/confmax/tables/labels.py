@@ -36,8 +36,9 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
         raise ValueError(f"y must have one label per row of proba: {n} labels; got shape {labels.shape}")
     code = {plain(name): k for k, name in enumerate(classes)}
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":
-        # column numbers are used as they are, without a copy or a look at each distinct one
+        # column numbers are used as they are, without a look at each distinct one
         numbered = tuple(classes) == tuple(range(len(classes)))
+        labels = labels.copy()  # the kernels take them as indices, and another thread may change the caller's array
         if numbered and int(labels.min()) >= 0 and int(labels.max()) < len(classes):
             return labels.astype(np.int64, copy=False)
     coded = coded_labels(labels)
@@ -45,6 +46,8 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
     codes = np.array([code.get(plain(value), -1) for value in coded.values], dtype=np.int64)[coded.index]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
+        if is_missing(labels[row]):
+            raise _no_label(row)
         shown = ", ".join(map(repr, map(plain, classes[:8]))) + (", ..." if len(classes) > 8 else "")
         raise InputError(
             f"row {row} of `y` holds the label {plain(labels[row])!r}, which is none of the {len(classes)} classes "
@@ -134,11 +137,23 @@ def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
     values = [plain(value) for value in coded.values[used]]
     if any(map(is_missing, values)):
         row = [is_missing(value) for value in coded.values[coded.index].tolist()].index(True)
-        raise InputError(f"row {row} of `y` has no label", "drop such rows, or leave `y` out")
+        raise _no_label(row)
     # 1 and "1" would become two classes, and the order of such classes is undefined
     if len({isinstance(value, str) for value in values}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")
     return values
+
+
+def _no_label(row: int) -> InputError:
+    return InputError(f"row {row} of `y` has no label", "drop such rows, or leave `y` out")
+
+
+def refuse_missing(labels: NDArray[Any]) -> None:
+    """Refuse, by a ValueError, labels (n,) of which one is missing, where there is nothing to do without labels."""
+    # an object may be pandas' NA, which refuses to be compared
+    missing = list(map(is_missing, labels.tolist())) if labels.dtype == object else labels != labels
+    if np.any(missing):
+        raise ValueError(f"row {np.argmax(missing)} of y has no label; drop such rows")
 
 
 def coded_labels(labels: NDArray[Any] | Coded) -> Coded:
@@ -148,6 +163,7 @@ def coded_labels(labels: NDArray[Any] | Coded) -> Coded:
     if labels.dtype == object:
         return _coded_objects(labels)
     if labels.dtype.kind in "iu" and labels.size:
+        labels = labels.copy()  # as above: the least of them must be that of those that are counted
         low = int(labels.min())
         high = int(labels.max())
         if high - low <= 4 * labels.size:

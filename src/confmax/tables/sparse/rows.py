@@ -135,8 +135,9 @@ def canonical(proba: Any) -> Any:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     csr = proba.tocsr()
     data = in_native_order(csr.data)
-    indices = _whole_numbers(csr.indices)
-    indptr = _whole_numbers(csr.indptr)
+    # the kernels take these as indices, and another thread may change the caller's arrays while they run
+    indices = _whole_numbers(csr.indices.copy())
+    indptr = _whole_numbers(csr.indptr.copy())
     n, K = csr.shape
     if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
         raise ValueError("the row pointers (indptr) of proba do not rise from 0; rebuild the sparse table")
@@ -149,7 +150,7 @@ def canonical(proba: Any) -> Any:
         column = indices[outside]
         raise ValueError(f"row {row} of proba stores an entry in column {column} of {K}; rebuild the sparse table")
     if by_numpy.UNSORTED in found:
-        csr = _csr(data.copy(), indices.copy(), indptr.copy(), (n, K))
+        csr = _csr(data.copy(), indices, indptr, (n, K))
         csr.sum_duplicates()
         return csr
     return _csr(data, indices, indptr, (n, K))

@@ -1,0 +1,101 @@
+"""SIGINT and SIGTERM to a command: files stay whole, nothing is left behind, and the exit code says what happened."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+
+from tests.cli_helpers import SOURCE, run, run_process, small
+
+pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.usefixtures("inside")
+SAID = {signal.SIGINT: "interrupted\n", signal.SIGTERM: "terminated\n"}
+SIGNALS = pytest.mark.parametrize("number", SAID, ids=lambda number: number.name)
+# a shell starts what runs in its background with interruptions ignored, and processes inherit that
+OBEY = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+# the signal comes at the moment when the new file is there, beside the old one
+AT_REPLACE = """
+import os, signal, confmax.places
+confmax.places.os.replace = lambda *_: signal.raise_signal({})
+from confmax.__main__ import main
+main()
+"""
+# Python prints what a destructor raises, and goes on
+IN_DESTRUCTOR = """
+import signal, confmax.cli.metrics as work
+class Last:
+    def __del__(self):
+        signal.raise_signal({})
+every = work.every_metric
+work.every_metric = lambda: (Last(), every())[1]
+from confmax.__main__ import main
+main()
+"""
+
+
+@SIGNALS
+def test_a_file_that_is_being_written_is_removed(tmp_path, number):
+    path = small(tmp_path)
+    out = tmp_path / "out.csv"
+    out.write_text("old")
+    run("tune", path, "--label", "y", "--metric", "macro_f1", "-o", "rule.json")
+    done = run_process("apply", "rule.json", path, "-o", out, code=AT_REPLACE.format(number), preexec_fn=OBEY)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number])
+    assert out.read_text() == "old"
+    assert {each.name for each in tmp_path.iterdir()} == {"out.csv", "rule.json", path.name}
+
+
+@SIGNALS
+def test_no_callback_swallows_a_signal(number):
+    done = run_process("metrics", code=IN_DESTRUCTOR.format(number), preexec_fn=OBEY)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number])
+
+
+def test_an_ignored_interruption_stays_ignored():
+    """As in the background of a shell, and below nohup."""
+    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    done = run_process("metrics", "--json", code=IN_DESTRUCTOR.format(2), preexec_fn=ignore)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@SIGNALS
+def test_a_command_ends_whenever_a_signal_comes(tmp_path, number):
+    """At random moments: the old file or the new one, and nothing else."""
+    path = small(tmp_path, rows=20_000)
+    command = [
+        sys.executable,
+        "-m",
+        "confmax",
+        "tune",
+        path.name,
+        "--label",
+        "y",
+        "--metric",
+        "macro_f1",
+        "-o",
+        "r.json",
+    ]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    subprocess.run(command, env=env, check=True, capture_output=True)
+    new = (tmp_path / "r.json").read_bytes()
+    old = new.replace(b"{", b"{ ", 1)
+    draw = random.Random(number)
+    for _ in range(2):
+        (tmp_path / "r.json").write_bytes(old)
+        process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=OBEY
+        )
+        # before the package is there, Python itself answers signals
+        time.sleep(0.25 + draw.random())
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=60)
+        # what had ended, or was ending, has no more to say
+        assert stderr in ("", SAID[number])
+        assert process.returncode in ((128 + number,) if stderr else (0, -number))
+        assert (tmp_path / "r.json").read_bytes() in (old, new)
+        assert {each.name for each in tmp_path.iterdir()} == {"r.json", path.name}
