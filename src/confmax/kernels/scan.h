@@ -342,7 +342,6 @@ FAST int64_t scan(const Slot* s) {
   Scratch scratch;
   T* block = scratch.make<T>(along ? 0 : K * stride);
   T* x = power ? scratch.make<T>(K * stride) : block;
-  T *total = scratch.make<T>(size), *mean = scratch.make<T>(size), *other = scratch.make<T>(size);
   int32_t *decision = scratch.make<int32_t>(size), *before = scratch.make<int32_t>(size);
   int32_t* narrow = scratch.make<int32_t>(size);
   double *value = scratch.make<double>(size), *each = scratch.make<double>(size);
@@ -358,7 +357,7 @@ FAST int64_t scan(const Slot* s) {
       rows_of.keep_worst(n_rows);
     }
     // the block itself stays: a row counts with the probability of its decision, whatever decides
-    if (power) distances(block, K, size, stride, power, total, mean, other, x);
+    if (power) distances(block, K, size, stride, power, x);
     const int64_t* labels = truth.labels ? truth.labels + low : nullptr;
     for (int64_t r = 0; truth.weight && r < n_rows; r++) each[r] = truth.weight[low + r];
     for (int64_t r = 0; labels && r < n_rows; r++) narrow[r] = labels[r];
