@@ -129,17 +129,14 @@ FAST int32_t decide_along(const T* row, int64_t K, const T* a, const T* b) {
   typename V::real top = best.score[0];
 #pragma GCC unroll 8
   for (int u = 1; u < U; u++) top = best.score[u] > top ? best.score[u] : top;
-  T highest = top[0];
-  for (int k = 1; k < V::lanes; k++) highest = top[k] > highest ? top[k] : highest;
+  const T highest = largest<V::lanes, T>(&top);
   typename V::words last = typename V::words{};
 #pragma GCC unroll 8
   for (int u = 0; u < U; u++) {
     const typename V::words mine = best.score[u] == highest ? best.decision[u] : typename V::words{};
     last = mine > last ? mine : last;
   }
-  typename V::word decided = 0;
-  for (int k = 0; k < V::lanes; k++) decided = last[k] > decided ? last[k] : decided;
-  return decided;
+  return largest<V::lanes, typename V::word>(&last);
 }
 
 // One table's rows and the gains that decide them: reduced, if offsets (B, M) are given, or full (B, K, M).
