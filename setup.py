@@ -22,9 +22,16 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-SOURCES = sorted(str(path) for path in Path("src/confmax/kernels").iterdir() if path.suffix in (".h", ".cpp"))
-# results must be the same bits with every instruction set: products and sums are never fused
-FLAGS = "-O2 -ftree-vectorize -std=c++17 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -fvisibility=hidden -Wno-psabi -g0"
+ROOT = Path(__file__).parent
+SOURCES = sorted(path for path in (ROOT / "src/confmax/kernels").iterdir() if path.suffix in (".h", ".cpp"))
+# a test compares this with the sources: an old build in a working tree must not pass for the new one
+MACROS = [("SOURCES", f'"{sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()}"')]
+FLAGS = [
+    *("-O2", "-ftree-vectorize", "-std=c++17", "-g0", "-Wno-psabi", "-fvisibility=hidden", "-fno-math-errno"),
+    # results must be the same bits with every instruction set: products and sums are never fused
+    "-ffp-contract=off",
+    *("-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables"),
+]
 # GCC vectorises few loops at -O2 otherwise; -O3 makes the module half as large again, and no faster
 GCC_FLAGS = ["-fvect-cost-model=dynamic"]
 
@@ -37,10 +44,9 @@ tried = wanted == "required" or (wanted == "" and os.name != "nt" and stable_abi
 kernels = Extension(
     "confmax.kernels.native",
     ["src/confmax/kernels/native.cpp"],
-    depends=SOURCES,
-    # a test compares this with the sources: an old build in a working tree must not pass for the new one
-    define_macros=[("SOURCES", f'"{sha256(b"".join(Path(path).read_bytes() for path in SOURCES)).hexdigest()}"')],
-    # no names of what the module does not export: a tenth of its size
+    depends=[path.relative_to(ROOT).as_posix() for path in SOURCES],
+    define_macros=MACROS,
+    # without the names of what the module does not export
     extra_link_args=["-Wl,-s"] if sys.platform == "linux" else [],
     py_limited_api=True,
     optional=wanted != "required",
@@ -61,7 +67,8 @@ class Build(build_ext):
     """Build the kernels. If they do not compile, the package has no compiled part."""
 
     def build_extension(self, extension):
-        extension.extra_compile_args = FLAGS.split() + (GCC_FLAGS if is_gcc(self.compiler) else [])
+        """Build one module, or leave it out of the package."""
+        extension.extra_compile_args = FLAGS + (GCC_FLAGS if is_gcc(self.compiler) else [])
         try:
             super().build_extension(extension)
         except Exception:
@@ -75,14 +82,16 @@ class Wheel(bdist_wheel):
     """Name the wheel by what was built."""
 
     def run(self):
+        """Build, then see whether anything was compiled."""
         self.run_command("build")
         self.root_is_pure = not self.distribution.has_ext_modules()
         super().run()
 
 
-setup(
-    ext_modules=[kernels] if tried else [],
-    cmdclass={"build_ext": Build, "bdist_wheel": Wheel},
-    # one wheel for all versions of Python
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if tried else {},
-)
+if __name__ == "__main__":
+    setup(
+        ext_modules=[kernels] if tried else [],
+        cmdclass={"build_ext": Build, "bdist_wheel": Wheel},
+        # one wheel for all versions of Python
+        options={"bdist_wheel": {"py_limited_api": "cp311"}} if tried else {},
+    )

@@ -57,19 +57,20 @@ def scans() -> Iterator[tuple[str, Operation]]:
         one = Gains.reduced(1 + rng.random((1, K)), rng.random((1, K)) / 10)
         eight = Gains.reduced(1 + rng.random((8, K)), rng.random((8, K)) / 10)
         plain, weighted = make_table(P, y, None, range(K)), make_table(P, y, weight, range(K))
+        model, labels = make_oracle(plain), make_oracle(plain, "labels")
         name = f"{n} x {K} {dtype}"
         yield f"check, {name}", lambda P=P: make_table(P).n_rows
-        yield f"scan, {name}", lambda o=make_oracle(plain), g=one: o.maximize(g)
-        yield f"scan by labels, {name}", lambda o=make_oracle(plain, "labels"), g=one: o.maximize(g)
-        yield f"scan by eight gains, {name}", lambda o=make_oracle(plain), g=eight: o.maximize(g)
+        yield f"scan, {name}", lambda o=model, g=one: o.maximize(g)
+        yield f"scan by labels, {name}", lambda o=labels, g=one: o.maximize(g)
+        yield f"scan by eight gains, {name}", lambda o=model, g=eight: o.maximize(g)
         blend = make_oracle(weighted, "blend", model_share=0.5)
         yield f"scan of a blend with weights, {name}", lambda o=blend, g=one: o.maximize(g)
         if K <= 100:
             full = Gains.from_matrix(rng.random((1, K, min(K, 20))))
-            yield f"scan by full gains, {name}", lambda o=make_oracle(plain), g=full: o.maximize(g)
-            yield f"scan for the matrix, {name}", lambda o=make_oracle(plain), g=eight: o.maximize(g, matrix=True)
+            yield f"scan by full gains, {name}", lambda o=model, g=full: o.maximize(g)
+            yield f"scan for the matrix, {name}", lambda o=model, g=eight: o.maximize(g, matrix=True)
             far = Gains.reduced(-np.ones((1, K)), np.zeros((1, K)), power=1)
-            yield f"scan by distances, {name}", lambda o=make_oracle(plain), g=far: o.maximize(g)
+            yield f"scan by distances, {name}", lambda o=model, g=far: o.maximize(g)
 
 
 def others() -> Iterator[tuple[str, Operation]]:
@@ -84,10 +85,10 @@ def others() -> Iterator[tuple[str, Operation]]:
         yield f"predict, {name}", lambda r=rule, P=P: r.predict(P)
         yield f"scale by a vector, {name}", lambda P=P, W=W, b=b: scaled_rows(P, W[0].copy(), b, 1e-9)
         yield f"scale by a matrix, {name}", lambda P=P, W=W, b=b: scaled_rows(P, W, b, 1e-9)
-        table = make_table(P, y, None, range(K))
+        table, vectors = make_table(P, y, None, range(K)), P.astype(float)
         yield f"fit a temperature, {name}", lambda t=table: calibration.fit(t, "temperature")
         yield f"fit a vector, {name}", lambda t=table: calibration.fit(t, "vector")
-        yield f"times, {name}", lambda P=P.astype(float), W=W: times(P, W)
+        yield f"times, {name}", lambda P=vectors, W=W: times(P, W)
     keys = np.random.default_rng(0).random(200_000)
     yield "sort 200000", lambda: stable_order(keys)
 
