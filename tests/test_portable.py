@@ -87,7 +87,8 @@ def bare(monkeypatch):
         yield
 
 
-def test_a_large_table_without_kernels_warns_once(bare):
+@pytest.mark.usefixtures("bare")
+def test_a_large_table_without_kernels_warns_once():
     rule, gains = DecisionRule.from_weights([1, 2]), Gains.reduced([1.0, 1.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -101,12 +102,14 @@ def test_a_large_table_without_kernels_warns_once(bare):
         rule.predict(large)
 
 
-def test_deciding_warns_too(bare):
+@pytest.mark.usefixtures("bare")
+def test_deciding_warns_too():
     with pytest.warns(UserWarning, match="with GCC or Clang, pip install --force-reinstall --no-deps --no-binary"):
         DecisionRule.from_weights([1, 2]).predict(np.full((11, 2), 0.5))
 
 
-def test_the_way_out_on_windows_is_another_system(bare, monkeypatch):
+@pytest.mark.usefixtures("bare")
+def test_the_way_out_on_windows_is_another_system(monkeypatch):
     monkeypatch.setattr(kernels.os, "name", "nt")
     assert "there are none for Windows: WSL or Linux has them" in kernels.without_kernels(1000)
 

@@ -1,9 +1,9 @@
 """Compiled loops that know arrays only: blocks of rows on threads, vectors of the processor, exponentials.
 
 `native` is a small C++ module, which is built before confmax is installed, or then. Nothing is compiled later. In an
-installation without it, or where the environment sets ``CONFMAX_INSTRUCTIONS=numpy``, it is None. Every operation then takes its NumPy form,
-which stands beside the call of the kernel. Its decisions and calibrated probabilities are the same bits, its statistics
-the same up to rounding. On large tables it takes several times longer.
+installation without it, or where the environment sets ``CONFMAX_INSTRUCTIONS=numpy``, it is None. Every operation then
+takes its NumPy form, which stands beside the call of the kernel. Its decisions and calibrated probabilities are the
+same bits, its statistics the same up to rounding. On large tables it takes several times longer.
 """
 
 import os
