@@ -1,9 +1,9 @@
 """Build the compiled module for another platform: ``python packaging/cross_build.py TARGET [FOLDER]``.
 
-TARGET is one of x86_64-glibc, x86_64-musl, aarch64-glibc and aarch64-musl; the module goes to ``FOLDER/TARGET/``, FOLDER
-is ``build/cross`` if it is left out. Clang and the libraries of all targets come with the package ``ziglang`` (``pip
-install ziglang``), and the headers are those of the Python that runs this script: the stable ABI is the same on all of
-these targets. Flags and sources are those of `setup.py`.
+TARGET is one of x86_64-glibc, x86_64-musl, aarch64-glibc and aarch64-musl. The module goes to ``FOLDER/TARGET``, FOLDER
+is ``build/cross`` if it is left out. Clang and the libraries of all targets come with the package ``ziglang``, which
+``pip install -e '.[release]'`` brings. The headers are those of the Python that runs this script: the stable ABI is the
+same on all of these targets. Flags and sources are those of `setup.py`.
 """
 
 from __future__ import annotations
