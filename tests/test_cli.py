@@ -10,6 +10,7 @@ import pytest
 from sklearn import metrics as reference
 
 import confmax as library
+from confmax import kernels
 from tests.cli_helpers import CLASSES, HPC, demonstrated, document, run, run_process, small
 
 pa = pytest.importorskip("pyarrow")
@@ -296,7 +297,8 @@ def test_metrics_lists_the_catalogue():
 
 def test_help_and_version():
     assert "Commands:" in run()[0]
-    assert run("--version")[0] == f"confmax, version {library.__version__}\n"
+    used = kernels.native.instructions if kernels.native else "none, NumPy decides"
+    assert run("--version")[0] == f"confmax, version {library.__version__}\nkernels: {used}\n"
 
 
 def test_the_process_itself(tmp_path):

@@ -29,7 +29,9 @@ print(matrix.W.tobytes().hex(), file=sys.stderr)
 
 
 def test_it_is_built_where_a_compiler_is():
-    if shutil.which("g++") and os.environ.get("CONFMAX_INSTRUCTIONS") != "numpy":
+    if (shutil.which("g++") or os.environ.get("CONFMAX_KERNELS") == "required") and os.environ.get(
+        "CONFMAX_INSTRUCTIONS"
+    ) != "numpy":
         assert kernels.native is not None
 
 
@@ -51,6 +53,8 @@ def test_settings_of_the_environment_that_mean_nothing_are_refused(name, value, 
 
 @compiled
 def test_it_is_that_of_these_sources():
+    if not (FOLDER / "native.cpp").exists():
+        pytest.skip("a wheel has no sources")
     files = sorted(str(path) for path in FOLDER.iterdir() if path.suffix in (".h", ".cpp"))
     found = sha256(b"".join(Path(path).read_bytes() for path in files)).hexdigest()
     assert kernels.native.sources == found, "build it again: pip install -e ."

@@ -88,13 +88,14 @@ def test_patterns_of_pyproject_match_files():
 
 
 def test_everything_that_is_no_python_is_in_a_pattern_of_the_package_data():
-    """The wheel holds the files that the patterns match."""
+    """The wheel holds the files that the patterns match, and no sources of the kernels, which the sdist has."""
     package = ROOT / "src" / "confmax"
     (data,) = TOOLS["setuptools"]["package-data"].values()
     others = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     # what is built at installation is no file of the project
     others -= set(package.rglob("*.so"))
     others -= set(package.rglob("*.py"))
+    others -= {path for path in (package / "kernels").iterdir() if path.suffix in (".h", ".cpp")}
     assert sorted(others - {path for pattern in data for path in package.glob(pattern)}) == []
 
 

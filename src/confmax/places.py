@@ -23,6 +23,7 @@ __all__ = ["check_place", "is_stdout", "is_stream", "remove_parts", "replaces", 
 
 _parts: set[Path] = set()  # files that are being written beside their places
 STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # names of streams by their descriptors
+STDOUT = Path("/dev/stdout")  # also where no such file is, as on Windows
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ def is_stream(path: Path) -> bool:
 
     Nothing of its name says what format such a place takes.
     """
+    if _is_stdout_without_file(path):
+        return True
     with suppress(OSError):
         mode = path.stat().st_mode
         # a stream that was redirected to a file looks like a file, so its name counts as well
@@ -74,9 +77,15 @@ def is_stream(path: Path) -> bool:
 
 def is_stdout(path: Path) -> bool:
     """Return whether ``path`` is another name of this process's stdout, such as ``/dev/stdout``."""
+    if _is_stdout_without_file(path):
+        return True
     with suppress(OSError):
         return str(path.absolute()).startswith(STREAMS) and _own_stream(path, path.stat()) == 1
     return False
+
+
+def _is_stdout_without_file(path: Path) -> bool:
+    return path == STDOUT and not path.exists()
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -104,6 +113,8 @@ def remove_parts() -> None:
 
 def _resolved(path: Path) -> _Place:
     """Return where the bytes for ``path`` go; errors as for `check_place`."""
+    if _is_stdout_without_file(path):
+        return _Place(path, in_place=True, stream=1)
     try:
         old = path.stat()
     except FileNotFoundError:
@@ -196,7 +207,7 @@ def _write_in_place(place: _Place, data: bytes) -> None:
     """Write to a device, a pipe, or the output of this process."""
     if place.stream is None:
         # a terminal that is written to must not become the one that controls this process
-        handle = os.open(place.path, os.O_WRONLY | os.O_NOCTTY)
+        handle = os.open(place.path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
     else:
         # the same offset as that of what is printed
         for stream in (sys.stdout, sys.stderr):

@@ -26,6 +26,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from confmax import kernels
 from confmax._version import __version__
 from confmax.cli.cells import Source, first_cells, sniffed
 from confmax.cli.texts import EXPORTS, EXTENSIONS, clean, format_of, shortened
@@ -164,11 +165,21 @@ class OneSentence(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    """Print the version, and the instructions of the processor that decide."""
+    if not wanted or context.resilient_parsing:
+        return
+    click.echo(f"confmax, version {__version__}\nkernels: {kernels.in_words()}")
+    context.exit()
+
+
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 @click.group(cls=OneSentence, invoke_without_command=True, context_settings=SETTINGS)
-@click.version_option(__version__, prog_name="confmax")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+)
 @click.pass_context
 def confmax(context: click.Context) -> None:
     """Decision rules that maximise any function of the confusion matrix.

@@ -42,6 +42,7 @@ from confmax.tables.partitioned.opening import files_of, open_table
 from confmax.tables.partitioned.parts import distinct_beside, distinct_labels
 
 HEAD = 1000  # rows that tell the types of columns
+USUAL_MEMORY = 8 << 30  # bytes
 BOUNDS = ("upper_bound", "gap", "model_value", "model_upper_bound", "model_gap", "randomization_loss")
 
 
@@ -312,7 +313,11 @@ def _bytes_in(path: Path) -> int:
 
 
 def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Return the bytes of memory of this machine, or how many most have where the system does not say, as Windows."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return USUAL_MEMORY
 
 
 # --- the table of costs ----------------------------------------------------------------------------------------------

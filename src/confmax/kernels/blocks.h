@@ -81,35 +81,30 @@ FAST void load_block(const T* proba, int64_t rows, int64_t K, T* block, int64_t 
   }
 }
 
-// Write sum_i |i - j|^power block[i, r] to out[j, r], in the reference's order: decisions must agree bit for bit.
+// Write sum_i |i - j|^power block[i, r] to out[j, r] for size rows, a multiple of a vector's, in the reference's order:
+// decisions must agree bit for bit.
 template <class T>
-FAST void distances(const T* block, int64_t K, int64_t size, int64_t stride, int power, T* total, T* mean, T* other,
-                    T* out) {
-  for (int64_t r = 0; r < size; r++) total[r] = block[r], mean[r] = 0, other[r] = 0;
-  for (int64_t i = 1; i < K; i++) {
-    const T first = i, second = i * i;
-    const T* p = block + i * stride;
-    for (int64_t r = 0; r < size; r++) {
-      total[r] = total[r] + p[r];
-      mean[r] = mean[r] + p[r] * first;
-      other[r] = other[r] + p[r] * second;
+FAST void distances(const T* block, int64_t K, int64_t size, int64_t stride, int power, T* out) {
+  typedef typename Vectors<T>::real Real;
+  for (int64_t r = 0; r < size; r += Vectors<T>::lanes) {
+    Real total = load<Real>(block + r), mean = Real{}, other = Real{};
+    for (int64_t i = 1; i < K; i++) {
+      const Real p = load<Real>(block + i * stride + r);
+      total = total + p;
+      mean = mean + p * splat<Real>((T)i);
+      other = other + p * splat<Real>((T)(i * i));
     }
-  }
-  if (power == 2) {
+    // from class j to j + 1, the classes up to j come to lie one further away, and all others one nearer
+    Real below = Real{};
     for (int64_t j = 0; j < K; j++) {
-      const T first = 2 * j, second = j * j;
-      for (int64_t r = 0; r < size; r++) out[j * stride + r] = (other[r] + total[r] * second) - mean[r] * first;
-    }
-    return;
-  }
-  // from class j to j + 1, the classes up to j come to lie one further away, and all others one nearer
-  T* below = other;
-  for (int64_t r = 0; r < size; r++) below[r] = 0;
-  for (int64_t j = 0; j < K; j++) {
-    for (int64_t r = 0; r < size; r++) {
-      out[j * stride + r] = mean[r];
-      below[r] = below[r] + block[j * stride + r];
-      mean[r] = mean[r] + (below[r] + below[r] - total[r]);
+      T* to = out + j * stride + r;
+      if (power == 2) {
+        store(to, (other + total * splat<Real>((T)(j * j))) - mean * splat<Real>((T)(2 * j)));
+      } else {
+        store(to, mean);
+        below = below + load<Real>(block + j * stride + r);
+        mean = mean + (below + below - total);
+      }
     }
   }
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "processor.h"
+
 #if !defined(__GNUC__)
 #error "the kernels need the vectors of GCC or Clang"
 #endif
@@ -168,15 +170,13 @@ const char* instructions = "baseline";
 
 void choose() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
   const char* given = getenv("CONFMAX_INSTRUCTIONS");  // for tests: a narrower set than the processor's
   const char* most = given ? given : "";
-  if (strcmp(most, "baseline") == 0) return;
-  if (__builtin_cpu_supports("avx2")) kernels = avx2::all, instructions = "avx2";
-  if (strcmp(most, "avx2") == 0) return;
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw"))
-    kernels = avx512::all, instructions = "avx512";
+  const Widest widest = widest_vectors();
+  if (strcmp(most, "baseline") == 0 || widest == NARROW) return;
+  kernels = avx2::all, instructions = "avx2";
+  if (strcmp(most, "avx2") == 0 || widest == AVX2) return;
+  kernels = avx512::all, instructions = "avx512";
 #endif
 }
 

@@ -129,17 +129,14 @@ FAST int32_t decide_along(const T* row, int64_t K, const T* a, const T* b) {
   typename V::real top = best.score[0];
 #pragma GCC unroll 8
   for (int u = 1; u < U; u++) top = best.score[u] > top ? best.score[u] : top;
-  T highest = top[0];
-  for (int k = 1; k < V::lanes; k++) highest = top[k] > highest ? top[k] : highest;
+  const T highest = largest<V::lanes, T>(&top);
   typename V::words last = typename V::words{};
 #pragma GCC unroll 8
   for (int u = 0; u < U; u++) {
     const typename V::words mine = best.score[u] == highest ? best.decision[u] : typename V::words{};
     last = mine > last ? mine : last;
   }
-  typename V::word decided = 0;
-  for (int k = 0; k < V::lanes; k++) decided = last[k] > decided ? last[k] : decided;
-  return decided;
+  return largest<V::lanes, typename V::word>(&last);
 }
 
 // One table's rows and the gains that decide them: reduced, if offsets (B, M) are given, or full (B, K, M).
@@ -342,7 +339,6 @@ FAST int64_t scan(const Slot* s) {
   Scratch scratch;
   T* block = scratch.make<T>(along ? 0 : K * stride);
   T* x = power ? scratch.make<T>(K * stride) : block;
-  T *total = scratch.make<T>(size), *mean = scratch.make<T>(size), *other = scratch.make<T>(size);
   int32_t *decision = scratch.make<int32_t>(size), *before = scratch.make<int32_t>(size);
   int32_t* narrow = scratch.make<int32_t>(size);
   double *value = scratch.make<double>(size), *each = scratch.make<double>(size);
@@ -358,7 +354,7 @@ FAST int64_t scan(const Slot* s) {
       rows_of.keep_worst(n_rows);
     }
     // the block itself stays: a row counts with the probability of its decision, whatever decides
-    if (power) distances(block, K, size, stride, power, total, mean, other, x);
+    if (power) distances(block, K, size, stride, power, x);
     const int64_t* labels = truth.labels ? truth.labels + low : nullptr;
     for (int64_t r = 0; truth.weight && r < n_rows; r++) each[r] = truth.weight[low + r];
     for (int64_t r = 0; labels && r < n_rows; r++) narrow[r] = labels[r];

@@ -31,6 +31,19 @@ FAST inline void store(void* place, V v) {
   __builtin_memcpy(place, &v, sizeof v);
 }
 
+// Return the largest of N numbers: halves are compared, so that few comparisons wait for each other.
+template <int N, class T>
+FAST inline T largest(const void* numbers) {
+  if constexpr (N == 1) {
+    return *static_cast<const T*>(numbers);
+  } else {
+    typedef T half __attribute__((vector_size(N / 2 * sizeof(T))));
+    const half low = load<half>(numbers), high = load<half>(static_cast<const T*>(numbers) + N / 2);
+    const half larger = low > high ? low : high;
+    return largest<N / 2, T>(&larger);
+  }
+}
+
 constexpr int LANES = 16;  // of the sums
 constexpr int DOUBLES = WIDTH / 8, SUMS = LANES / DOUBLES;
 typedef double Doubles __attribute__((vector_size(WIDTH)));

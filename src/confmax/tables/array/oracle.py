@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import block_rows, chunk_rows, over_rows
+from confmax.tables.columns import warn
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.precision import answered, decided, features, gain_coefficients, is_wide, units
 from confmax.tables.table import MemoryTable, TableOracle
@@ -108,6 +109,7 @@ def decide_unchecked(
     """
     if kernels.native is None:
         assert limits is None
+        warn(kernels.without_kernels(proba.size))
         return decide_by_numpy(proba, gains), False
     by = kernel_gains(gains, proba.dtype)
     alone = only_classes(gains)
@@ -179,6 +181,7 @@ class ArrayOracle(TableOracle):
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         if kernels.native is None:
+            warn(kernels.without_kernels(self.table.proba.size))
             return self.table.counted_by(self, gains, matrix=matrix)
         return answered(gains, self.table.proba, lambda rows, part: self._scanned(rows, part, matrix=matrix))
 
