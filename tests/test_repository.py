@@ -64,7 +64,7 @@ def test_only_the_job_that_publishes_may_identify_itself():
 
 def test_ci_builds_the_wheel_and_tries_it():
     script = (ROOT / ".ci" / "run").read_text()
-    for step in (".ci/wheel", "[cli]", "confmax demo", "confmax.maximize", 'comm -23 "$work/expected"'):
+    for step in (".ci/wheel", "[cli]", "confmax --version", "confmax demo"):
         assert step in script, step
     assert not re.search(r"https?://", script)
     parts = {path.name for path in (ROOT / ".ci").iterdir()} - {"run"}
