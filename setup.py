@@ -33,8 +33,9 @@ FLAGS = [
     *("-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables"),
 ]
 # GCC vectorises few loops at -O2 otherwise; -O3 makes the module half as large again, and no faster. Nor do loops and
-# functions that begin at multiples of 16 bytes
+# functions that begin at multiples of 16 bytes, nor a second order of the instructions
 GCC_FLAGS = ["-fvect-cost-model=dynamic", "-fno-align-loops", "-fno-align-jumps", "-fno-align-functions"]
+GCC_FLAGS += ["-fno-schedule-insns2"]
 
 wanted = os.environ.get("CONFMAX_KERNELS", "")
 if wanted not in ("", "required", "none"):
