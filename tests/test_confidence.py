@@ -354,3 +354,17 @@ def test_the_rule_names_the_limits_that_were_wanted():
     y = np.array([rng.choice(3, p=row) for row in P])
     solution = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.6", confidence=0.9)
     assert solution.rule.constraints == ("recall[1] >= 0.6",) and solution.constraints[0].assured
+
+
+@pytest.mark.parametrize("metric, limit", [("recall[1]", "precision[1] >= 0.97"), ("accuracy", "min_recall >= 0.9")])
+def test_what_is_out_of_reach_without_a_confidence_is_with_one(metric, limit):
+    """The error is the same, and does not speak of limits that nobody wrote."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([3.0, 3.0], 400)
+    y = (rng.random(400) < P[:, 1]).astype(int)
+    said = []
+    for more in ({}, {"confidence": 0.9}):
+        with pytest.raises(confmax.Infeasible) as caught:
+            confmax.maximize(metric, P, y, constraints=limit, **more)
+        said.append(str(caught.value))
+    assert said[0] == said[1]

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+import confmax
 from confmax import DecisionRule
 from confmax.calibration import Temperature
 from confmax.calibration.words import (
@@ -140,3 +141,15 @@ def test_names_of_a_stranger_are_one_line():
     assert len(repr(rule).splitlines()) == 4
     assert all(line.isprintable() and len(line) < 160 for line in repr(rule).splitlines())
     assert "<b>" not in rule._repr_html_()
+
+
+def test_a_limit_between_two_groups_is_shown_whole_with_the_values_of_both():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([2.0, 2.0], 80)
+    group = np.array(["slim", "heavier"])[np.arange(80) % 2]
+    limit = "recall[1 | heavier] >= recall[1 | slim] - 0.02"
+    found = confmax.maximize("accuracy", P, constraints=limit, group=group, confusion="model", calibration=None)
+    (line,) = (line for line in str(found).splitlines() if line.startswith(f"  {limit}"))
+    values = ", ".join(f"{part.group}: {part.value:.4g}" for part in found.constraints[0].by_group)
+    assert line.endswith(f"({values})") and "heavier: 0." in values
+    assert f"tuned within {limit}" in str(found.rule)

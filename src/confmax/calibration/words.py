@@ -21,6 +21,7 @@ from confmax.confusion import Array, Gains
 
 UNSEEN = 2.0**-60
 SHOWN = 4  # constraints, groups, or rules that are drawn, of a rule
+LONG = 80  # characters of a limit or of the name of a group
 MISSES = " (misses a constraint)"  # behind the value of a plain rule
 
 
@@ -61,7 +62,7 @@ def headline(rule: Any) -> list[str]:
 def _first(names: Sequence[Any]) -> str:
     """Return the first names, and how many more there are."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{', '.join(printable(str(name)) for name in names[:SHOWN])}{more}"
+    return f"{', '.join(printable(str(name), LONG) for name in names[:SHOWN])}{more}"
 
 
 def sections(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:

@@ -18,6 +18,7 @@ The promise is one for independent rows. Copies of rows break it, and a warning 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,9 +105,13 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
             # it would pass alone, and a test before it has failed
             needed = None
         kept.append(replace(outcome, assured=holds, rows_needed=needed))
-    solution = replace(found, constraints=tuple(kept), confidence=confidence, tested_on="all rows", infeasibility=None)
+    why = None
+    if not assured and tests.are_out_of_reach:
+        # what is out of reach without a confidence is not a question of rows
+        why = search(task.but(plan=plan.but(confidence=None, callback=None))).infeasibility
+    solution = replace(found, constraints=tuple(kept), confidence=confidence, tested_on="all rows", infeasibility=why)
     _warn_of_copies(table)
-    if not assured:
+    if not assured and why is None:
         warn(solution.guarantee)
     return solution
 
@@ -182,14 +187,24 @@ class _Tests:
         Where every threshold misses a limit on the labels, the p-values say how many rows there are. The one that
         misses its limit by least is taken then.
         """
-        limits = self.limits.constraints
-        of_a_side = [self._enough(one) for one in limits if one.metric.formula.side is not None]
-        enough = np.logical_and.reduce(of_a_side or [self.cuts.decided > 0])
-        worst = np.max([self.chances(one) for one in limits], axis=0)
-        slacks = self.limits.slacks(self.cuts.confusions).min(axis=-1)
-        if (slacks[enough] < 0.0).all():
-            worst = -slacks
-        return int(np.argmin(np.where(enough, worst, np.inf)))
+        worst = np.max([self.chances(one) for one in self.limits.constraints], axis=0)
+        if self.are_out_of_reach:
+            worst = -self._slacks
+        return int(np.argmin(np.where(self._have_enough, worst, np.inf)))
+
+    @property
+    def are_out_of_reach(self) -> bool:
+        """Whether every threshold that decides enough rows misses a limit on the labels."""
+        return bool((self._slacks[self._have_enough] < 0.0).all())
+
+    @cached_property
+    def _slacks(self) -> Array:
+        return np.asarray(self.limits.slacks(self.cuts.confusions).min(axis=-1))
+
+    @cached_property
+    def _have_enough(self) -> NDArray[np.bool_]:
+        of_a_side = [self._enough(one) for one in self.limits.constraints if one.metric.formula.side is not None]
+        return np.asarray(np.logical_and.reduce(of_a_side or [self.cuts.decided > 0]))
 
     def _enough(self, one: Constraint) -> NDArray[np.bool_]:
         """Return which thresholds (T,) count enough rows, or as many as there are right ones, to show a limit."""

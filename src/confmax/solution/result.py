@@ -280,11 +280,18 @@ class Solution(Tuned):
                 for name, value in self.baselines.items()
             ),
             *([] if self.calibration is None else [f"  {self.calibration}"]),
-            *(f"  {one.text:<24} {one.value:.6g}" for one in self.constraints),
+            *map(_with_values, self.constraints),
             f"  {self.guarantee}",
             str(self.rule),
         ]
         return "\n".join(rows)
+
+
+def _with_values(one: ConstraintOutcome) -> str:
+    """Return the line of a limit: its text, its value, and the values of the groups that it speaks of."""
+    groups = ", ".join(f"{part.group}: {part.value:.4g}" for part in one.by_group)
+    # a difference of equal values is nothing but rounding
+    return f"  {one.text:<24} {round(one.value, 12) + 0.0:.6g}{f'  ({groups})' if groups else ''}"
 
 
 def has_bound(metric: Metric) -> bool:
