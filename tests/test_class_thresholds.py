@@ -333,8 +333,11 @@ def test_p_values_are_scipys():
 def test_the_nearest_rule_to_a_floor_beyond_reach_misses_it_by_least():
     """Few rows have the smallest p-value there, since they say least; they are not nearer to the floor."""
     P, y = sample(2000)
-    with pytest.warns(UserWarning, match="not assured"):
-        found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.99", confidence=0.9)
+    settings = {"constraints": "precision[2] >= 0.99", "confidence": 0.9}
+    with pytest.raises(confmax.Infeasible, match=r"no threshold on p\(2\) keeps precision\[2\] >= 0.99"):
+        confmax.maximize("recall[2]", P, y, **settings)
+    found = confmax.maximize("recall[2]", P, y, **settings, on_infeasible="closest")
+    assert not found.constraints[0].assured and not found.feasible
     order = np.argsort(-P[:, 2])
     shares = np.cumsum(y[order] == 2) / np.arange(1, 2001)
     least = rows_for_floor(0.99)
@@ -349,8 +352,13 @@ def test_where_nothing_passes_the_nearest_rule_says_how_many_rows_are_needed():
     ):
         found = confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.7", confidence=0.99)
     assert not found.constraints[0].assured and (found.predict(P) == 2).any()
-    with pytest.warns(UserWarning, match="so more rows do not help: choose a looser limit"):
+    with pytest.raises(confmax.Infeasible, match=r"no threshold on p\(2\) keeps precision\[2\] >= 0.85"):
         confmax.maximize("recall[2]", P[:60], y[:60], constraints="precision[2] >= 0.85", confidence=0.9)
+    # the highest floor that is kept on 14 rows or more, and is just met there
+    shares = np.cumsum(y[np.argsort(-P[:60, 2])] == 2) / np.arange(1, 61)
+    limit = f"precision[2] >= {float(shares[13:].max())!r}"
+    with pytest.warns(UserWarning, match="so more rows do not help: choose a looser limit"):
+        confmax.maximize("recall[2]", P[:60], y[:60], constraints=limit, confidence=0.9)
 
 
 def test_copies_of_rows_are_warned_of():
