@@ -173,6 +173,7 @@ TEXTS = [
     ("recall[x] >= 1e999", "the limit of recall[x] is a finite number; got inf"),
     ("recall[x]", "has no limit; write NAME >= NUMBER or NAME <= NUMBER, such as recall[yes] >= 0.8"),
     (">= 0.5", "has no quantity"),
+    ("min(recall[yes | group]) >= 0.8", "is written min(recall[yes] | group) >= NUMBER"),
     ("recall[x](2) >= 0.5", "parameters are written once, with their names, such as f_beta[yes](beta=2)"),
     ("f_beta[x](beta=2, beta=3) >= 0.5", "parameters are written once"),
     ("f_beta[x](beta=two) >= 0.5", "beta of f_beta is a number; got 'two'"),

@@ -91,7 +91,8 @@ def _parsed(text: str) -> Constraint:
         return Constraint(sum_of_rates(rates), sense, limit, across)  # type: ignore[arg-type]
     found = _QUANTITY.fullmatch(words)
     if found is None:
-        raise ValueError(f"{text!r}: {words!r} is no quantity; {_FORM}")
+        form = "a limit for every group is written min(recall[yes] | group) >= NUMBER" if "| group" in words else _FORM
+        raise ValueError(f"{text!r}: {words!r} is no quantity; {form}")
     name, label, params = found.groups()
     # tables have no place in a text
     tables = {"cost": "cost(table)", "linear": "quantity('linear', gain=table)"}
