@@ -111,7 +111,10 @@ def nelder_mead(metric, table):
     """Search class weights on the labels, from 1 / prior."""
     K = table.P.shape[1]
     start = -np.log(prior(table))
-    loss = lambda x: -value(metric, table.y, by_weights(np.exp(x))(table.P))  # noqa: E731
+
+    def loss(x):
+        return -value(metric, table.y, by_weights(np.exp(x))(table.P))
+
     found = minimize(loss, start, method="Nelder-Mead", options={"maxfev": 200 * K})
     return by_weights(np.exp(found.x)), found.nfev
 

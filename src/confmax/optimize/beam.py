@@ -11,8 +11,10 @@ value second. Then all coefficients of the best rule are moved at random, and th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,8 +65,23 @@ class Boxes:
         return None if objective is None or corners is None else cls(objective, corners, limits.are_linear)
 
 
+class Bounded(ABC):
+    """A merit that ``boxes`` bound, where there are some."""
+
+    boxes: Boxes | None
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the merits are at most where statistics lie between two confusions, if it is known."""
+        return None if self.boxes is None else partial(self.most, self.boxes)
+
+    @abstractmethod
+    def most(self, boxes: Boxes, low: Confusion, high: Confusion) -> Array:
+        """Return what the merits are at most (B,) between batches of confusions."""
+
+
 @dataclass(frozen=True, eq=False)
-class Penalised:
+class Penalised(Bounded):
     """The objective less ``prices`` (m,) times what the limits' ``functions`` miss."""
 
     problem: Problem
@@ -78,22 +95,14 @@ class Penalised:
         missed = np.maximum(-self.functions.values(S), 0.0)
         return np.asarray(self.problem.metric.values(S) - missed @ self.prices)
 
-    @property
-    def bound(self) -> Bound | None:
-        """What the merits are at most where statistics lie between two confusions, if it is known."""
-        boxes = self.boxes
-        if boxes is None:
-            return None
-
-        def most(low: Confusion, high: Confusion) -> Array:
-            missed = np.maximum(-boxes.limits.most(low, high), 0.0)
-            return np.asarray(boxes.objective.most(low, high) - missed @ self.prices)
-
-        return most
+    def most(self, boxes: Boxes, low: Confusion, high: Confusion) -> Array:
+        """Return what the merits are at most (B,) between batches of confusions."""
+        missed = np.maximum(-boxes.limits.most(low, high), 0.0)
+        return np.asarray(boxes.objective.most(low, high) - missed @ self.prices)
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked:
+class Ranked(Bounded):
     """The objective where all limits are kept; else how far one is missed, below all others."""
 
     problem: Problem
@@ -106,19 +115,11 @@ class Ranked:
         missed = -self.problem.limits.slacks(S).min(axis=-1)
         return np.where(missed <= MISSED, self.problem.metric.values(S), -OUT_OF_REACH - missed)
 
-    @property
-    def bound(self) -> Bound | None:
-        """What the merits are at most where statistics lie between two confusions, if it is known."""
-        boxes = self.boxes
-        if boxes is None:
-            return None
-
-        def most(low: Confusion, high: Confusion) -> Array:
-            missed = -boxes.limits.most(low, high).min(axis=1)
-            least = missed - SURELY if boxes.in_units else 0.0
-            return np.where(missed > SURELY, -OUT_OF_REACH - least, boxes.objective.most(low, high))
-
-        return most
+    def most(self, boxes: Boxes, low: Confusion, high: Confusion) -> Array:
+        """Return what the merits are at most (B,) between batches of confusions."""
+        missed = -boxes.limits.most(low, high).min(axis=1)
+        least = missed - SURELY if boxes.in_units else 0.0
+        return np.where(missed > SURELY, -OUT_OF_REACH - least, boxes.objective.most(low, high))
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,13 +107,17 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
         kept.append(replace(outcome, assured=holds, rows_needed=needed))
     why = None
     if not assured and tests.are_out_of_reach:
-        # what is out of reach without a confidence is not a question of rows
-        why = search(task.but(plan=plan.but(confidence=None, callback=None))).infeasibility
+        why = out_of_reach(task)
     solution = replace(found, constraints=tuple(kept), confidence=confidence, tested_on="all rows", infeasibility=why)
     _warn_of_copies(table)
     if not assured and why is None:
         warn(solution.guarantee)
     return solution
+
+
+def out_of_reach(task: Task) -> str | None:
+    """Return why no rule keeps the limits of a task even without its confidence: more rows would not help."""
+    return search(task.but(plan=task.plan.but(confidence=None, callback=None))).infeasibility
 
 
 @dataclass(frozen=True, eq=False)

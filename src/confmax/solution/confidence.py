@@ -31,10 +31,9 @@ from confmax.constraints.outcomes import on_labels
 from confmax.constraints.proportions import counted_rows, trials
 from confmax.errors import InputError, Sentence
 from confmax.optimize.loop import MISSED
-from confmax.solution.class_confidence import class_to_test, threshold_with_confidence
+from confmax.solution.class_confidence import class_to_test, out_of_reach, threshold_with_confidence
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
-from confmax.solution.search import search
 from confmax.solution.side_by_side import counted_by_draws, refuse_shared_rows, without_errors
 from confmax.solution.tightened import Searched, Searches
 from confmax.tables import MemoryTable
@@ -101,8 +100,7 @@ def tune_with_confidence(task: Task) -> Solution:
         if nearest.infeasibility is None or len(limits) == len(task.limits):
             return nearest
         # what is tested class by class was asked for as one limit
-        alone = search(task.but(plan=task.plan.but(confidence=None, callback=None)))
-        return replace(nearest, infeasibility=alone.infeasibility or nearest.infeasibility)
+        return replace(nearest, infeasibility=out_of_reach(task) or nearest.infeasibility)
     # the safest rule may decide one class alone: a rule with less room is of more use
     unshown = searched(UNSHOWN).solution
     if _has_room(limits, unshown):
