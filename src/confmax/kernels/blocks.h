@@ -49,34 +49,35 @@ FAST inline void turn_four(const T* from, int64_t K, T* to, int64_t stride) {
   }
 }
 
-// Write rows (rows, K) to the block (K, stride), zeros behind them.
+// Write rows (rows, K) to the block (K, stride), zeros behind them; rows begin K entries apart, or `apart`.
 template <class T>
-FAST void load_block(const T* proba, int64_t rows, int64_t K, T* block, int64_t stride) {
+FAST void load_block(const T* proba, int64_t rows, int64_t K, T* block, int64_t stride, int64_t apart = 0) {
+  if (!apart) apart = K;
   // squares overlap where K is no multiple of eight: an entry is then written twice, alike
   int64_t whole = 0;
   if (K >= 8) {
     whole = rows - rows % 8;
     const bool few = 0 < K % 8 && K % 8 <= 4;
     for (int64_t r = 0; r < whole; r += 8) {
-      const T* from = proba + r * K;
-      for (int64_t j = 0; j < K - 7; j += 8) turn_eight(from + j, K, block + j * stride + r, stride);
+      const T* from = proba + r * apart;
+      for (int64_t j = 0; j < K - 7; j += 8) turn_eight(from + j, apart, block + j * stride + r, stride);
       // what is left over, and some classes again
       if (few) {
-        turn_four(from + K - 4, K, block + (K - 4) * stride + r, stride);
-        turn_four(from + 4 * K + K - 4, K, block + (K - 4) * stride + r + 4, stride);
+        turn_four(from + K - 4, apart, block + (K - 4) * stride + r, stride);
+        turn_four(from + 4 * apart + K - 4, apart, block + (K - 4) * stride + r + 4, stride);
       } else if (K % 8 > 0) {
-        turn_eight(from + K - 8, K, block + (K - 8) * stride + r, stride);
+        turn_eight(from + K - 8, apart, block + (K - 8) * stride + r, stride);
       }
     }
   } else if (K >= 4) {
     whole = rows - rows % 4;
     for (int64_t r = 0; r < whole; r += 4) {
-      turn_four(proba + r * K, K, block + r, stride);
-      turn_four(proba + r * K + K - 4, K, block + (K - 4) * stride + r, stride);
+      turn_four(proba + r * apart, apart, block + r, stride);
+      turn_four(proba + r * apart + K - 4, apart, block + (K - 4) * stride + r, stride);
     }
   }
   for (int64_t j = 0; j < K; j++) {
-    for (int64_t r = whole; r < rows; r++) block[j * stride + r] = proba[r * K + j];
+    for (int64_t r = whole; r < rows; r++) block[j * stride + r] = proba[r * apart + j];
     for (int64_t r = rows; r < stride; r++) block[j * stride + r] = 0;
   }
 }

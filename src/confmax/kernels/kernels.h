@@ -5,6 +5,7 @@
 #include "scan.h"
 #include "ties.h"
 #include "draw.h"
+#include "labels.h"
 #include "softmax.h"
 #include "left_out.h"
 #include "products.h"

@@ -2,10 +2,10 @@
 //
 // A word is a type, a shape in brackets, "!" for an array that is written to, and "?" for one that may be empty, such
 // as "d![K,K+1]?". Types: T is the real number of the first argument, float or double; d a double, l and h integers of
-// 64 and 32 bits, I one of both, u an unsigned integer of 64 bits, b a truth value. Dimensions are numbers, "*" for
-// any, or names; the first array with a name says how long it is, and others may say 2K, K+1, K-1, or [1]|[n] for one
-// of two shapes. A number is i, f where it need not be whole, s for the rows of a block, i:n from 0 to n, and j:n below
-// n.
+// 64 and 32 bits, I one of both, u an unsigned integer of 64 bits, b a truth value, y a byte. Dimensions are numbers,
+// "*" for any, or names; the first array with a name says how long it is, and others may say 2K, K+1, K-1, or [1]|[n]
+// for one of two shapes. A number is i, f where it need not be whole, s for the rows of a block, i:n from 0 to n, and
+// j:n below n.
 
 constexpr int NAMES = 128;
 
@@ -75,6 +75,8 @@ inline bool is_type(char type, const Slot& slot, const Slot& first) {
       return whole && (size == 4 || size == 8);
     case 'u':
       return (c == 'L' || c == 'Q') && size == 8;
+    case 'y':
+      return c == 'B';
     default:
       return c == '?';
   }

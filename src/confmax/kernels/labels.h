@@ -1,0 +1,259 @@
+// Several labels for a row: those whose score a_j p_j + b_j is above zero, the k best, or of the k best those above
+// zero.
+//
+// Each row has a threshold: scores above it are chosen, and of those at it the labels from a first one on. For any
+// labels it is zero. For the k best, it is found on rows that are turned class-major. Everything else goes through the
+// table as it lies: a byte for each entry says whether it is chosen, and counts and sums read these bytes.
+
+constexpr int64_t HIGH = 128;    // rows of a block: a byte counts them
+constexpr int64_t BROAD = 256;   // labels whose bytes stay in the cache
+constexpr int64_t TURNED = 64;   // labels that are turned at a time
+constexpr int64_t PAST = 32;     // entries that a vector may read behind its row
+constexpr int64_t MOST_TOP = 16; // labels of a row up to which the best scores are kept in order
+
+inline int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// The scores of one gain, and which of them are chosen. Coefficients of labels that do not exist score -inf.
+template <class T>
+struct Thresholds {
+  const T *a, *b;
+  int64_t L, most;
+  bool positive;
+  T level[HIGH];        // scores above it are chosen
+  int64_t first[HIGH];  // and those at it from this label on; L for none
+
+  FAST T score(const T* row, int64_t j) const { return a[j] * row[j] + b[j]; }
+
+  // The k-th best score of row r is kth, and scores above next are chosen if these are the k best.
+  FAST void set(int64_t r, const T* row, T kth, T next) {
+    const bool none = positive && kth <= 0;
+    level[r] = none || (positive && next < 0) ? 0 : next, first[r] = L;
+    if (none || kth > next) return;
+    // of equal scores those of the largest indices are taken
+    int64_t left = most, j = L;
+    for (int64_t i = 0; i < L; i++) left -= score(row, i) > kth;
+    while (left > 0 && j > 0) left -= score(row, --j) == kth;
+    first[r] = j;
+  }
+};
+
+// Exchange the best scores (levels, HIGH) of rows with those of labels (n_labels, stride), four labels at a time.
+template <class T>
+FAST void keep_best(const T* block, int64_t stride, int64_t n_labels, const T* a, const T* b, int64_t n_rows,
+                    int64_t levels, T* top) {
+  typedef typename Vectors<T>::real Real;
+  constexpr int U = 2, V = 4, lanes = Vectors<T>::lanes;
+  for (int64_t r = 0; r < n_rows; r += U * lanes) {
+    for (int64_t j = 0; j < n_labels; j += V) {
+      Real x[V][U];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; v++)
+#pragma GCC unroll 2
+        for (int u = 0; u < U; u++)
+          x[v][u] = splat<Real>(a[j + v]) * load<Real>(block + (j + v) * stride + r + u * lanes) + splat<Real>(b[j + v]);
+      for (int64_t i = 0; i < levels; i++) {
+        T* at = top + i * HIGH + r;
+        Real best[U];
+#pragma GCC unroll 2
+        for (int u = 0; u < U; u++) best[u] = load<Real>(at + u * lanes);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+#pragma GCC unroll 2
+          for (int u = 0; u < U; u++) {
+            const Real other = x[v][u];
+            x[v][u] = other < best[u] ? other : best[u];
+            best[u] = other > best[u] ? other : best[u];
+          }
+#pragma GCC unroll 2
+        for (int u = 0; u < U; u++) store(at + u * lanes, best[u]);
+      }
+    }
+  }
+}
+
+// Set the threshold of row r by halving: keys are numbers whose order is that of the scores.
+template <class T>
+FAST void halve(const T* row, int64_t r, typename Vectors<T>::word* key, Thresholds<T>& to) {
+  typedef Vectors<T> V;
+  typedef typename V::word word;
+  constexpr int shift = 8 * sizeof(T) - 1;
+  const word rest = (word)(~(uint64_t)0 >> (64 - shift));  // all bits but the sign
+  const auto number = [rest](word k) {
+    k ^= (k >> shift) & rest;
+    T x;
+    __builtin_memcpy(&x, &k, sizeof x);
+    return x;
+  };
+  word low = 0, high;
+  const T infinite = (T)__builtin_inf();
+  __builtin_memcpy(&high, &infinite, sizeof high);
+  low = ~high;  // that of -inf, and of labels that do not exist
+  for (int64_t j = 0; j < to.L; j += V::lanes) {
+    // a zero has one key: 0 is added to the negative one
+    const typename V::real score = load<typename V::real>(to.a + j) * load<typename V::real>(row + j) +
+                                   load<typename V::real>(to.b + j) + splat<typename V::real>((T)0);
+    const typename V::words bits = (typename V::words)score;
+    store(key + j, bits ^ ((bits >> shift) & rest));
+  }
+  for (;;) {
+    const word middle = (low & high) + ((low ^ high) >> 1);
+    if (middle == low) break;
+    typename V::words sum = typename V::words{};
+    for (int64_t j = 0; j < to.L; j += V::lanes) sum -= load<typename V::words>(key + j) >= middle;
+    int64_t count = 0;
+    for (int k = 0; k < V::lanes; k++) count += sum[k];
+    if (count == to.most) {
+      to.set(r, row, infinite, number(middle - 1));
+      return;
+    }
+    (count > to.most ? low : high) = middle;
+  }
+  to.set(r, row, number(low), number(low));
+}
+
+// Write which entries are chosen, 0 or 1, of labels from `from` on: out (n_rows, width), and a vector more.
+template <class T>
+FAST void choose(const T* rows, int64_t n_rows, int64_t from, int64_t width, const Thresholds<T>& by, uint8_t* out) {
+  typedef Vectors<T> V;
+  typedef typename V::real Real;
+  typedef typename V::words Words;
+  const T *a = by.a + from, *b = by.b + from;
+  for (int64_t r = 0; r < n_rows; r++) {
+    const T *row = rows + r * by.L + from, level = by.level[r];
+    uint8_t* to = out + r * width;
+    // what is written behind a row, the next one writes again
+    for (int64_t j = 0; j < width; j += V::lanes) {
+      const Real score = load<Real>(a + j) * load<Real>(row + j) + load<Real>(b + j);
+      const Words above = score > splat<Real>(level);
+      store(to + j, __builtin_convertvector(above & splat<Words>((typename V::word)1), typename V::bytes));
+    }
+  }
+  for (int64_t r = 0; r < n_rows; r++)
+    for (int64_t j = by.first[r] > from ? by.first[r] : from; j < from + width; j++)
+      out[r * width + j - from] |= by.score(rows + r * by.L, j) == by.level[r];
+}
+
+// Add to sum (width,) how many rows are chosen.
+FAST inline void add_chosen(const uint8_t* chosen, int64_t n_rows, int64_t width, double* sum) {
+  typedef uint8_t bytes __attribute__((vector_size(WIDTH)));
+  for (int64_t j = 0; j < width; j += WIDTH) {
+    bytes counted = bytes{};
+    for (int64_t r = 0; r < n_rows; r++) counted += load<bytes>(chosen + r * width + j);
+    uint8_t each[WIDTH];
+    store(each, counted);
+    for (int k = 0; k < WIDTH && j + k < width; k++) sum[j + k] += each[k];
+  }
+}
+
+// Add weight[r] x[r, j] to sum (width,) where that is chosen, row after row: U vectors of labels at a time.
+template <int U, class T>
+FAST inline void add_column(const uint8_t* chosen, int64_t n_rows, int64_t width, const T* x, int64_t stride,
+                            const double* weight, double* sum) {
+  typedef int64_t wide __attribute__((vector_size(WIDTH)));
+  typedef uint8_t bytes __attribute__((vector_size(DOUBLES)));
+  Doubles total[U];
+#pragma GCC unroll 4
+  for (int u = 0; u < U; u++) total[u] = load<Doubles>(sum + u * DOUBLES);
+  for (int64_t r = 0; r < n_rows; r++) {
+    const Doubles w = splat<Doubles>(weight[r]);
+#pragma GCC unroll 4
+    for (int u = 0; u < U; u++) {
+      const wide mine = __builtin_convertvector(load<bytes>(chosen + r * width + u * DOUBLES), wide);
+      total[u] += (Doubles)((wide)(w * load_doubles(x + r * stride + u * DOUBLES)) & -mine);
+    }
+  }
+#pragma GCC unroll 4
+  for (int u = 0; u < U; u++) store(sum + u * DOUBLES, total[u]);
+}
+
+template <class T>
+FAST void add_products(const uint8_t* chosen, int64_t n_rows, int64_t width, const T* x, int64_t stride,
+                       const double* weight, double* sum) {
+  constexpr int U = 4;
+  int64_t j = 0;
+  for (; width - j > DOUBLES; j += U * DOUBLES)
+    add_column<U>(chosen + j, n_rows, width, x + j, stride, weight, sum + j);
+  if (j < width) add_column<1>(chosen + j, n_rows, width, x + j, stride, weight, sum + j);
+}
+
+// (proba, start, stop, first, second, most, positive, labels, weight, summed, sums, out): add to sums (B, 3, L) the
+// weighted sums, over the rows for which a label is chosen, of its probability if summed is not 0, of labels where
+// these are given, and of 1; out (n, L) takes what the only gain chooses. most is 0 for any number of labels.
+template <class T>
+FAST int64_t scan_labels(const Slot* s) {
+  const int64_t n = s[0].shape[0], L = s[0].shape[1], start = s[1].i, stop = s[2].i, B = s[3].shape[0];
+  const T* proba = s[0].as<T>();
+  const bool labelled = !s[7].is_empty(), weighted = !s[8].is_empty(), counted = !s[10].is_empty();
+  uint8_t* out = s[11].is_empty() ? nullptr : s[11].as<uint8_t>();
+  if (out && B != 1) return UNFIT;
+  const int64_t most = s[5].i, padded = rounded_up(L, PAST) + PAST, stride = block_stride<T>(HIGH);
+  const bool best = 0 < most && most < L, few = best && most <= MOST_TOP;
+  const int64_t levels = few ? most + 1 : 0;
+  Scratch scratch;
+  T *a = scratch.make<T>(B * padded), *b = scratch.make<T>(B * padded), *ones = scratch.make<T>(padded);
+  T *block = scratch.make<T>(few ? TURNED * stride : 0), *top = scratch.make<T>(B * levels * HIGH);
+  // the last rows of the table, behind which a vector must not read
+  const int64_t last = least_of(n, rounded_up(PAST, L) / L);
+  T* end = scratch.make<T>(last * L + PAST);
+  auto* key = scratch.make<typename Vectors<T>::word>(padded);
+  uint8_t* chosen = scratch.make<uint8_t>(HIGH * least_of(L, BROAD) + 2 * 64);
+  double *each = scratch.make<double>(HIGH), *sum = scratch.make<double>(B * 3 * padded);
+  auto* to = scratch.make<Thresholds<T>>(1);
+  if (!scratch.ok) return NO_MEMORY;
+  for (int64_t k = 0; k < B * 3 * padded; k++) sum[k] = 0.0;
+  for (int64_t k = 0; few && k < TURNED * stride; k++) block[k] = 0;
+  for (int64_t k = 0; k < padded; k++) ones[k] = 1;
+  for (int64_t k = 0; k < HIGH; k++) each[k] = 1.0;
+  for (int64_t k = 0; k < last * L + PAST; k++) end[k] = k < last * L ? proba[(n - last) * L + k] : 0;
+  for (int64_t g = 0; g < B; g++)
+    for (int64_t j = 0; j < padded; j++) {
+      a[g * padded + j] = j < L ? s[3].as<T>()[g * L + j] : 0;
+      b[g * padded + j] = j < L ? s[4].as<T>()[g * L + j] : -(T)__builtin_inf();
+    }
+  to->L = L, to->most = most, to->positive = s[6].i != 0;
+  for (int64_t r = 0; r < HIGH; r++) to->first[r] = L, to->level[r] = to->positive ? 0 : -(T)__builtin_inf();
+  for (int64_t low = start, n_rows; low < stop; low += n_rows) {
+    const bool ends = low >= n - last;
+    n_rows = least_of(HIGH, (ends ? stop : least_of(stop, n - last)) - low);
+    const T* rows = ends ? end + (low - (n - last)) * L : proba + low * L;
+    for (int64_t r = 0; weighted && r < n_rows; r++) each[r] = s[8].as<double>()[low + r];
+    for (int64_t k = 0; k < B * levels * HIGH; k++) top[k] = -(T)__builtin_inf();
+    for (int64_t j = 0; few && j < L; j += TURNED) {
+      const int64_t n_labels = least_of(TURNED, L - j);
+      load_block(rows + j, n_rows, n_labels, block, stride, L);
+      for (int64_t g = 0; g < B; g++)
+        keep_best(block, stride, n_labels, a + g * padded + j, b + g * padded + j, n_rows, levels,
+                  top + g * levels * HIGH);
+    }
+    for (int64_t g = 0; g < B; g++) {
+      to->a = a + g * padded, to->b = b + g * padded;
+      const T* kth = top + (g * levels + most - 1) * HIGH;
+      for (int64_t r = 0; few && r < n_rows; r++) to->set(r, rows + r * L, kth[r], kth[HIGH + r]);
+      for (int64_t r = 0; best && !few && r < n_rows; r++) halve(rows + r * L, r, key, *to);
+      for (int64_t j = 0; j < L; j += BROAD) {
+        const int64_t width = least_of(BROAD, L - j);
+        double* sums = sum + g * 3 * padded + j;
+        choose(rows, n_rows, j, width, *to, chosen);
+        for (int64_t r = 0; out && r < n_rows; r++) memcpy(out + (low + r) * L + j, chosen + r * width, width);
+        if (!counted) continue;
+        if (s[9].i) add_products(chosen, n_rows, width, rows + j, L, each, sums);
+        for (int term = 2; term > 0; term--) {
+          if (weighted)
+            add_products(chosen, n_rows, width, ones, 0, each, sums + term * padded);
+          else
+            add_chosen(chosen, n_rows, width, sums + term * padded);
+          if (!labelled) break;
+          // labels count where they are chosen; a whole block is one line
+          const int64_t lines = width == L ? 1 : n_rows, length = n_rows * width / lines;
+          for (int64_t r = 0; term == 2 && r < lines; r++) {
+            const uint8_t* y = s[7].as<uint8_t>() + (low + r) * L + j;
+            for (int64_t k = 0; k < length; k++) chosen[r * width + k] &= y[k];
+          }
+        }
+      }
+    }
+  }
+  for (int64_t k = 0; counted && k < B * 3; k++)
+    for (int64_t j = 0; j < L; j++) s[10].as<double>()[k * L + j] += sum[k * padded + j];
+  return 0;
+}
