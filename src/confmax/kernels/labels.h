@@ -111,21 +111,66 @@ FAST void halve(const T* row, int64_t r, typename Vectors<T>::word* key, Thresho
   to.set(r, row, number(low), number(low));
 }
 
+// Twice as many numbers of half the length.
+template <class Word>
+struct Halved;
+template <>
+struct Halved<int64_t> {
+  typedef int32_t type;
+};
+template <>
+struct Halved<int32_t> {
+  typedef int16_t type;
+};
+template <>
+struct Halved<int16_t> {
+  typedef int8_t type;
+};
+
+// Write as bytes 0 or 1 what WIDTH words 0 or -1 are: by halving them, for which compilers have an instruction; what is
+// more than half shorter they take number by number.
+template <class Word>
+FAST inline void write_bytes(const Word* words, uint8_t* to) {
+  typedef uint8_t bytes __attribute__((vector_size(WIDTH)));
+  if constexpr (sizeof(Word) == 1) {
+    store<bytes>(to, load<bytes>(words) & splat<bytes>((uint8_t)1));
+  } else {
+    typedef typename Halved<Word>::type half;
+    typedef Word pair __attribute__((vector_size(2 * WIDTH)));
+    typedef half whole __attribute__((vector_size(WIDTH)));
+    half shorter[WIDTH];
+#pragma GCC unroll 4
+    for (int k = 0; k < WIDTH; k += WIDTH / (int)sizeof(half))
+      store<whole>(shorter + k, __builtin_convertvector(load<pair>(words + k), whole));
+    write_bytes(shorter, to);
+  }
+}
+
 // Write which entries are chosen, 0 or 1, of labels from `from` on: out (n_rows, width), and a vector more.
 template <class T>
 FAST void choose(const T* rows, int64_t n_rows, int64_t from, int64_t width, const Thresholds<T>& by, uint8_t* out) {
   typedef Vectors<T> V;
   typedef typename V::real Real;
-  typedef typename V::words Words;
+  typedef typename V::word word;
+  // vectors of the widest kind are narrowed to bytes at once
+  constexpr int N = WIDTH == 64 ? V::lanes : WIDTH;
   const T *a = by.a + from, *b = by.b + from;
   for (int64_t r = 0; r < n_rows; r++) {
     const T *row = rows + r * by.L + from, level = by.level[r];
     uint8_t* to = out + r * width;
     // what is written behind a row, the next one writes again
-    for (int64_t j = 0; j < width; j += V::lanes) {
-      const Real score = load<Real>(a + j) * load<Real>(row + j) + load<Real>(b + j);
-      const Words above = score > splat<Real>(level);
-      store(to + j, __builtin_convertvector(above & splat<Words>((typename V::word)1), typename V::bytes));
+    for (int64_t j = 0; j < width; j += N) {
+      word above[N];
+#pragma GCC unroll 8
+      for (int k = 0; k < N; k += V::lanes) {
+        const Real score = load<Real>(a + j + k) * load<Real>(row + j + k) + load<Real>(b + j + k);
+        store(above + k, (typename V::words)(score > splat<Real>(level)));
+      }
+      if constexpr (WIDTH == 64)
+        store(to + j, __builtin_convertvector(load<typename V::words>(above) & splat<typename V::words>((word)1),
+                                              typename V::bytes));
+      else
+        write_bytes(above, to + j);
     }
   }
   for (int64_t r = 0; r < n_rows; r++)
@@ -150,16 +195,19 @@ template <int U, class T>
 FAST inline void add_column(const uint8_t* chosen, int64_t n_rows, int64_t width, const T* x, int64_t stride,
                             const double* weight, double* sum) {
   typedef int64_t wide __attribute__((vector_size(WIDTH)));
-  typedef uint8_t bytes __attribute__((vector_size(DOUBLES)));
   Doubles total[U];
+  wide bit;  // that of a lane's byte, of the bytes of all lanes side by side
+  for (int k = 0; k < DOUBLES; k++) bit[k] = (int64_t)1 << (8 * k);
 #pragma GCC unroll 4
   for (int u = 0; u < U; u++) total[u] = load<Doubles>(sum + u * DOUBLES);
   for (int64_t r = 0; r < n_rows; r++) {
     const Doubles w = splat<Doubles>(weight[r]);
 #pragma GCC unroll 4
     for (int u = 0; u < U; u++) {
-      const wide mine = __builtin_convertvector(load<bytes>(chosen + r * width + u * DOUBLES), wide);
-      total[u] += (Doubles)((wide)(w * load_doubles(x + r * stride + u * DOUBLES)) & -mine);
+      int64_t bytes = 0;
+      __builtin_memcpy(&bytes, chosen + r * width + u * DOUBLES, DOUBLES);
+      const wide mine = (splat<wide>(bytes) & bit) != 0;
+      total[u] += (Doubles)((wide)(w * load_doubles(x + r * stride + u * DOUBLES)) & mine);
     }
   }
 #pragma GCC unroll 4
@@ -167,7 +215,7 @@ FAST inline void add_column(const uint8_t* chosen, int64_t n_rows, int64_t width
 }
 
 template <class T>
-FAST void add_products(const uint8_t* chosen, int64_t n_rows, int64_t width, const T* x, int64_t stride,
+FAST void add_weighted(const uint8_t* chosen, int64_t n_rows, int64_t width, const T* x, int64_t stride,
                        const double* weight, double* sum) {
   constexpr int U = 4;
   int64_t j = 0;
@@ -236,10 +284,10 @@ FAST int64_t scan_labels(const Slot* s) {
         choose(rows, n_rows, j, width, *to, chosen);
         for (int64_t r = 0; out && r < n_rows; r++) memcpy(out + (low + r) * L + j, chosen + r * width, width);
         if (!counted) continue;
-        if (s[9].i) add_products(chosen, n_rows, width, rows + j, L, each, sums);
+        if (s[9].i) add_weighted(chosen, n_rows, width, rows + j, L, each, sums);
         for (int term = 2; term > 0; term--) {
           if (weighted)
-            add_products(chosen, n_rows, width, ones, 0, each, sums + term * padded);
+            add_weighted(chosen, n_rows, width, ones, 0, each, sums + term * padded);
           else
             add_chosen(chosen, n_rows, width, sums + term * padded);
           if (!labelled) break;
