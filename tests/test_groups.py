@@ -49,7 +49,7 @@ def test_one_scan_decides_every_group_by_its_gains(full, further):
         expected = np.zeros((B, K, K + further))
         for g in range(G):
             rows = group == g
-            decisions = make_table(P[rows]).decisions(parts[g])
+            decisions = make_table(P[rows]).decide(parts[g])
             truth = P[rows] if mode == "model" else np.eye(K)[y[rows]]
             for b in range(B):
                 np.add.at(expected[b].T, decisions[b], truth * weight[rows, None])

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV, RuleScorer, make_scorer
     from confmax.evaluate import RiskCoverage, Score, risk_coverage, score
     from confmax.frontiers import Curve, Frontier, coverage_path, frontier
-    from confmax.rule import DecisionRule
-    from confmax.solution import Infeasible, Solution, maximize
+    from confmax.rule import DecisionRule, LabelRule
+    from confmax.solution import Infeasible, LabelSolution, Solution, maximize
     from confmax.tables import open_table
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     "Frontier",
     "Infeasible",
     "InputError",
+    "LabelRule",
+    "LabelSolution",
     "MetricClassifierCV",
     "RiskCoverage",
     "RuleScorer",
@@ -58,6 +60,8 @@ _NAMES = {
     "Frontier": "frontiers",
     "Infeasible": "solution",
     "InputError": "errors",
+    "LabelRule": "rule",
+    "LabelSolution": "solution",
     "MetricClassifierCV": "estimators",
     "RiskCoverage": "evaluate",
     "RuleScorer": "estimators",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -131,7 +131,7 @@ def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: An
     check_applies(metric, rows)
     # only now: after an error nobody needs notes on the columns that were chosen
     app.warn(*rows.notes)
-    return maximize(metric, **rows.arguments, classes=rows.classes, **settings)
+    return cast(Solution, maximize(metric, **rows.arguments, classes=rows.classes, **settings))
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:

@@ -133,7 +133,7 @@ class BestRules:
     def decided(self, rule: optimize.Mixture) -> Decided:
         """Return what a rule decides for the rows."""
         gains, weights = rule.gathered()
-        lines = self.table.in_memory().decisions(with_ties_broken(gains), None)
+        lines = self.table.in_memory().decide(with_ties_broken(gains), None)
         return Decided(lines, weights, self.n_decisions, self.abstains)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -87,7 +87,7 @@ def coverage_path(
     if len(levels) == 1:
         # a frontier has two levels at least
         limits = [*resolve(constraints), quantity("coverage") >= float(levels[0])]
-        return (maximize(chosen, proba, y, constraints=limits, **arguments),)
+        return (cast(Solution, maximize(chosen, proba, y, constraints=limits, **arguments)),)
     arguments = {"tol": 1e-6, **arguments}
     found = frontier(chosen, "coverage >=", proba, y, levels=levels, constraints=constraints, **arguments)
     return found.solutions[::-1]

@@ -1,5 +1,6 @@
 """Decision rules: weights and calibration behind one `predict`, stored as JSON."""
 
 from confmax.rule.decision_rule import DecisionRule
+from confmax.rule.labels import LabelRule
 
-__all__ = ["DecisionRule"]
+__all__ = ["DecisionRule", "LabelRule"]

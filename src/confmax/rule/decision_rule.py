@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from confmax.rule.batch import caps_of, decide_batch
 from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
+from confmax.tables.decisions import ONE, Decisions
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.kinds import named
 from confmax.tables.memory import TransferredDecisions
@@ -93,6 +94,7 @@ class DecisionRule:
     groups: tuple[Any, ...] = ()
     groups_known: bool = True
     tuned_on: Fingerprint | None = None
+    decisions: ClassVar[Decisions] = ONE
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be applied, and keep names as plain Python values, which a file can hold."""
@@ -444,7 +446,7 @@ class DecisionRule:
             M.
         """
         if not self.groups:
-            return table.decisions(self.gains, self.calibrator), self.weights, self.n_decisions
+            return table.decide(self.gains, self.calibrator), self.weights, self.n_decisions
         if not self.groups_known:
             raise ValueError(
                 "this rule decides by the probabilities of groups, which a table does not hold; pass what "
@@ -460,7 +462,7 @@ class DecisionRule:
         for k, name in enumerate(groups.names):
             rows = np.flatnonzero(groups.codes == k)
             if len(rows):
-                out[:, rows] = table.take(rows).decisions(self.of_group(name).gains, self.calibrator)
+                out[:, rows] = table.take(rows).decide(self.of_group(name).gains, self.calibrator)
         return out, self.weights, self.n_decisions
 
     def reordered(self, class_names: Sequence[Any]) -> DecisionRule:
@@ -552,7 +554,10 @@ class DecisionRule:
         ValueError
             If the text is not a rule of a known version, or anything in it is out of bounds.
         """
-        return cls(**file.parse(text))
+        parts = file.parse(text)
+        if "decisions" in parts:
+            raise ValueError("it decides several labels per row; read it with LabelRule.load")
+        return cls(**parts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rule to the JSON file ``path``, completely or not at all.
@@ -579,12 +584,7 @@ class DecisionRule:
         OSError
             If it cannot be read.
         """
-        try:
-            with Path(path).open("rb") as stored:
-                # one byte more than a rule may have tells that a file is too large, however large it is
-                return cls.from_json(stored.read(file.MAX_BYTES + 1))
-        except ValueError as error:
-            raise ValueError(f"{path} is not a rule that can be used: {error}") from None
+        return file.load(path, cls.from_json)
 
     # functions of a rule as methods, so that each signature and its long docstring stand once
     to_sql = to_sql

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
-from collections.abc import Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
 from confmax.calibration import Scaling
 from confmax.calibration.calibrators import SCALINGS
+from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array, Gains, Layout
+from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.fingerprints import Fingerprint
+
+T = TypeVar("T")
 
 FORMAT = "confmax.rule"
 # a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
 # keys, 4 the calibration by a matrix, 5 the constraints, 6 the name of abstaining, offsets of decisions beyond the
-# classes, and groups, 7 what tells the rows of the tuning, and a class that a calibration leaves as it is
+# classes, and groups, 7 what tells the rows of the tuning, and a class that a calibration leaves as it is, 8 several
+# labels per row
 VERSION = 1
 CALIBRATED = 2
 DRAWN = 3
@@ -30,6 +37,8 @@ BY_MATRIX = 4
 CONSTRAINED = 5
 FURTHER = 6
 MARKED = 7
+LABELS = 8
+NEWEST = LABELS
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
@@ -44,11 +53,12 @@ _SINCE = {
     "groups": FURTHER,
     "groups_known": FURTHER,
     "tuned_on": MARKED,
+    "decisions": LABELS,
 }
 
 
 def dump(rule: Any, calibrator: Any) -> str:
-    """Return the JSON text of a `DecisionRule`, with this ``calibrator`` in the place of its own."""
+    """Return the JSON text of a `DecisionRule` or `LabelRule`, with this ``calibrator`` in the place of its own."""
     gains = rule.gains
     _refuse_names(rule.class_names)
     groups = _written_groups(rule) if rule.groups else {}
@@ -66,6 +76,8 @@ def dump(rule: Any, calibrator: Any) -> str:
     fields["classes"] = list(rule.class_names)
     if rule.abstain is not None:
         fields["abstain"] = rule.abstain
+    if rule.decisions.several:
+        fields["decisions"] = rule.decisions.argument
     if calibration is not None:
         fields["calibration"] = calibration
     fields |= groups
@@ -82,7 +94,7 @@ def dump(rule: Any, calibrator: Any) -> str:
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
-    """Return the fields of the `DecisionRule` in a rule file's text."""
+    """Return the fields of the `DecisionRule`, or with ``decisions`` of the `LabelRule`, in a rule file's text."""
     # before anything is parsed: JSON takes several times the memory of its text
     if len(text) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
@@ -95,9 +107,9 @@ def parse(text: str | bytes) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
-    if not _is_whole(version, VERSION, MARKED + 1):
+    if not _is_whole(version, VERSION, NEWEST + 1):
         raise ValueError(
-            f"its version is {_short(version)} and this confmax reads versions 1 to {MARKED}; update confmax"
+            f"its version is {_short(version)} and this confmax reads versions 1 to {NEWEST}; update confmax"
         )
     optional = {name for name, since in _SINCE.items() if version >= since}
     unknown = set(document) - _FIELDS - optional
@@ -113,8 +125,10 @@ def parse(text: str | bytes) -> dict[str, Any]:
     if not _is_whole(seed, 0, 1 << 64):
         raise ValueError("its seed is not a 64-bit integer")
     names = document["classes"]
-    if not isinstance(names, list) or not 2 <= len(names) <= MAX_CLASSES:
-        raise ValueError(f"its classes are not a list of 2 to {MAX_CLASSES} names")
+    several = "decisions" in document
+    fewest = 1 if several else 2
+    if not isinstance(names, list) or not fewest <= len(names) <= MAX_CLASSES:
+        raise ValueError(f"its classes are not a list of {fewest} to {MAX_CLASSES} names")
     _refuse_names(names)
     groups: dict[str, Any] = {}
     if "groups" in document:
@@ -127,7 +141,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
         K = gains.n_classes
         M = gains.n_decisions
     abstain = _abstain(document["abstain"], names, K, M) if "abstain" in document else None
-    calibrator = _calibrator(document["calibration"], K) if "calibration" in document else None
+    calibrator = _calibrator(document["calibration"], K, several=several) if "calibration" in document else None
     if version < _version_of(document.get("calibration")):
         raise ValueError(f"it is of version {version} and holds the calibration of a later one")
     return {
@@ -140,8 +154,19 @@ def parse(text: str | bytes) -> dict[str, Any]:
         "constraints": _constraints(document.get("constraints", [])),
         "abstain": abstain,
         "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None,
+        **({"decisions": _decisions(document, gains)} if several else {}),
         **groups,
     }
+
+
+def load(path: str | os.PathLike[str], read: Callable[[bytes], T]) -> T:
+    """Return what ``read`` makes of the text of the rule file ``path``; a ValueError that names it if it is none."""
+    try:
+        with Path(path).open("rb") as stored:
+            # one byte more than a rule may have tells that a file is too large, however large it is
+            return read(stored.read(MAX_BYTES + 1))
+    except ValueError as error:
+        raise ValueError(f"{path} is not a rule that can be used: {error}") from None
 
 
 def canonical(constraints: Any) -> tuple[str, ...]:
@@ -218,6 +243,19 @@ def _read_groups(document: dict[str, Any], n_names: int) -> tuple[Gains, Array, 
     return layout.beside(parts), weights, {"groups": tuple(names), "groups_known": known, "layout": layout}
 
 
+def _decisions(document: dict[str, Any], gains: Gains) -> Decisions:
+    """Return the decisions of a rule of several labels, which has no groups, and abstains from none."""
+    if "groups" in document or "abstain" in document or gains.full is not None or gains.power or gains.has_further:
+        raise ValueError("it decides several labels, with no more than one weight and one offset for each")
+    try:
+        found = decisions_of(document["decisions"], gains.n_classes)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"its decisions cannot be read: {_short(str(error))}") from None
+    if not found.several:
+        raise ValueError("its decisions are not of several labels")
+    return found
+
+
 def _abstain(name: Any, names: Sequence[Any], n_classes: int, n_decisions: int) -> Any:
     # 1, 1.0 and JSON's true are equal in Python, and are different names
     if type(name) is not type(names[-1]) or name != names[-1]:
@@ -286,6 +324,8 @@ def _calibration_of(calibrator: Any) -> dict[str, Any]:
         numbers = {name: np.asarray(getattr(calibrator, name)).tolist() for name in calibrator.numbers}
         kept = {} if calibrator.kept is None else {"kept": calibrator.kept}
         return {"kind": calibrator.kind, **numbers, **kept}
+    if isinstance(calibrator, LabelScaling):
+        return {"kind": calibrator.kind, "a": calibrator.a.tolist(), "c": calibrator.c.tolist()}
     raise ValueError(
         f"a rule file holds numbers and no objects such as the calibration {type(calibrator).__name__}; tune with "
         f"calibration='auto', or apply that object yourself before and tune with calibration=None"
@@ -298,11 +338,17 @@ def _version_of(calibration: dict[str, Any] | None) -> int:
         return VERSION
     if "kept" in calibration:
         return MARKED
+    if calibration["kind"] == LabelScaling.kind:
+        return LABELS
     return BY_MATRIX if calibration["kind"] == "matrix" else CALIBRATED
 
 
-def _calibrator(document: Any, K: int) -> Scaling:
+def _calibrator(document: Any, K: int, *, several: bool) -> Scaling | LabelScaling:
     kind = document.get("kind") if isinstance(document, dict) else None
+    if several:
+        if kind != LabelScaling.kind or set(document) != {"kind", "a", "c"}:
+            raise ValueError("its calibration is not of the kind labels with a and c")
+        return LabelScaling(*(_numbers(document[name], K, f"{name} of its calibration") for name in ("a", "c")))
     # a stranger's kind may be a list, which no dictionary takes as a key
     maker: Any = SCALINGS.get(str(kind))
     may_keep = {"kept"} if kind in ("vector", "matrix") else set()

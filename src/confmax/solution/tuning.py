@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from confmax.calibration.column_order import doubt_of_order
 from confmax.calibration.words import printable
 from confmax.confusion import Array
+from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.alignment import with_positive
 from confmax.metrics.catalogue import refuse_without_limits
@@ -23,15 +24,19 @@ from confmax.progress import bar_for, beside
 from confmax.rule import DecisionRule
 from confmax.solution.confidence import tune_with_confidence
 from confmax.solution.infeasible import or_raise
-from confmax.solution.plan import Plan, Task
+from confmax.solution.labels import LabelSolution
+from confmax.solution.plan import Plan, Task, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.search import search
+from confmax.solution.several import LabelPlan
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_surprises
 from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
+from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.normalize import divided
+from confmax.tables.several import labels_table
 
 
 def maximize(
@@ -42,6 +47,7 @@ def maximize(
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
     pos_label: Any = None,
+    decisions: Any = "one",
     constraints: Any = (),
     on_infeasible: str = "raise",
     confidence: float | None = None,
@@ -51,6 +57,7 @@ def maximize(
     normalize: bool = False,
     confusion: str = "auto",
     calibration: Any = "auto",
+    shrinkage: Any = "auto",
     solver: Any = "auto",
     randomized: bool | str = "auto",
     tol: float = 1e-6,
@@ -58,7 +65,7 @@ def maximize(
     random_state: RandomState = 0,
     callback: Callable[[Progress], Any] | None = None,
     progress: bool = False,
-) -> Solution:
+) -> Solution | LabelSolution:
     """Return the decision rule that maximises a metric on a table of class probabilities.
 
     Parameters
@@ -84,6 +91,13 @@ def maximize(
     pos_label : label or None
         The positive one of two classes, for metrics such as ``f1``; by default the second. The same as
         ``classes=[other, pos_label]`` for columns in that order: the columns of ``proba`` stay where they are.
+    decisions : {"one", "any"}, int k, or ("at_most", k)
+        What is decided for a row: one class; or of several labels any, exactly the k best, or at most k. For labels,
+        ``proba`` (n, L) need not sum to one, and may be a list of one array (n, 2) per label, as scikit-learn's forests
+        give it; ``y`` is a matrix (n, L) of 0 and 1, sparse or not, or one list of names per row. The metric is then a
+        mean over labels, or (micro) over entries, as in scikit-learn, or a function of three vectors (L,): how often
+        labels are true, decided and true, and decided. The result is a `confmax.solution.labels.LabelSolution`, whose
+        ``predict`` gives a matrix of 0 and 1.
     constraints : str, Constraint, or sequence of these
         What the rule must keep, such as ``"recall[VF] >= 0.8"`` or ``constraints.rate("L") <= 0.1``
         (`confmax.constraints`). They hold on the confusion estimate used. With "model" it is proved that no rule that
@@ -128,6 +142,10 @@ def maximize(
         log loss if there is a ``y`` and the table is not sparse. None leaves the probabilities unchanged. An object
         with ``fit(proba, y)`` and ``transform(proba)`` is copied and fitted. The ``calibration`` of an earlier solution
         on the same rows is used again, which saves its time. The rule applies the calibration itself.
+    shrinkage : {"auto", True, False} or float
+        Of several labels: whether, in means of scores such as F1, the thresholds of labels with few true rows are drawn
+        towards one that all labels share, which counts as so many true rows. "auto" does so by ten rows where
+        ``confusion`` is "auto" and there is a ``y``.
     solver : "auto", str or solver
         "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
         printed.
@@ -187,33 +205,31 @@ def maximize(
     ([0, 0, 1, 1], True)
     """
     # words and numbers first: the check of a table reads every row
-    plan = Plan.checked(
-        metric,
-        constraints=constraints,
-        on_infeasible=on_infeasible,
-        confidence=confidence,
-        abstain=abstain,
-        pos_label=pos_label,
-        confusion=confusion,
-        calibration=calibration,
-        solver=solver,
-        randomized=randomized,
-        tol=tol,
-        max_passes=max_passes,
-        random_state=random_state,
-        callback=callback,
-        progress=progress,
-    )
-    task, likely = task_of(
-        plan,
-        proba,
-        y,
-        sample_weight=sample_weight,
-        classes=classes,
-        group=group,
-        group_proba=group_proba,
-        normalize=normalize,
-    )
+    settings: dict[str, Any] = {
+        "constraints": constraints,
+        "on_infeasible": on_infeasible,
+        "confidence": confidence,
+        "abstain": abstain,
+        "pos_label": pos_label,
+        "confusion": confusion,
+        "calibration": calibration,
+        "solver": solver,
+        "randomized": randomized,
+        "tol": tol,
+        "max_passes": max_passes,
+        "random_state": random_state,
+        "callback": callback,
+        "progress": progress,
+    }
+    rows: dict[str, Any] = {"group": group, "group_proba": group_proba, "normalize": normalize}
+    chosen = decisions_of(decisions)
+    if chosen.several:
+        labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
+        return labels.solve(labels_table(chosen, proba, y, sample_weight, classes, stated=classes is not None))
+    if not is_auto(shrinkage):
+        raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
+    plan = Plan.checked(metric, **settings)
+    task, likely = task_of(plan, proba, y, sample_weight=sample_weight, classes=classes, **rows)
     return tune_all_rows(task, likely)
 
 

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.tables.draws import is_whole
-
 FORMS = "'one', 'any', a number of labels k, or ('at_most', k)"
 
 
@@ -91,7 +89,8 @@ def decisions_of(given: Any, n_labels: int | None = None) -> Decisions:
         return ONE if given == "one" else ANY
     pair = isinstance(given, (tuple, list)) and len(given) == 2 and given[0] == "at_most"
     most = given[1] if pair else given
-    if not is_whole(most, 1):
+    # True is an integer to Python, and nobody means one label by it
+    if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
         raise ValueError(f"decisions is {FORMS}; got {given!r}")
     if n_labels is not None and most > n_labels:
         raise ValueError(

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.tables.decisions import ONE, Decisions
 from confmax.tables.fingerprints import Fingerprint, chosen_by_hash, fingerprint
 from confmax.tables.ties import density_of_ties, rows_read
 
@@ -314,7 +315,8 @@ class Storage(ABC):
 class MemoryTable(Checked, Table):
     """A checked table of class probabilities in memory.
 
-    Labels are column numbers. Weights have any unit; None means equal ones.
+    Labels are column numbers (n,), or where rows have several labels a matrix (n, L) of 0 and 1. Weights have any unit;
+    None means equal ones. ``decisions`` say what is decided for a row.
 
     ``calibrator`` has made ``proba`` from the probabilities of ``raw``, the table as it was given; both are None for
     that table itself. ``groups`` are those of the rows of a part of a table in parts, in the order of the groups, or of
@@ -322,12 +324,13 @@ class MemoryTable(Checked, Table):
     """
 
     _: KW_ONLY
-    labels: NDArray[np.int64] | None
+    labels: NDArray[Any] | None
     weight: Array | None
     classes: tuple[Any, ...]
     calibrator: Calibrator | None = None
     raw: MemoryTable | None = None
     groups: Any = None
+    decisions: Decisions = ONE
 
     @property
     def n_rows(self) -> int:
@@ -478,6 +481,9 @@ class MemoryTable(Checked, Table):
     @cached_property
     def _label_weight(self) -> Array:
         assert self.labels is not None
+        if self.decisions.several:
+            weights = np.ones(self.n_rows) if self.weight is None else self.weight
+            return np.asarray(weights @ self.labels / weights.sum())
         counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
         return counts / counts.sum()
 
@@ -496,7 +502,7 @@ class MemoryTable(Checked, Table):
         """Return each row's probability of its ``decision`` (n,), zero for one that is no class."""
         return self.storage.probability_of(self.proba, decision)
 
-    def decisions(self, gains: Gains, calibrator: Calibrator | None = None) -> NDArray[Any]:
+    def decide(self, gains: Gains, calibrator: Calibrator | None = None) -> NDArray[Any]:
         """Return the decisions (B, n) of all ``gains`` under a ``calibrator`` of these rows, in host memory."""
         # a calibrator may give rows of another storage, and those decide
         found = self if calibrator is None else self.storage.calibrated(calibrator, self.proba)

@@ -135,9 +135,7 @@ def _sums_by_kernel(
     sums = np.zeros((-(-n // chunk), len(by[0]), 3, L))
 
     def work(part: int, start: int, stop: int) -> None:
-        kernels.native.scan_labels(
-            proba, start, stop, *by, *how, labels, weight, int(needed[0]), sums[part], NO_BYTES
-        )
+        kernels.native.scan_labels(proba, start, stop, *by, *how, labels, weight, int(needed[0]), sums[part], NO_BYTES)
 
     over_rows(work, n, chunk)
     return np.asarray(sums.sum(axis=0))

@@ -1,0 +1,255 @@
+"""The rule of several labels per row: which labels a row gets, by their scores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.calibration.labels import LabelScaling
+from confmax.calibration.words import printable
+from confmax.confusion import Array, Gains
+from confmax.errors import InputError
+from confmax.places import write_whole
+from confmax.rule import file
+from confmax.rule.html import titled_table
+from confmax.tables.array.labels import decide_labels
+from confmax.tables.columns import column_names, order_of, width
+from confmax.tables.decisions import ANY, Decisions
+from confmax.tables.draws import given_keys, uniform
+from confmax.tables.fingerprints import Fingerprint
+from confmax.tables.kinds import given_hashes
+from confmax.tables.several import as_matrix, checked_labels_proba
+
+SHOWN = 12  # labels that are printed
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelRule:
+    """Which of several labels a row gets, by the scores ``a_l p_l + b_l`` of its labels.
+
+    Attributes
+    ----------
+    gains : Gains
+        The weights a and the offsets b, (A, L) each, of A rules.
+    weights : ndarray (A,)
+        The probability of each rule; one rule draws nothing.
+    class_names : tuple
+        Names of the L labels, in column order.
+    decisions : Decisions
+        Which labels are decided: all with a score above zero, the k best, or of the k best those above zero.
+    metric : str
+        The metric that the rule was tuned for, or an empty text.
+    seed : int
+        Seed of the draws.
+    calibrator : LabelScaling or None
+        What is done to the probabilities first.
+    constraints : tuple of str
+        The limits that it was tuned within.
+    tuned_on : Fingerprint or None
+        Number and hash of the labelled rows that it was tuned on.
+
+    Examples
+    --------
+    >>> rule = LabelRule.from_thresholds([0.5, 0.2], classes=["red", "round"])
+    >>> rule.predict([[0.6, 0.1], [0.2, 0.3]]).tolist()
+    [[1, 0], [0, 1]]
+    >>> rule.predict_lists([[0.6, 0.1], [0.2, 0.1]])
+    [['red'], []]
+    """
+
+    gains: Gains
+    weights: Array
+    class_names: tuple[Any, ...]
+    decisions: Decisions = ANY
+    metric: str = ""
+    seed: int = 0
+    calibrator: LabelScaling | None = None
+    constraints: tuple[str, ...] = ()
+    tuned_on: Fingerprint | None = None
+    # what a rule of one class for every row may have beside this
+    groups: ClassVar[tuple[Any, ...]] = ()
+    abstain: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        """Keep names as plain Python values, which a file can hold."""
+        plain = tuple(name.item() if isinstance(name, np.generic) else name for name in self.class_names)
+        object.__setattr__(self, "class_names", plain)
+
+    @classmethod
+    def from_thresholds(
+        cls, thresholds: ArrayLike, *, classes: Sequence[Any] | None = None, metric: str = "", **parts: Any
+    ) -> LabelRule:
+        """Return the rule that gives a row every label whose probability is above its threshold (L,).
+
+        Infinity stands for never, and minus infinity for always. A ValueError for what is no number, and for another
+        number of ``classes``. Further ``parts`` are attributes.
+        """
+        t = np.asarray(thresholds, dtype=np.float64)
+        names = tuple(range(len(t))) if classes is None else tuple(classes)
+        if t.ndim != 1 or not len(t) or np.isnan(t).any() or len(names) != len(t):
+            raise InputError(f"`thresholds` holds one number for each of the {len(names)} labels; got shape {t.shape}")
+        ends = np.isinf(t)
+        # always and never have a score that does not depend on the probability
+        gains = Gains.reduced(np.where(ends, 0.0, 1.0), np.where(ends, -np.sign(t), -t) + 0.0)
+        return cls(gains, np.ones(1), names, ANY, metric, **parts)
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Names of the labels (L,), in column order."""
+        names = np.array(self.class_names)
+        return names if names.tolist() == list(self.class_names) else np.array(self.class_names, dtype=object)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of labels L."""
+        return len(self.class_names)
+
+    @property
+    def is_randomized(self) -> bool:
+        """Whether the rule draws between several gains."""
+        return len(self.weights) > 1
+
+    @property
+    def thresholds(self) -> Array | None:
+        """The given probability (L,) above which a label is decided; None for rules with a budget, and for draws.
+
+        Infinity stands for never, minus infinity for always.
+        """
+        if self.decisions != ANY or self.is_randomized:
+            return None
+        (a,), (b,) = self.gains.pair()
+        if (a < 0.0).any():
+            return None
+        ends = np.where(b > 0.0, -np.inf, np.inf)
+        t = np.where(a > 0.0, -np.divide(b, a, out=np.zeros_like(b), where=a > 0.0), ends) + 0.0
+        if self.calibrator is None:
+            return t
+        inside = (t >= 0.0) & (t < 1.0)
+        return np.where(inside, self.calibrator.raw(np.where(inside, t, 0.5)), np.where(t < 0.0, -np.inf, np.inf))
+
+    # --- what it decides ----------------------------------------------------------------------------------------------
+
+    def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> NDArray[np.uint8]:
+        """Return which labels every row gets, as 0 and 1.
+
+        Parameters
+        ----------
+        proba : array-like or data frame (n, L), or sequence of L arrays (n, 2)
+            Probabilities of the labels, in the order of `classes`; a frame with such column names in any order.
+        keys : array-like (n,) or None
+            Identifiers, from which a rule that draws does so; else it draws from the probabilities of a row.
+
+        Returns
+        -------
+        ndarray (n, L) of uint8
+            As scikit-learn's ``predict`` of several labels.
+
+        Raises
+        ------
+        ValueError
+            If ``proba`` is no table of probabilities with L columns.
+        """
+        P = self.checked(proba)
+        if not self.is_randomized:
+            return decide_labels(self._calibrated(P), self.gains, self.decisions)
+        drawn_by = given_hashes(P) if keys is None else given_keys(keys, len(P))
+        atom = np.searchsorted(np.cumsum(self.weights)[:-1], uniform(self.seed, drawn_by), "right")
+        out = np.empty(P.shape, dtype=np.uint8)
+        for k in range(len(self.gains)):
+            rows = np.flatnonzero(atom == k)
+            out[rows] = decide_labels(self._calibrated(P[rows]), self.gains[k], self.decisions)
+        return out
+
+    def predict_lists(self, proba: Any, *, keys: ArrayLike | None = None) -> list[list[Any]]:
+        """Return the names of the labels that every row gets; ``proba``, ``keys`` and ValueError are of `predict`."""
+        chosen = self.predict(proba, keys=keys)
+        return [[self.class_names[k] for k in np.flatnonzero(row)] for row in chosen]
+
+    def decision_probabilities(self, proba: Any) -> Array:
+        """Return the exact probability (n, L) with which every row gets each label, before any draw."""
+        P = self._calibrated(self.checked(proba))
+        every = [decide_labels(P, self.gains[k], self.decisions) for k in range(len(self.gains))]
+        return np.asarray(sum(weight * chosen for weight, chosen in zip(self.weights, every, strict=True)))
+
+    def checked(self, proba: Any) -> NDArray[Any]:
+        """Return ``proba`` (n, L) as `predict` reads it; a ValueError if it is no such table."""
+        P = proba if column_names(proba) is not None else as_matrix(proba)
+        n_columns = width(P)
+        if n_columns not in (None, self.n_classes):
+            raise InputError(f"`proba` has {n_columns} columns and the rule has {self.n_classes} labels")
+        return checked_labels_proba(P, order_of(column_names(P), self.class_names))
+
+    def _calibrated(self, P: NDArray[Any]) -> NDArray[Any]:
+        return P if self.calibrator is None else self.calibrator.transform(P)
+
+    # --- how it is kept -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Return the rule as versioned JSON; a ValueError if a name is neither a string nor a number."""
+        return file.dump(self, self.calibrator)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> LabelRule:
+        """Return the rule in a JSON ``text``; a ValueError if it is none of several labels."""
+        parts = file.parse(text)
+        if "decisions" not in parts:
+            raise ValueError("it decides one class for every row; read it with DecisionRule")
+        return cls(**{name: value for name, value in parts.items() if name != "abstain"})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the rule to the JSON file ``path``, completely or not at all, as `DecisionRule.save` does."""
+        write_whole(Path(path), self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LabelRule:
+        """Read a rule that `save` wrote to ``path``; a ValueError, with the reason, if the file is none."""
+        return file.load(path, cls.from_json)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LabelRule) and self._text() == other._text()
+
+    def __hash__(self) -> int:
+        return hash(self._text())
+
+    def _text(self) -> tuple[str, str]:
+        return self.to_json(), repr(self.tuned_on)
+
+    def __repr__(self) -> str:
+        lines = [self._headline(), *([f"  tuned within {', '.join(self.constraints)}"] if self.constraints else [])]
+        heads, rows, left = self._rows()
+        wide = max(8, *(len(row[0]) for row in rows)) + 2
+        lines.append(f"  {heads[0]:<{wide}}" + "".join(f"{head:>12}" for head in heads[1:]))
+        lines += [f"  {row[0]:<{wide}}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows]
+        return "\n".join(lines + ([f"  ... {left} more labels"] if left else []))
+
+    def _repr_html_(self) -> str:
+        heads, rows, left = self._rows()
+        return titled_table(self._headline(), heads, rows, [f"and {left} more labels"] if left else [])
+
+    def _headline(self) -> str:
+        tuned = f" for {self.metric}" if self.metric else ""
+        drawn = f", drawn from {len(self.weights)} rules" if self.is_randomized else ""
+        return f"LabelRule{tuned}: {self.n_classes} labels, {self.decisions}{drawn}"
+
+    def _rows(self) -> tuple[list[str], list[list[str]], int]:
+        """Return heads, and the numbers of the first labels as texts, and how many labels are left out."""
+        some = range(min(self.n_classes, SHOWN))
+        names = [printable(str(self.class_names[k])) for k in some]
+        t = self.thresholds
+        if t is not None:
+            words = {np.inf: "never", -np.inf: "always"}
+            cells = [[words.get(float(t[k]), f"p > {t[k]:.4g}")] for k in some]
+            heads = ["label", "decided if"]
+        else:
+            a, b = self.gains.pair()
+            cells = [[f"{number[k]:.5g}" for pair in zip(a, b, strict=True) for number in pair] for k in some]
+            heads = ["label", *(["weight", "offset"] * len(a))]
+        return heads, [[name, *cell] for name, cell in zip(names, cells, strict=True)], self.n_classes - len(some)

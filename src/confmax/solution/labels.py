@@ -1,0 +1,178 @@
+"""The result of `maximize` for several labels per row: the rule, its value, what is proved, and every label apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.calibration.labels import LabelScaling
+from confmax.calibration.words import printable
+from confmax.confusion import Array, Confusion
+from confmax.evaluate.protocols import Tuned
+from confmax.metrics.first_order import safe_ratio
+from confmax.rule.html import titled_table
+from confmax.rule.labels import LabelRule
+
+EXACT = 1e-12  # a gap of rounding size
+SHOWN = 12  # labels that are printed
+ESTIMATES = {"model": "the model's estimate", "labels": "these labels", "blend": "the blend of labels and model"}
+
+
+@dataclass(frozen=True)
+class LabelOutcome:
+    """What became of one label.
+
+    Attributes
+    ----------
+    name : str or number
+        The label.
+    prior : float
+        The share of all rows that have it: by the labels, or without labels by the model.
+    positives : int or None
+        How many rows have it; None without labels.
+    threshold : float or None
+        The probability above which it is decided; None for rules with a budget.
+    threshold_alone : float or None
+        The best threshold of this label on the estimate used, before it is drawn towards that of all labels.
+    rate, precision, recall, f1 : float
+        How often it is decided, and the scores of its decisions: by the labels, or without labels by the model.
+    """
+
+    name: Any
+    prior: float
+    positives: int | None
+    threshold: float | None
+    threshold_alone: float | None
+    rate: float
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelSolution(Tuned):
+    """The result of `confmax.maximize` for several labels per row.
+
+    Attributes are those of `confmax.Solution`, with these differences.
+
+    Attributes
+    ----------
+    rule : LabelRule
+        The rule to apply; ``predict`` gives 0 and 1 for every row and label.
+    upper_bound, gap : float or None
+        For any number of labels per row, no rule with one threshold for each label has a higher metric on the estimate
+        used, labels and blends included. For a budget of labels, no rule at all has, and the bound is one of the
+        model's estimate alone.
+    model_share : float
+        Mean weight of the model in the estimate over all labels: in a blend it is the larger the fewer rows have one.
+    statistics : Confusion
+        How often every label is true (``rows``), decided and true (``diagonal``), and decided (``columns``), (L,) each.
+    counted : Confusion
+        The same by the labels, or without labels by the model.
+    labels : tuple of LabelOutcome
+        Every label apart.
+    """
+
+    rule: LabelRule  # type: ignore[assignment]
+    calibration: LabelScaling | None = None  # type: ignore[assignment]
+    counted: Confusion | None = None
+    positives: NDArray[Any] | None = None
+    alone: Array | None = None
+
+    @property
+    def labels(self) -> tuple[LabelOutcome, ...]:
+        """Every label apart, in the order of the columns."""
+        S = self.counted
+        assert S is not None
+        r, t, q = np.broadcast_to(S.rows, S.diagonal.shape), S.diagonal, S.columns
+        scores = (safe_ratio(t, q), safe_ratio(t, r), safe_ratio(2.0 * t, r + q))
+        used = self.rule.thresholds
+        return tuple(
+            LabelOutcome(
+                name,
+                float(r[k]),
+                None if self.positives is None else int(self.positives[k]),
+                None if used is None else float(used[k]),
+                None if self.alone is None or used is None else float(self.alone[k]),
+                float(q[k]),
+                *(float(score[k]) for score in scores),
+            )
+            for k, name in enumerate(self.rule.class_names)
+        )
+
+    @property
+    def confusion(self) -> Array:
+        """Fractions of all rows (L, 2, 2) for every label, as scikit-learn's multilabel_confusion_matrix."""
+        S = self.statistics
+        r, t, q = np.broadcast_to(S.rows, S.diagonal.shape), S.diagonal, S.columns
+        return np.stack([np.stack([1.0 - r - q + t, q - t], -1), np.stack([r - t, t], -1)], -2)
+
+    @property
+    def guarantee(self) -> str:
+        """What is proved about the rule, or why nothing is proved, in a sentence."""
+        name = repr(self.metric)
+        estimate = ESTIMATES[self.mode]
+        if self.gap is None or self.upper_bound is None:
+            return f"no optimality guarantee: no upper bound is known for {name} on {estimate}"
+        if self.rule.thresholds is None:
+            within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
+            return f"proved: no rule has a higher {name} on {estimate}{within}"
+        if self.gap <= EXACT:
+            return f"proved: no thresholds, one for each label, have a higher {name} on {estimate}"
+        return (
+            f"no thresholds, one for each label, exceed {self.upper_bound:.4g} on {estimate}; those of labels with few "
+            f"true rows are drawn towards a common one, which keeps more of it on new rows: shrinkage=False does not"
+        )
+
+    def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> NDArray[np.uint8]:
+        """Return which labels every row of ``proba`` (n, L) gets, as 0 and 1 (n, L); see `LabelRule.predict`.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> P, Y = [[0.9, 0.1], [0.4, 0.6], [0.3, 0.2], [0.6, 0.5]], [[1, 0], [1, 1], [0, 0], [1, 1]]
+        >>> confmax.maximize("macro_f1", P, Y, decisions="any", confusion="labels").predict(P).tolist()
+        [[1, 0], [1, 1], [0, 0], [1, 1]]
+        """
+        return self.rule.predict(proba, keys=keys)
+
+    def predict_lists(self, proba: Any, *, keys: ArrayLike | None = None) -> list[list[Any]]:
+        """Return the names of the labels that every row gets; see `LabelRule.predict_lists`."""
+        return self.rule.predict_lists(proba, keys=keys)
+
+    def __repr__(self) -> str:
+        heads, rows, left = self._rows()
+        wide = max(8, *(len(row[0]) for row in rows)) + 2
+        lines = [
+            self._headline(),
+            *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
+            f"  {self.guarantee}",
+            f"  {heads[0]:<{wide}}" + "".join(f"{head:>11}" for head in heads[1:]),
+            *(f"  {row[0]:<{wide}}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in rows),
+        ]
+        return "\n".join(lines + ([f"  ... {left} more labels: `labels` has all of them"] if left else []))
+
+    def _repr_html_(self) -> str:
+        heads, rows, left = self._rows()
+        notes = [*(f"{name}: {value:.6g}" for name, value in self.baselines.items()), self.guarantee]
+        return titled_table(self._headline(), heads, rows, [*([f"and {left} more labels"] if left else []), *notes])
+
+    def _headline(self) -> str:
+        mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
+        known = "no guarantee" if self.gap is None else f"gap {self.gap:.2g}"
+        return f"LabelSolution: {self.metric.name} = {self.value:.6g} ({mode}; {known}; {self.rule.decisions})"
+
+    def _rows(self) -> tuple[list[str], list[list[str]], int]:
+        """Return heads, the first labels as texts, and how many labels are left out."""
+        heads = ["label", "rows", "decided if", "rate", "precision", "recall", "F1"]
+        words = {np.inf: "never", -np.inf: "always", None: "-"}
+        rows = []
+        for one in self.labels[:SHOWN]:
+            n = f"{one.prior:.4g}" if one.positives is None else str(one.positives)
+            cut = words.get(one.threshold) or f"p > {one.threshold:.4g}"
+            scores = [f"{number:.3g}" for number in (one.rate, one.precision, one.recall, one.f1)]
+            rows.append([printable(str(one.name)), n, cut, *scores])
+        return heads, rows, len(self.rule.class_names) - len(rows)

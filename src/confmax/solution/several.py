@@ -1,0 +1,230 @@
+"""`maximize` for several labels per row: the plan, the estimate of what is true, and the thresholds.
+
+The estimate is ``S = share P + (1 - share) Y``, with a share of the model for each label: one without labels, zero for
+labels alone, and in a blend ``m / (m + true rows)``. So a label with few true rows is judged by what the calibrated
+model says of it, and one with many by its own rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.calibration.labels import LabelScaling
+from confmax.calibration.labels import fit as fit_maps
+from confmax.confusion import ABSENT, Array, Confusion
+from confmax.errors import InputError
+from confmax.metrics import Metric
+from confmax.metrics import labels as label_metrics
+from confmax.metrics.labels import Micro
+from confmax.optimize import Status
+from confmax.optimize.label_thresholds import (
+    LabelThresholds,
+    Target,
+    best_for_all,
+    best_per_label,
+    common_threshold,
+    drawn_together,
+)
+from confmax.rule.labels import LabelRule
+from confmax.solution.labels import LabelSolution
+from confmax.solution.plan import CONFUSIONS, is_auto
+from confmax.tables import MemoryTable
+from confmax.tables.columns import warn
+from confmax.tables.decisions import ANY, Decisions
+from confmax.tables.draws import as_seed
+from confmax.tables.fingerprints import fingerprint
+from confmax.tables.several import positives
+
+BLENDED = 20.0  # true rows of a label that the model counts as, in a blend
+TOGETHER = 10.0  # true rows that the common threshold counts as
+NAMED = 5  # labels that a warning names
+# arguments that rows with several labels do not take yet, and what they are when they are left out
+LEFT_OUT: dict[str, Any] = {
+    "pos_label": None,
+    "constraints": (),
+    "confidence": None,
+    "abstain": False,
+    "group": None,
+    "group_proba": None,
+    "normalize": False,
+    "solver": "auto",
+    "randomized": "auto",
+    "on_infeasible": "raise",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPlan:
+    """The checked settings of a tuning for several labels, by the names of `confmax.maximize`."""
+
+    metric: Metric
+    decisions: Decisions
+    confusion: str = "auto"
+    calibration: Any = "auto"
+    shrinkage: Any = "auto"
+    tol: float = 1e-6
+    max_passes: int | None = None
+    random_state: int = 0
+    callback: Any = field(default=None, repr=False)
+
+    @classmethod
+    def checked(cls, metric: Any, decisions: Decisions, *, random_state: Any = 0, **settings: Any) -> LabelPlan:
+        """Return the plan of the arguments of `maximize`; a ValueError for what several labels do not take."""
+        for name, default in LEFT_OUT.items():
+            given = settings.pop(name, default)
+            if not (given is default or (isinstance(given, (str, bool, tuple, list)) and given == default)):
+                raise InputError(f"`{name}` is of one class for every row, and decisions={decisions.argument!r} is not")
+        settings.pop("progress", None)
+        if decisions != ANY:
+            raise InputError(f"decisions={decisions.argument!r} cannot be maximised yet", "pass `decisions='any'`")
+        plan = cls(label_metrics.resolve(metric, decisions), decisions, random_state=as_seed(random_state), **settings)
+        if plan.confusion not in CONFUSIONS:
+            raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {plan.confusion!r}")
+        known = plan.calibration is None or is_auto(plan.calibration) or isinstance(plan.calibration, LabelScaling)
+        if not known:
+            raise ValueError(f"calibration of several labels is 'auto' or None; got {plan.calibration!r:.60}")
+        m = plan.shrinkage
+        if not (
+            is_auto(m) or m is None or (isinstance(m, (bool, int, float, np.number)) and np.isfinite(m) and m >= 0)
+        ):
+            raise InputError(
+                f"`shrinkage` is 'auto', False, or how many true rows the common threshold counts as; got {m!r}"
+            )
+        return plan
+
+    def solve(self, table: MemoryTable) -> LabelSolution:
+        """Return the solution on a ``table`` of several labels."""
+        return tune(self, table)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTask:
+    """A plan on the rows of a table: the metric of the labels that are present, and the estimate of what is true."""
+
+    plan: LabelPlan
+    metric: Metric
+    table: MemoryTable
+    mode: str
+    target: Target
+    maps: LabelScaling | None
+    # (L,): how many rows have the label; as expected by the model, where there are no labels
+    positives: NDArray[Any]
+
+    def with_share(self, share: float) -> Target:
+        """Return the estimate with the same ``share`` of the model for every label."""
+        return replace(self.target, share=np.full(self.table.n_classes, share))
+
+
+def task_of(plan: LabelPlan, table: MemoryTable) -> LabelTask:
+    """Return the task of a plan on a ``table``, with warnings of labels that no row has."""
+    mode = plan.confusion
+    if is_auto(mode):
+        mode = "model" if table.labels is None else "blend"
+    if mode != "model" and table.labels is None:
+        raise InputError(f"confusion={mode!r} needs `y`, the true labels", "pass `y=`, or use confusion='model'")
+    maps = plan.calibration
+    if is_auto(maps):
+        maps = None if table.labels is None else fit_maps(table)
+    if isinstance(maps, LabelScaling) and len(maps.a) != table.n_classes:
+        raise ValueError(f"calibration has maps of {len(maps.a)} labels, and the table has {table.n_classes}")
+    labelled = table.labels is not None
+    rows = table.label_weight() if labelled else table.mean_probability()
+    present = rows > ABSENT
+    if not present.any():
+        raise InputError("no row has any label in `y`" if labelled else "`proba` is zero everywhere")
+    _warn_of_absent(table, present)
+    counted = positives(table) if labelled else table.n_rows * rows
+    shares = {"model": np.ones(len(rows)), "labels": np.zeros(len(rows)), "blend": BLENDED / (BLENDED + counted)}
+    # nothing but the model speaks of a label that no row has
+    share = np.where(present, shares[mode], 1.0).astype(np.float64)
+    target = Target(table, share, None if maps is None else maps.column)
+    kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
+    return LabelTask(plan, replace(plan.metric, classes=kept), table, mode, target, maps, counted)
+
+
+def _warn_of_absent(table: MemoryTable, present: NDArray[np.bool_]) -> None:
+    absent = [repr(table.classes[k]) for k in np.flatnonzero(~present)[:NAMED]]
+    if not absent:
+        return
+    more = int((~present).sum()) - len(absent)
+    named = ", ".join(absent) + (f" and {more} more" if more else "")
+    warn(
+        f"no row of y has the label{'s' if len(absent) > 1 else ''} {named}: the metric leaves such labels out, and "
+        f"their decision follows the other labels and the model"
+    )
+
+
+def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
+    """Return the solution of a plan on a ``table`` whose decisions are any labels."""
+    task = task_of(plan, table)
+    most = thresholds_of(task, task.target)
+    used = protected(task, most)
+    settings: dict[str, Any] = {"classes": table.classes, "metric": repr(plan.metric), "seed": plan.random_state}
+    rule = LabelRule.from_thresholds(used, **settings)
+    plain = LabelRule.from_thresholds(np.full(table.n_classes, 0.5), **settings)
+    statistics = task.target.counted(rule.predict(table.proba))
+    half = float(task.metric.values(task.target.counted(plain.predict(table.proba))))
+    value = float(task.metric.values(statistics))
+    if half > value:
+        # no rule that people have without confmax is better on the estimate
+        rule, value, statistics = plain, half, task.target.counted(plain.predict(table.proba))
+    return finished(task, rule, statistics, most, {"p > 0.5": half})
+
+
+def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
+    """Return the best thresholds on an estimate."""
+    if isinstance(task.metric.formula, Micro):
+        return best_for_all(task.metric, target)
+    return best_per_label(task.metric, target)
+
+
+def protected(task: LabelTask, most: LabelThresholds) -> Array:
+    """Return thresholds (L,) that hold on new rows: of means of scores such as F1, drawn towards a common one."""
+    plan = task.plan
+    strength = plan.shrinkage
+    if is_auto(strength):
+        # who asks for one estimate by name gets what is best on it
+        strength = TOGETHER if is_auto(plan.confusion) and task.mode == "blend" else 0.0
+    strength = TOGETHER if strength is True else float(strength or 0.0)
+    if not strength or not label_metrics.is_f_like(task.metric):
+        return most.values
+    return drawn_together(most.values, common_threshold(task.metric, task.target), task.positives, strength)
+
+
+def finished(
+    task: LabelTask, rule: LabelRule, statistics: Confusion, most: LabelThresholds, baselines: dict[str, float]
+) -> LabelSolution:
+    """Return the solution of a ``rule`` with these ``statistics``, and the largest value of thresholds."""
+    table = task.table
+    chosen = rule.predict(table.proba)
+    value = float(task.metric.values(statistics))
+    on_labels = task.with_share(0.0).counted(chosen) if table.labels is not None else None
+    on_model = task.with_share(1.0)
+    model = thresholds_of(task, on_model) if task.mode != "model" else most
+    model_value = float(task.metric.values(on_model.counted(chosen)))
+    mark = None if table.labels is None else fingerprint(table.unordered_hashes(), table.labels, table.classes)
+    return LabelSolution(
+        rule=replace(rule, tuned_on=mark),
+        value=value,
+        upper_bound=max(most.most, value),
+        randomization_loss=0.0,
+        status=Status.OPTIMAL,
+        n_passes=1,
+        history=(),
+        statistics=statistics,
+        label_value=None if on_labels is None else float(task.metric.values(on_labels)),
+        baselines=baselines,
+        metric=task.metric,
+        mode=task.mode,
+        model_share=float(task.target.share.mean()),
+        calibration=task.maps,
+        model_value=model_value,
+        model_upper_bound=max(model.most, model_value),
+        counted=on_labels or statistics,
+        positives=task.positives if table.labels is not None else None,
+        alone=most.values,
+    )

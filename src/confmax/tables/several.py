@@ -1,0 +1,203 @@
+"""Tables of rows with several labels: probabilities (n, L) that need not sum to one, and a 0/1 matrix of the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.errors import InputError
+from confmax.tables.array.kind import ARRAYS
+from confmax.tables.arrays import as_float, checked_weight, refuse_entries
+from confmax.tables.columns import arranged, column_names, first_repeated, matched, warn
+from confmax.tables.decisions import Decisions, decisions_of
+from confmax.tables.kinds import refuse_elsewhere, refuse_name
+from confmax.tables.labels import is_missing, plain, refuse_masked, refuse_other_rows
+from confmax.tables.table import MemoryTable
+
+OVER = 1e-6  # by how much a probability may exceed one, as a sum of float32 may
+MATRIX = "a matrix (n, L) of 0 and 1, or one list of labels per row"
+
+
+def labels_table(
+    decisions: Decisions,
+    proba: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    classes: Sequence[Any] | None = None,
+    *,
+    stated: bool = True,
+) -> MemoryTable:
+    """Check probabilities, labels and weights of rows with several labels and return them as one table.
+
+    Parameters
+    ----------
+    decisions : Decisions
+        What is decided for a row.
+    proba : array-like or data frame (n, L), or sequence of L arrays (n, 2)
+        Probability of every label, in [0, 1], as ``predict_proba`` returns it: one matrix, or for each label one with
+        the probabilities that it is absent and present. The columns of a frame are matched to ``classes`` by name.
+    y : array-like, data frame or scipy.sparse matrix (n, L), sequence of n collections of names, or None
+        The true labels: 0 and 1, or the names of each row's labels. The columns of a frame are matched by name.
+    sample_weight : array-like (n,) or None
+        Non-negative weights.
+    classes : sequence or None
+        Names of the labels in column order; those of the frames' columns, or 0..L-1, where they are not given.
+    stated : bool
+        Whether ``classes`` state the order of the columns, so that names which fit no label need no warning.
+
+    Raises
+    ------
+    ValueError
+        For anything that is not such a table; the sentence names the first offending row.
+
+    Examples
+    --------
+    >>> from confmax.tables.decisions import ANY
+    >>> table = labels_table(ANY, [[0.8, 0.4], [0.3, 0.9]], [["a"], ["a", "b"]], classes=["a", "b"])
+    >>> table.labels.tolist()
+    [[1, 0], [1, 1]]
+    """
+    for name, values in (("y", y), ("sample_weight", sample_weight)):
+        refuse_other_rows(proba, values, name)
+    names = column_names(proba)
+    found = arranged(names, classes, None, stated=stated)
+    P = checked_labels_proba(proba, found.order)
+    n, L = P.shape
+    decisions_of(decisions.argument, L)
+    order = found.classes
+    if order is None:
+        given = column_names(y)
+        order = tuple(range(L)) if given is None or len(given) != L else arranged(given, None, None).classes
+    order = tuple(range(L)) if order is None else order
+    if len(order) != L:
+        raise InputError(f"`classes` names {len(order)} labels and `proba` has {L} columns", "give one name per column")
+    warn(found.note)
+    labels = None if y is None else encoded(y, order, n)
+    weight = None if sample_weight is None else checked_weight(sample_weight, n)
+    return MemoryTable(ARRAYS, P, labels=labels, weight=weight, classes=order, decisions=decisions)
+
+
+def checked_labels_proba(proba: Any, order: Sequence[int] | None = None) -> NDArray[Any]:
+    """Return probabilities of labels as an array (n, L) of float32 or float64 in [0, 1], its columns in ``order``."""
+    refuse_name(proba)
+    refuse_elsewhere(proba, "several labels per row need rows in memory; pass an array or a data frame")
+    P = as_matrix(proba)
+    P = as_float(P if order is None else P[:, list(order)])
+    refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
+    over = P > 1.0
+    if over.any():
+        if P.max() > 1.0 + OVER:
+            row, column = (int(place) for place in np.unravel_index(np.argmax(P), P.shape))
+            raise InputError(
+                f"row {row}, column {column} of `proba` is {P[row, column]:g}, and a probability is at most 1",
+                "pass the probability of every label, as predict_proba returns it",
+            )
+        P = np.minimum(P, P.dtype.type(1.0))
+    return np.ascontiguousarray(P)
+
+
+def as_matrix(proba: Any) -> NDArray[Any]:
+    """Return the probabilities (n, L) of labels that are given as a matrix, or as L matrices (n, 2)."""
+    refuse_masked(proba, "proba")
+    if isinstance(proba, (list, tuple)) and len(proba) and all(np.ndim(part) == 2 for part in proba):
+        shapes = [np.shape(part) for part in proba]
+        for label, shape in enumerate(shapes):
+            if shape[1] != 2 or shape[0] != shapes[0][0]:
+                raise InputError(
+                    f"`proba` is a sequence of one matrix per label, and label {label} has shape {shape}, not "
+                    f"({shapes[0][0]}, 2): the probabilities that the label is absent and present"
+                )
+        return np.column_stack([np.asarray(part)[:, 1] for part in proba])
+    if hasattr(proba, "tocsr"):
+        raise InputError("`proba` is sparse, and several labels need a dense table", "pass proba.toarray()")
+    if type(proba).__module__.partition(".")[0] == "torch":
+        raise InputError("`proba` is a tensor, and several labels need an array", "pass proba.cpu().numpy()")
+    P = np.asarray(proba)
+    if P.ndim != 2 or P.shape[1] < 1:
+        raise InputError(f"`proba` must have shape (n, L), one column per label; got shape {P.shape}")
+    if not len(P):
+        raise InputError("`proba` is empty: at least one row of probabilities is needed")
+    return P
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def encoded(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
+    """Return labels ``y`` as a matrix (n, L) of 0 and 1, a copy, or a ValueError that names the first wrong row."""
+    refuse_masked(y, "y")
+    if hasattr(y, "tocsr"):
+        return _checked_matrix(y.toarray(), len(classes), n)
+    names = column_names(y)
+    matrix = _numbers(y)
+    if matrix is None:
+        return _from_lists(y, classes, n)
+    if names is not None and len(names) == len(classes):
+        if (twice := first_repeated(names)) is not None:
+            raise InputError(f"`y` has two columns {twice!r}; give each label its own name")
+        order, note = matched(names, classes, stated=tuple(classes) == tuple(range(len(classes))))
+        warn(note.replace("proba", "y"))
+        matrix = matrix if order is None else matrix[:, list(order)]
+    return _checked_matrix(matrix, len(classes), n)
+
+
+def _numbers(y: Any) -> NDArray[Any] | None:
+    """Return labels that are a matrix of numbers, or of what must be one; None for collections of names."""
+    try:
+        values = np.asarray(y)
+    except ValueError:
+        # NumPy refuses lists of different lengths
+        return None
+    if values.ndim == 2 and values.dtype == object and column_names(y) is not None:
+        return values
+    if values.ndim != 2 or values.dtype.kind not in "biuf":
+        return None
+    return values
+
+
+def _checked_matrix(matrix: NDArray[Any], L: int, n: int) -> NDArray[np.uint8]:
+    """Return the matrix in bytes, if it has n rows, L columns, and only 0 and 1."""
+    if matrix.shape != (n, L):
+        raise InputError(f"`y` must be {MATRIX}, for {n} rows and {L} labels; got shape {matrix.shape}")
+    # comparing with both numbers also finds NaN, texts and missing values
+    ones = np.asarray(matrix == 1, dtype=np.bool_)
+    wrong = ~(ones | np.asarray(matrix == 0, dtype=np.bool_))
+    if wrong.any():
+        row, column = (int(place) for place in np.argwhere(wrong)[0])
+        value = plain(matrix[row, column])
+        raise InputError(f"row {row}, column {column} of `y` is {value!r}, and labels are 0 or 1", f"pass {MATRIX}")
+    return ones.astype(np.uint8)
+
+
+def _from_lists(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
+    """Return the matrix of collections of names, one for each row."""
+    rows = list(y)
+    place = {plain(name): k for k, name in enumerate(classes)}
+    out = np.zeros((n, len(classes)), dtype=np.uint8)
+    if len(rows) != n:
+        raise InputError(f"`y` has labels of {len(rows)} rows, and `proba` has {n} rows")
+    for row, labels in enumerate(rows):
+        if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
+            shown = "is missing" if is_missing(labels) else f"is {plain(labels)!r:.60}"
+            raise InputError(f"row {row} of `y` {shown}, and rows have several labels", f"pass {MATRIX}")
+        for label in labels:
+            k = place.get(plain(label)) if not is_missing(label) else None
+            if k is None:
+                shown = ", ".join(map(repr, classes[:8])) + (", ..." if len(classes) > 8 else "")
+                raise InputError(
+                    f"row {row} of `y` has the label {plain(label)!r}, which is none of the {len(classes)} ({shown})",
+                    "pass `classes=` with the names in column order",
+                )
+            out[row, k] = 1
+    return out
+
+
+def positives(table: MemoryTable) -> NDArray[np.int64]:
+    """Return how many rows have each label (L,), of a table with labels; rows without weight do not count."""
+    labels = table.labels
+    assert labels is not None
+    counted = labels if table.weight is None else labels[table.weight > 0.0]
+    return np.asarray(counted.sum(axis=0, dtype=np.int64))
