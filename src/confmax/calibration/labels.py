@@ -23,6 +23,7 @@ EDGE = 1e-6  # probabilities are taken to lie as far from zero and one
 BINS = 2048  # of a label
 CELLS = 1 << 19  # bins of all labels, where these are many
 ROUNDS = 60
+HALVED = 30  # times that a step is halved
 LEAST = 1e-3  # slope: a map rises
 CLOSE = 1e-10  # change of the likelihood at which a fit ends
 
@@ -95,15 +96,16 @@ def fit(table: MemoryTable, strength: float = STRENGTH) -> LabelScaling | None:
     >>> bool(abs(maps.transform([[0.5]])[0, 0] - 0.125) < 0.05)
     True
     """
-    z, true, false = _binned(table)
-    common = _fitted(z.reshape(1, -1), true.reshape(1, -1), false.reshape(1, -1), np.array([[1.0, 0.0]]), None)
+    z, true, every = _binned(table)
+    flat_z, flat_true, flat_every = (part.reshape(1, -1) for part in (z, true, every))
+    common = _fitted(flat_z, flat_true, flat_every, np.array([[1.0, 0.0]]), None)
     if not common[0, 0] > LEAST:
         return None
     positives = float(true.sum())
-    information = _curvature(common, z.reshape(1, -1), (true + false).reshape(1, -1))[0]
+    information = _curvature(common, flat_z, flat_every)[0]
     prior = strength / max(positives, 1.0) * information
     start = np.repeat(common, len(z), axis=0)
-    maps = _fitted(z, true, false, start, prior)
+    maps = _fitted(z, true, every, start, prior)
     # a label whose own map falls has too few rows to say so
     maps = np.where((maps[:, :1] > LEAST) & np.isfinite(maps).all(axis=1, keepdims=True), maps, start)
     return LabelScaling(maps[:, 0], maps[:, 1])
@@ -121,7 +123,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _binned(table: MemoryTable) -> tuple[Array, Array, Array]:
-    """Return the mean logit and the weight of true and of other rows, (L, bins) each, for every label and bin."""
+    """Return mean logits, and the weight of true and of all rows, (L, bins) each; few rows are bins of their own."""
     assert table.labels is not None
     n, L = table.proba.shape
     bins = min(BINS, max(64, CELLS // L))
@@ -129,6 +131,8 @@ def _binned(table: MemoryTable) -> tuple[Array, Array, Array]:
     if table.weight is not None:
         # as many rows as the weights are worth
         weights = table.weight * (table.weight.sum() / (table.weight**2).sum())
+    if n <= bins:
+        return _logit(table.proba.T), np.asarray((weights[:, None] * table.labels).T), np.tile(weights, (L, 1))
     most = np.log1p(-EDGE) - np.log(EDGE)
     z, true, every = (np.zeros((L, bins)) for _ in range(3))
     for label in range(L):
@@ -137,43 +141,46 @@ def _binned(table: MemoryTable) -> tuple[Array, Array, Array]:
         every[label] = np.bincount(place, weights, bins)
         true[label] = np.bincount(place, weights * table.labels[:, label], bins)
         z[label] = np.bincount(place, weights * logits, bins)
-    return np.divide(z, every, out=np.zeros_like(z), where=every > 0.0), true, every - true
+    return np.divide(z, every, out=np.zeros_like(z), where=every > 0.0), true, every
 
 
-def _fitted(z: Array, true: Array, false: Array, maps: Array, prior: Array | None) -> Array:
+def _fitted(z: Array, true: Array, every: Array, maps: Array, prior: Array | None) -> Array:
     """Return the likeliest maps (B, 2) of B sets of bins, by Newton's method from ``maps``, with a ``prior`` (2, 2)."""
     centre = maps.copy()
-    value = _likelihood(maps, z, true, false, centre, prior)
+    value = _likelihood(maps, z, true, every, centre, prior)
     for _ in range(ROUNDS):
         p = _sigmoid(maps[:, :1] * z + maps[:, 1:])
-        error = true - (true + false) * p
+        error = true - every * p
         slope = np.stack([(error * z).sum(axis=1), error.sum(axis=1)], axis=1)
-        curvature = _curvature(maps, z, true + false)
+        curvature = _curvature(maps, z, every)
         if prior is not None:
             slope -= (maps - centre) @ prior
             curvature = curvature + prior
         # of separable rows the likelihood has no end: what is added keeps the step finite
         step = np.linalg.solve(curvature + 1e-9 * np.eye(2), slope[..., None])[..., 0]
+        # what a step adds to a quadratic function, of which nothing is left at the end
+        gain = 0.5 * (slope * step).sum(axis=1)
+        if (gain <= CLOSE * (1.0 + np.abs(value))).all():
+            break
         moved, best = maps, value
-        for _ in range(30):
+        for _ in range(HALVED):
             trial = maps + step
-            reached = _likelihood(trial, z, true, false, centre, prior)
+            reached = _likelihood(trial, z, true, every, centre, prior)
             better = reached > best
             moved, best = np.where(better[:, None], trial, moved), np.where(better, reached, best)
             step = np.where(better[:, None], 0.0, step / 2.0)
             if not step.any() or better.all():
                 break
-        done = (best - value <= CLOSE * (1.0 + np.abs(value))).all()
-        maps, value = moved, best
-        if done:
+        if (best == value).all():
             break
+        maps, value = moved, best
     return maps
 
 
-def _likelihood(maps: Array, z: Array, true: Array, false: Array, centre: Array, prior: Array | None) -> Array:
+def _likelihood(maps: Array, z: Array, true: Array, every: Array, centre: Array, prior: Array | None) -> Array:
     """Return the logarithms of the likelihoods (B,) of ``maps`` (B, 2)."""
     x = maps[:, :1] * z + maps[:, 1:]
-    value = -(true * np.logaddexp(0.0, -x) + false * np.logaddexp(0.0, x)).sum(axis=1)
+    value = (true * x - every * (np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))).sum(axis=1)
     if prior is not None:
         away = maps - centre
         value = value - 0.5 * np.einsum("bi,ij,bj->b", away, prior, away)

@@ -1,9 +1,12 @@
-"""Any labels of a row: one threshold a label, compared at every distinct probability.
+"""Any labels of a row: one threshold a label, the best of all on every estimate of the confusion.
 
-A metric that is a mean of one score per label is maximised label by label: rows are sorted by the probability of the
-label, and every place where they may be cut is compared, which is exact on every estimate of the confusion. A ratio of
-sums over all labels has one threshold for all of them: all entries are sorted. What is cut are the probabilities as
-they are given; a calibration that rises keeps their order, and takes part in the estimate alone.
+A metric that is a mean of one score per label is maximised label by label, over all places where the rows may be cut,
+sorted by the probability of the label. A ratio of sums over all labels has one threshold for all of them, and its
+entries are sorted together. Most rows need no sorting: they are counted in buckets of similar probabilities. All scores
+here rise with the hits and fall with the decisions, so within a bucket no cut is better than one that would decide all
+of its true rows and no other. Only the rows of buckets where this is better than the best cut between buckets are
+sorted. What is cut are the probabilities as they are given; a calibration that rises keeps their order, and takes part
+in the estimate alone.
 
 Of labels with few true rows, the best threshold follows these rows. `drawn_together` moves the thresholds of a mean of
 scores such as F1 towards the one that is best for all labels, in logarithms, by the number of true rows.
@@ -14,20 +17,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Confusion
+from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
+from confmax.metrics.labels import LabelMean
 from confmax.tables import MemoryTable
+from confmax.tables.array.labels import LabelsOracle, decide_labels
 
 EQUAL = 1e-12  # difference of values that is rounding
 MOST_DIGITS = 17
-CANDIDATES = 1024  # thresholds that are tried for all labels
-LEAST = 1e-12  # probability whose logarithm is taken for that of zero
+FEW = 1 << 12  # rows that are sorted as fast as they are counted
+LEAST = 2.0**-24  # probabilities below it share a bucket, and its logarithm
+PER_OCTAVE = 16  # bits of a float32 that a bucket leaves out: 128 buckets between a probability and its double
+BUCKETS = (24 << (23 - PER_OCTAVE)) + 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,151 +55,227 @@ class Target:
         weights = np.ones(table.n_rows) if table.weight is None else table.weight
         return np.asarray(weights / weights.sum())
 
-    def column(self, label: int) -> Array:
-        """Return the estimate (n,) of one ``label``."""
-        p = self.table.proba[:, label]
+    @cached_property
+    def mean(self) -> Array:
+        """The means (L,) of the calibrated probabilities."""
+        if self.calibrate is None:
+            return self.table.mean_probability()
+        columns = enumerate(self.table.proba.T)
+        return np.array([self.weight @ self.calibrate(p, label) for label, p in columns])
+
+    @property
+    def rows(self) -> Array:
+        """How often every label is true (L,)."""
+        true = self.table.label_weight() if (self.share < 1.0).any() else 0.0
+        model = self.mean if (self.share > 0.0).any() else 0.0
+        return np.asarray(self.share * model + (1.0 - self.share) * true)
+
+    def with_share(self, share: float) -> Target:
+        """Return the estimate with the same ``share`` of the model for every label."""
+        found = replace(self, share=np.full(self.table.n_classes, share))
+        # what has been computed of all rows is not computed again
+        vars(found).update({name: vars(self)[name] for name in ("weight", "mean") if name in vars(self)})
+        return found
+
+    def column(self, label: int, rows: Any = slice(None)) -> Array:
+        """Return the estimate (m,) of one ``label`` for some ``rows``."""
+        p = self.table.proba[rows, label]
         share = float(self.share[label])
         out = np.zeros(len(p))
         if share > 0.0:
             out += share * (p.astype(np.float64) if self.calibrate is None else self.calibrate(p, label))
         if share < 1.0:
-            out += (1.0 - share) * self.table.labels[:, label]  # type: ignore[index]
+            out += (1.0 - share) * self.table.labels[rows, label]  # type: ignore[index]
         return out
 
-    @cached_property
-    def rows(self) -> Array:
-        """How often every label is true (L,)."""
-        return np.array([self.weight @ self.column(label) for label in range(self.table.n_classes)])
-
-    def counted(self, chosen: NDArray[Any]) -> Confusion:
-        """Return the statistics of decisions (n, L), which are 0 or 1."""
+    def counted(self, gains: Gains) -> Confusion:
+        """Return the statistics of deciding by one of ``gains`` on the given probabilities."""
+        table = self.table
+        if self.calibrate is None:
+            return LabelsOracle(table, self.share).maximize(gains)[0]
+        chosen = decide_labels(table.proba, gains, table.decisions)
         w = self.weight
-        hits = np.array([w @ (self.column(label) * chosen[:, label]) for label in range(chosen.shape[1])])
-        return Confusion(self.rows, hits, np.asarray(w @ chosen))
+        made = [np.flatnonzero(column) for column in chosen.T]
+        hits = [w[rows] @ self.column(label, rows) for label, rows in enumerate(made)]
+        return Confusion(self.rows, np.array(hits), np.array([w[rows].sum() for rows in made]))
+
+
+class Cut(NamedTuple):
+    """A place where rows are cut: decided are those with a probability of ``high`` and more, which is above ``low``."""
+
+    low: float
+    high: float
+    hits: float
+    decided: float
+
+    def threshold(self, dtype: np.dtype[Any]) -> float:
+        """Return a number with few digits, near the middle, above which probabilities of this ``dtype`` are decided.
+
+        Infinity stands for never, minus infinity for always.
+        """
+        low, high = self.low, self.high
+        if not np.isfinite(high):
+            return np.inf
+        if not np.isfinite(low):
+            return -np.inf
+        middle = low + (high - low) / 2.0
+        for digits in range(2, MOST_DIGITS):
+            short = float(np.format_float_positional(middle, digits, fractional=False))
+            if low <= dtype.type(short) < high and low <= short < high:
+                return short
+        return low
 
 
 @dataclass(frozen=True, eq=False)
-class LabelCuts:
-    """Every threshold on the probability of a label: the statistics of deciding it above the threshold.
+class Buckets:
+    """Rows with their probabilities ``p``, ``target`` and ``weight`` (n,), counted from the largest probability on.
 
-    ``ends`` (T, 2) are the probabilities between which a threshold lies: below its higher, and not below its lower one.
+    ``hits`` and ``decided`` (B + 1,) are those before each bucket, and after the last one.
     """
 
-    ends: Array
+    p: NDArray[Any]
+    target: Array
+    weight: Array
+    place: NDArray[np.intp]
     hits: Array
     decided: Array
 
     @classmethod
-    def of(cls, p: NDArray[Any], target: Array, weight: Array) -> LabelCuts:
-        """Sort rows by their probabilities ``p`` (n,), with their ``target`` and ``weight`` (n,)."""
-        order = stable_order(-p)
-        x = p[order]
-        last = np.append(np.flatnonzero(x[1:] != x[:-1]), len(x) - 1)
-        w = weight[order]
-        hits = np.cumsum(w * target[order])[last]
-        decided = np.cumsum(w)[last]
-        high = np.append(np.inf, x[last])
-        low = np.append(x[last], -np.inf)
-        return cls(np.stack([low, high], axis=1).astype(np.float64), np.append(0.0, hits), np.append(0.0, decided))
+    def of(cls, p: NDArray[Any], target: Array, weight: Array) -> Buckets:
+        """Count rows."""
+        # the bits of positive numbers have the order of these numbers, also where float32 rounds them
+        bits = np.maximum(p.astype(np.float32), np.float32(LEAST)).view(np.int32) >> PER_OCTAVE
+        first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
+        place = (BUCKETS - 1) - (bits.astype(np.intp) - first)
+        counts = [np.bincount(place, part, BUCKETS) for part in (weight * target, weight)]
+        return cls(p, target, weight, place, *(np.append(0.0, np.cumsum(part)) for part in counts))
 
-    def best(self, values: Array) -> int:
-        """Return the threshold with the largest of ``values`` (T,); of equal ones that with most right decisions."""
-        values = np.nan_to_num(values, nan=-np.inf)
-        right = 2.0 * self.hits - self.decided
-        return int(np.argmax(np.where(values >= values.max() - EQUAL, right, -np.inf)))
+    def best(self, values: Callable[[Array, Array], Array]) -> Cut:
+        """Return the best cut by ``values(hits, decided)``; of equal ones that with most right decisions."""
+        edges = np.nan_to_num(values(self.hits, self.decided), nan=-np.inf)
+        some = np.diff(self.decided) > 0.0
+        if len(self.p) > FEW:
+            most = self.hits[:-1] + np.diff(self.hits)
+            bounds = values(most, self.decided[:-1] + np.diff(self.hits))
+            some &= ~(bounds <= edges.max() + EQUAL)
+        rows = np.flatnonzero(some[self.place])
+        order = rows[stable_order(-self.p[rows])]
+        x, at = self.p[order], self.place[order]
+        w = self.weight[order]
+        inside = [np.cumsum(w * self.target[order]), np.cumsum(w)]
+        # the sums begin anew in every bucket, with what lies before it
+        starts = np.flatnonzero(np.append(True, at[1:] != at[:-1])) if len(at) else np.zeros(0, np.intp)
+        sizes = np.diff(np.append(starts, len(at)))
+        last = np.flatnonzero(np.append(x[1:] != x[:-1], True)) if len(at) else np.zeros(0, np.intp)
+        sums = []
+        for running, before in zip(inside, (self.hits, self.decided), strict=True):
+            earlier = np.append(0.0, running)[starts]
+            sums.append((running + np.repeat(before[at[starts]] - earlier, sizes))[last])
+        # the edges first, that is: nothing, then all rows of the first buckets
+        hits = np.append(self.hits, sums[0])
+        decided = np.append(self.decided, sums[1])
+        reached = np.append(edges, np.nan_to_num(values(*sums), nan=-np.inf)) if len(last) else edges
+        k = int(np.argmax(np.where(reached >= reached.max() - EQUAL, 2.0 * hits - decided, -np.inf)))
+        return self._cut(k, x[last], float(hits[k]), float(decided[k]))
 
-    def threshold(self, index: int, dtype: np.dtype[Any]) -> float:
-        """Return a number with few digits that decides as one of the cuts does."""
-        low, high = self.ends[index].tolist()
-        return between(low, high, dtype)
-
-    def statistics(self, rows: float) -> Confusion:
-        """Return the statistics (T) of one label, which is true of the share ``rows``."""
-        return Confusion(np.array([rows]), self.hits[:, None], self.decided[:, None])
-
-    def at(self, thresholds: Array) -> NDArray[np.intp]:
-        """Return which of the cuts decide as the ``thresholds`` (...) do."""
-        return np.maximum(np.searchsorted(-self.ends[:, 1], -thresholds, side="left") - 1, 0)
-
-
-def between(low: float, high: float, dtype: np.dtype[Any]) -> float:
-    """Return a number with few digits that is at least ``low`` and below ``high``, in ``dtype``, near their middle.
-
-    Probabilities above it are ``high`` and more. Without a lower end it is minus infinity, without a higher one plus
-    infinity.
-    """
-    if not np.isfinite(high):
-        return np.inf
-    if not np.isfinite(low):
-        return -np.inf
-    middle = low + (high - low) / 2.0
-    for digits in range(2, MOST_DIGITS):
-        short = float(np.format_float_positional(middle, digits, fractional=False))
-        if low <= dtype.type(short) < high and low <= short < high:
-            return short
-    return low
+    def _cut(self, k: int, values: NDArray[Any], hits: float, decided: float) -> Cut:
+        """Return the cut below bucket ``k``, or beyond these at the ``values``."""
+        p = self.p
+        if k < len(self.hits):
+            above = p[self.place < k]
+            high = above.min() if len(above) else np.inf
+        else:
+            high = values[k - len(self.hits)]
+        below = p[p < high]
+        return Cut(float(below.max()) if len(below) else -np.inf, float(high), hits, decided)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelThresholds:
-    """Thresholds (L,) above which labels are decided, the statistics there, and the largest value of such rules."""
+    """Thresholds (L,) above which labels are decided, the statistics there, and the largest value of such rules.
+
+    Of a mean of scores, ``common`` is the one threshold that is best for all labels, of those between buckets.
+    """
 
     values: Array
     statistics: Confusion
     most: float
+    common: float | None = None
 
 
 def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
     """Return the best threshold of every label, for a ``metric`` that is a mean of scores of labels."""
     table = target.table
+    L = table.n_classes
+    formula = metric.formula
+    assert isinstance(formula, LabelMean)
     # the mean over one label is its score
     score = replace(metric, classes=None)
-    thresholds, hits, decided = (np.empty(table.n_classes) for _ in range(3))
-    for label in range(table.n_classes):
-        cuts = LabelCuts.of(table.proba[:, label], target.column(label), target.weight)
-        best = cuts.best(score.values(cuts.statistics(target.rows[label])))
-        thresholds[label] = cuts.threshold(best, table.proba.dtype)
-        hits[label] = cuts.hits[best]
-        decided[label] = cuts.decided[best]
-    statistics = Confusion(target.rows, hits, decided)
-    return LabelThresholds(thresholds, statistics, float(metric.values(statistics)))
+    present = set(range(L) if metric.classes is None else metric.classes)
+    rows = target.rows
+    thresholds, hits, decided = (np.empty(L) for _ in range(3))
+    together = np.zeros(BUCKETS + 1)
+    for label in range(L):
+        found = Buckets.of(np.ascontiguousarray(table.proba[:, label]), target.column(label), target.weight)
+        values = _of_one(score, rows[label])
+        cut = found.best(values)
+        thresholds[label] = cut.threshold(table.proba.dtype)
+        hits[label] = cut.hits
+        decided[label] = cut.decided
+        if label in present:
+            together += values(found.hits, found.decided) * (rows[label] if formula.by_size else 1.0)
+    statistics = Confusion(rows, hits, decided)
+    first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
+    bits = np.int32(first + BUCKETS - int(np.argmax(together))) << PER_OCTAVE
+    return LabelThresholds(thresholds, statistics, float(metric.values(statistics)), float(bits.view(np.float32)))
 
 
 def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
-    """Return the one threshold for all labels that is best for a ``metric`` of the sums over labels."""
-    table = target.table
-    L = table.n_classes
-    every = np.concatenate([target.column(label) for label in range(L)])
-    cuts = LabelCuts.of(table.proba.T.ravel(), every, np.tile(target.weight, L))
-    # a ratio of sums reads nothing else of the three vectors
-    best = cuts.best(replace(metric, classes=None).values(cuts.statistics(target.rows.sum())))
-    threshold = cuts.threshold(best, table.proba.dtype)
-    statistics = target.counted(table.proba > table.proba.dtype.type(threshold))
-    return LabelThresholds(np.full(L, threshold), statistics, float(metric.values(statistics)))
+    """Return the best thresholds for a ``metric`` of the sums over labels: one on the calibrated probabilities of all.
 
-
-def common_threshold(metric: Metric, target: Target) -> float:
-    """Return the one threshold for all labels that is best for a mean of scores of labels, of some `CANDIDATES`."""
-    table = target.table
-    L = table.n_classes
-    # as many of every label's probabilities, whatever its share of the rows
-    tried = np.unique(np.quantile(table.proba, np.linspace(0.0, 1.0, CANDIDATES)))
-    hits, decided = np.empty((2, len(tried), L))
-    for label in range(L):
-        cuts = LabelCuts.of(table.proba[:, label], target.column(label), target.weight)
-        places = cuts.at(tried)
-        hits[:, label] = cuts.hits[places]
-        decided[:, label] = cuts.decided[places]
-    values = metric.values(Confusion(target.rows, hits, decided))
-    return float(tried[int(np.argmax(values))])
-
-
-def drawn_together(own: Array, common: float, positives: NDArray[np.int64], strength: float) -> Array:
-    """Return thresholds (L,) between the labels' ``own`` (L,) and the ``common`` one, by their number of true rows.
-
-    In logarithms, the common one counts as ``strength`` true rows.
+    On the probabilities as they are given, it is another one for every label.
     """
-    finite = np.isfinite(own)
-    inside = np.log(np.maximum(np.where(finite, own, common), LEAST))
-    together = np.exp((positives * inside + strength * np.log(max(common, LEAST))) / (positives + strength))
-    return np.where(finite | (positives == 0), together, own)
+    table = target.table
+    L = table.n_classes
+    columns = [np.ascontiguousarray(p) for p in table.proba.T]
+    calibrated = columns
+    if target.calibrate is not None:
+        calibrated = [target.calibrate(p, label) for label, p in enumerate(columns)]
+    every = np.concatenate([target.column(label) for label in range(L)])
+    found = Buckets.of(np.concatenate(calibrated), every, np.tile(target.weight, L))
+    # a ratio of sums reads nothing else of the three vectors
+    cut = found.best(_of_one(replace(metric, classes=None), float(target.rows.sum())))
+    thresholds = np.empty(L)
+    for label, (p, q) in enumerate(zip(columns, calibrated, strict=True)):
+        decided = q >= cut.high
+        high = p[decided].min() if decided.any() else np.inf
+        low = p[~decided].max() if not decided.all() else -np.inf
+        thresholds[label] = Cut(float(low), float(high), 0.0, 0.0).threshold(table.proba.dtype)
+    if target.calibrate is None:
+        thresholds[:] = cut.threshold(table.proba.dtype)
+    statistics = target.counted(above(thresholds))
+    return LabelThresholds(thresholds, statistics, float(metric.values(statistics)))
+
+
+def _of_one(metric: Metric, rows: float) -> Callable[[Array, Array], Array]:
+    """Return a function of hits and decisions (T,): the ``metric`` of one label that is true of the share ``rows``."""
+    true = np.array([rows])
+    return lambda hits, decided: metric.values(Confusion(true, hits[:, None], decided[:, None]))
+
+
+def above(thresholds: Array) -> Gains:
+    """Return the gains that decide labels whose probability is above their threshold (L,); infinite ones are ends."""
+    ends = np.isinf(thresholds)
+    # always and never have a score that does not depend on the probability
+    return Gains.reduced(np.where(ends, 0.0, 1.0), np.where(ends, -np.sign(thresholds), -thresholds) + 0.0)
+
+
+def drawn_together(own: Array, towards: Array, positives: NDArray[Any], strength: float) -> Array:
+    """Return thresholds (L,) between the labels' ``own`` (L,) and others (L,), by their number of true rows.
+
+    In logarithms, the others count as ``strength`` true rows.
+    """
+    finite = np.isfinite(own) & np.isfinite(towards)
+    one, other = (np.log(np.maximum(np.where(finite, part, 0.5), LEAST)) for part in (own, towards))
+    together = np.exp((positives * one + strength * other) / (positives + strength))
+    return np.where(finite, together, np.where(positives > 0, own, towards))

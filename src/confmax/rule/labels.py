@@ -15,6 +15,7 @@ from confmax.calibration.labels import LabelScaling
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Gains
 from confmax.errors import InputError
+from confmax.optimize.label_thresholds import above
 from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.html import titled_table
@@ -94,10 +95,7 @@ class LabelRule:
         names = tuple(range(len(t))) if classes is None else tuple(classes)
         if t.ndim != 1 or not len(t) or np.isnan(t).any() or len(names) != len(t):
             raise InputError(f"`thresholds` holds one number for each of the {len(names)} labels; got shape {t.shape}")
-        ends = np.isinf(t)
-        # always and never have a score that does not depend on the probability
-        gains = Gains.reduced(np.where(ends, 0.0, 1.0), np.where(ends, -np.sign(t), -t) + 0.0)
-        return cls(gains, np.ones(1), names, ANY, metric, **parts)
+        return cls(above(t), np.ones(1), names, ANY, metric, **parts)
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,6 @@ from confmax.optimize.label_thresholds import (
     Target,
     best_for_all,
     best_per_label,
-    common_threshold,
     drawn_together,
 )
 from confmax.rule.labels import LabelRule
@@ -41,6 +40,7 @@ from confmax.tables.several import positives
 
 BLENDED = 20.0  # true rows of a label that the model counts as, in a blend
 TOGETHER = 10.0  # true rows that the common threshold counts as
+TO_MODEL = 20.0  # true rows that the model's thresholds count as
 NAMED = 5  # labels that a warning names
 # arguments that rows with several labels do not take yet, and what they are when they are left out
 LEFT_OUT: dict[str, Any] = {
@@ -114,10 +114,6 @@ class LabelTask:
     # (L,): how many rows have the label; as expected by the model, where there are no labels
     positives: NDArray[Any]
 
-    def with_share(self, share: float) -> Target:
-        """Return the estimate with the same ``share`` of the model for every label."""
-        return replace(self.target, share=np.full(self.table.n_classes, share))
-
 
 def task_of(plan: LabelPlan, table: MemoryTable) -> LabelTask:
     """Return the task of a plan on a ``table``, with warnings of labels that no row has."""
@@ -162,17 +158,18 @@ def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
     """Return the solution of a plan on a ``table`` whose decisions are any labels."""
     task = task_of(plan, table)
     most = thresholds_of(task, task.target)
-    used = protected(task, most)
+    model = most if task.mode == "model" else thresholds_of(task, task.target.with_share(1.0))
+    used = protected(task, most, model)
     settings: dict[str, Any] = {"classes": table.classes, "metric": repr(plan.metric), "seed": plan.random_state}
     rule = LabelRule.from_thresholds(used, **settings)
     plain = LabelRule.from_thresholds(np.full(table.n_classes, 0.5), **settings)
-    statistics = task.target.counted(rule.predict(table.proba))
-    half = float(task.metric.values(task.target.counted(plain.predict(table.proba))))
-    value = float(task.metric.values(statistics))
-    if half > value:
+    statistics = task.target.counted(rule.gains)
+    at_half = task.target.counted(plain.gains)
+    half = float(task.metric.values(at_half))
+    if half > float(task.metric.values(statistics)):
         # no rule that people have without confmax is better on the estimate
-        rule, value, statistics = plain, half, task.target.counted(plain.predict(table.proba))
-    return finished(task, rule, statistics, most, {"p > 0.5": half})
+        rule, statistics = plain, at_half
+    return finished(task, rule, statistics, (most, model), {"p > 0.5": half})
 
 
 def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
@@ -182,30 +179,40 @@ def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
     return best_per_label(task.metric, target)
 
 
-def protected(task: LabelTask, most: LabelThresholds) -> Array:
-    """Return thresholds (L,) that hold on new rows: of means of scores such as F1, drawn towards a common one."""
+def protected(task: LabelTask, most: LabelThresholds, model: LabelThresholds) -> Array:
+    """Return thresholds (L,) that hold on new rows, between the best ones and ones that few rows cannot move.
+
+    The latter are, of means of scores such as F1, one for all labels, since the best threshold of a label is half of
+    its best score; of other means those of the ``model``. Ratios of sums over labels have few numbers to choose.
+    """
     plan = task.plan
     strength = plan.shrinkage
     if is_auto(strength):
         # who asks for one estimate by name gets what is best on it
-        strength = TOGETHER if is_auto(plan.confusion) and task.mode == "blend" else 0.0
-    strength = TOGETHER if strength is True else float(strength or 0.0)
-    if not strength or not label_metrics.is_f_like(task.metric):
+        strength = is_auto(plan.confusion) and task.mode == "blend"
+    alike = label_metrics.is_f_like(task.metric)
+    if strength is True:
+        strength = TOGETHER if alike else TO_MODEL
+    if not strength or most.common is None:
         return most.values
-    return drawn_together(most.values, common_threshold(task.metric, task.target), task.positives, strength)
+    towards = np.full(len(most.values), most.common) if alike else model.values
+    return drawn_together(most.values, towards, task.positives, float(strength))
 
 
 def finished(
-    task: LabelTask, rule: LabelRule, statistics: Confusion, most: LabelThresholds, baselines: dict[str, float]
+    task: LabelTask,
+    rule: LabelRule,
+    statistics: Confusion,
+    best: tuple[LabelThresholds, LabelThresholds],
+    baselines: dict[str, float],
 ) -> LabelSolution:
-    """Return the solution of a ``rule`` with these ``statistics``, and the largest value of thresholds."""
+    """Return the solution of a ``rule`` with these ``statistics``, by the ``best`` thresholds on estimate and model."""
+    most, model = best
     table = task.table
-    chosen = rule.predict(table.proba)
     value = float(task.metric.values(statistics))
-    on_labels = task.with_share(0.0).counted(chosen) if table.labels is not None else None
-    on_model = task.with_share(1.0)
-    model = thresholds_of(task, on_model) if task.mode != "model" else most
-    model_value = float(task.metric.values(on_model.counted(chosen)))
+    on_labels = task.target.with_share(0.0).counted(rule.gains) if table.labels is not None else None
+    on_model = task.target.with_share(1.0)
+    model_value = float(task.metric.values(on_model.counted(rule.gains))) if task.mode != "model" else value
     mark = None if table.labels is None else fingerprint(table.unordered_hashes(), table.labels, table.classes)
     return LabelSolution(
         rule=replace(rule, tuned_on=mark),
