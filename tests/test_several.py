@@ -223,3 +223,28 @@ def test_tables_know_how_often_labels_are_true():
     P, Y = drawn(20, 3)
     table = labels_table(ANY, P, Y, np.arange(20.0))
     np.testing.assert_allclose(table.label_weight(), np.arange(20.0) @ Y / 190.0)
+
+
+def test_neither_the_order_of_rows_nor_that_of_columns_changes_thresholds():
+    P, Y = drawn(150, 4, seed=6, digits=2)
+    Y[:, 2] &= (np.arange(150) < 40).astype(int)
+    names = list("abcd")
+    plain = confmax.maximize("macro_f1", P, Y, classes=names, decisions="any")
+    rows, columns = np.random.default_rng(0).permutation(150), [2, 0, 3, 1]
+    moved = confmax.maximize("macro_f1", P[rows], Y[rows], classes=names, decisions="any")
+    np.testing.assert_allclose(moved.rule.thresholds, plain.rule.thresholds, rtol=1e-9)
+    turned = confmax.maximize("macro_f1", P[:, columns], Y[:, columns], classes=list("cadb"), decisions="any")
+    np.testing.assert_allclose(turned.rule.thresholds, plain.rule.thresholds[columns], rtol=0.1)
+
+
+@pytest.mark.parametrize("name", ["macro_f1", "g_mean", "micro_f1", "mcc"])
+@pytest.mark.parametrize("estimate", ["model", "labels"])
+def test_buckets_lose_no_threshold(name, estimate, monkeypatch):
+    P, Y = drawn(3000, 3, seed=7)
+    P[:1000] = P[:1000].round(2)
+    given = {"decisions": "any", "confusion": estimate, "calibration": None}
+    sorted_ones = confmax.maximize(name, P, Y, **given)
+    monkeypatch.setattr("confmax.optimize.label_thresholds.FEW", 0)
+    counted = confmax.maximize(name, P, Y, **given)
+    assert counted.value == pytest.approx(sorted_ones.value, abs=1e-12)
+    assert counted.rule.predict(P).tolist() == sorted_ones.rule.predict(P).tolist()

@@ -9,11 +9,13 @@ sorted. What is cut are the probabilities as they are given; a calibration that 
 in the estimate alone.
 
 Of labels with few true rows, the best threshold follows these rows. `drawn_together` moves the thresholds of a mean of
-scores such as F1 towards the one that is best for all labels, in logarithms, by the number of true rows.
+scores such as F1 towards the one that is best for all labels, in logarithms, by the number of true rows. Before that,
+`steadied` takes the mean of the best ones over resampled rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,12 +30,20 @@ from confmax.metrics import Metric
 from confmax.metrics.labels import LabelMean
 from confmax.tables import MemoryTable
 from confmax.tables.array.labels import LabelsOracle, decide_labels
+from confmax.tables.draws import uniform
 
 EQUAL = 1e-12  # difference of values that is rounding
 MOST_DIGITS = 17
 FEW = 1 << 12  # rows that are sorted as fast as they are counted
 LEAST = 2.0**-24  # probabilities below it share a bucket, and its logarithm
 PER_OCTAVE = 16  # bits of a float32 that a bucket leaves out: 128 buckets between a probability and its double
+RESAMPLES = 30
+ENOUGH = 300  # true rows, from which on a label's best threshold is not resampled
+MARGIN = 4
+LEAST_NEAR = 512  # rows that are drawn anew at least, and at most
+MOST_NEAR = 1 << 15
+# how likely it is that a Poisson number of mean one is at most 0, 1, ...
+POISSON = np.cumsum(np.exp(-1.0) / np.array([math.factorial(k) for k in range(12)]))
 BUCKETS = (24 << (23 - PER_OCTAVE)) + 2
 
 
@@ -255,6 +265,44 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
         thresholds[:] = cut.threshold(table.proba.dtype)
     statistics = target.counted(above(thresholds))
     return LabelThresholds(thresholds, statistics, float(metric.values(statistics)))
+
+
+def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: NDArray[Any], seed: int) -> Array:
+    """Return the ``best`` thresholds (L,), of labels with few true rows the geometric mean of those of `RESAMPLES`.
+
+    Which threshold is best depends on few rows, and jumps with them; its mean over resampled rows does not (bagging:
+    Breiman 1996). Only the rows near the top are drawn anew, which are `MARGIN` times as many as are decided.
+    """
+    table = target.table
+    score = replace(metric, classes=None)
+    out = best.values.copy()
+    hashes = table.row_hashes()
+    decided = np.ceil(best.statistics.columns * table.n_rows).astype(np.intp)
+    for label in np.flatnonzero((positives > 0) & (positives < ENOUGH) & np.isfinite(best.values)).tolist():
+        p = table.proba[:, label]
+        near = min(max(LEAST_NEAR, MARGIN * decided[label]), MOST_NEAR)
+        edge = -np.inf if near >= len(p) else np.partition(p, len(p) - near)[len(p) - near]
+        rows = np.flatnonzero(p >= edge)
+        s = target.column(label, rows)
+        # rows that are alike in all of this may change places
+        order = np.lexsort((s, hashes[rows], -p[rows]))
+        rows, s = rows[order], s[order]
+        x, w = p[rows].astype(np.float64), target.weight[rows]
+        last = np.flatnonzero(np.append(x[1:] != x[:-1], True))
+        draws = _poisson(seed, len(rows)) * w
+        hits, made = (np.cumsum(part, axis=1)[:, last] for part in (draws * s, draws))
+        true = hits[:, -1] + (target.rows[label] - w @ s)
+        values = score.values(Confusion(true[:, None, None], hits[..., None], made[..., None]))
+        chosen = values.argmax(axis=1)
+        middles = (x[last] + np.append(x[last][1:], min(max(edge, 0.0), x[-1]))) / 2.0
+        out[label] = float(f"{np.exp(np.log(np.maximum(middles[chosen], LEAST)).mean()):.6g}")
+    return out
+
+
+def _poisson(seed: int, n: int) -> Array:
+    """Return how often each of n rows stands in each of `RESAMPLES` resamples, independent draws of mean one."""
+    keys = np.arange(RESAMPLES * n, dtype=np.uint64).reshape(RESAMPLES, n)
+    return np.searchsorted(POISSON, uniform(seed, keys.ravel()), "right").reshape(keys.shape).astype(np.float64)
 
 
 def _of_one(metric: Metric, rows: float) -> Callable[[Array, Array], Array]:

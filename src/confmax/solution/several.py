@@ -27,6 +27,7 @@ from confmax.optimize.label_thresholds import (
     best_for_all,
     best_per_label,
     drawn_together,
+    steadied,
 )
 from confmax.rule.labels import LabelRule
 from confmax.solution.labels import LabelSolution
@@ -195,8 +196,10 @@ def protected(task: LabelTask, most: LabelThresholds, model: LabelThresholds) ->
         strength = TOGETHER if alike else TO_MODEL
     if not strength or most.common is None:
         return most.values
-    towards = np.full(len(most.values), most.common) if alike else model.values
-    return drawn_together(most.values, towards, task.positives, float(strength))
+    if not alike:
+        return drawn_together(most.values, model.values, task.positives, float(strength))
+    own = steadied(task.metric, task.target, most, task.positives, plan.random_state)
+    return drawn_together(own, np.full(len(own), most.common), task.positives, float(strength))
 
 
 def finished(
