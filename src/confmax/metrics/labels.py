@@ -123,6 +123,11 @@ class LabelMean(Formula):
         """Return the score of every label (..., L)."""
         return self.score(S.rows, S.diagonal, S.columns, **params)[0]
 
+    def ratio(self, *, beta: float = 1.0) -> tuple[float, float, float] | None:
+        """Return (hits, base, less) of a score ``hits t / (base r + q - less t)``; None for other scores."""
+        known = _RATIOS.get(self.score)
+        return None if known is None else known(beta * beta)
+
     def shares(self, rows: Array) -> Array:
         """Return the weight of every label (..., L) in the mean."""
         if not self.by_size:
@@ -157,7 +162,9 @@ class MeanParts:
     def __call__(self, rows: Array, *, beta: float = 1.0) -> Ratios:
         """Return the ratios at how often the labels are true, ``rows`` (L,)."""
         L = len(rows)
-        hits, base, less = _RATIOS[self.formula.score](beta * beta)
+        coefficients = self.formula.ratio(beta=beta)
+        assert coefficients is not None
+        hits, base, less = coefficients
         top = Gains.reduced(hits * np.eye(L))
         bottom = Gains.reduced(-less * np.eye(L), np.eye(L))
         return Ratios(top, bottom, np.zeros(L), base * rows, base * rows, self.formula.shares(rows))
@@ -182,6 +189,11 @@ class Micro(Formula):
         if self.of_beta:
             return 1.0 + beta * beta, beta * beta, 1.0, 0.0
         return self.hits, self.base, self.decided, self.less
+
+    def ratio(self, *, beta: float = 1.0) -> tuple[float, float, float] | None:
+        """Return (hits, base, less) of a ratio ``hits T / (base R + Q - less T)``; None for other ratios."""
+        hits, base, decided, less = self.terms(beta)
+        return (hits, base, less) if decided == 1.0 and base > 0.0 else None
 
     def __call__(self, S: Confusion, *, beta: float = 1.0, **_: Any) -> FirstOrder:
         hits, base, decided, less = self.terms(beta)
@@ -396,6 +408,24 @@ def from_vectors(psi: Callable[[Array, Array, Array], float]) -> Metric:
     label = str(getattr(psi, "__name__", type(psi).__name__))
     formula = OfVectors(psi, "user function" if label == "<lambda>" else label)
     return Metric(formula.name, formula, General(), "columns")
+
+
+def ratio_of(metric: Metric) -> tuple[float, float, float] | None:
+    """Return (hits, base, less) of a ``metric`` whose score is ``hits t / (base r + q - less t)``, else None.
+
+    The score is that of every label, or of the sums over labels.
+    """
+    formula = metric.formula
+    return formula.ratio(**dict(metric.params)) if isinstance(formula, (LabelMean, Micro)) else None
+
+
+def shares_of(metric: Metric, rows: Array) -> Array:
+    """Return the weight (L,) of every label in a mean of scores, by how often labels are true, ``rows`` (L,)."""
+    assert isinstance(metric.formula, LabelMean)
+    index = np.arange(len(rows)) if metric.classes is None else np.array(metric.classes)
+    out = np.zeros(len(rows))
+    out[index] = metric.formula.shares(rows[index])
+    return out
 
 
 def is_f_like(metric: Metric) -> bool:

@@ -27,7 +27,9 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
-from confmax.metrics.labels import LabelMean
+from confmax.metrics.first_order import safe_ratio
+from confmax.metrics.labels import Micro, ratio_of, shares_of
+from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 from confmax.tables.array.labels import LabelsOracle, decide_labels
 from confmax.tables.draws import uniform
@@ -40,6 +42,9 @@ PER_OCTAVE = 16  # bits of a float32 that a bucket leaves out: 128 buckets betwe
 RESAMPLES = 30
 ENOUGH = 300  # true rows, from which on a label's best threshold is not resampled
 MARGIN = 4
+MOST_KEPT = 1 << 24  # entries of a table whose columns are kept
+SAMPLE = 1 << 10  # rows, or entries, whose levels are the first ones
+ROUNDS = 20
 LEAST_NEAR = 512  # rows that are drawn anew at least, and at most
 MOST_NEAR = 1 << 15
 # how likely it is that a Poisson number of mean one is at most 0, 1, ...
@@ -66,48 +71,75 @@ class Target:
         return np.asarray(weights / weights.sum())
 
     @cached_property
+    def known(self) -> dict[int, tuple[NDArray[Any], NDArray[Any]]]:
+        """The columns of labels, given and calibrated, that are kept, because they are read several times."""
+        return {}
+
+    def columns(self, label: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the given and the calibrated probabilities (n,) of one ``label``."""
+        found = self.known.get(label)
+        if found is None:
+            p = np.ascontiguousarray(self.table.proba[:, label])
+            found = p, p if self.calibrate is None else self.calibrate(p, label)
+            if self.table.proba.size <= MOST_KEPT:
+                self.known[label] = found
+        return found
+
+    @cached_property
     def mean(self) -> Array:
         """The means (L,) of the calibrated probabilities."""
         if self.calibrate is None:
             return self.table.mean_probability()
-        columns = enumerate(self.table.proba.T)
-        return np.array([self.weight @ self.calibrate(p, label) for label, p in columns])
+        return np.array([self.weight @ self.columns(label)[1] for label in range(self.table.n_classes)])
 
-    @property
+    @cached_property
     def rows(self) -> Array:
         """How often every label is true (L,)."""
+        if self.calibrate is None:
+            return self.oracle.rows
         true = self.table.label_weight() if (self.share < 1.0).any() else 0.0
         model = self.mean if (self.share > 0.0).any() else 0.0
         return np.asarray(self.share * model + (1.0 - self.share) * true)
+
+    @cached_property
+    def oracle(self) -> CountingOracle:
+        """The oracle of this estimate, without the calibration."""
+        return CountingOracle(LabelsOracle(self.table, self.share))
 
     def with_share(self, share: float) -> Target:
         """Return the estimate with the same ``share`` of the model for every label."""
         found = replace(self, share=np.full(self.table.n_classes, share))
         # what has been computed of all rows is not computed again
-        vars(found).update({name: vars(self)[name] for name in ("weight", "mean") if name in vars(self)})
+        vars(found).update({name: vars(self)[name] for name in ("weight", "mean", "known") if name in vars(self)})
         return found
 
-    def column(self, label: int, rows: Any = slice(None)) -> Array:
-        """Return the estimate (m,) of one ``label`` for some ``rows``."""
-        p = self.table.proba[rows, label]
+    def column(self, label: int) -> Array:
+        """Return the estimate (n,) of one ``label``."""
         share = float(self.share[label])
-        out = np.zeros(len(p))
-        if share > 0.0:
-            out += share * (p.astype(np.float64) if self.calibrate is None else self.calibrate(p, label))
-        if share < 1.0:
-            out += (1.0 - share) * self.table.labels[rows, label]  # type: ignore[index]
-        return out
+        if share == 0.0:
+            return np.asarray(self.table.labels[:, label], dtype=np.float64)  # type: ignore[index]
+        out = share * self.columns(label)[1].astype(np.float64, copy=False)
+        return out if share == 1.0 else out + (1.0 - share) * self.table.labels[:, label]  # type: ignore[index]
 
     def counted(self, gains: Gains) -> Confusion:
-        """Return the statistics of deciding by one of ``gains`` on the given probabilities."""
+        """Return the statistics (B) of deciding by each of ``gains`` on the given probabilities."""
         table = self.table
         if self.calibrate is None:
-            return LabelsOracle(table, self.share).maximize(gains)[0]
-        chosen = decide_labels(table.proba, gains, table.decisions)
-        w = self.weight
-        made = [np.flatnonzero(column) for column in chosen.T]
-        hits = [w[rows] @ self.column(label, rows) for label, rows in enumerate(made)]
-        return Confusion(self.rows, np.array(hits), np.array([w[rows].sum() for rows in made]))
+            return self.oracle.maximize(gains)
+        modelled = np.flatnonzero(self.share > 0.0)
+        by_label = replace(self, calibrate=None, share=np.zeros(len(self.share))) if table.has_labels else None
+        found = []
+        for k in range(len(gains)):
+            chosen = decide_labels(table.proba, gains[k], table.decisions)
+            made = self.weight @ chosen
+            hits = np.zeros(len(self.share)) if by_label is None else by_label.oracle.maximize(gains[k])[0].diagonal
+            hits = (1.0 - self.share) * hits
+            for label in modelled.tolist():
+                made_here = np.flatnonzero(chosen[:, label])
+                expected = self.weight[made_here] @ self.columns(label)[1][made_here]
+                hits[label] += self.share[label] * expected
+            found.append(Confusion(self.rows, hits, made))
+        return replace(Confusion.stack(found), rows=self.rows)
 
 
 class Cut(NamedTuple):
@@ -215,29 +247,70 @@ class LabelThresholds:
 
 def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
     """Return the best threshold of every label, for a ``metric`` that is a mean of scores of labels."""
+    if (coefficients := _levels(metric, target)) is not None:
+        return by_levels(metric, target, coefficients)
     table = target.table
     L = table.n_classes
-    formula = metric.formula
-    assert isinstance(formula, LabelMean)
     # the mean over one label is its score
     score = replace(metric, classes=None)
-    present = set(range(L) if metric.classes is None else metric.classes)
     rows = target.rows
+    shares = shares_of(metric, rows)
     thresholds, hits, decided = (np.empty(L) for _ in range(3))
     together = np.zeros(BUCKETS + 1)
     for label in range(L):
-        found = Buckets.of(np.ascontiguousarray(table.proba[:, label]), target.column(label), target.weight)
+        found = Buckets.of(target.columns(label)[0], target.column(label), target.weight)
         values = _of_one(score, rows[label])
         cut = found.best(values)
         thresholds[label] = cut.threshold(table.proba.dtype)
         hits[label] = cut.hits
         decided[label] = cut.decided
-        if label in present:
-            together += values(found.hits, found.decided) * (rows[label] if formula.by_size else 1.0)
+        together += shares[label] * values(found.hits, found.decided)
     statistics = Confusion(rows, hits, decided)
     first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
     bits = np.int32(first + BUCKETS - int(np.argmax(together))) << PER_OCTAVE
     return LabelThresholds(thresholds, statistics, float(metric.values(statistics)), float(bits.view(np.float32)))
+
+
+def _levels(metric: Metric, target: Target) -> tuple[float, float, float] | None:
+    """Return the coefficients of scores whose best levels `by_levels` finds; None where rows are counted and sorted."""
+    on_model = target.calibrate is None and bool((target.share == 1.0).all())
+    found = ratio_of(metric) if on_model and target.table.proba.size > FEW else None
+    # a precision has no floor below its denominator
+    return found if found is not None and found[1] > 0.0 else None
+
+
+def by_levels(metric: Metric, target: Target, coefficients: tuple[float, float, float]) -> LabelThresholds:
+    """Return the best thresholds on the model, of scores such as F1, in a few scans without sorting.
+
+    A score ``hits t / (base r + q - less t)``, of a label or of the sums over all, is largest where labels are decided
+    above ``level / (hits + less level)``, the level being the largest score. Dinkelbach's method finds it, from the
+    level of some of the rows. What is left of the numerator at the last level bounds all scores.
+    """
+    table = target.table
+    top, base, less = coefficients
+    pooled = isinstance(metric.formula, Micro)
+    some = table.proba[:: -(-table.n_rows // max(1, SAMPLE // (table.n_classes if pooled else 1)))].astype(np.float64)
+    some = -np.sort(-(some.reshape(-1, 1) if pooled else some), axis=0)
+    hits = np.cumsum(some, axis=0)
+    counts = np.arange(1.0, len(some) + 1.0)[:, None]
+    level = safe_ratio(top * hits, base * hits[-1] + counts - less * hits).max(axis=0)
+    for _ in range(ROUNDS):
+        each = np.broadcast_to(level, (table.n_classes,))
+        S = target.oracle.maximize(Gains.reduced(top + less * each, -each))[0]
+        parts = (S.rows, S.diagonal, S.columns)
+        r, t, q = (part.sum(keepdims=True) for part in parts) if pooled else parts
+        below = base * r + q - less * t
+        reached = safe_ratio(top * t, below)
+        # at another level the numerator has no more than this left
+        most = level + safe_ratio(np.maximum(top * t - level * below, 0.0), base * r)
+        if (most - reached).max() <= EQUAL:
+            break
+        level = reached
+    value = float(metric.values(S))
+    bound = float(most[0])
+    if not pooled:
+        bound = float(shares_of(metric, S.rows) @ most)
+    return LabelThresholds(each / (top + less * each), S, max(bound, value))
 
 
 def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
@@ -245,12 +318,11 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
 
     On the probabilities as they are given, it is another one for every label.
     """
+    if (coefficients := _levels(metric, target)) is not None:
+        return by_levels(metric, target, coefficients)
     table = target.table
     L = table.n_classes
-    columns = [np.ascontiguousarray(p) for p in table.proba.T]
-    calibrated = columns
-    if target.calibrate is not None:
-        calibrated = [target.calibrate(p, label) for label, p in enumerate(columns)]
+    columns, calibrated = zip(*(target.columns(label) for label in range(L)), strict=True)
     every = np.concatenate([target.column(label) for label in range(L)])
     found = Buckets.of(np.concatenate(calibrated), every, np.tile(target.weight, L))
     # a ratio of sums reads nothing else of the three vectors
@@ -263,7 +335,7 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
         thresholds[label] = Cut(float(low), float(high), 0.0, 0.0).threshold(table.proba.dtype)
     if target.calibrate is None:
         thresholds[:] = cut.threshold(table.proba.dtype)
-    statistics = target.counted(above(thresholds))
+    statistics = target.counted(above(thresholds))[0]
     return LabelThresholds(thresholds, statistics, float(metric.values(statistics)))
 
 
@@ -279,11 +351,11 @@ def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: N
     hashes = table.row_hashes()
     decided = np.ceil(best.statistics.columns * table.n_rows).astype(np.intp)
     for label in np.flatnonzero((positives > 0) & (positives < ENOUGH) & np.isfinite(best.values)).tolist():
-        p = table.proba[:, label]
+        p = target.columns(label)[0]
         near = min(max(LEAST_NEAR, MARGIN * decided[label]), MOST_NEAR)
         edge = -np.inf if near >= len(p) else np.partition(p, len(p) - near)[len(p) - near]
         rows = np.flatnonzero(p >= edge)
-        s = target.column(label, rows)
+        s = target.column(label)[rows]
         # rows that are alike in all of this may change places
         order = np.lexsort((s, hashes[rows], -p[rows]))
         rows, s = rows[order], s[order]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration.labels import LabelScaling
 from confmax.calibration.labels import fit as fit_maps
-from confmax.confusion import ABSENT, Array, Confusion
+from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
@@ -164,13 +164,11 @@ def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
     settings: dict[str, Any] = {"classes": table.classes, "metric": repr(plan.metric), "seed": plan.random_state}
     rule = LabelRule.from_thresholds(used, **settings)
     plain = LabelRule.from_thresholds(np.full(table.n_classes, 0.5), **settings)
-    statistics = task.target.counted(rule.gains)
-    at_half = task.target.counted(plain.gains)
-    half = float(task.metric.values(at_half))
-    if half > float(task.metric.values(statistics)):
-        # no rule that people have without confmax is better on the estimate
-        rule, statistics = plain, at_half
-    return finished(task, rule, statistics, (most, model), {"p > 0.5": half})
+    both = task.target.counted(Gains.concatenate([rule.gains, plain.gains]))
+    value, half = task.metric.values(both)
+    # no rule that people have without confmax is better on the estimate
+    rule, statistics = (plain, both[1]) if half > value else (rule, both[0])
+    return finished(task, rule, statistics, (most, model), {"p > 0.5": float(half)})
 
 
 def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
@@ -213,9 +211,10 @@ def finished(
     most, model = best
     table = task.table
     value = float(task.metric.values(statistics))
-    on_labels = task.target.with_share(0.0).counted(rule.gains) if table.labels is not None else None
-    on_model = task.target.with_share(1.0)
-    model_value = float(task.metric.values(on_model.counted(rule.gains))) if task.mode != "model" else value
+    on_labels = task.target.with_share(0.0).counted(rule.gains)[0] if table.labels is not None else None
+    model_value = value
+    if task.mode != "model":
+        model_value = float(task.metric.values(task.target.with_share(1.0).counted(rule.gains)[0]))
     mark = None if table.labels is None else fingerprint(table.unordered_hashes(), table.labels, table.classes)
     return LabelSolution(
         rule=replace(rule, tuned_on=mark),
@@ -223,7 +222,7 @@ def finished(
         upper_bound=max(most.most, value),
         randomization_loss=0.0,
         status=Status.OPTIMAL,
-        n_passes=1,
+        n_passes=1 if task.target.calibrate is not None else max(1, task.target.oracle.n_passes),
         history=(),
         statistics=statistics,
         label_value=None if on_labels is None else float(task.metric.values(on_labels)),

@@ -169,7 +169,7 @@ def _checked_matrix(matrix: NDArray[Any], L: int, n: int) -> NDArray[np.uint8]:
         row, column = (int(place) for place in np.argwhere(wrong)[0])
         value = plain(matrix[row, column])
         raise InputError(f"row {row}, column {column} of `y` is {value!r}, and labels are 0 or 1", f"pass {MATRIX}")
-    return ones.astype(np.uint8)
+    return ones.astype(np.uint8, order="C")
 
 
 def _from_lists(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
