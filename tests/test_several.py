@@ -248,3 +248,28 @@ def test_buckets_lose_no_threshold(name, estimate, monkeypatch):
     counted = confmax.maximize(name, P, Y, **given)
     assert counted.value == pytest.approx(sorted_ones.value, abs=1e-12)
     assert counted.rule.predict(P).tolist() == sorted_ones.rule.predict(P).tolist()
+
+
+def test_columns_of_labels_name_those_of_probabilities():
+    P, Y = drawn(40, 3)
+    plain = confmax.maximize("macro_f1", P, Y, classes=list("abc"), decisions="any")
+    frame = pd.DataFrame(P[:, [1, 0, 2]], columns=["p_b", "p_a", "p_c"])
+    for names in ("abc", "cab"):
+        y = pd.DataFrame(Y, columns=list("abc"))[list(names)]
+        found = confmax.maximize("macro_f1", frame, y, decisions="any")
+        assert found.rule.class_names == tuple(names)
+        assert dict(zip(names, found.rule.thresholds, strict=True)) == pytest.approx(
+            dict(zip("abc", plain.rule.thresholds, strict=True)), rel=0.1
+        )
+        assert found.predict_lists(frame)[0] == [name for name in names if name in plain.predict_lists(P)[0]]
+    with pytest.warns(UserWarning, match="columns"):
+        confmax.maximize("macro_f1", frame, pd.DataFrame(Y, columns=list("xyz")), decisions="any")
+
+
+def test_missing_labels_and_several_labels_without_decisions_are_refused():
+    P, Y = drawn(20, 3)
+    missing = pd.DataFrame(Y).astype("Int64").mask(Y == 0)
+    with pytest.raises(ValueError, match="row 1, column 0 of y is nan"):
+        confmax.maximize("macro_f1", P, missing, decisions="any")
+    with pytest.raises(ValueError, match=r"got shape \(20, 3\); for several labels per row pass decisions='any'"):
+        confmax.maximize("macro_f1", P / P.sum(axis=1, keepdims=True), Y)

@@ -68,7 +68,8 @@ def vector(values: ArrayLike, name: str, each: str) -> NDArray[Any]:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{name} must hold {each} per row, shape (n,); got shape {array.shape}")
+        several = "; for several labels per row pass `decisions='any'`" if name == "y" and array.ndim == 2 else ""
+        raise InputError(f"`{name}` must hold {each} per row, shape (n,); got shape {array.shape}{several}")
     return array
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import as_float, checked_weight, refuse_entries
-from confmax.tables.columns import arranged, column_names, first_repeated, matched, warn
+from confmax.tables.columns import arranged, column_names, first_repeated, frame_columns, matched, warn, width
 from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.kinds import refuse_elsewhere, refuse_name
 from confmax.tables.labels import is_missing, plain, refuse_masked, refuse_other_rows
@@ -62,16 +62,21 @@ def labels_table(
     """
     for name, values in (("y", y), ("sample_weight", sample_weight)):
         refuse_other_rows(proba, values, name)
+    refuse_name(proba)
+    refuse_elsewhere(proba, "several labels per row need rows in memory; pass an array or a data frame")
     names = column_names(proba)
-    found = arranged(names, classes, None, stated=stated)
+    # L matrices become one here, so that their number is known
+    proba = as_matrix(proba) if names is None else proba
+    wanted = classes
+    of_labels = column_names(y)
+    if classes is None and of_labels is not None and width(y) == width(proba) and set(of_labels) != set(names or ()):
+        # the labels name the columns: the columns of probabilities may have a prefix
+        wanted = list(frame_columns(y))
+    found = arranged(names, wanted, None, stated=stated or names is None)
     P = checked_labels_proba(proba, found.order)
     n, L = P.shape
     decisions_of(decisions.argument, L)
-    order = found.classes
-    if order is None:
-        given = column_names(y)
-        order = tuple(range(L)) if given is None or len(given) != L else arranged(given, None, None).classes
-    order = tuple(range(L)) if order is None else order
+    order = tuple(range(L)) if found.classes is None else found.classes
     if len(order) != L:
         raise InputError(f"`classes` names {len(order)} labels and `proba` has {L} columns", "give one name per column")
     warn(found.note)
@@ -162,7 +167,10 @@ def _checked_matrix(matrix: NDArray[Any], L: int, n: int) -> NDArray[np.uint8]:
     """Return the matrix in bytes, if it has n rows, L columns, and only 0 and 1."""
     if matrix.shape != (n, L):
         raise InputError(f"`y` must be {MATRIX}, for {n} rows and {L} labels; got shape {matrix.shape}")
-    # comparing with both numbers also finds NaN, texts and missing values
+    if matrix.dtype == object:
+        # pandas' missing value refuses to be compared
+        matrix = np.where(np.frompyfunc(is_missing, 1, 1)(matrix).astype(np.bool_), np.nan, matrix)
+    # comparing with both numbers also finds NaN and texts
     ones = np.asarray(matrix == 1, dtype=np.bool_)
     wrong = ~(ones | np.asarray(matrix == 0, dtype=np.bool_))
     if wrong.any():
