@@ -150,22 +150,22 @@ class Cut(NamedTuple):
     hits: float
     decided: float
 
-    def threshold(self, dtype: np.dtype[Any]) -> float:
-        """Return a number with few digits, near the middle, above which probabilities of this ``dtype`` are decided.
 
-        Infinity stands for never, minus infinity for always.
-        """
-        low, high = self.low, self.high
-        if not np.isfinite(high):
-            return np.inf
-        if not np.isfinite(low):
-            return -np.inf
-        middle = low + (high - low) / 2.0
-        for digits in range(2, MOST_DIGITS):
-            short = float(np.format_float_positional(middle, digits, fractional=False))
-            if low <= dtype.type(short) < high and low <= short < high:
-                return short
-        return low
+def between(low: float, high: float, dtype: np.dtype[Any]) -> float:
+    """Return a number with few digits, near the middle, above which probabilities from ``high`` on are decided.
+
+    Those of ``low`` and less are not, in ``dtype``. Infinity stands for never, minus infinity for always.
+    """
+    if not np.isfinite(high):
+        return np.inf
+    if not np.isfinite(low):
+        return -np.inf
+    middle = low + (high - low) / 2.0
+    for digits in range(2, MOST_DIGITS):
+        short = float(np.format_float_positional(middle, digits, fractional=False))
+        if low <= dtype.type(short) < high and low <= short < high:
+            return short
+    return low
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +261,7 @@ def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
         found = Buckets.of(target.columns(label)[0], target.column(label), target.weight)
         values = _of_one(score, rows[label])
         cut = found.best(values)
-        thresholds[label] = cut.threshold(table.proba.dtype)
+        thresholds[label] = between(cut.low, cut.high, table.proba.dtype)
         hits[label] = cut.hits
         decided[label] = cut.decided
         together += shares[label] * values(found.hits, found.decided)
@@ -332,9 +332,9 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
         decided = q >= cut.high
         high = p[decided].min() if decided.any() else np.inf
         low = p[~decided].max() if not decided.all() else -np.inf
-        thresholds[label] = Cut(float(low), float(high), 0.0, 0.0).threshold(table.proba.dtype)
+        thresholds[label] = between(float(low), float(high), table.proba.dtype)
     if target.calibrate is None:
-        thresholds[:] = cut.threshold(table.proba.dtype)
+        thresholds[:] = between(cut.low, cut.high, table.proba.dtype)
     statistics = target.counted(above(thresholds))[0]
     return LabelThresholds(thresholds, statistics, float(metric.values(statistics)))
 
