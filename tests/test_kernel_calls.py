@@ -60,6 +60,10 @@ def rare_calls():
     P, y, n = rng.dirichlet([2.0, 1.0, 0.5], 90), rng.integers(0, 3, 90), 90
     one, entries = np.ones(3), csr_array(P)
     return {
+        "scan_labels": [
+            P, 0, n, np.ones((1, 3)), -P[:1], 2, 1, np.ones((n, 3), np.uint8), np.ones(n), 1, np.zeros((1, 3, 3)),
+            np.zeros((n, 3), np.uint8),
+        ],
         "turn": [P, np.zeros((3, n))],
         "times": [P, 0, n, np.eye(3)[:, :2].copy(), np.zeros((n, 2))],
         "stable_order": [P[:, 0].copy(), np.zeros(n, np.int64)],

@@ -8,8 +8,10 @@
 constexpr int64_t HIGH = 128;    // rows of a block: a byte counts them
 constexpr int64_t BROAD = 256;   // labels whose bytes stay in the cache
 constexpr int64_t TURNED = 64;   // labels that are turned at a time
-constexpr int64_t PAST = 32;     // entries that a vector may read behind its row
+constexpr int64_t PAST = 64;     // entries that a vector may read behind its row
 constexpr int64_t MOST_TOP = 16; // labels of a row up to which the best scores are kept in order
+
+#define APART __attribute__((noinline))  // code that is there once, for a smaller module
 
 inline int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -27,15 +29,24 @@ struct Thresholds {
   // The k-th best score of row r is kth, and scores above next are chosen if these are the k best.
   FAST void set(int64_t r, const T* row, T kth, T next) {
     const bool none = positive && kth <= 0;
-    level[r] = none || (positive && next < 0) ? 0 : next, first[r] = L;
-    if (none || kth > next) return;
-    // of equal scores those of the largest indices are taken
+    level[r] = none || (positive && next < 0) ? 0 : next;
+    first[r] = none || kth > next ? L : first_of_tied(row, kth);
+  }
+
+  // Return from which label on scores of kth are chosen: of equal scores those of the largest indices are.
+  FAST APART int64_t first_of_tied(const T* row, T kth) const {
     int64_t left = most, j = L;
     for (int64_t i = 0; i < L; i++) left -= score(row, i) > kth;
     while (left > 0 && j > 0) left -= score(row, --j) == kth;
-    first[r] = j;
+    return j;
   }
 };
+
+// Write x to n places: one loop for all arrays keeps the module small.
+template <class T>
+FAST APART void fill_with(T x, T* to, int64_t n) {
+  for (int64_t k = 0; k < n; k++) to[k] = x;
+}
 
 // Exchange the best scores (levels, HIGH) of rows with those of labels (n_labels, stride), four labels at a time.
 template <class T>
@@ -152,25 +163,19 @@ FAST void choose(const T* rows, int64_t n_rows, int64_t from, int64_t width, con
   typedef Vectors<T> V;
   typedef typename V::real Real;
   typedef typename V::word word;
-  // vectors of the widest kind are narrowed to bytes at once
-  constexpr int N = WIDTH == 64 ? V::lanes : WIDTH;
   const T *a = by.a + from, *b = by.b + from;
   for (int64_t r = 0; r < n_rows; r++) {
     const T *row = rows + r * by.L + from, level = by.level[r];
     uint8_t* to = out + r * width;
     // what is written behind a row, the next one writes again
-    for (int64_t j = 0; j < width; j += N) {
-      word above[N];
+    for (int64_t j = 0; j < width; j += WIDTH) {
+      word above[WIDTH];
 #pragma GCC unroll 8
-      for (int k = 0; k < N; k += V::lanes) {
+      for (int k = 0; k < WIDTH; k += V::lanes) {
         const Real score = load<Real>(a + j + k) * load<Real>(row + j + k) + load<Real>(b + j + k);
         store(above + k, (typename V::words)(score > splat<Real>(level)));
       }
-      if constexpr (WIDTH == 64)
-        store(to + j, __builtin_convertvector(load<typename V::words>(above) & splat<typename V::words>((word)1),
-                                              typename V::bytes));
-      else
-        write_bytes(above, to + j);
+      write_bytes(above, to + j);
     }
   }
   for (int64_t r = 0; r < n_rows; r++)
@@ -178,8 +183,16 @@ FAST void choose(const T* rows, int64_t n_rows, int64_t from, int64_t width, con
       out[r * width + j - from] |= by.score(rows + r * by.L, j) == by.level[r];
 }
 
+// Of what is chosen, keep what has its label: y begins with the first label, its rows are L bytes apart.
+FAST APART inline void keep_labelled(uint8_t* chosen, int64_t n_rows, int64_t width, const uint8_t* y, int64_t L) {
+  // whole rows are one line
+  const int64_t lines = width == L ? 1 : n_rows, length = n_rows * width / lines;
+  for (int64_t r = 0; r < lines; r++)
+    for (int64_t k = 0; k < length; k++) chosen[r * width + k] &= y[r * L + k];
+}
+
 // Add to sum (width,) how many rows are chosen.
-FAST inline void add_chosen(const uint8_t* chosen, int64_t n_rows, int64_t width, double* sum) {
+FAST APART inline void add_chosen(const uint8_t* chosen, int64_t n_rows, int64_t width, double* sum) {
   typedef uint8_t bytes __attribute__((vector_size(WIDTH)));
   for (int64_t j = 0; j < width; j += WIDTH) {
     bytes counted = bytes{};
@@ -248,24 +261,29 @@ FAST int64_t scan_labels(const Slot* s) {
   double *each = scratch.make<double>(HIGH), *sum = scratch.make<double>(B * 3 * padded);
   auto* to = scratch.make<Thresholds<T>>(1);
   if (!scratch.ok) return NO_MEMORY;
-  for (int64_t k = 0; k < B * 3 * padded; k++) sum[k] = 0.0;
-  for (int64_t k = 0; few && k < TURNED * stride; k++) block[k] = 0;
-  for (int64_t k = 0; k < padded; k++) ones[k] = 1;
-  for (int64_t k = 0; k < HIGH; k++) each[k] = 1.0;
-  for (int64_t k = 0; k < last * L + PAST; k++) end[k] = k < last * L ? proba[(n - last) * L + k] : 0;
-  for (int64_t g = 0; g < B; g++)
-    for (int64_t j = 0; j < padded; j++) {
-      a[g * padded + j] = j < L ? s[3].as<T>()[g * L + j] : 0;
-      b[g * padded + j] = j < L ? s[4].as<T>()[g * L + j] : -(T)__builtin_inf();
-    }
+  const T infinite = (T)__builtin_inf();
+  fill_with(0.0, sum, B * 3 * padded);
+  for (int64_t k = 0; counted && k < B * 3; k++) memcpy(sum + k * padded, s[10].as<double>() + k * L, L * sizeof(double));
+  fill_with(1.0, each, HIGH);
+  fill_with((T)1, ones, padded);
+  fill_with((T)0, block, few ? TURNED * stride : 0);
+  fill_with((T)0, end, last * L + PAST);
+  memcpy(end, proba + (n - last) * L, last * L * sizeof(T));
+  fill_with((T)0, a, B * padded);
+  fill_with(-infinite, b, B * padded);
+  for (int64_t g = 0; g < B; g++) {
+    memcpy(a + g * padded, s[3].as<T>() + g * L, L * sizeof(T));
+    memcpy(b + g * padded, s[4].as<T>() + g * L, L * sizeof(T));
+  }
   to->L = L, to->most = most, to->positive = s[6].i != 0;
-  for (int64_t r = 0; r < HIGH; r++) to->first[r] = L, to->level[r] = to->positive ? 0 : -(T)__builtin_inf();
+  fill_with(to->positive ? (T)0 : -infinite, to->level, HIGH);
+  fill_with(L, to->first, HIGH);
   for (int64_t low = start, n_rows; low < stop; low += n_rows) {
     const bool ends = low >= n - last;
     n_rows = least_of(HIGH, (ends ? stop : least_of(stop, n - last)) - low);
     const T* rows = ends ? end + (low - (n - last)) * L : proba + low * L;
-    for (int64_t r = 0; weighted && r < n_rows; r++) each[r] = s[8].as<double>()[low + r];
-    for (int64_t k = 0; k < B * levels * HIGH; k++) top[k] = -(T)__builtin_inf();
+    if (weighted) memcpy(each, s[8].as<double>() + low, n_rows * sizeof(double));
+    fill_with(-infinite, top, B * levels * HIGH);
     for (int64_t j = 0; few && j < L; j += TURNED) {
       const int64_t n_labels = least_of(TURNED, L - j);
       load_block(rows + j, n_rows, n_labels, block, stride, L);
@@ -291,17 +309,13 @@ FAST int64_t scan_labels(const Slot* s) {
           else
             add_chosen(chosen, n_rows, width, sums + term * padded);
           if (!labelled) break;
-          // labels count where they are chosen; a whole block is one line
-          const int64_t lines = width == L ? 1 : n_rows, length = n_rows * width / lines;
-          for (int64_t r = 0; term == 2 && r < lines; r++) {
-            const uint8_t* y = s[7].as<uint8_t>() + (low + r) * L + j;
-            for (int64_t k = 0; k < length; k++) chosen[r * width + k] &= y[k];
-          }
+          if (term == 2) keep_labelled(chosen, n_rows, width, s[7].as<uint8_t>() + low * L + j, L);
         }
       }
     }
   }
-  for (int64_t k = 0; counted && k < B * 3; k++)
-    for (int64_t j = 0; j < L; j++) s[10].as<double>()[k * L + j] += sum[k * padded + j];
+  for (int64_t k = 0; counted && k < B * 3; k++) memcpy(s[10].as<double>() + k * L, sum + k * padded, L * sizeof(double));
   return 0;
 }
+
+#undef APART

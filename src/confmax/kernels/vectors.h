@@ -10,7 +10,6 @@ struct Vectors {
   typedef typename Word<T>::type word;
   typedef word words __attribute__((vector_size(WIDTH)));
   typedef int32_t decisions __attribute__((vector_size(lanes * 4)));
-  typedef uint8_t bytes __attribute__((vector_size(lanes)));
 };
 
 // Return a vector that holds x everywhere.

@@ -18,7 +18,6 @@ from confmax.tables.array.oracle import MATRIX_CELLS, ROWS
 from confmax.tables.columns import warn
 from confmax.tables.decisions import Decisions
 from confmax.tables.precision import answered, gain_coefficients, is_wide
-from confmax.tables.table import MemoryTable
 
 # what the scan does not need is empty, and what is empty is not written
 NO_BYTES = np.empty((0, 0), np.uint8)
@@ -32,7 +31,8 @@ def decide_labels(proba: NDArray[Any], gains: Gains, decisions: Decisions) -> ND
     >>> decide_labels(np.array([[0.8, 0.3], [0.1, 0.4]]), Gains.reduced([1.0, 1.0], [-0.5, -0.3]), ANY).tolist()
     [[1, 0], [0, 1]]
     """
-    P = np.ascontiguousarray(proba, dtype=np.float64 if is_wide(gains, proba.dtype).any() else None)
+    # a gain whose coefficients the table's type does not hold is decided in float64 (`confmax.tables.precision`)
+    P = np.ascontiguousarray(proba, np.float64 if is_wide(gains, proba.dtype).any() else None)
     first, second = _coefficients(gains, P.dtype)
     out = np.empty(P.shape, np.uint8)
     if kernels.native is None:
@@ -57,7 +57,7 @@ class LabelsOracle:
     Parameters
     ----------
     table : MemoryTable
-        The rows.
+        The rows, with labels (n, L) of 0 and 1 and the ``decisions`` that are made for a row.
     model_share : float or ndarray (L,)
         The shares m: of the model in the statistics, of all labels or of each.
 
@@ -69,8 +69,8 @@ class LabelsOracle:
         Whether the answers are true maximisers: all shares are one.
     """
 
-    def __init__(self, table: MemoryTable, model_share: ArrayLike) -> None:
-        self.table = table
+    def __init__(self, table: Any, model_share: ArrayLike) -> None:
+        self.table: Any = table
         self.model_share: Any = model_share
         self.shares = np.broadcast_to(np.asarray(model_share, dtype=np.float64), (table.n_classes,))
         self.exact = bool((self.shares == 1.0).all())
@@ -118,7 +118,7 @@ def _kernel_decisions(decisions: Decisions, L: int) -> tuple[int, int]:
 
 
 def _sums_by_kernel(
-    table: MemoryTable,
+    table: Any,
     proba: NDArray[Any],
     by: tuple[NDArray[Any], NDArray[Any]],
     decisions: Decisions,
@@ -142,7 +142,7 @@ def _sums_by_kernel(
 
 
 def _sums_by_numpy(
-    table: MemoryTable,
+    table: Any,
     proba: NDArray[Any],
     by: tuple[NDArray[Any], NDArray[Any]],
     decisions: Decisions,
@@ -156,7 +156,7 @@ def _sums_by_numpy(
         part = slice(low, low + ROWS)
         P = proba[part]
         weight = np.ones(len(P)) if table.weight is None else table.weight[part]
-        values = [P if needed[0] else None, table.labels[part] if needed[1] else None, np.ones((1, L))]  # type: ignore
+        values = [P if needed[0] else None, table.labels[part] if needed[1] else None, 1.0]
         for g, (first, second) in enumerate(zip(*by, strict=True)):
             chosen = weight[:, None] * decisions.chosen(P * first + second)
             for term, x in enumerate(values):
