@@ -5,11 +5,11 @@
 // labels it is zero. For the k best, it is found on rows that are turned class-major. Everything else goes through the
 // table as it lies: a byte for each entry says whether it is chosen, and counts and sums read these bytes.
 
-constexpr int64_t HIGH = 128;    // rows of a block: a byte counts them
-constexpr int64_t BROAD = 256;   // labels whose bytes stay in the cache
-constexpr int64_t TURNED = 64;   // labels that are turned at a time
-constexpr int64_t PAST = 64;     // entries that a vector may read behind its row
-constexpr int64_t MOST_TOP = 16; // labels of a row up to which the best scores are kept in order
+constexpr int64_t HIGH = 128;     // rows of a block: a byte counts them
+constexpr int64_t BROAD = 256;    // labels whose bytes stay in the cache
+constexpr int64_t TURNED = 64;    // labels that are turned at a time
+constexpr int64_t PAST = 64;      // entries that a vector may read behind its row
+constexpr int64_t MOST_TOP = 16;  // labels of a row up to which the best scores are kept in order
 
 #define APART __attribute__((noinline))  // code that is there once, for a smaller module
 
@@ -61,7 +61,8 @@ FAST void keep_best(const T* block, int64_t stride, int64_t n_labels, const T* a
       for (int v = 0; v < V; v++)
 #pragma GCC unroll 2
         for (int u = 0; u < U; u++)
-          x[v][u] = splat<Real>(a[j + v]) * load<Real>(block + (j + v) * stride + r + u * lanes) + splat<Real>(b[j + v]);
+          x[v][u] =
+              splat<Real>(a[j + v]) * load<Real>(block + (j + v) * stride + r + u * lanes) + splat<Real>(b[j + v]);
       for (int64_t i = 0; i < levels; i++) {
         T* at = top + i * HIGH + r;
         Real best[U];
@@ -263,7 +264,8 @@ FAST int64_t scan_labels(const Slot* s) {
   if (!scratch.ok) return NO_MEMORY;
   const T infinite = (T)__builtin_inf();
   fill_with(0.0, sum, B * 3 * padded);
-  for (int64_t k = 0; counted && k < B * 3; k++) memcpy(sum + k * padded, s[10].as<double>() + k * L, L * sizeof(double));
+  for (int64_t k = 0; counted && k < B * 3; k++)
+    memcpy(sum + k * padded, s[10].as<double>() + k * L, L * sizeof(double));
   fill_with(1.0, each, HIGH);
   fill_with((T)1, ones, padded);
   fill_with((T)0, block, few ? TURNED * stride : 0);
@@ -314,7 +316,8 @@ FAST int64_t scan_labels(const Slot* s) {
       }
     }
   }
-  for (int64_t k = 0; counted && k < B * 3; k++) memcpy(s[10].as<double>() + k * L, sum + k * padded, L * sizeof(double));
+  for (int64_t k = 0; counted && k < B * 3; k++)
+    memcpy(s[10].as<double>() + k * L, sum + k * padded, L * sizeof(double));
   return 0;
 }
 
