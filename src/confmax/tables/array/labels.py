@@ -6,6 +6,7 @@ not depend on the number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.blocks import chunk_rows, over_rows
-from confmax.tables.array.oracle import MATRIX_CELLS, ROWS
+from confmax.tables.array.oracle import MATRIX_CELLS
 from confmax.tables.columns import warn
 from confmax.tables.decisions import Decisions
 from confmax.tables.precision import answered, gain_coefficients, is_wide
+from confmax.tables.table import MemoryTable
+
+CELLS = 1 << 20  # scores that NumPy holds at a time
 
 # what the scan does not need is empty, and what is empty is not written
 NO_BYTES = np.empty((0, 0), np.uint8)
@@ -37,8 +41,8 @@ def decide_labels(proba: NDArray[Any], gains: Gains, decisions: Decisions) -> ND
     out = np.empty(P.shape, np.uint8)
     if kernels.native is None:
         warn(kernels.without_kernels(P.size))
-        for low in range(0, len(P), ROWS):
-            out[low : low + ROWS] = decisions.chosen(P[low : low + ROWS] * first[0] + second[0])
+        for part in _blocks(P):
+            out[part] = decisions.chosen(P[part] * first[0] + second[0])
         return out
     by = (first[:1], second[:1], *_kernel_decisions(decisions, P.shape[1]))
 
@@ -69,8 +73,8 @@ class LabelsOracle:
         Whether the answers are true maximisers: all shares are one.
     """
 
-    def __init__(self, table: Any, model_share: ArrayLike) -> None:
-        self.table: Any = table
+    def __init__(self, table: MemoryTable, model_share: ArrayLike) -> None:
+        self.table = table
         self.model_share: Any = model_share
         self.shares = np.broadcast_to(np.asarray(model_share, dtype=np.float64), (table.n_classes,))
         self.exact = bool((self.shares == 1.0).all())
@@ -103,6 +107,12 @@ class LabelsOracle:
         return np.stack([self.shares * p + (1.0 - self.shares) * y, made], axis=1) / self.table.weight_total
 
 
+def _blocks(proba: NDArray[Any]) -> Iterator[slice]:
+    """Yield the rows of ``proba`` (n, L) whose scores NumPy holds at a time."""
+    size = max(1, CELLS // proba.shape[1])
+    return (slice(low, low + size) for low in range(0, len(proba), size))
+
+
 def _coefficients(gains: Gains, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the coefficients ``(a, b)`` of gains, both (B, L), in ``dtype``."""
     gains.pair()
@@ -118,7 +128,7 @@ def _kernel_decisions(decisions: Decisions, L: int) -> tuple[int, int]:
 
 
 def _sums_by_kernel(
-    table: Any,
+    table: MemoryTable,
     proba: NDArray[Any],
     by: tuple[NDArray[Any], NDArray[Any]],
     decisions: Decisions,
@@ -142,7 +152,7 @@ def _sums_by_kernel(
 
 
 def _sums_by_numpy(
-    table: Any,
+    table: MemoryTable,
     proba: NDArray[Any],
     by: tuple[NDArray[Any], NDArray[Any]],
     decisions: Decisions,
@@ -150,13 +160,12 @@ def _sums_by_numpy(
 ) -> Array:
     """Return `_sums_by_kernel`: the definition, which the kernel is tested against."""
     warn(kernels.without_kernels(proba.size))
-    n, L = proba.shape
-    out = np.zeros((len(by[0]), 3, L))
-    for low in range(0, n, ROWS):
-        part = slice(low, low + ROWS)
+    out = np.zeros((len(by[0]), 3, proba.shape[1]))
+    for part in _blocks(proba):
         P = proba[part]
         weight = np.ones(len(P)) if table.weight is None else table.weight[part]
-        values = [P if needed[0] else None, table.labels[part] if needed[1] else None, 1.0]
+        Y = None if table.labels is None or not needed[1] else table.labels[part]
+        values = [P if needed[0] else None, Y, 1.0]
         for g, (first, second) in enumerate(zip(*by, strict=True)):
             chosen = weight[:, None] * decisions.chosen(P * first + second)
             for term, x in enumerate(values):

@@ -1,0 +1,99 @@
+"""Several labels per row: what a pass costs, against NumPy."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from benchmarks import timing
+from benchmarks.harness import benchmark, markdown
+from benchmarks.timing import SEED
+from confmax.confusion import Gains
+from confmax.kernels.blocks import on_threads
+from confmax.tables.array.kind import ARRAYS
+from confmax.tables.array.labels import LabelsOracle
+from confmax.tables.decisions import decisions_of
+from confmax.tables.table import MemoryTable
+
+# tables, decisions, and what a pass may cost of one with NumPy
+PASSES = [
+    ((100_000, 50), "any", 0.1),
+    *((size, k, 0.15) for size in ((200_000, 20), (100_000, 100)) for k in (1, 3, 5)),
+]
+REPEATS = 15
+
+
+def table(n, L, decisions):
+    """Return probabilities (n, L) float32, most of them small, and labels that are drawn from them."""
+    rng = np.random.default_rng([SEED, n, L])
+    P = rng.random((n, L), dtype=np.float32) ** 4
+    Y = (rng.random((n, L), dtype=np.float32) < P).astype(np.uint8)
+    return MemoryTable(ARRAYS, P, labels=Y, weight=None, classes=tuple(range(L)), decisions=decisions_of(decisions))
+
+
+def any_by_numpy(S, P, a, b):
+    """Return the sums of S (n, L) where scores are positive, and how often they are."""
+    chosen = P * a + b > 0
+    return np.einsum("ij,ij->j", chosen, S), chosen.sum(axis=0)
+
+
+def best_by_numpy(k, S, P, a, b):
+    """Return the sums of S (n, L) where scores are among the k best of their row, and how often they are."""
+    L = P.shape[1]
+    best = np.argpartition(P * a + b, L - k, axis=1)[:, L - k :]
+    chosen = best.ravel()
+    return np.bincount(chosen, np.take_along_axis(S, best, 1).ravel(), L), np.bincount(chosen, minlength=L)
+
+
+def measured(size, decisions, repeats):
+    """Return the seconds of passes on the model and on the labels, on one thread and on two, and of NumPy's."""
+    data = table(*size, decisions)
+    rng = np.random.default_rng(SEED)
+    a, b = 1.0 + rng.random(size[1]), -0.5 * rng.random(size[1])
+    gains = Gains.reduced(a, b)
+    model, labels = LabelsOracle(data, 1.0), LabelsOracle(data, 0.0)
+    by_numpy = any_by_numpy if decisions == "any" else partial(best_by_numpy, decisions)
+
+    def alone():
+        with on_threads(1):
+            model.maximize(gains)
+
+    calls = {
+        "NumPy": partial(by_numpy, data.proba, data.proba, a.astype(np.float32), b.astype(np.float32)),
+        "one thread": alone,
+        "two threads": partial(model.maximize, gains),
+        "labels": partial(labels.maximize, gains),
+    }
+    with timing.two_threads():
+        return timing.alternate(calls, repeats)
+
+
+@benchmark("multilabel-passes", section="several labels: passes")
+def passes(quick=False):
+    """Compare a pass with what it costs in NumPy."""
+    rows = []
+    for (n, L), decisions, target in PASSES:
+        size = (n // 100 if quick else n), L
+        t = measured(size, decisions, 1 if quick else REPEATS)
+        ratios = [timing.ratio(t[name], t["NumPy"]) for name in ("one thread", "two threads", "labels")]
+        cells = [timing.milliseconds(t[name]) for name in ("NumPy", "one thread", "two threads")]
+        words = [timing.verdict(one[0], target) for one in ratios[:2]]
+        rows.append([f"{timing.short(size[0])} x {L}", decisions, *cells, *map(timing.shown, ratios), target, *words])
+    head = [
+        "table",
+        "decisions",
+        "NumPy, ms",
+        "one thread, ms",
+        "two, ms",
+        "one / NumPy",
+        "two / NumPy",
+        "labels / NumPy",
+    ]
+    return [
+        f"one pass with a weight and an offset per label, float32, cold caches: median (range) over {REPEATS} "
+        f"alternating repeats. NumPy takes one thread: for any labels `P * a + b > 0`, `einsum` and a sum, for the k "
+        f"best `argpartition` and two `bincount`. The model's sums, and on two threads those of the labels. "
+        f"{timing.machine()}",
+        markdown([*head, "target", "one thread", "two threads"], rows, words=2),
+    ]
