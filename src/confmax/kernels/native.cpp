@@ -57,17 +57,22 @@ struct Scratch {
 
   template <class T>
   T* make(int64_t n) {
+    return static_cast<T*>(take((n + 1) * sizeof(T)));
+  }
+
+  // not inlined: kernels make many arrays, none of them in a loop
+  __attribute__((noinline)) void* take(size_t bytes) {
     void* place = nullptr;
     // whole lines of the cache
-    if (!ok || count == MOST_SLOTS || posix_memalign(&place, 128, (n + 1) * sizeof(T)) != 0) {
+    if (!ok || count == MOST_SLOTS || posix_memalign(&place, 128, bytes) != 0) {
       ok = false;
       return nullptr;
     }
     taken[count++] = place;
-    return static_cast<T*>(place);
+    return place;
   }
 
-  ~Scratch() {
+  __attribute__((noinline)) ~Scratch() {
     while (count > 0) free(taken[--count]);
   }
 };
