@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 import confmax
-from benchmarks import harness, on_tables, speed
+from benchmarks import harness, multilabel, on_tables, speed
 from benchmarks import speed_rivals as rivals
 from benchmarks import timing as tools
 from benchmarks.timing import Recipe
@@ -41,11 +41,12 @@ def test_a_method_that_takes_too_long_or_fails_says_so(code, monkeypatch):
     assert rivals.measure_one("", "xcolumns", "macro_f1", 0.5 if "time" in code else 30.0) == expected
 
 
-@pytest.mark.parametrize("name", ["scan", "runs", "class-passes", "prediction"])
+@pytest.mark.parametrize("name", ["scan", "runs", "class-passes", "prediction", "multilabel-passes"])
 def test_quick_parts_run_and_write_nothing(name, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
     monkeypatch.setattr(speed, "CERTIFIED", ("cohen_kappa",))
     monkeypatch.setattr(speed, "INFORMATION", ())
+    monkeypatch.setattr(multilabel, "PASSES", multilabel.PASSES[:2])
     harness.run(name, quick=True)
     printed = capsys.readouterr().out
     assert printed.startswith("## ")

@@ -96,10 +96,10 @@ FAST void halve(const T* row, int64_t r, typename Vectors<T>::word* key, Thresho
     __builtin_memcpy(&x, &k, sizeof x);
     return x;
   };
-  word low = 0, high;
+  word high;
   const T infinite = (T)__builtin_inf();
   __builtin_memcpy(&high, &infinite, sizeof high);
-  low = ~high;  // that of -inf, and of labels that do not exist
+  word low = ~high;  // that of -inf, and of labels that do not exist
   for (int64_t j = 0; j < to.L; j += V::lanes) {
     // a zero has one key: 0 is added to the negative one
     const typename V::real score = load<typename V::real>(to.a + j) * load<typename V::real>(row + j) +
@@ -115,7 +115,9 @@ FAST void halve(const T* row, int64_t r, typename Vectors<T>::word* key, Thresho
     int64_t count = 0;
     for (int k = 0; k < V::lanes; k++) count += sum[k];
     if (count == to.most) {
-      to.set(r, row, infinite, number(middle - 1));
+      const T least = number(middle);
+      const bool none = to.positive && least <= 0;
+      to.level[r] = none ? 0 : least, to.first[r] = none ? to.L : 0;
       return;
     }
     (count > to.most ? low : high) = middle;
