@@ -35,8 +35,9 @@ struct Thresholds {
 
   // Return from which label on scores of kth are chosen: of equal scores those of the largest indices are.
   FAST APART int64_t first_of_tied(const T* row, T kth) const {
-    int64_t left = most, j = L;
-    for (int64_t i = 0; i < L; i++) left -= score(row, i) > kth;
+    int32_t above = 0;
+    for (int64_t i = 0; i < L; i++) above += score(row, i) > kth;
+    int64_t left = most - above, j = L;
     while (left > 0 && j > 0) left -= score(row, --j) == kth;
     return j;
   }
@@ -181,9 +182,12 @@ FAST void choose(const T* rows, int64_t n_rows, int64_t from, int64_t width, con
       write_bytes(above, to + j);
     }
   }
-  for (int64_t r = 0; r < n_rows; r++)
-    for (int64_t j = by.first[r] > from ? by.first[r] : from; j < from + width; j++)
-      out[r * width + j - from] |= by.score(rows + r * by.L, j) == by.level[r];
+  for (int64_t r = 0; r < n_rows; r++) {
+    const T *row = rows + r * by.L + from, level = by.level[r];
+    uint8_t* to = out + r * width;
+    for (int64_t j = by.first[r] > from ? by.first[r] - from : 0; j < width; j++)
+      to[j] |= a[j] * row[j] + b[j] == level;
+  }
 }
 
 // Of what is chosen, keep what has its label: y begins with the first label, its rows are L bytes apart.
