@@ -12,7 +12,7 @@ from confmax.evaluate.applicable import named
 from confmax.metrics.alignment import aligned
 from confmax.page.words import how_it_decides
 from confmax.rule.html import rule_table
-from tests.cli_helpers import document, run
+from tests.cli_helpers import document, run, small
 from tests.report_helpers import judge, sample
 from tests.test_one_class import NAMES, ONE_CLASS, WITNESSES, table
 
@@ -237,3 +237,21 @@ def test_parentheses_in_the_name_of_a_class():
     assert found is not None and found.label == "a (b)" and dict(found.params)["beta"] == 2.0
     assert repr(named("f1(classes=(1, 0))")) == "f1(classes=(1, 0))"
     assert named("linear") is None and named("a function") is None and named("f1[") is None
+
+
+def test_a_limited_precision_says_how_many_rows_are_decided(tmp_path):
+    """A floor can be kept by one row, which its value does not show; prices have a sentence of their own."""
+    path = small(tmp_path, rows=400)
+    more = ("--label", "y", "--metric", "recall[a]", "--confusion", "model", "--randomized", "no")
+    for floor in (0.6, 0.9):
+        given = ("tune", path, *more, "--subject-to", f"precision[a] >= {floor}")
+        (limit,) = document(*given)["constraints"]
+        n = round(400 * limit["decided"])
+        stdout, _ = run(*given)
+        assert f"\nprecision[a] >= {floor}: its class is decided for {n / 4:.3g}% of the rows, {n} of 400\n" in stdout
+        rises = "price: by how much recall[a] rises per unit by which the limit is loosened, to first order; with "
+        assert rises in stdout and limit["price"] > 0
+        hits = round(limit["on_labels"] * n)
+        assert f"; on the labels precision[a] is {hits} of {n} tuning rows, not assured on new rows" in stdout
+    recall = document("tune", path, *more[:2], "--metric", "accuracy", "--subject-to", "recall[a] >= 0.2")
+    assert recall["constraints"][0]["decided"] is None

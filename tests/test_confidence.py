@@ -368,3 +368,14 @@ def test_what_is_out_of_reach_without_a_confidence_is_with_one(metric, limit):
             confmax.maximize(metric, P, y, constraints=limit, **more)
         said.append(str(caught.value))
     assert said[0] == said[1]
+
+
+def test_a_limit_that_is_hardly_met_names_no_number_of_rows():
+    """Nobody has a hundred million rows."""
+    P, y = labelled(24, 3)
+    with pytest.warns(UserWarning, match="not assured"):
+        found = confmax.maximize("accuracy", P, y, constraints="recall[2] >= 0.85", confidence=0.95)
+    for needed, words in ((1_000_000, "about 1,000,000 such"), (369_054_565, "even a million rows would be too few")):
+        (one,) = found.constraints
+        told = replace(found, constraints=(replace(one, rows_needed=needed),)).guarantee
+        assert words in told and "369" not in told

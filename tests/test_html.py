@@ -159,13 +159,26 @@ def test_limits_say_what_is_kept():
     given = {"confusion": "model", "on_infeasible": "closest"}
     solution = confmax.maximize("accuracy", P, Y, constraints=limits, **given)
     heads, *rows = rows_of(parsed(solution).findall("table")[1])
-    assert heads == ["constraint", "value", "kept", "slack", "price"]
+    assert heads == ["constraint", "value", "kept", "slack", "price", "decided"]
+    share = (solution.predict(P) == 1).mean()
+    assert [row[-1] for row in rows] == ["-", f"{100 * share:.3g}% of the rows"]
     assert [row[0] for row in rows] == limits
     assert [row[2] for row in rows] == ["yes" if one.kept else "no" for one in solution.constraints]
-    assert "no" in [row[2] for row in rows] and rows[0][-1] == "-"
+    assert "no" in [row[2] for row in rows] and rows[0][4] == "-"
     with pytest.warns(UserWarning, match="the rule never decides 1"):
         never = confmax.maximize("accuracy", P, constraints=["precision[1] >= 0.99", "rate[1] <= 0"], confusion="model")
     assert rows_of(parsed(never).findall("table")[1])[1][2] == "yes, as 0/0"
+
+
+def test_the_unit_of_prices_is_a_note():
+    solution = confmax.maximize("accuracy", P, Y, constraints="rate[1] <= 0.1", confusion="model", randomized=True)
+    price = solution.constraints[0].price
+    note = (
+        f"price: by how much accuracy rises per unit by which the limit is loosened, to first order; with {price:.4g}"
+    )
+    assert price > 0 and [line for line in lines_of(parsed(solution)) if line.startswith(note)]
+    free = confmax.maximize("accuracy", P, Y, constraints="rate[1] <= 1", confusion="model")
+    assert "price:" not in free._repr_html_()
 
 
 def test_limits_say_what_is_assured():

@@ -96,18 +96,25 @@ def test_a_limit_that_is_missed_on_the_model_is_named():
         share = P[found.rule.predict(P) == 2, 2].sum() / P[:, 2].sum()
         (one,) = found.constraints
         assert len(found.rule.weights) > 1 or one.model_slack == pytest.approx(share - 0.7, abs=1e-12)
+        hits = round(one.label_value * one.label_rows)
+        counted = (
+            f"on the labels recall[2] is {hits} of {(y == 2).sum()} tuning rows, not assured on new rows, unless you "
+            f"ask with a confidence"
+        )
         if one.model_slack < 0.0:
             missed += 1
             assert found.model_upper_bound is None and found.model_value is not None
             assert found.guarantee == (
-                f"if the probabilities are right, this rule misses recall[2] >= 0.7 by {-one.model_slack:.2g} "
-                f"(it is kept where labels and model count together), so no bound on other rules is given"
+                f"if the probabilities are right, this rule misses recall[2] >= 0.7 by {-one.model_slack:.2g}, so no "
+                f"bound on other rules is given; this limit is kept on the estimate that tuned the rule, "
+                f"{found.model_share:.0%} expected from the probabilities, the rest counted on the labels; {counted}"
             )
         else:
             kept += 1
             best = confmax.maximize("accuracy", P, constraints="recall[2] >= 0.7", randomized=True)
             assert best.value - 1e-9 <= found.model_upper_bound <= best.upper_bound + 2.0 * TOLERANCE
             assert "no rule that keeps the constraints exceeds" in found.guarantee
+            assert found.guarantee.endswith(f"; {counted}")
     assert missed and kept
 
 

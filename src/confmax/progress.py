@@ -120,6 +120,11 @@ class Bar(AbstractContextManager["Bar"]):
         most = max((k for k in range(len(parts) + 1) if len(", ".join(parts[:k])) <= room), default=0)
         return ", ".join(parts[:most])
 
+    def solved(self, n_passes: int, value: float) -> None:
+        """Say at the end what a solution says: it has scanned the table once more, and may be better than the steps."""
+        done = f"{n_passes} pass{'es' * (n_passes != 1)}" if self.unit == "passes" else self.texts[0]
+        self.texts = [done, f"value {value:.4f}"]
+
     def step(self, progress: Step) -> None:
         """Show a step of `maximize`; returns nothing, so that the run goes on."""
         self.reached = [f"value {progress.value:.4f}"]

@@ -29,7 +29,9 @@ from confmax.cli.tables import Frame, read_cells, read_frame
 from confmax.cli.texts import SHARE, joined
 from confmax.constraints import Constraint, ConstraintOutcome
 from confmax.constraints import resolve as resolve_constraints
+from confmax.constraints.outcomes import MOST_ROWS, price_note
 from confmax.errors import extended
+from confmax.evaluate.protocols import of_blend
 from confmax.metrics import Metric
 from confmax.places import is_stream
 from confmax.progress import Bar
@@ -192,6 +194,7 @@ def _constraint(one: ConstraintOutcome) -> Document:
         "price": finite(one.price),
         "kept": one.kept,
         "vacuous": one.vacuous,
+        "decided": finite(one.decided),
     }
     if one.by_group:
         document["by_group"] = {
@@ -376,7 +379,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     how = {
         "labels": "counted on the labels",
         "model": "expected from the probabilities themselves",
-        "blend": _blended(document["model_share"]),
+        "blend": of_blend(document["model_share"]),
     }[document["confusion"]]
     unit = f", {document['unit']}" if document["unit"] else ""
     # coverage and costs are those of all rows
@@ -397,16 +400,17 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
         )
     if document["calibration"] is not None:
         items["calibration"] = document["calibration"]["told"]
-    if document.get("constraints"):
+    if limits := document.get("constraints"):
         items |= {name: items[name] + MISSES for name in document["missed_by"] if name in items}
         page.items(items)
         page.say()
         tested = [] if confidence is None else ["rows tested", f"assured at {confidence:g}", "rows needed"]
         page.table(
             ["constraint", "value", on_labels, "price", "kept", *tested],
-            [line for one in document["constraints"] for line in _lines(one, len(tested))],
+            [line for one in limits for line in _lines(one, len(tested))],
         )
-        page.say()
+        notes = [sentence for one in limits for sentence in _decided(one, document)]
+        page.say(*notes, *filter(None, [price_note(metric, [one["price"] for one in limits])]), "")
         items = {}
     page.items({**items, "guarantee": document["guarantee"], "passes": str(document["passes"])})
     page.say()
@@ -423,6 +427,17 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
         page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
 
 
+def _decided(one: Document, document: Document) -> list[str]:
+    """Return how many rows are decided as the class of a limit on a precision, in a sentence; none of other limits."""
+    if one["decided"] is None:
+        return []
+    share = f"{100.0 * one['decided']:.3g}% of the rows"
+    # of rows that are divided, those that tuned are counted
+    if document["weight"] is None and document.get("tested_on") != "other rows":
+        share += f", {round(one['decided'] * document['rows']):,} of {document['rows']:,}"
+    return [f"{one['text']}: its class is decided for {share}"]
+
+
 def _lines(one: Document, n_tested: int) -> list[list[str]]:
     """Return the cells of a constraint, and below it those of every group; ``n_tested`` columns are of its test."""
     cells = [(f"  {name}", part["value"], part["on_labels"]) for name, part in one.get("by_group", {}).items()]
@@ -436,13 +451,7 @@ def _line(one: Document) -> list[str]:
     cells = [one["text"], number(one["value"]), number(one["on_labels"]), number(one["price"]), kept]
     if "assured" not in one:
         return cells
-    more = "-" if one["assured"] else "loosen it" if one["rows_needed"] is None else f"{one['rows_needed']:,}"
+    needed = one["rows_needed"]
+    more = "-" if one["assured"] else "more" if needed is None and (one["slack"] or 0.0) > 0.0 else "loosen it"
+    more = f"{needed:,}" if needed is not None and needed <= MOST_ROWS else more
     return [*cells, f"{one['rows_tested']:,}", "yes" if one["assured"] else "no", more]
-
-
-def _blended(share: float | None) -> str:
-    """Return how much of a blend is the model, in words."""
-    percent = round(100 * (share or 0.0))
-    if percent in (0, 100):
-        return "expected from the probabilities (the labels agree)" if percent else "counted on the labels"
-    return f"{percent}% expected from the probabilities, the rest counted on the labels"

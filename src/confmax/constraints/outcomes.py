@@ -15,6 +15,7 @@ from confmax.constraints.words import Constraint
 from confmax.metrics import Metric
 
 BINDING = 1e-9  # a price below it is none
+MOST_ROWS = 10**6  # that anybody has to test a limit on
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,9 @@ class ConstraintOutcome:
     of_class : str, int, float or None
         Of a limit on the smallest recall, with a ``confidence``: the class whose rows `label_rows` and `rows_needed`
         count. It is the one that needs most of them, or where all classes pass the one with the smallest recall.
+    decided : float or None
+        Of a limit on a share of the rows that are decided as a class, such as a precision: how many rows these are, as
+        a fraction of all weight. None for other limits, and for limits of groups.
     by_group : tuple of GroupValue
         The quantity in every group, for a limit of groups; its value is then the smallest, the largest, their
         difference or their ratio.
@@ -110,11 +114,17 @@ class ConstraintOutcome:
     model_slack: float | None = None
     of_class: Any = None
     by_group: tuple[GroupValue, ...] = ()
+    decided: float | None = None
 
     @property
     def binding(self) -> bool:
         """Whether the limit costs something."""
         return self.price is not None and self.price > 0.0
+
+    @property
+    def is_hardly_met(self) -> bool:
+        """Whether a limit that is not assured would need more rows than anybody has."""
+        return self.rows_needed is not None and self.rows_needed > MOST_ROWS
 
     @property
     def kept(self) -> bool:
@@ -165,6 +175,7 @@ def outcomes(
             None if worth is None else float(worth[k]),
             bool(vacuous[k]),
             by_group=_by_group(limits, one, S),
+            decided=_decided(limits, one, S),
         )
         for k, one in enumerate(limits.constraints)
     )
@@ -195,6 +206,17 @@ def _counted(metric: Metric, value: float, S: Confusion, n: int | None) -> dict[
     return {"label_value": value, "label_interval": interval(value, among), "label_rows": round(among)}
 
 
+def price_note(metric: str, prices: Sequence[float | None]) -> str:
+    """Return in a sentence what the prices of limits are, with the highest as an example; nothing if none costs."""
+    highest = max((price or 0.0 for price in prices), default=0.0)
+    if highest <= 0.0:
+        return ""
+    return (
+        f"price: by how much {metric} rises per unit by which the limit is loosened, to first order; with "
+        f"{highest:.4g} it rises by {highest / 100.0:.2g} if the limit is loosened by 0.01"
+    )
+
+
 def on_model(
     found: Sequence[ConstraintOutcome], limits: Limits, S: Confusion, *, rounding: float
 ) -> tuple[ConstraintOutcome, ...]:
@@ -206,6 +228,14 @@ def on_model(
 def _rounded(slacks: Array, rounding: float) -> Array:
     """Return ``slacks`` (m,) where those that miss a limit by no more than ``rounding`` are zero."""
     return np.asarray(np.where((slacks < 0.0) & (slacks >= -rounding), 0.0, slacks) + 0.0)
+
+
+def _decided(limits: Limits, one: Constraint, S: Confusion) -> float | None:
+    """Return how much weight is decided as the class of a limit on a share of it; None for other limits."""
+    if one.of_groups or one.metric.formula.side != "decided":
+        return None
+    (metric,) = limits.members(one)
+    return float(metric.among(S))
 
 
 def _by_group(limits: Limits, one: Constraint, S: Confusion) -> tuple[GroupValue, ...]:

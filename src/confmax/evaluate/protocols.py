@@ -89,6 +89,7 @@ class Tuned:
         return self.model_upper_bound - self.model_value
 
 
+NOT_ASSURED = "not assured on new rows, unless you ask with a confidence"
 OWN_ROWS = "; these are the final model's probabilities of its own training rows"
 
 
@@ -98,8 +99,11 @@ def if_right(solution: Tuned) -> str | None:
     missed = [one for one in solution.constraints if (one.model_slack or 0.0) < 0.0]
     if missed:
         by = " and ".join(f"{one.text} by {-(one.model_slack or 0.0):.2g}" for one in missed)
-        kept = f"{'it is' if len(missed) == 1 else 'they are'} kept where labels and model count together"
-        return f"{right}, this rule misses {by} ({kept}), so no bound on other rules is given"
+        kept = f"{'this limit is' if len(missed) == 1 else 'these limits are'} kept on the estimate that tuned the rule"
+        return (
+            f"{right}, this rule misses {by}, so no bound on other rules is given; {kept}, "
+            f"{of_blend(solution.model_share)}"
+        )
     if solution.model_upper_bound is None or solution.model_value is None:
         return None
     rule = "rule that keeps the constraints" if solution.constraints else "rule"
@@ -107,6 +111,24 @@ def if_right(solution: Tuned) -> str | None:
     most = solution.model_upper_bound
     value = solution.model_value
     return f"{right}, no {rule} exceeds {most:.4g}; this one has {value:.4g}{end}"
+
+
+def of_blend(share: float | None) -> str:
+    """Return what the confusion matrix of a blend is, of which ``share`` is the model's, in words."""
+    percent = round(100 * (share or 0.0))
+    if percent in (0, 100):
+        return "expected from the probabilities (the labels agree)" if percent else "counted on the labels"
+    return f"{percent}% expected from the probabilities, the rest counted on the labels"
+
+
+def not_assured(solution: Tuned) -> str:
+    """Return how many of the tuning rows the limited quantities are on the labels, and that this assures nothing."""
+    counts = []
+    for one in solution.constraints:
+        if one.label_value is not None and one.label_rows:
+            quantity, _sign, _number = one.text.rsplit(" ", 2)
+            counts.append(f"{quantity} is {round(one.label_value * one.label_rows)} of {one.label_rows} tuning rows")
+    return f"on the labels {', '.join(counts)}, {NOT_ASSURED}" if counts else NOT_ASSURED
 
 
 def frequent_gain(rule: DecisionRule) -> Gains:

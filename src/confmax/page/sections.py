@@ -42,7 +42,11 @@ def assured(row: LimitRow) -> str:
         return "–"
     if tested.assured:
         return f"yes, on {tested.all_label_rows:,} rows"
-    needs = "tighten or loosen it" if tested.rows_needed is None else f"needs {tested.rows_needed:,}"
+    needs = (
+        "tighten or loosen it"
+        if tested.rows_needed is None or tested.is_hardly_met
+        else f"needs {tested.rows_needed:,}"
+    )
     return f"no, on {tested.all_label_rows:,} rows; {needs}"
 
 

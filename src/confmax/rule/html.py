@@ -41,7 +41,7 @@ def solution_table(solution: Any) -> str:
     return _form(
         _paragraph(f"Solution: {metric} = {solution.value:.6g}", "head")
         + _table(["", f"{metric} on the tuning rows"], _values(solution), bold=TUNED)
-        + _limits(solution.constraints)
+        + _limits(solution.constraints, metric)
         + _paragraph(solution.guarantee)
         + "".join(_paragraph(note, "note") for note in notes)
         + _rule(solution.rule)
@@ -71,21 +71,29 @@ def _values(solution: Any) -> list[list[str]]:
     return rows
 
 
-def _limits(kept: Sequence[Any]) -> str:
+def _limits(kept: Sequence[Any], metric: str) -> str:
     """Return the table of the constraints, with what became of each; of groups, the value in each."""
     if not kept:
         return ""
+    # a rule, whose forms are here too, is read and applied without the constraints
+    from confmax.constraints.outcomes import price_note
+
     by_group = any(one.by_group for one in kept)
+    of_decided = any(one.decided is not None for one in kept)
     rows = []
     for one in kept:
         row = [one.text, f"{one.value:.6g}", _is_kept(one), f"{one.slack:.4g}"]
         row.append("-" if one.price is None else f"{one.price:.4g}")
+        if of_decided:
+            row.append("-" if one.decided is None else f"{100.0 * one.decided:.3g}% of the rows")
         if by_group:
             each = [f"{printable(str(part.group))} {part.value:.4g}" for part in one.by_group[:MOST]]
             left = len(one.by_group) - len(each)
             row.append(", ".join(each) + (f" and {left} more" if left else ""))
         rows.append(row)
-    return _table(["constraint", "value", "kept", "slack", "price", *(["by group"] if by_group else [])], rows)
+    heads = ["constraint", "value", "kept", "slack", "price", *["decided"] * of_decided, *["by group"] * by_group]
+    note = price_note(metric, [one.price for one in kept])
+    return _table(heads, rows) + (_paragraph(note, "note") if note else "")
 
 
 def _is_kept(one: Any) -> str:

@@ -24,7 +24,7 @@ from confmax.calibration.calibrators import kept_class
 from confmax.calibration.choice import held_out
 from confmax.confusion import Confusion, Gains
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
-from confmax.evaluate.protocols import Tuned
+from confmax.evaluate.protocols import NOT_ASSURED, Tuned
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.optimize.class_cuts import (
     ClassCuts,
@@ -41,7 +41,6 @@ from confmax.tables.kinds import sharing_rest
 from confmax.tables.memory import TransferredDecisions
 
 TINY = 1e-300  # what a sum of probabilities is at least, where it divides
-NOT_ASSURED = "not assured on new rows, unless you ask with a confidence"
 
 
 # --- the order of the rows --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from confmax.calibration.words import MISSES, with_names
 from confmax.confusion import Array
 from confmax.constraints import ConstraintOutcome
 from confmax.errors import Sentence
-from confmax.evaluate.protocols import Tuned, if_right
+from confmax.evaluate.protocols import Tuned, if_right, not_assured
 from confmax.metrics import Metric
 from confmax.optimize import Status
 from confmax.rule.html import solution_table
@@ -129,6 +129,15 @@ class Solution(Tuned):
             end = FOLDS_ONLY if self.tuned_on == "folds" else ""
             apart = self.tested_on == "other rows"
             return _assurance(self.confidence, self.constraints, apart=apart) + end
+        if not self.constraints or self.label_value is None:
+            return self._proved
+        proved = self._proved
+        words = proved.marked if isinstance(proved, Sentence) else proved
+        return type(proved)(f"{words}; {not_assured(self)}")
+
+    @property
+    def _proved(self) -> str:
+        """What is proved about a rule that was not tested."""
         name = self._metric_name
         gap = self.gap
         if self.mode == "blend" and (told := if_right(self)) is not None:
@@ -288,10 +297,12 @@ class Solution(Tuned):
 
 
 def _with_values(one: ConstraintOutcome) -> str:
-    """Return the line of a limit: its text, its value, and the values of the groups that it speaks of."""
-    groups = ", ".join(f"{part.group}: {part.value:.4g}" for part in one.by_group)
+    """Return the line of a limit: its text, its value, and the rows or groups that it speaks of."""
+    more = ", ".join(f"{part.group}: {part.value:.4g}" for part in one.by_group)
+    if one.decided is not None:
+        more = f"decided for {100.0 * one.decided:.3g}% of the rows"
     # a difference of equal values is nothing but rounding
-    return f"  {one.text:<24} {round(one.value, 12) + 0.0:.6g}{f'  ({groups})' if groups else ''}"
+    return f"  {one.text:<24} {round(one.value, 12) + 0.0:.6g}{f'  ({more})' if more else ''}"
 
 
 def has_bound(metric: Metric) -> bool:
@@ -312,13 +323,15 @@ def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart:
     texts = []
     for one in failed:
         needed = "it is missed or just met there, so more rows do not help: choose a looser limit"
-        if one.rows_needed is not None:
+        if one.is_hardly_met:
+            needed = "it is met so narrowly there that even a million rows would be too few: choose a looser limit"
+        elif one.rows_needed is not None:
             needed = f"about {one.rows_needed:,} such rows are needed{', and as many more to tune on' * apart}"
             needed = needed.replace("such rows", "such rows of every group") if one.by_group else needed
         elif one.by_group and one.kept:
             needed = "more rows of every group are needed"
         elif one.kept and one.slack > 0.0:
-            needed = "more rows are needed"
+            needed = "more rows or a looser limit are needed"
         rows = one.all_label_rows
         shown = f"its value is {one.label_value:.4g} on the {rows:,} rows that tuned nothing"
         if one.of_class is not None:

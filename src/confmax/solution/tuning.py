@@ -307,7 +307,10 @@ def tune(task: Task) -> Solution:
     with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
         if bar is not None:
             task = task.but(plan=plan.but(callback=beside(bar, plan.callback), progress=False))
-        return search(task) if plan.confidence is None else tune_with_confidence(task)
+        solution = search(task) if plan.confidence is None else tune_with_confidence(task)
+        if bar is not None:
+            bar.solved(solution.n_passes, solution.value)
+        return solution
 
 
 def warn_of_trivial(metric: Metric) -> None:
