@@ -425,6 +425,8 @@ def test_apply_writes_and_counts_what_the_limits_move(table):
     [
         (("--at-most", "b"), "'b' is not NAME=N with a number of rows, such as VF=100"),
         (("--at-most", "b=-1"), "'b=-1' is not NAME=N with a number of rows, such as VF=100"),
+        (("--at-most", "b<=1"), "--at-most takes NAME=N; write --at-most b=1"),
+        (("--at-most", "c=d <=2"), "--at-most takes NAME=N; write --at-most c=d=2"),
         (("--at-most", "b=1.5"), "'b=1.5' is not NAME=N with a number of rows, such as VF=100"),
         (("--at-most", "b=1", "--at-most", "b=2"), "b is given twice; give each class once"),
         (("--at-most", "c=1"), "--at-most names 'c', and the rule decides a, b, c=d; name one of these"),

@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import select
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from confmax.constraints import parse
 from tests.cli_helpers import SOURCE, document, refusal, run, small
 
 pytest.importorskip("pyarrow")
@@ -58,6 +60,7 @@ def test_a_number_and_a_name_are_answers(answer, tmp_path):
         "accuracy", "balanced_accuracy", "g_mean", "min_recall", "macro_f1", "f1[c]", "cohen_kappa"
     ]  # fmt: skip
     assert "'confmax metrics' lists them" in stderr
+    assert "--subject-to 'precision[c] >= 0.9' (right nine times of ten), --subject-to 'rate[c] <= 0.05'" in stderr
     assert ("did you mean macro_f1" in stderr) == ("macro_f2" in answer)
     name = "f1_macro" if "f1_macro" in answer else "macro_f1"
     assert f"note: the same without the question: confmax tune {path} --label y --json --metric {name}" in stderr
@@ -72,7 +75,7 @@ def test_the_list_is_what_the_rows_and_limits_allow(tmp_path):
     # of the rows that are decided it cannot be maximised
     undecided = ("--abstain", "ask", "--subject-to", "coverage >= 0.8")
     _, stderr = run("tune", path, *more, *undecided, data="1\n")
-    assert listed(stderr)[-1] == "cohen_kappa"
+    assert listed(stderr)[-1] == "cohen_kappa" and "Limits are" not in stderr
     two = small(tmp_path, "two.csv", c=None, y=["ab"[k % 3 == 0] for k in range(60)], a="0.25", b="0.75")
     _, stderr = run("tune", two, "--label", "y", "--columns", "a,b", data="1\n")
     assert "f1[b]" in listed(stderr) and "here of b" in stderr
@@ -109,3 +112,17 @@ def test_in_a_real_terminal(tmp_path):
     os.close(read)
     assert child.wait(timeout=60) == 0
     assert "--metric g_mean" in shown.decode() and "DecisionRule for g_mean" in shown.decode()
+
+
+@pytest.mark.usefixtures("_terminal")
+@pytest.mark.parametrize("name", ["it's | x] \\ [b]", "[1]", "n" * 5000, "\x1b[31mred"])
+def test_the_limits_that_it_shows_are_limits(name, tmp_path):
+    """Of a class of any name; of a name that is too long, one that stands for it."""
+    path = small(tmp_path, y=["ab"[k % 3 > 0] if k % 7 else name for k in range(60)])
+    (tmp_path / path).write_text((tmp_path / path).read_text().replace("id,a,b,c,", f'id,a,b,"{name}",'))
+    _, stderr = run("tune", path, "--label", "y", data="1\n")
+    (line,) = [line for line in stderr.splitlines() if line.startswith("Limits are options")]
+    words = shlex.split(line)
+    shown = [words[k + 1] for k, word in enumerate(words) if word == "--subject-to"]
+    assert any(one.startswith("f1[") for one in listed(stderr)) == ("[" not in name)
+    assert len(shown) == 2 and all(parse(limit).text for limit in shown) and "\x1b" not in line

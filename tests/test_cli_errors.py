@@ -179,6 +179,7 @@ BAD = {
         # options by other names
         "tune --constraint x": "No such option --constraint. Did you mean --subject-to?; 'confmax tune --help' tells",
         "tune --random-state x": "Did you mean --seed?",
+        "tune --pos-label x": "Did you mean --positive?",
         "tune --overwrite x": "Did you mean --force?",
     },
 }

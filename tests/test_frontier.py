@@ -24,6 +24,18 @@ def jobs():
     return [(rows[NAMES], rows["obs"]) for rows in (frame[first], frame[~first])]
 
 
+def test_a_frontier_answers_what_its_curves_answer(jobs):
+    """Values between two levels on the estimate, and the plain rules on the labels."""
+    (P, y), _ = jobs
+    found = confmax.frontier("accuracy", "rate[L] <=", P, y, levels=[0.01, 0.03, 0.05])
+    assert found.marks == found.on_labels.marks and set(found.marks) == {"argmax", "p/prior"}
+    assert [found.value_at(level) for level in found.levels] == pytest.approx(found.values.tolist(), abs=1e-12)
+    assert found.value_at(0.02) == pytest.approx((found.value_at(0.01) + found.value_at(0.03)) / 2, abs=1e-12)
+    with pytest.raises(ValueError, match=r"the curve lies between 0.01 and 0.05 of rate\[L\]; got 0.2"):
+        found.value_at(0.2)
+    assert confmax.frontier("accuracy", "rate[L] <=", P, levels=[0.01, 0.05], **MODEL).marks == {}
+
+
 # --- the sentence -----------------------------------------------------------------------------------------------------
 
 

@@ -59,6 +59,7 @@ _TRIED = {
     "--overwrite": "--force",
     "--groups": "--group",
     "--random-state": "--seed",
+    "--pos-label": "--positive",
 }
 LONGEST_WORD = 200  # characters of a name in a message: a cell of a file can be a megabyte
 LONGEST_LINE = 2000

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from confmax.cli import app
@@ -38,6 +40,10 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path, at_most: Mapping[
     # a column of a file has one type: a rule with classes 0, 1 and a decision "abstain" writes text
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
     as_known = {str(name): name for name in rule.class_names}
+    for name, most in at_most.items():
+        # people write "A<=20", as limits are written
+        if name not in as_known and (meant := name.rstrip("<= ")) in as_known:
+            raise click.UsageError(f"--at-most takes NAME=N; write --at-most {shlex.quote(f'{meant}={most}')}")
     caps = {as_known.get(name, name): most for name, most in at_most.items()}
     decisions = rows.decided_by(rule, keys, caps)
     with writing(out):

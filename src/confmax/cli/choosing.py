@@ -17,7 +17,7 @@ from confmax.cli import app
 from confmax.cli.columns import FileRows
 from confmax.cli.matching import check_applies, not_applicable
 from confmax.cli.texts import STANDARD, clean, shortened
-from confmax.constraints import Constraint
+from confmax.constraints import Constraint, at_least, at_most
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
@@ -60,6 +60,8 @@ def ask_for_metric(
     for place, (name, sentence) in enumerate(zip(shown, sentences.values(), strict=True), 1):
         click.echo(f"  {place}  {name:<{width}}  {sentence}", err=True)
     click.echo("Errors of different costs: --costs FILE.csv. Any other metric: 'confmax metrics' lists them.", err=True)
+    if not wanted:
+        click.echo(_about_limits(_rarest(rows)), err=True)
 
     def chosen(text: str) -> tuple[str, Metric]:
         number = int(text) if text.isascii() and text.isdigit() else 0
@@ -87,6 +89,9 @@ def suited(rows: FileRows, wanted: Sequence[Constraint], *, abstains: bool) -> M
     for name, sentence in FIRST.items():
         metric = metrics.get(name)
         if metric.one_class and not_applicable(metric, rows):
+            if set("[]") & set(str(_rarest(rows))):
+                # the name of a metric has one pair of brackets
+                continue
             # of one class by its name no order is needed
             name = f"{name}[{_rarest(rows)}]"
             metric = metrics.get(name)
@@ -97,6 +102,22 @@ def suited(rows: FileRows, wanted: Sequence[Constraint], *, abstains: bool) -> M
         if not (wanted and refused_within_limits(of_decided(metric, K) if abstains else metric)):
             found[name] = sentence
     return found
+
+
+def _about_limits(name: Any) -> str:
+    """Return how limits are added to the command, by the example of a class."""
+    if len(str(name)) > LONGEST:
+        name = "NAME"
+    right = at_least("precision", 0.9, label=name)
+    few = at_most("rate", 0.05, label=name)
+    return (
+        f"Limits are options beside the metric: --subject-to {_quoted(right)} (right nine times of ten), --subject-to "
+        f"{_quoted(few)} (at most 5 % of the rows)."
+    )
+
+
+def _quoted(limit: Constraint) -> str:
+    return shlex.quote(clean(limit.text))
 
 
 def _rarest(rows: FileRows) -> Any:

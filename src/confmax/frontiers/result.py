@@ -233,6 +233,21 @@ class Frontier:
             )
         return self.solutions[int(enough[0])]
 
+    @property
+    def marks(self) -> dict[str, tuple[float, float]]:
+        """The limited quantity and the metric of argmax and of p/prior, as in ``on_labels``; empty without labels."""
+        return {} if self.on_labels is None else self.on_labels.marks
+
+    def value_at(self, level: float) -> float:
+        """Return the value on the estimate at a ``level`` of the limit, on the line between two levels.
+
+        Raises
+        ------
+        ValueError
+            If the levels do not reach there.
+        """
+        return self._of_levels().value_at(level)
+
     def area(self, low: float | None = None, high: float | None = None) -> float:
         """Return the mean value over the levels from ``low`` to ``high``, by the trapezoid; None is the end.
 
@@ -241,9 +256,12 @@ class Frontier:
         ValueError
             If ``low`` is not below ``high``, or no level lies there.
         """
+        return self._of_levels().area(low, high)
+
+    def _of_levels(self) -> Curve:
+        """Return the values on the estimate over the levels, as a curve."""
         none = np.full((len(self.levels), 2), np.nan)
-        curve = Curve(self.metric, self.quantity, self.levels, self.levels, self.values, none, none, {})
-        return curve.area(low, high)
+        return Curve(self.metric, self.quantity, self.levels, self.levels, self.values, none, none, {})
 
     # --- on other rows ------------------------------------------------------------------------------------------------
 

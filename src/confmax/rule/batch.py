@@ -30,6 +30,7 @@ from confmax.tables.groups import decide_mixed, mixed_scores
 from confmax.tables.kinds import Beside, Rule, calibrated_rows, given_hashes, host_array, known, n_rows
 from confmax.tables.table import Checked
 
+LONGEST = 60  # characters of what is none, in a message
 BLOCK_CELLS = 1 << 20  # scores that are looked at together
 MOST_CELLS = 50_000_000  # scores that several caps compare, rows times capped decisions: 400 MB, and a copy of them
 
@@ -63,9 +64,9 @@ def decide_batch(rule: Rule, proba: Any, caps: Mapping[int, int], beside: Beside
 def caps_of(rule: Rule, at_most: Any) -> dict[int, int]:
     """Return the caps by the indices of decisions, from names; a ValueError for what are none."""
     if not isinstance(at_most, Mapping):
+        shown = repr(at_most)[:LONGEST] if isinstance(at_most, (str, int, float)) else type(at_most).__name__
         raise InputError(
-            f"`at_most` holds numbers of rows by class; got {type(at_most).__name__}",
-            f"pass such as {{{rule.class_names[0]!r}: 100}}",
+            f"`at_most` holds numbers of rows by class; got {shown}", f"pass such as {{{rule.class_names[0]!r}: 100}}"
         )
     place = {name: k for k, name in enumerate(rule.class_names)}
     caps = {}
