@@ -83,7 +83,8 @@ def test_long_rules_and_mixtures_are_cut(K):
 
 
 def test_the_gains_of_a_whole_table():
-    rule = DecisionRule(Gains.from_matrix(np.eye(3)), np.ones(1), ("a", "b", "c"))
+    costs = np.where(np.eye(3) > 0, 1.0, -0.0)  # minus a cost of nothing is a zero with a sign
+    rule = DecisionRule(Gains.from_matrix(costs), np.ones(1), ("a", "b", "c"))
     assert rows_of(parsed(rule).find("table")) == [
         ["true class", "a", "b", "c"], ["a", "1", "0", "0"], ["b", "0", "1", "0"], ["c", "0", "0", "1"],
     ]  # fmt: skip

@@ -1,8 +1,12 @@
 """How far the work is: bars on terminals, lines elsewhere, and nothing where nobody wants it."""
 
+import contextlib
+import errno
 import io
 import re
 import sys
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -182,6 +186,59 @@ def test_a_closed_stderr_does_not_end_the_work(monkeypatch):
     for stream in (closed, None):
         monkeypatch.setattr(sys, "stderr", stream)
         assert confmax.maximize("g_mean", P, Y, progress=True).value > 0.0
+
+
+class Interrupted(Terminal):
+    """A terminal in whose n-th write by the main thread an interruption comes."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.left = n
+
+    def write(self, text):
+        if threading.current_thread() is threading.main_thread():
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return super().write(text)
+
+
+@pytest.mark.parametrize("n", range(1, 12))
+def test_an_interruption_leaves_the_terminal_as_it_was(n, terminal, monkeypatch):
+    """Also one that comes while the bar starts, or while it stops."""
+    terminal()
+    screen = Interrupted(n)
+    monkeypatch.setattr(sys, "stderr", screen)
+    before = sys.stdout
+    with contextlib.suppress(KeyboardInterrupt), progress.Bar("tuning", "passes", after=0.0, stays=True) as bar:
+        bar.update(1, 2)
+        raise KeyboardInterrupt
+    assert (sys.stdout, sys.stderr) == (before, screen)
+    text = screen.getvalue()
+    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l") or "\x1b[?25l" not in text
+
+
+def gone(_text):
+    raise OSError(errno.EIO, "the terminal was closed")
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [SimpleNamespace(write=gone, isatty=lambda: True), SimpleNamespace(write=gone), SimpleNamespace(write=len)],
+    ids=["a terminal that was closed", "a stream that is gone", "no more than a method"],
+)
+def test_a_stream_that_takes_no_text_does_not_end_the_work(stream, terminal, monkeypatch):
+    terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert confmax.maximize("g_mean", P, Y, progress=True).value > 0.0
+
+
+def test_a_terminal_that_has_no_such_letters(terminal, monkeypatch):
+    terminal()
+    screen = io.TextIOWrapper(io.BytesIO(), "ascii")
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert confmax.maximize("f1[\u00fc]", P, np.array(["a", "b", "\u00fc"])[Y], progress=True).value > 0.0
 
 
 @pytest.mark.parametrize("bad", ["yes", 1, None, np.array(True)])

@@ -10,9 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:  # work without a bar waits neither for rich nor for solvers
     from rich.console import Console
@@ -20,10 +20,30 @@ if TYPE_CHECKING:  # work without a bar waits neither for rich nor for solvers
 
     from confmax.optimize import Progress as Step
 
+UNREAD = (OSError, ValueError, AttributeError)  # of a stream that is closed, gone, or no more than a method to write
 LEAST_BAR = 8  # columns of a bar
 SHOW_AFTER = 0.5  # seconds: shorter work needs no bar
 EVERY = 5.0  # seconds between two lines, so that a log stays short
 _Item = TypeVar("_Item")
+
+
+class _Lenient:
+    """A ``stream`` whose errors do not end the work: of a terminal that was closed, or has no such letter."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        with suppress(*UNREAD):
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(*UNREAD):
+            self.stream.flush()
 
 
 class Bar(AbstractContextManager["Bar"]):
@@ -43,6 +63,7 @@ class Bar(AbstractContextManager["Bar"]):
         self.said = self.began
         self.console = _console()
         self.live: Progress | None = None
+        self.streams: tuple[Any, Any] | None = None
         self.texts: list[str] = []
         self.reached: list[str] = []
         self.rows_before = 0
@@ -51,7 +72,10 @@ class Bar(AbstractContextManager["Bar"]):
     def __enter__(self) -> Bar:
         if self.stays and self.console is not None:
             # rows may be calibrated for long before the first unit is done
-            self.live = self._started()
+            with ExitStack() as interrupted:
+                interrupted.push(self)
+                self._start()
+                interrupted.pop_all()
         return self
 
     def __exit__(self, kind: object, *_error: object) -> None:
@@ -60,7 +84,7 @@ class Bar(AbstractContextManager["Bar"]):
                 self._end()
         finally:
             if self.live is not None:
-                self.live.stop()
+                self._stop(self.live)
 
     def update(self, done: int, total: int, parts: Sequence[str] = ()) -> None:
         """Show that ``done`` of ``total`` units are done, and further parts of the line while there is room."""
@@ -83,17 +107,17 @@ class Bar(AbstractContextManager["Bar"]):
             self._say(texts)
 
     def _draw(self, done: int, total: int, texts: Sequence[str]) -> None:
-        if self.live is None:
-            self.live = self._started()
-        shown = self._fitting(texts, self.live.console.width)
-        self.live.update(self.live.task_ids[0], completed=done, total=total, shown=shown)
+        live = self.live or self._start()
+        shown = self._fitting(texts, live.console.width)
+        live.update(live.task_ids[0], completed=done, total=total, shown=shown)
 
-    def _started(self) -> Progress:
+    def _start(self) -> Progress:
         from rich.progress import BarColumn, Progress, TextColumn
 
         # stdout holds results only, so the bar goes to stderr. Warnings stand above it where stderr can be exchanged
         # meanwhile: threads would restore it in any order
         mine = threading.current_thread() is threading.main_thread()
+        self.streams = (sys.stdout, sys.stderr) if mine else None
         # names of classes are printed as they are: rich would read [b] as a style
         what, shown = (TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[shown]"))
         live = Progress(
@@ -106,13 +130,25 @@ class Bar(AbstractContextManager["Bar"]):
             redirect_stdout=mine,
             redirect_stderr=mine,
         )
-        live.start()
+        # kept before it starts, so that an interruption finds what is to be stopped
+        self.live = live
         live.add_task(self.what, total=None, shown="")
+        live.start()
         return live
+
+    def _stop(self, live: Progress) -> None:
+        """Stop the bar. An interruption may have come while it started, or come now: the terminal is left as it was."""
+        try:
+            with suppress(IndexError):  # what had not started
+                live.stop()
+        finally:
+            if self.streams is not None:
+                sys.stdout, sys.stderr = self.streams
+            live.console.show_cursor(True)
 
     def _say(self, texts: Sequence[str]) -> None:
         # a log that nobody reads any more must not end the work
-        with suppress(OSError, ValueError):
+        with suppress(*UNREAD):
             print(f"{self.what}: {', '.join(texts)}", file=sys.stderr, flush=True)
 
     def _fitting(self, parts: Sequence[str], width: int) -> str:
@@ -180,13 +216,14 @@ def beside(bar: Bar, callback: Callable[[Step], Any] | None) -> Callable[[Step],
 
 def _console() -> Console | None:
     """Return where a bar of rich can move: a terminal, or a notebook that has what rich needs there; else None."""
-    stream = sys.stderr
-    is_terminal = stream is not None and not stream.closed and stream.isatty()
+    is_terminal = False
+    with suppress(*UNREAD):
+        is_terminal = sys.stderr.isatty()
     if not (is_terminal or "IPython" in sys.modules) or find_spec("rich") is None:
         return None
     from rich.console import Console
 
-    console = Console(stderr=True, markup=False)
+    console = Console(file=cast("IO[str]", _Lenient(sys.stderr)), markup=False)
     if console.is_jupyter:
         return console if find_spec("ipywidgets") else None
     return console if is_terminal and not console.is_dumb_terminal else None

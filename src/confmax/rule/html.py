@@ -134,7 +134,8 @@ def _gains(rule: Any) -> str:
     names = [printable(str(name)) for name in rule.class_names]
     K, M = rule.n_classes, rule.n_decisions
     G = rule.gains.matrices()[0]
-    rows = [[names[k], *(f"{gain:.4g}" for gain in G[k, :WIDE])] for k in range(min(K, MOST))]
+    # adding zero makes 0 of -0, which a cost of nothing is as a gain
+    rows = [[names[k], *(f"{gain + 0.0:.4g}" for gain in G[k, :WIDE])] for k in range(min(K, MOST))]
     left = [f"{more} more {what}" for more, what in ((K - MOST, "classes"), (M - WIDE, "decisions")) if more > 0]
     return _table(["true class", *names[:WIDE]], rows) + _left_out(left)
 
