@@ -1,6 +1,7 @@
 """`confmax completion`: the script is printed, or put where the shell of the user looks, and nowhere else."""
 
 import importlib
+import os
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,43 @@ def test_a_file_of_another_program_stays(shell, home):
 def test_a_folder_that_cannot_be_made_is_named(home):
     (home / ".zfunc").write_text("a file")
     assert str(home / ".zfunc") in refusal("completion", "--install", "zsh")
+
+
+@pytest.mark.parametrize("named", ["", "relative", "/none/there", "file", None])
+def test_without_a_folder_of_the_user_nothing_is_written(named, home, monkeypatch):
+    """An empty HOME would be the root; without one the system may know no user."""
+    (home / "file").touch()
+    (home.parent / "relative").mkdir()
+    monkeypatch.setenv("HOME", str(home / named) if named == "file" else named or "")
+    if named is None:
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home directory")))
+    before = files_in(home.parent)
+    for shell in FILES:
+        assert "the variable HOME does not name your folder; set it, or" in refusal("completion", "--install", shell)
+        assert run("completion", shell)[0]
+    assert files_in(home.parent) == before
+
+
+@pytest.mark.parametrize("value", ["", ":", "relative", ":/first/is/empty"])
+def test_folders_that_are_not_absolute_are_ignored(value, home, monkeypatch):
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR", "BASH_COMPLETION_USER_DIR"):
+        monkeypatch.setenv(name, value)
+    for shell, path in FILES.items():
+        assert run("completion", "--install", shell)[0].startswith(f"written    {home / path}\n")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_what_is_no_file_stays(home):
+    """Neither a folder nor a pipe is read."""
+    (home / FILES["zsh"]).mkdir(parents=True)
+    (home / FILES["bash"]).parent.mkdir(parents=True)
+    os.mkfifo(home / FILES["bash"])
+    os.mkfifo(home / ".zshrc")
+    for shell in ("bash", "zsh"):
+        assert f"{home / FILES[shell]} is not confmax's, so it stays" in refusal("completion", "--install", shell)
+    (home / FILES["zsh"]).rmdir()
+    assert f"Add this line to {home}/.zshrc:" in run("completion", "--install", "zsh")[0]
 
 
 @pytest.mark.parametrize("shell", ["/bin/tcsh", ""])

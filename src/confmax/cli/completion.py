@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -43,10 +44,11 @@ def place_of(shell: str) -> Path:
     """Return the file in the user's folder from which a shell loads the completion of confmax."""
 
     def folder(variable: str, default: Path) -> Path:
-        # some of these may list several folders, the first of which counts most
-        return Path((os.environ.get(variable) or str(default)).split(os.pathsep)[0])
+        # some of these may list several folders, the first of which counts most; shells ignore what is relative
+        given = Path(os.environ.get(variable, "").split(os.pathsep)[0])
+        return given if given.is_absolute() else default
 
-    home = Path.home()
+    home = _home()
     if shell == "fish":
         return folder("XDG_CONFIG_HOME", home / ".config") / "fish" / "completions" / "confmax.fish"
     if shell == "zsh":
@@ -56,10 +58,25 @@ def place_of(shell: str) -> Path:
     return folder("BASH_COMPLETION_USER_DIR", data / "bash-completion") / "completions" / "confmax"
 
 
+def _home() -> Path:
+    """Return the user's folder; a ValueError if the system names none."""
+    home = Path()
+    with suppress(RuntimeError):
+        home = Path.home()
+    # Python takes an empty variable for the root
+    if os.environ.get("HOME") == "" or not home.is_absolute() or not home.is_dir():
+        raise ValueError(
+            "the variable HOME does not name your folder; set it, or print the script to a file: "
+            "confmax completion SHELL > FILE"
+        )
+    return home
+
+
 def _put(path: Path, script: bytes) -> str:
     """Write the script, unless it is there or another program's file is; return what was done, as a word."""
     if path.exists():
-        old = path.read_bytes()
+        # reading from a pipe would wait
+        old = path.read_bytes() if path.is_file() else b""
         if old == script:
             return "unchanged "
         if VARIABLE.encode() not in old:
@@ -80,7 +97,9 @@ def _what_else(shell: str, path: Path) -> str:
         line = f". {_for_shell(path)}"
         return f"New shells load it with the package bash-completion. Without it, add this line to ~/.bashrc:\n  {line}"
     start = path.parent.parent / ".zshrc"
-    known = start.read_text(errors="replace") if start.is_file() else ""
+    known = ""
+    with suppress(OSError):  # none, or one that cannot be read
+        known = start.read_text(errors="replace") if start.is_file() else ""
     if path.parent.name in known:
         return f"New shells load it; {start} names the folder already."
     line = f"fpath=({_for_shell(path.parent)} $fpath)"
