@@ -50,7 +50,7 @@ def test_it_asks_where_both_streams_are_terminals(monkeypatch):
 
 
 @pytest.mark.usefixtures("_terminal")
-@pytest.mark.parametrize("answer", ["5\n", "f1_macro\n", "macro_f2\n99\n5\n"])
+@pytest.mark.parametrize("answer", ["5\n", " 5 \n", "f1_macro\n", "macro_f2\n99\n5\n"])
 def test_a_number_and_a_name_are_answers(answer, tmp_path):
     """Whatever is no metric is asked again; stdout holds the result alone."""
     path = small(tmp_path)

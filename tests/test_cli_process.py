@@ -243,3 +243,10 @@ def test_stacked_lines_keep_their_headings():
     at = lines.index("recall")
     assert [line.strip() for line in lines[at + 1 : at + 3]] == ["structure  linear", "needs  two classes, or [NAME]"]
     assert lines[lines.index("accuracy") + 2].startswith("    what it is  ")
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("metrics",), ("tune", "--help")])
+def test_a_variable_that_means_nothing_is_one_sentence(arguments):
+    done = run_process(*arguments, env={"CONFMAX_INSTRUCTIONS": "sse9"})
+    sentence = "error: CONFMAX_INSTRUCTIONS is one of avx512, avx2, baseline, numpy; got 'sse9'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM to a command: files stay whole, nothing is left behind, and the exit code says what happened."""
+"""Signals that end a command: files stay whole, nothing is left behind, and the exit code says what happened."""
 
 import os
 import random
@@ -14,10 +14,20 @@ from tests.cli_helpers import SOURCE, run, run_process, small
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.usefixtures("inside")
-SAID = {signal.SIGINT: "interrupted\n", signal.SIGTERM: "terminated\n"}
+SAID = {
+    signal.SIGINT: "interrupted\n",
+    signal.SIGTERM: "terminated\n",
+    signal.SIGHUP: "the terminal was closed\n",
+}
 SIGNALS = pytest.mark.parametrize("number", SAID, ids=lambda number: number.name)
-# a shell starts what runs in its background with interruptions ignored, and processes inherit that
-OBEY = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+
+
+def obey():
+    """Undo what processes inherit: a shell lets those in its background ignore interruptions, nohup hang-ups."""
+    for number in SAID:
+        signal.signal(number, signal.SIG_DFL)
+
+
 # the signal comes at the moment when the new file is there, beside the old one
 AT_REPLACE = """
 import os, signal, confmax.places
@@ -44,7 +54,7 @@ def test_a_file_that_is_being_written_is_removed(tmp_path, number):
     out = tmp_path / "out.csv"
     out.write_text("old")
     run("tune", path, "--label", "y", "--metric", "macro_f1", "-o", "rule.json")
-    done = run_process("apply", "rule.json", path, "-o", out, code=AT_REPLACE.format(number), preexec_fn=OBEY)
+    done = run_process("apply", "rule.json", path, "-o", out, code=AT_REPLACE.format(number), preexec_fn=obey)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number])
     assert out.read_text() == "old"
     assert {each.name for each in tmp_path.iterdir()} == {"out.csv", "rule.json", path.name}
@@ -52,14 +62,15 @@ def test_a_file_that_is_being_written_is_removed(tmp_path, number):
 
 @SIGNALS
 def test_no_callback_swallows_a_signal(number):
-    done = run_process("metrics", code=IN_DESTRUCTOR.format(number), preexec_fn=OBEY)
+    done = run_process("metrics", code=IN_DESTRUCTOR.format(number), preexec_fn=obey)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number])
 
 
-def test_an_ignored_interruption_stays_ignored():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_an_ignored_signal_stays_ignored(number):
     """As in the background of a shell, and below nohup."""
-    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    done = run_process("metrics", "--json", code=IN_DESTRUCTOR.format(2), preexec_fn=ignore)
+    ignore = partial(signal.signal, number, signal.SIG_IGN)
+    done = run_process("metrics", "--json", code=IN_DESTRUCTOR.format(int(number)), preexec_fn=ignore)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -88,7 +99,7 @@ def test_a_command_ends_whenever_a_signal_comes(tmp_path, number):
     for _ in range(2):
         (tmp_path / "r.json").write_bytes(old)
         process = subprocess.Popen(
-            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=OBEY
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=obey
         )
         # before the package is there, Python itself answers signals
         time.sleep(0.25 + draw.random())
@@ -99,3 +110,20 @@ def test_a_command_ends_whenever_a_signal_comes(tmp_path, number):
         assert process.returncode in ((128 + number,) if stderr else (0, -number))
         assert (tmp_path / "r.json").read_bytes() in (old, new)
         assert {each.name for each in tmp_path.iterdir()} == {"r.json", path.name}
+
+
+@pytest.mark.parametrize("command", ["apply rule.json {} -o -", "export rule.json --to python -o /dev/stdout"])
+def test_a_reader_that_has_enough_ends_a_command_in_silence(tmp_path, command):
+    """It has gone before the first byte comes."""
+    path = small(tmp_path)
+    run("tune", path, "--label", "y", "--metric", "macro_f1", "-o", "rule.json")
+    before = {each.name for each in tmp_path.iterdir()}
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "confmax", *command.format(path.name).split()],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)}, stdout=write, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert {each.name for each in tmp_path.iterdir()} == before

@@ -10,6 +10,8 @@ from typing import Any
 
 _EXTRA = ("click", "rich", "pyarrow")
 _ENDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+if sys.platform != "win32":
+    _ENDS[signal.SIGHUP] = "the terminal was closed"
 
 
 def _end(number: int, _frame: Any) -> None:
@@ -51,8 +53,11 @@ def main() -> None:
     try:
         # this import stands here because it fails without the extra, and the user then reads how to install it; what
         # only one command needs fails when that command runs
-        from confmax.cli import confmax
-
+        try:
+            from confmax.cli import confmax
+        except ValueError as error:  # what the environment says of the kernels is read when they are imported
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(2)
         confmax(prog_name="confmax")
     except ModuleNotFoundError as error:
         # any other missing module is a fault of the installation, which a hint at extras would hide

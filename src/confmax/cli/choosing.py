@@ -64,6 +64,7 @@ def ask_for_metric(
         click.echo(_about_limits(_rarest(rows)), err=True)
 
     def chosen(text: str) -> tuple[str, Metric]:
+        text = text.strip()
         number = int(text) if text.isascii() and text.isdigit() else 0
         name = names[number - 1] if 1 <= number <= len(names) else text
         try:

@@ -39,6 +39,8 @@ def writing(path: Path) -> Iterator[None]:
     """Say in one sentence why ``path`` could not be written."""
     try:
         yield
+    except BrokenPipeError:  # whoever read it has enough
+        raise
     except OSError as error:
         # an error of another file is not of this writing
         if error.filename != str(path):
