@@ -195,6 +195,16 @@ class Gains:
         return cls.reduced(np.zeros((len(decisions), n_classes)), np.eye(n_classes)[list(decisions)])
 
     @classmethod
+    def above(cls, thresholds: Array) -> Gains:
+        """Return the gain whose scores are above zero where p is above its one of ``thresholds`` (L,).
+
+        Infinity stands for never, and minus infinity for always.
+        """
+        ends = np.isinf(thresholds)
+        # always and never have a score that does not depend on the probability
+        return cls.reduced(np.where(ends, 0.0, 1.0), np.where(ends, -np.sign(thresholds), -thresholds) + 0.0)
+
+    @classmethod
     def concatenate(cls, parts: Sequence[Gains]) -> Gains:
         """Join the batches ``parts``. All become full unless all are reduced in the same way."""
         # probabilities and distances have no common reduced form, but matrices always exist

@@ -335,7 +335,7 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
         thresholds[label] = between(float(low), float(high), table.proba.dtype)
     if target.calibrate is None:
         thresholds[:] = between(cut.low, cut.high, table.proba.dtype)
-    statistics = target.counted(above(thresholds))[0]
+    statistics = target.counted(Gains.above(thresholds))[0]
     return LabelThresholds(thresholds, statistics, float(metric.values(statistics)))
 
 
@@ -381,13 +381,6 @@ def _of_one(metric: Metric, rows: float) -> Callable[[Array, Array], Array]:
     """Return a function of hits and decisions (T,): the ``metric`` of one label that is true of the share ``rows``."""
     true = np.array([rows])
     return lambda hits, decided: metric.values(Confusion(true, hits[:, None], decided[:, None]))
-
-
-def above(thresholds: Array) -> Gains:
-    """Return the gains that decide labels whose probability is above their threshold (L,); infinite ones are ends."""
-    ends = np.isinf(thresholds)
-    # always and never have a score that does not depend on the probability
-    return Gains.reduced(np.where(ends, 0.0, 1.0), np.where(ends, -np.sign(thresholds), -thresholds) + 0.0)
 
 
 def drawn_together(own: Array, towards: Array, positives: NDArray[Any], strength: float) -> Array:

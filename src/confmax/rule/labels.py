@@ -15,7 +15,6 @@ from confmax.calibration.labels import LabelScaling
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Gains
 from confmax.errors import InputError
-from confmax.optimize.label_thresholds import above
 from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.html import titled_table
@@ -86,16 +85,16 @@ class LabelRule:
     def from_thresholds(
         cls, thresholds: ArrayLike, *, classes: Sequence[Any] | None = None, metric: str = "", **parts: Any
     ) -> LabelRule:
-        """Return the rule that gives a row every label whose probability is above its threshold (L,).
+        """Return the rule that gives a row every label whose probability is above its one of ``thresholds`` (L,).
 
         Infinity stands for never, and minus infinity for always. A ValueError for what is no number, and for another
-        number of ``classes``. Further ``parts`` are attributes.
+        number of ``classes``. The ``metric`` and further ``parts`` are attributes.
         """
         t = np.asarray(thresholds, dtype=np.float64)
         names = tuple(range(len(t))) if classes is None else tuple(classes)
         if t.ndim != 1 or not len(t) or np.isnan(t).any() or len(names) != len(t):
-            raise InputError(f"`thresholds` holds one number for each of the {len(names)} labels; got shape {t.shape}")
-        return cls(above(t), np.ones(1), names, ANY, metric, **parts)
+            raise ValueError(f"thresholds holds one number for each of the {len(names)} labels; got shape {t.shape}")
+        return cls(Gains.above(t), np.ones(1), names, ANY, metric, **parts)
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -167,12 +166,15 @@ class LabelRule:
         return out
 
     def predict_lists(self, proba: Any, *, keys: ArrayLike | None = None) -> list[list[Any]]:
-        """Return the names of the labels that every row gets; ``proba``, ``keys`` and ValueError are of `predict`."""
+        """Return the names of the labels that every row of ``proba`` (n, L) gets, n lists.
+
+        ``keys`` (n,) and the ValueError are those of `predict`.
+        """
         chosen = self.predict(proba, keys=keys)
         return [[self.class_names[k] for k in np.flatnonzero(row)] for row in chosen]
 
     def decision_probabilities(self, proba: Any) -> Array:
-        """Return the exact probability (n, L) with which every row gets each label, before any draw."""
+        """Return the exact probability (n, L) with which rows of ``proba`` (n, L) get each label, before any draw."""
         P = self._calibrated(self.checked(proba))
         every = [decide_labels(P, self.gains[k], self.decisions) for k in range(len(self.gains))]
         return np.asarray(sum(weight * chosen for weight, chosen in zip(self.weights, every, strict=True)))

@@ -56,24 +56,60 @@ class LabelOutcome:
 class LabelSolution(Tuned):
     """The result of `confmax.maximize` for several labels per row.
 
-    Attributes are those of `confmax.Solution`, with these differences.
-
     Attributes
     ----------
     rule : LabelRule
         The rule to apply; ``predict`` gives 0 and 1 for every row and label.
+    value : float
+        The metric of the rule on the table, under the estimate used, over the labels that some row has.
     upper_bound, gap : float or None
         For any number of labels per row, no rule with one threshold for each label has a higher metric on the estimate
         used, labels and blends included. For a budget of labels, no rule at all has, and the bound is one of the
-        model's estimate alone.
-    model_share : float
-        Mean weight of the model in the estimate over all labels: in a blend it is the larger the fewer rows have one.
+        model's estimate alone. ``gap`` is the bound less the value.
+    model_value, model_upper_bound, model_gap : float or None
+        The same three numbers on the model's estimate alone: what is known if the calibrated probabilities are right.
+    randomization_loss : float or None
+        How much higher the value of the best rule that draws is; zero where the rule is one threshold a label.
+    status : Status
+        How the search ended.
+    n_passes : int
+        Number of scans of the table.
+    history : tuple of Progress
+        One entry per step of a search, none for thresholds.
     statistics : Confusion
         How often every label is true (``rows``), decided and true (``diagonal``), and decided (``columns``), (L,) each.
+    label_value : float or None
+        The metric of the rule on the labels, if there are any.
+    baselines : dict
+        The metric, under the same estimate, of simple rules on the raw probabilities, such as "p > 0.5".
+    metric : Metric
+        The metric that was maximised.
+    mode : {"model", "labels", "blend"}
+        The estimate used.
+    model_share : float
+        Mean weight of the model in the estimate over all labels: in a blend it is the larger the fewer rows have one.
+    calibration : LabelScaling or None
+        The maps of the probabilities of every label.
     counted : Confusion
-        The same by the labels, or without labels by the model.
+        The statistics (L,) by the labels, or without labels by the model.
+    positives : ndarray (L,) or None
+        How many rows have each label; None without labels.
+    alone : ndarray (L,) or None
+        The best threshold of every label on the estimate used, before it is drawn towards others.
+    tuned_on, constraints, infeasibility, confidence, missed_by, doubt, tested_on : as in `confmax.Solution`
+        They have no use here, and neither has ``multipliers``.
+    multipliers : ndarray (L,) or None
+        None.
     labels : tuple of LabelOutcome
         Every label apart.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P, Y = [[0.9, 0.1], [0.4, 0.6], [0.3, 0.2], [0.6, 0.5]], [[1, 0], [1, 1], [0, 0], [1, 1]]
+    >>> solution = confmax.maximize("macro_f1", P, Y, decisions="any", confusion="labels")
+    >>> solution.value, [one.recall for one in solution.labels]
+    (1.0, [1.0, 1.0])
     """
 
     rule: LabelRule  # type: ignore[assignment]
@@ -128,7 +164,9 @@ class LabelSolution(Tuned):
         )
 
     def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> NDArray[np.uint8]:
-        """Return which labels every row of ``proba`` (n, L) gets, as 0 and 1 (n, L); see `LabelRule.predict`.
+        """Return which labels every row of ``proba`` (n, L) gets, as 0 and 1 (n, L).
+
+        ``keys`` (n,) and the ValueError are those of `LabelRule.predict`.
 
         Examples
         --------
@@ -140,7 +178,10 @@ class LabelSolution(Tuned):
         return self.rule.predict(proba, keys=keys)
 
     def predict_lists(self, proba: Any, *, keys: ArrayLike | None = None) -> list[list[Any]]:
-        """Return the names of the labels that every row gets; see `LabelRule.predict_lists`."""
+        """Return the names of the labels that every row of ``proba`` (n, L) gets, n lists.
+
+        ``keys`` (n,) and the ValueError are those of `LabelRule.predict`.
+        """
         return self.rule.predict_lists(proba, keys=keys)
 
     def __repr__(self) -> str:
