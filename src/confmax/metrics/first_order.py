@@ -48,6 +48,8 @@ class Formula(ABC):
     is_coverage: ClassVar[bool] = False  # whether it is the share of rows that are decided
     is_of_decided: ClassVar[bool] = False  # whether it is that of the rows that are decided
     smallest_of: ClassVar[str | None] = None  # the share of each class whose smallest it is, by its name
+    # whether it is a sum of functions of one class each, of how often that is decided, rightly and at all
+    is_separable: ClassVar[bool] = False
 
     @property
     def is_share(self) -> bool:

@@ -77,6 +77,8 @@ def g_mean(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
     with_it, without, unit, other = both_recalls(r, t, q)
     value = np.sqrt(with_it * without)
     half = safe_ratio(0.5 + 0.0 * value, value)
+    # where a recall is zero that need not be, the slope is infinite
+    half = np.where((value == 0.0) & (unit > 0.0) & (other > 0.0), np.nan, half)
     return value, half * (without * unit + with_it * other), -half * with_it * other
 
 
@@ -84,14 +86,24 @@ def h_mean(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
     """The harmonic mean of the recalls of rows with and without the label."""
     with_it, without, unit, other = both_recalls(r, t, q)
     both = with_it + without
-    by_with = 2.0 * safe_ratio(without, both) ** 2
-    by_without = 2.0 * safe_ratio(with_it, both) ** 2
+    # where both are zero it lies below their mean
+    share = np.where(both > 0.0, safe_ratio(with_it, both), 0.5)
+    by_with = 2.0 * (1.0 - share) ** 2
+    by_without = 2.0 * share**2
     return safe_ratio(2.0 * with_it * without, both), by_with * unit + by_without * other, -by_without * other
 
 
 def right(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
     """The share of rows for which the label is decided rightly, ``1 - r - q + 2 t``."""
     return 1.0 - r - q + 2.0 * t, 2.0 + 0.0 * t, -1.0 + 0.0 * t
+
+
+def coverage(_: Array, t: Array, q: Array, *, n: float | None = None) -> tuple[Array, Array, Array]:
+    """``1 - exp(-n t)``: the probability that any of ``n`` rows gets the label rightly, if such rows are few."""
+    if n is None:
+        raise ValueError("coverage needs n, the number of rows to be decided")
+    missed = np.exp(-n * t)
+    return 1.0 - missed, n * missed, 0.0 * q
 
 
 def kappa(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
@@ -118,6 +130,7 @@ class LabelMean(Formula):
     score: Score
     by_size: bool = False
     takes_further: ClassVar[bool] = False
+    is_separable: ClassVar[bool] = True
 
     def each(self, S: Confusion, **params: Any) -> Array:
         """Return the score of every label (..., L)."""
@@ -329,6 +342,16 @@ ROWS = (
     Row(_mean("balanced_accuracy", balanced, Linear(), "mean over labels of the balanced accuracy", **_PRIOR)),
     Row(_mean("g_mean", g_mean, Concave(), "mean over labels of the G-mean of both recalls", **_PRIOR)),
     Row(_mean("h_mean", h_mean, Concave(), "mean over labels of the H-mean of both recalls", **_PRIOR)),
+    Row(
+        _mean(
+            "coverage",
+            coverage,
+            Concave(),
+            "share of labels that are decided rightly at least once in n rows",
+            params=(("n", None),),
+        ),
+        refused_any=_ALL,
+    ),
     Row(_mean("hamming", right, Linear(), "share of entries that are right, 1 - the Hamming loss")),
     Row(_mean("cohen_kappa", kappa, General(), "mean over labels of Cohen's kappa"), refused_most=_OF_SIZE),
     Row(_mean("mcc", mcc, General(), "mean over labels of the Matthews correlation"), refused_most=_OF_SIZE),
@@ -362,6 +385,24 @@ def names(decisions: Decisions) -> list[str]:
     return sorted(name for name, row in CATALOGUE.items() if not _refusal(row, decisions))
 
 
+def get(name: str, **params: float) -> Metric:
+    """Return a metric of several labels by its ``name``, with the parameters ``beta`` or ``n``; else a ValueError.
+
+    >>> get("coverage", n=1000)
+    coverage(n=1000)
+    """
+    row = CATALOGUE.get(_ALIASES.get(name, name))
+    if row is None:
+        raise _unknown(name, Decisions(1))
+    known = {key for key, _ in row.metric.params if key not in row.metric.fixed}
+    for key, value in params.items():
+        if key not in known:
+            raise InputError(f"{row.metric.name} has no parameter {key!r}")
+        if not (np.isfinite(value) and value > 0):
+            raise InputError(f"{key} of {row.metric.name} is positive and finite; got {value!r}")
+    return row.metric.with_params(params)
+
+
 def resolve(metric: Any, decisions: Decisions) -> Metric:
     """Return the metric of several labels that a name, a metric of this module or a function means.
 
@@ -387,10 +428,11 @@ def resolve(metric: Any, decisions: Decisions) -> Metric:
     if isinstance(metric, Metric):
         known = CATALOGUE.get(metric.name)
         if isinstance(metric.formula, (LabelMean, Micro, OfVectors)):
-            return metric
+            return _useful(CATALOGUE.get(metric.name), metric, decisions)
         if known is None or metric.label is not None:
             raise InputError(f"{metric!r} is a metric of one class for every row", _ways_out(decisions))
-        return known.metric.with_params({key: value for key, value in metric.params if key == "beta"})
+        params = {key: value for key, value in metric.params if key == "beta"}
+        return _useful(known, known.metric.with_params(params), decisions)
     if callable(metric):
         return from_vectors(metric)
     if not isinstance(metric, str):
@@ -398,9 +440,7 @@ def resolve(metric: Any, decisions: Decisions) -> Metric:
     row = CATALOGUE.get(_ALIASES.get(metric, metric))
     if row is None:
         raise _unknown(metric, decisions)
-    if why := _refusal(row, decisions):
-        raise InputError(f"{row.metric.name} cannot be maximised with decisions={decisions.argument!r}: {why}")
-    return row.metric
+    return _useful(row, row.metric, decisions)
 
 
 def from_vectors(psi: Callable[[Array, Array, Array], float]) -> Metric:
@@ -437,6 +477,13 @@ def _refusal(row: Row, decisions: Decisions) -> str:
     """Return why a metric is of no use for ``decisions``; empty where it is of use."""
     # where the number of labels is not bounded, nothing is lost by deciding none, or all
     return row.refused_any if decisions.most is None else row.refused_most
+
+
+def _useful(row: Row | None, metric: Metric, decisions: Decisions) -> Metric:
+    """Return a ``metric``, that of the catalogue's ``row`` if it has one, or refuse what is of no use."""
+    if row is not None and (why := _refusal(row, decisions)):
+        raise InputError(f"{metric.name} cannot be maximised with decisions={decisions.argument!r}: {why}")
+    return metric
 
 
 def _ways_out(decisions: Decisions) -> str:

@@ -84,6 +84,7 @@ def choose(
     in_parts: bool = False,
     limited: bool = False,
     one_class: bool = False,
+    several: bool = False,
 ) -> Solver:
     """Return the requested solver or, for "auto", the one that suits the metric's structure.
 
@@ -105,6 +106,8 @@ def choose(
         Whether there are constraints, which only column generation and the search for one class take.
     one_class : bool
         Whether the metric and all constraints read the same class.
+    several : bool
+        Whether a row may have several labels. Then two columns are two labels, and no two sides of a threshold.
 
     Raises
     ------
@@ -113,14 +116,15 @@ def choose(
     """
     if isinstance(solver, str) and solver == "auto" and (limited or one_class):
         return ClassThreshold() if one_class else ColumnGeneration()
-    chosen = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, in_parts=in_parts)
+    sorts = not (in_parts or several)
+    chosen = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, sorts=sorts)
     if limited and not declared(chosen, "takes_limits"):
         raise ValueError(f"{chosen.name} does not take constraints; use solver='auto', or leave the constraints out")
     return chosen
 
 
 def _unlimited(
-    solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exact: bool, blended: bool, in_parts: bool
+    solver: Any, metric: Metric, n_classes: int, n_decisions: int, *, exact: bool, blended: bool, sorts: bool
 ) -> Solver:
     """Return the solver of a metric without limits."""
     if isinstance(solver, str):
@@ -130,7 +134,7 @@ def _unlimited(
             if n_classes > most and row.most_classes < math.inf:
                 return FrankWolfe()
             # the rows of a table in parts cannot be sorted without bringing them together
-            if n_classes == n_decisions == 2 and not in_parts:
+            if n_classes == n_decisions == 2 and sorts:
                 # the search is exact for sums of ratios, but not for every metric of which nothing is known
                 known = isinstance(metric.structure, General) and metric.structure.fractions is not None
                 if exact and known and not blended:

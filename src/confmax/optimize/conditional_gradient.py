@@ -123,7 +123,8 @@ def linearised(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixt
     gains = surrogate.gains(first)
     if gains.is_finite:
         return rule, first, gains
-    rule = Mixture.uniform(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix)
+    decisions = problem.oracle.table.decisions
+    rule = Mixture.uniform(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix, decisions=decisions)
     first = surrogate.at(rule.confusion)
     return rule, first, surrogate.gains(first)
 
@@ -274,7 +275,7 @@ def rules_of_few(problem: Problem, parts: Ratios) -> tuple[Mixture, ...]:
     """
     oracle = problem.oracle
     levels = Levels.start(parts, problem.starts)
-    if not oracle.exact or not levels.all_but_one(problem):
+    if not oracle.exact or oracle.table.decisions.several or not levels.all_but_one(problem):
         return ()
     for _ in range(ROUNDS):
         if levels.is_closed(problem.tol) or problem.max_passes - oracle.n_passes <= 2 * ROUNDS:
@@ -349,7 +350,9 @@ class Stationary(Solver):
                 return StationaryState(rules, waiting, None, problem.best((problem.start, mixture)), bound=bound)
             # one gain per class and pass is much beside the climb's own, unless nothing else bounds the sum
             few_ratios = len(parts.weights) <= FEW_RATIOS or len(rows) > MOST_CLASSES or not (parts.floor > 0).all()
-            levels = Levels.start(parts, problem.starts) if few_ratios else None
+            # of several labels, sorted columns have shown the separate maxima before
+            known = problem.oracle.table.decisions.several
+            levels = Levels.start(parts, problem.starts) if few_ratios and not known else None
         bounded = parts if problem.certify and not is_single_ratio else None
         return StationaryState(problem.starts, waiting, levels, problem.start, bounded)
 

@@ -124,8 +124,10 @@ class Problem:
 
     def ask(self, gains: Gains) -> Confusion:
         """Return the oracle's answers to ``gains`` (a batch). This takes one pass."""
-        # the rule that is returned breaks these ties, and limits may read which class gets them
-        gains = with_ties_broken(gains, self.oracle.table.layout)
+        table = self.oracle.table
+        if not table.decisions.several:
+            # the rule that is returned breaks these ties, and limits may read which class gets them
+            gains = with_ties_broken(gains, table.layout)
         return self.oracle.maximize(gains, matrix=self.needs_matrix)
 
     def value(self, confusion: Confusion) -> float:
@@ -370,7 +372,10 @@ def run(solver: Solver, problem: Problem, callback: Callable[[Progress], Any] | 
                     incumbent.record()
             mixed = declared(solver, "mixes") or not problem.metric.structure.may_draw
             prescribed = getattr(solver, "returns", "best") == "last"
-            best = incumbent.last if prescribed else incumbent.mixture.caratheodory(problem.metric, problem.limits)
+            mixture = incumbent.mixture
+            if not prescribed:
+                mixture = mixture.caratheodory(problem.metric, problem.limits, problem.oracle.table.decisions)
+            best = incumbent.last if prescribed else mixture
             return Outcome(
                 best,
                 incumbent.single,

@@ -12,6 +12,7 @@ from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, Statistics
 from confmax.optimize.rounding import BINDS, EXACT, HALF_DIGITS, LEFT_OVER, NEGLIGIBLE, SINGULAR
+from confmax.tables.decisions import ONE, Decisions
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices
@@ -89,14 +90,16 @@ class Mixture:
         return cls((gain,), np.ones(1), confusion, (confusion,))
 
     @classmethod
-    def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool) -> Mixture:
+    def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool, decisions: Decisions = ONE) -> Mixture:
         """Return the rule that draws every decision with the same probability.
 
         Its confusion matrix is an interior point, where every metric of the catalogue is smooth. ``rows`` (K,) are the
-        row sums and ``n_decisions`` is the number of decisions. ``matrix`` says whether to compute the whole matrix.
-        Raise a ValueError if that takes too many numbers.
+        row sums and ``n_decisions`` is the number of decisions, of which ``decisions`` are made for a row. ``matrix``
+        says whether to compute the whole matrix. Raise a ValueError if that takes too many numbers.
         """
-        gains, confusions = constant_rules(rows, n_decisions, matrix=matrix)
+        gains, confusions = constant_rules(rows, n_decisions, matrix=matrix, decisions=decisions)
+        if decisions.several:
+            return cls.drawn(gains, confusions, np.ones(len(gains)))
         # the mean of all constant rules is known exactly; an average of the parts would round it
         mean = Confusion.uniform(rows, n_decisions, matrix=matrix)
         return cls(_members(gains), np.full(n_decisions, 1 / n_decisions), mean, _members(confusions))
@@ -118,14 +121,14 @@ class Mixture:
         parts = None if self.parts is None or other.parts is None else (*self.parts, *other.parts)
         return Mixture((*self.atoms, *other.atoms), weights, mixed, parts)
 
-    def caratheodory(self, metric: Metric, limits: Limits | None = None) -> Mixture:
+    def caratheodory(self, metric: Metric, limits: Limits | None = None, decisions: Decisions = ONE) -> Mixture:
         """Return a mixture of at most d of these atoms, where ``metric`` has d free statistics (Caratheodory).
 
         While more than d + 1 atoms have weight, the weights are moved along a vector that changes no statistic that the
         metric reads, until one weight is zero. A last step moves the statistics along the metric's gradient to the edge
         of the hull of the d + 1 atoms that remain. It is taken only if it does not lower the metric. An optimum lies on
         the boundary of the attainable set, where d atoms are enough. Within ``limits`` their functions count as
-        statistics too.
+        statistics too. If a row may have fewer ``decisions`` than others, one statistic more is free.
         """
         # a solver from elsewhere need not keep the parts, and then its atoms stay as they are
         if self.parts is None or len(self.atoms) == 1:
@@ -135,6 +138,7 @@ class Mixture:
         if limits is not None:
             return self._within(metric, limits, parts)
         vectors, slope, d = _free_statistics(metric, parts, metric.at(self.confusion))
+        d = min(d + decisions.positive, vectors.shape[1])
         weights = _sparser(vectors, self.weights / self.weights.sum(), d + 1)
         used = np.flatnonzero(weights > 0)
         gains = Gains.concatenate([self.atoms[k] for k in used])
@@ -212,15 +216,18 @@ class Mixture:
 
 
 def constant_rules(
-    rows: Array, n_decisions: int, *, matrix: bool, layout: Layout | None = None
+    rows: Array, n_decisions: int, *, matrix: bool, layout: Layout | None = None, decisions: Decisions = ONE
 ) -> tuple[Gains, Confusion]:
     """Return gains and confusions (M) of the rules that decide the same for every row, without a scan.
 
     Of groups side by side, one group decides the same and the others make their last decision; of groups that get one
-    decision for all, all of them decide the same. Raise a ValueError if they take too many numbers.
+    decision for all, all of them decide the same. Of several labels, every row gets the same `_constant_labels`. Raise
+    a ValueError if they take too many numbers.
     """
     if layout is not None:
         return _constant_in_groups(rows, layout, matrix=matrix)
+    if decisions.several:
+        return _constant_labels(rows, decisions)
     K = len(rows)
     cells, most = (K * n_decisions**2, MATRICES_CELLS) if matrix else (K * n_decisions, CONSTANT_CELLS)
     if cells > most:
@@ -233,6 +240,23 @@ def constant_rules(
     full = decided[:, None, :] * rows[:, None] if matrix else None
     confusions = Confusion(rows, decided[:, :K] * rows, decided * rows.sum(), full)
     return Gains.reduced(np.zeros((n_decisions, K)), decided), confusions
+
+
+def _constant_labels(rows: Array, decisions: Decisions) -> tuple[Gains, Confusion]:
+    """Return rules that give every row the same labels: k that follow each other, or without a budget all, and none."""
+    L = len(rows)
+    if decisions.most is None:
+        decided = np.outer([1.0, 0.0], np.ones(L))
+    else:
+        k = min(decisions.most, L)
+        if L * L > CONSTANT_CELLS:
+            raise ValueError(
+                f"the solver of this metric needs rules that decide the same labels for all rows, {L * L:,} numbers, "
+                f"more than {CONSTANT_CELLS:,}; use balanced_accuracy, or leave rare labels out"
+            )
+        decided = ((np.arange(L) - np.arange(L)[:, None]) % L < k).astype(np.float64)
+    # what is not decided has a score below zero
+    return Gains.reduced(np.zeros_like(decided), 2.0 * decided - 1.0), Confusion(rows, decided * rows, decided)
 
 
 def _constant_in_groups(rows: Array, layout: Layout, *, matrix: bool) -> tuple[Gains, Confusion]:

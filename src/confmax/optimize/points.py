@@ -262,7 +262,11 @@ class Points:
         """Return the constant rules and the problem's starting rules."""
         layout = problem.oracle.table.layout
         constants, known = constant_rules(
-            problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix, layout=layout
+            problem.oracle.rows,
+            problem.n_decisions,
+            matrix=problem.needs_matrix,
+            layout=layout,
+            decisions=problem.oracle.table.decisions,
         )
         singles = problem.singles
         gains = Gains.concatenate([constants, *(rule.atoms[0] for rule in singles)])

@@ -1,15 +1,16 @@
 """A bound on means of scores of classes, such as macro F1, by a price for every row.
 
 Let y_ik be the probability with which row i, of weight w_i, is decided as class k. The weighted score f_k of a class
-reads only its own decisions: hits ``t = sum_i w_i p_ik y_ik`` and their share ``q = sum_i w_i y_ik``. A row is decided
-once, so for all prices v_i of rows, no rule has a sum of scores above ::
+reads only its own decisions: hits ``t = sum_i w_i p_ik y_ik`` and their share ``q = sum_i w_i y_ik``. A row gets c
+decisions, one or as many labels as `Decisions` say. So for all prices v_i of rows, no rule has a sum of scores above ::
 
-    sum_i w_i v_i + sum_k max over 0 <= y <= 1 of [f_k(y) - sum_i w_i v_i y_i]
+    sum_i w_i c v_i + sum_k max over 0 <= y <= 1 of [f_k(y) - sum_i w_i v_i y_i]
 
-At a rule that no step improves, with derivatives a_k and b_k of the scores by t and q, the prices are ``v_i = max_k
-a_k p_ik + b_k``. Then every term of the second sum is stationary at the rule. The bound lies above the rule's value
-only where a class alone has a larger maximum elsewhere. Where it lies far above, Polyak's steps lower it: a price falls
-where fewer classes than one want the row.
+Where a row may have fewer labels than c, this holds for prices v_i >= 0. At a rule that no step improves, with
+derivatives a_k and b_k of the scores by t and q, v_i is the c-th largest of ``a_k p_ik + b_k``. Then every term of the
+second sum is stationary at the rule. The bound lies above the rule's value only where a class alone has a larger
+maximum elsewhere. Where it lies far above, Polyak's steps lower it: a price falls where fewer classes than c want the
+row.
 
 A score is ``top t / D`` with ``D = base + by_hits t + by_decisions q``. At a given ``s = 1 / D`` the best y of one
 class is a fractional knapsack. For every price m >= 0 of the denominator it is worth no more than ::
@@ -39,6 +40,7 @@ from confmax.optimize.loop import Problem
 from confmax.optimize.rounding import BATCH, BINDS, LITTLE, OF_TOL, SINGLE
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
+from confmax.tables.decisions import ONE, Decisions
 
 Ints = NDArray[np.intp]
 
@@ -133,8 +135,10 @@ class Rows:
     p: Array
     v: Array
     w: Array
-    # the sum of the prices, before what constraints pay is taken off
+    # the sum of the prices of all decisions, before what constraints pay is taken off
     spent: float
+    # (n,): prices that may fall
+    free: NDArray[np.bool_]
 
     def taken(self, scores: Scores, k: Ints, s: Array, m: Array) -> Array:
         """Return hits, share and price (3, L) of the rows that are worth more than their price at (s, m)."""
@@ -176,7 +180,7 @@ class PriceStep:
 
 @dataclass(frozen=True, eq=False)
 class RowPrices:
-    """Prices as functions of the rows: the largest score of ``gain``, after some steps.
+    """Prices as functions of the rows: the last score of ``gain`` that is decided, after some steps.
 
     ``paid`` are the gains of the constraints alone, which are a part of ``gain``.
     """
@@ -185,6 +189,11 @@ class RowPrices:
     gain: Gains
     paid: Gains | None = None
     steps: tuple[PriceStep, ...] = ()
+    decisions: Decisions = ONE
+
+    def lacks(self, step: PriceStep, p: Array, v: Array) -> Array:
+        """Return how many decisions fewer than they get the rows (n,) are wanted for, from p and prices as `Rows`."""
+        return count_of(self.decisions) - step.wanted(p, v)
 
     def rows(self, table: MemoryTable, total: float) -> Rows:
         """Return what the classes read of the rows of a ``table``, whose weights are parts of a ``total``."""
@@ -193,15 +202,25 @@ class RowPrices:
         others = np.delete(worth, self.classes, axis=1)
         # no price lies below what a decision without a score is paid
         least = others.max(axis=1) if others.shape[1] else np.full(len(P), -np.inf)
+        if self.decisions.positive:
+            least = np.maximum(least, 0.0)
         p = np.ascontiguousarray(P[:, self.classes].T)
         paid = np.zeros((1, len(P)))
         if self.paid is not None:
             paid = np.ascontiguousarray(_scores(self.paid, P)[:, self.classes].T)
-        v = worth.max(axis=1)
+        c = count_of(self.decisions)
+        v = np.maximum(np.partition(worth, worth.shape[1] - c, axis=1)[:, -c], least)
         for step in self.steps:
-            v = np.maximum(v - step.size * (1.0 - step.wanted(p, v - paid)), least)
+            v = np.maximum(v - step.size * self.lacks(step, p, v - paid), least)
         w = (np.ones(len(P)) if table.weight is None else table.weight) / total
-        return Rows(p, v - paid, w, float(w @ v))
+        free = v > least if self.decisions.several else np.ones(len(v), dtype=np.bool_)
+        return Rows(p, v - paid, w, c * float(w @ v), free)
+
+
+def count_of(decisions: Decisions) -> int:
+    """Return how many decisions a row gets, or gets at most."""
+    assert decisions.most is not None
+    return decisions.most
 
 
 def _scores(gains: Gains, P: Array) -> Array:
@@ -383,7 +402,8 @@ def row_bound(
     """
     oracle = problem.oracle
     table = oracle.table
-    scores = Scores.of(parts) if oracle.exact and table.layout is None else None
+    counted = table.layout is None and table.decisions.most is not None
+    scores = Scores.of(parts) if oracle.exact and counted else None
     if scores is None or table.n_classes > MOST_CLASSES:
         return bound
     size = oracle.rows[scores.classes]
@@ -479,7 +499,7 @@ def _searched(problem: Problem, scores: Scores, at: Confusion, paid: Gains | Non
     a, b = np.zeros(table.n_classes), np.zeros(problem.n_decisions)
     a[k], b[k] = scores.lines(every, 1.0 / D, score / D)
     gain = Gains.reduced(a[None], b[None])
-    prices = RowPrices(k, gain if paid is None else gain.plus(paid), paid)
+    prices = RowPrices(k, gain if paid is None else gain.plus(paid), paid, decisions=table.decisions)
     rows = prices.rows(table, total)
     # a class without hits has no price
     m = np.maximum(score, LITTLE * scores.top) / D
@@ -500,7 +520,8 @@ def _lowered(scores: Scores, prices: RowPrices, search: KnotSearch, table: Memor
         rows = search.rows
         a, b = (np.stack(part) for part in zip(*lines, strict=True))
         step = PriceStep(search.bound - value, a, b)
-        size = float(rows.w @ (1.0 - step.wanted(rows.p, rows.v)) ** 2)
+        lacks = prices.lacks(step, rows.p, rows.v)
+        size = float(rows.w @ np.where(rows.free, lacks, np.minimum(lacks, 0.0)) ** 2)
         if size <= SINGLE:
             break
         prices = replace(prices, steps=(*prices.steps, replace(step, size=step.size / size)))

@@ -173,6 +173,11 @@ class Table(Protocol):
         return len(self.classes)
 
     @property
+    def decisions(self) -> Decisions:
+        """What is decided for a row."""
+        return ONE
+
+    @property
     def layout(self) -> Layout | None:
         """Where the groups of rows stand that lie side by side; None if there are none."""
         return None
@@ -374,9 +379,11 @@ class MemoryTable(Checked, Table):
     def density_of_ties(self, functions: Gains, prices: Array) -> Array | None:
         """Return the second derivative (d, d) of the support function of d linear ``functions``, by their ``prices``.
 
-        It is known of reduced gains of probabilities, if the rows are in host memory: they leave no device.
+        It is known of reduced gains of probabilities, if the rows are in host memory: they leave no device. Of several
+        labels per row it is not.
         """
-        if functions.full is not None or functions.power or not self.storage.is_on_host(self.proba):
+        on_host = self.storage.is_on_host(self.proba)
+        if functions.full is not None or functions.power or self.decisions.several or not on_host:
             return None
         rows = self
         if self.storage.backend != "array":

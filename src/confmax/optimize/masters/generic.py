@@ -108,6 +108,8 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
         return None
     bend = 1.0 / max(abs(value), largest)
     basis = away
+    if space.metric.formula.is_separable and space.statistics == "columns" and not space.n_limits:
+        return separable_model(space, at, slope, away, bend)
     if space.statistics == "matrix":
         # along the points themselves: row sums stay as they are, and few points span what matters
         change = (space.gradient(at + MATRIX_STEP * away) - slope) / MATRIX_STEP
@@ -122,6 +124,25 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
     if not np.isfinite(model).all():
         return None
     return least_norm_model(basis, slope, model, bend)
+
+
+def separable_model(space: Space, at: Array, slope: Array, away: Array, bend: float) -> Array | None:
+    """Return `least_norm_model` of a sum of functions of one class each, by its second derivatives, two by two."""
+    K = len(space.rows)
+    steps = COORDINATE_STEP * np.where(space.rows > 0, space.rows, 1.0)
+    moves = np.zeros((2, 2, K))
+    moves[[0, 1], [0, 1]] = steps
+    change = (space.gradient(at + moves.reshape(2, -1)) - slope).reshape(2, 2, K) / steps
+    blocks = -(change + change.swapaxes(0, 1)).transpose(2, 0, 1) / 2.0
+    if not np.isfinite(blocks).all():
+        return None
+    sizes, axes = np.linalg.eigh(blocks)
+    # most of them bend in one direction, since their functions are of degree one or read one of the two numbers
+    k, axis = np.nonzero(sizes > SINGULAR * sizes.max())
+    along = (away.reshape(len(away), 2, K)[:, :, k] * axes[k, :, axis].T).sum(axis=1) * np.sqrt(sizes[k, axis])
+    # a column whose product with what is aimed at is the slope
+    root = np.sqrt(bend)
+    return np.column_stack([along, root * (away @ slope) - 1.0 / root])
 
 
 def least_norm_model(away: Array, slope: Array, curvature: Array, bend: float) -> Array:
@@ -140,10 +161,14 @@ def least_norm_model(away: Array, slope: Array, curvature: Array, bend: float) -
 
 
 def _longest(space: Space, start: Array, end: Array, value: float) -> tuple[float, float]:
-    """Return a step from start to end that improves, halved until it does, and the value there; 0 if none is found."""
+    """Return a step from start to end that improves, halved until it does, and the value there; 0 if none is found.
+
+    Where it ends there is a gradient: a mean of G-means has none where one of them is zero.
+    """
     for k in range(ROUNDS):
         size = 0.5**k
-        reached = float(space.value((1.0 - size) * start + size * end))
-        if reached > value:
+        at = (1.0 - size) * start + size * end
+        reached = float(space.value(at))
+        if reached > value and np.isfinite(space.gradient(at)).all():
             return size, reached
     return 0.0, value

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.confusion import Array, Gains
 from confmax.tables import arrays
+from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.array.oracle import ArrayOracle, decide, decide_drawn, decide_unchecked
 from confmax.tables.columns import column_names, order_of
 from confmax.tables.draws import coefficients, given_keys
@@ -88,6 +89,8 @@ class Arrays(MemoryKind):
         return decide_drawn(features(proba, gains.power), gains, weights, words=coefficients(seed), keys=keys)[0]
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
+        if table.decisions.several:
+            return LabelsOracle(table.dense("backend='array'"), model_share)
         return ArrayOracle(table.dense("backend='array'"), model_share)
 
     def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> NDArray[np.int64]:
