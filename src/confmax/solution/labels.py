@@ -18,6 +18,7 @@ from confmax.rule.labels import LabelRule
 
 EXACT = 1e-12  # a gap of rounding size
 SHOWN = 12  # labels that are printed
+BUDGET = {False: " with as many labels for every row", True: " with no more labels for a row"}
 ESTIMATES = {"model": "the model's estimate", "labels": "these labels", "blend": "the blend of labels and model"}
 
 
@@ -152,10 +153,14 @@ class LabelSolution(Tuned):
         name = repr(self.metric)
         estimate = ESTIMATES[self.mode]
         if self.gap is None or self.upper_bound is None:
-            return f"no optimality guarantee: no upper bound is known for {name} on {estimate}"
+            text = f"no optimality guarantee: no upper bound is known for {name} on {estimate}"
+            if self.model_upper_bound is None:
+                return text
+            most = f"{self.model_upper_bound:.4g}"
+            return f"{text}; on the model's, no rule exceeds {most}, and this one has {self.model_value:.4g}"
         if self.rule.thresholds is None:
             within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
-            return f"proved: no rule has a higher {name} on {estimate}{within}"
+            return f"proved: no rule{BUDGET[self.rule.decisions.positive]} has a higher {name} on {estimate}{within}"
         if self.gap <= EXACT:
             return f"proved: no thresholds, one for each label, have a higher {name} on {estimate}"
         return (

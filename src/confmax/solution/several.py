@@ -7,7 +7,9 @@ model says of it, and one with many by its own rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,7 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
-from confmax.metrics.labels import Micro
-from confmax.optimize import Status
+from confmax.metrics.labels import Micro, OfVectors
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
@@ -30,9 +31,11 @@ from confmax.optimize.label_thresholds import (
     steadied,
 )
 from confmax.rule.labels import LabelRule
+from confmax.solution.budgets import Found, best_gains, plain_rules
 from confmax.solution.labels import LabelSolution
 from confmax.solution.plan import CONFUSIONS, is_auto
 from confmax.tables import MemoryTable
+from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.columns import warn
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import as_seed
@@ -67,6 +70,7 @@ class LabelPlan:
     confusion: str = "auto"
     calibration: Any = "auto"
     shrinkage: Any = "auto"
+    randomized: bool | str = False
     tol: float = 1e-6
     max_passes: int | None = None
     random_state: int = 0
@@ -76,12 +80,15 @@ class LabelPlan:
     def checked(cls, metric: Any, decisions: Decisions, *, random_state: Any = 0, **settings: Any) -> LabelPlan:
         """Return the plan of the arguments of `maximize`; a ValueError for what several labels do not take."""
         for name, default in LEFT_OUT.items():
+            if name == "randomized" and decisions.most is not None:
+                continue
             given = settings.pop(name, default)
             if not (given is default or (isinstance(given, (str, bool, tuple, list)) and given == default)):
                 raise InputError(f"`{name}` is of one class for every row, and decisions={decisions.argument!r} is not")
         settings.pop("progress", None)
-        if decisions != ANY:
-            raise InputError(f"decisions={decisions.argument!r} cannot be maximised yet", "pass `decisions='any'`")
+        drawn = settings.get("randomized", False)
+        if not (isinstance(drawn, (bool, np.bool_)) or is_auto(drawn)):
+            raise ValueError(f"randomized must be True, False or 'auto'; got {drawn!r}")
         plan = cls(label_metrics.resolve(metric, decisions), decisions, random_state=as_seed(random_state), **settings)
         if plan.confusion not in CONFUSIONS:
             raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {plan.confusion!r}")
@@ -115,6 +122,33 @@ class LabelTask:
     # (L,): how many rows have the label; as expected by the model, where there are no labels
     positives: NDArray[Any]
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What every rule of the task has."""
+        return {"classes": self.table.classes, "metric": repr(self.plan.metric), "seed": self.plan.random_state}
+
+    @cached_property
+    def calibrated(self) -> MemoryTable:
+        """The table whose probabilities rules with the calibration decide by."""
+        if self.maps is None:
+            return self.table
+        return replace(self.table, proba=self.maps.transform(self.table.proba), totals=None, hashes=None)
+
+    def counted(self, rules: Sequence[LabelRule], share: float | None = None) -> list[Confusion]:
+        """Return the statistics of ``rules`` on the estimate, or on that with the same ``share`` of the model."""
+        target = self.target if share is None else self.target.with_share(share)
+        # rules on the given probabilities share a pass
+        given = [rule for rule in rules if rule.calibrator is None]
+        parts = iter(target.counted(Gains.concatenate([rule.gains for rule in given]))) if given else iter(())
+        found = []
+        for rule in rules:
+            if rule.calibrator is None:
+                answers = Confusion.stack([next(parts) for _ in rule.weights])
+            else:
+                answers = LabelsOracle(self.calibrated, target.share).maximize(rule.gains)
+            found.append(answers.mix(rule.weights))
+        return found
+
 
 def task_of(plan: LabelPlan, table: MemoryTable) -> LabelTask:
     """Return the task of a plan on a ``table``, with warnings of labels that no row has."""
@@ -140,7 +174,10 @@ def task_of(plan: LabelPlan, table: MemoryTable) -> LabelTask:
     share = np.where(present, shares[mode], 1.0).astype(np.float64)
     target = Target(table, share, None if maps is None else maps.column)
     kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
-    return LabelTask(plan, replace(plan.metric, classes=kept), table, mode, target, maps, counted)
+    metric = replace(plan.metric, classes=kept)
+    if dict(metric.params).get("n", 0.0) is None:
+        metric = metric.with_params({"n": float(table.n_rows)})
+    return LabelTask(plan, metric, table, mode, target, maps, counted)
 
 
 def _warn_of_absent(table: MemoryTable, present: NDArray[np.bool_]) -> None:
@@ -156,19 +193,26 @@ def _warn_of_absent(table: MemoryTable, present: NDArray[np.bool_]) -> None:
 
 
 def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
-    """Return the solution of a plan on a ``table`` whose decisions are any labels."""
+    """Return the solution of a plan on a ``table`` of several labels per row."""
     task = task_of(plan, table)
-    most = thresholds_of(task, task.target)
-    model = most if task.mode == "model" else thresholds_of(task, task.target.with_share(1.0))
-    used = protected(task, most, model)
-    settings: dict[str, Any] = {"classes": table.classes, "metric": repr(plan.metric), "seed": plan.random_state}
-    rule = LabelRule.from_thresholds(used, **settings)
-    plain = LabelRule.from_thresholds(np.full(table.n_classes, 0.5), **settings)
-    both = task.target.counted(Gains.concatenate([rule.gains, plain.gains]))
-    value, half = task.metric.values(both)
+    by_gains = plan.decisions != ANY or isinstance(task.metric.formula, OfVectors)
+    best, found = best_gains(task) if by_gains else best_thresholds(task)
+    plain = plain_rules(task)
+    counted = task.counted([best, *plain.values()])
+    values = [float(task.metric.values(statistics)) for statistics in counted]
     # no rule that people have without confmax is better on the estimate
-    rule, statistics = (plain, both[1]) if half > value else (rule, both[0])
-    return finished(task, rule, statistics, (most, model), {"p > 0.5": float(half)})
+    k = int(np.argmax(values))
+    return finished(task, [best, *plain.values()][k], counted[k], found, dict(zip(plain, values[1:], strict=True)))
+
+
+def best_thresholds(task: LabelTask) -> tuple[LabelRule, Found]:
+    """Return the rule of thresholds, one for each label, and the largest values of such rules."""
+    target = task.target
+    most = thresholds_of(task, target)
+    model = most if task.mode == "model" else thresholds_of(task, target.with_share(1.0))
+    rule = LabelRule.from_thresholds(protected(task, most, model), **task.settings)
+    passes = 1 if target.calibrate is not None else max(1, target.oracle.n_passes)
+    return rule, Found(most.most, model.most, alone=most.values, n_passes=passes)
 
 
 def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
@@ -201,29 +245,24 @@ def protected(task: LabelTask, most: LabelThresholds, model: LabelThresholds) ->
 
 
 def finished(
-    task: LabelTask,
-    rule: LabelRule,
-    statistics: Confusion,
-    best: tuple[LabelThresholds, LabelThresholds],
-    baselines: dict[str, float],
+    task: LabelTask, rule: LabelRule, statistics: Confusion, found: Found, baselines: dict[str, float]
 ) -> LabelSolution:
-    """Return the solution of a ``rule`` with these ``statistics``, by the ``best`` thresholds on estimate and model."""
-    most, model = best
+    """Return the solution of a ``rule`` with these ``statistics``, and with what its search ``found``."""
     table = task.table
     value = float(task.metric.values(statistics))
-    on_labels = task.target.with_share(0.0).counted(rule.gains)[0] if table.labels is not None else None
+    on_labels = task.counted([rule], 0.0)[0] if table.labels is not None else None
     model_value = value
     if task.mode != "model":
-        model_value = float(task.metric.values(task.target.with_share(1.0).counted(rule.gains)[0]))
+        model_value = float(task.metric.values(task.counted([rule], 1.0)[0]))
     mark = None if table.labels is None else fingerprint(table.unordered_hashes(), table.labels, table.classes)
     return LabelSolution(
         rule=replace(rule, tuned_on=mark),
         value=value,
-        upper_bound=max(most.most, value),
-        randomization_loss=0.0,
-        status=Status.OPTIMAL,
-        n_passes=1 if task.target.calibrate is not None else max(1, task.target.oracle.n_passes),
-        history=(),
+        upper_bound=None if found.most is None else max(found.most, value),
+        randomization_loss=0.0 if found.drawn is None else max(0.0, found.drawn - value),
+        status=found.status,
+        n_passes=found.n_passes,
+        history=found.history,
         statistics=statistics,
         label_value=None if on_labels is None else float(task.metric.values(on_labels)),
         baselines=baselines,
@@ -232,8 +271,8 @@ def finished(
         model_share=float(task.target.share.mean()),
         calibration=task.maps,
         model_value=model_value,
-        model_upper_bound=max(model.most, model_value),
+        model_upper_bound=None if found.model_most is None else max(found.model_most, model_value),
         counted=on_labels or statistics,
         positives=task.positives if table.labels is not None else None,
-        alone=most.values,
+        alone=found.alone,
     )

@@ -1,0 +1,153 @@
+"""Several labels per row by gains: budgets of k labels, and metrics that are no sum over labels.
+
+The labels of a row compete for its budget, so thresholds that are found label by label are no answer. The problem is
+that of one class for every row, on the same solvers, with another set of decisions. Rows are decided by the calibrated
+probabilities, and counted by the estimate of what is true.
+
+A search starts from the k largest p and p / prior, and from the gradient at the labels' separate optima. Each of them
+leads to the best value on some tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from confmax import optimize
+from confmax.confusion import ABSENT, Array, Gains
+from confmax.metrics.labels import LabelMean, OfVectors
+from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
+from confmax.optimize.label_thresholds import Target, best_per_label, between
+from confmax.oracle import CountingOracle
+from confmax.rule.labels import LabelRule
+from confmax.tables import MemoryTable
+from confmax.tables.array.labels import LabelsOracle
+from confmax.tables.decisions import ANY
+
+if TYPE_CHECKING:
+    from confmax.solution.several import LabelTask
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search found beside its rule.
+
+    ``most`` is a bound on the estimate used, and ``model_most`` one on the model's estimate; None for none. ``drawn``
+    is the value of the best rule that draws, None where draws were not searched, and ``alone`` (L,) are the thresholds
+    that are best for each label.
+    """
+
+    most: float | None
+    model_most: float | None
+    drawn: float | None = None
+    alone: Array | None = None
+    status: Status = Status.OPTIMAL
+    n_passes: int = 1
+    history: tuple[Progress, ...] = ()
+
+
+def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
+    """Return the best rule of gains that is found on the estimate of a ``task``."""
+    plan = task.plan
+    table = task.calibrated
+    known: Mixture | None = None
+    model_most = None
+    if task.mode != "model" and not isinstance(task.metric.formula, OfVectors):
+        # what bounds the metric holds on the model's estimate alone; its rules are starts
+        _, first, model_most = _searched(task, table, task.target.with_share(1.0))
+        known = first.mixture if task.metric.structure.is_concave else first.single
+    problem, outcome, most = _searched(task, table, task.target, known)
+    model_most = most if task.mode == "model" else model_most
+    value = problem.value(outcome.mixture.confusion)
+    drawn = plan.randomized is True and value > problem.value(outcome.single.confusion)
+    gains, weights = (outcome.mixture if drawn else outcome.single).gathered()
+    rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
+    if plan.decisions.most is None and not (gains.pair()[0] < 0.0).any():
+        rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
+    passes = problem.oracle.n_passes
+    return rule, Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
+
+
+def plain_rules(task: LabelTask) -> dict[str, LabelRule]:
+    """Return the rules that people use without confmax, by name, on the probabilities as they are given."""
+    table = task.table
+    k = task.plan.decisions.most
+    if k is None:
+        return {"p > 0.5": LabelRule.from_thresholds(np.full(table.n_classes, 0.5), **task.settings)}
+    prior = table.mean_probability() if table.labels is None else table.label_weight()
+    return {
+        name: LabelRule(Gains.reduced(scale), np.ones(1), decisions=task.plan.decisions, **_named(task))
+        for name, scale in ((f"top-{k}", np.ones(len(prior))), (f"top-{k} of p/prior", _one_over(prior)))
+    }
+
+
+def _named(task: LabelTask) -> dict[str, Any]:
+    """Return `LabelTask.settings` by the names of the attributes of a rule."""
+    settings = task.settings
+    return {"class_names": settings.pop("classes"), **settings}
+
+
+def _searched(
+    task: LabelTask, table: MemoryTable, target: Target, known: Mixture | None = None
+) -> tuple[Problem, Outcome, float | None]:
+    """Return the problem of a calibrated ``table`` and the estimate of a ``target``, its outcome, and a bound.
+
+    The search starts from the rules of a ``known`` mixture too.
+    """
+    plan = task.plan
+    metric = task.metric
+    oracle = CountingOracle(LabelsOracle(table, target.share))
+    L = table.n_classes
+    exact = oracle.exact
+    method = optimize.choose("auto", metric, L, L, exact=exact, blended=task.mode == "blend", several=True)
+    starts = [_plain_gains(oracle.rows, plan.decisions.most)]
+    bound = None
+    if isinstance(metric.formula, LabelMean) and not metric.structure.is_linear:
+        separate = best_per_label(metric, replace(target, table=replace(target.table, decisions=ANY)))
+        compromise = metric.gains(metric.at(separate.statistics))
+        if compromise.is_finite:
+            starts.append(compromise)
+        # a draw does not raise the largest value of a ratio, which may be that of every label at once
+        if exact and metric.structure.fractions is not None:
+            bound = separate.most
+    if known is not None:
+        starts += known.atoms
+    gains = Gains.concatenate(starts)
+    answers = oracle.maximize(gains)
+    rules = tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
+    allowed = optimize.passes_allowed(method, table.n_rows) if plan.max_passes is None else plan.max_passes
+    problem = Problem(metric, oracle, L, rules, allowed, plan.tol, certify=exact)
+    outcome = optimize.run(method, problem, plan.callback)
+    if exact and plan.decisions.most == L and not plan.decisions.positive:
+        # there is one rule
+        bound = problem.value(outcome.single.confusion)
+    bounds = [number for number in (bound, outcome.upper_bound) if number is not None]
+    return problem, outcome, min(bounds, default=None) if exact else None
+
+
+def _plain_gains(rows: Array, most: int | None) -> Gains:
+    """Return p and p / prior; without a budget those above one half, and above the prior."""
+    scales = np.stack([np.ones(len(rows)), _one_over(rows)])
+    return Gains.reduced(scales, None if most else np.array([[-0.5], [-1.0]]))
+
+
+def _one_over(rows: Array) -> Array:
+    return np.divide(1.0, rows, out=np.zeros(len(rows)), where=rows > ABSENT)
+
+
+def _on_given(rule: LabelRule, task: LabelTask) -> Array:
+    """Return thresholds (L,) on given probabilities that decide the rows of a task as a ``rule`` without draws does."""
+    proba = task.table.proba
+    chosen = rule.predict(proba).astype(np.bool_)
+    thresholds = rule.thresholds
+    assert thresholds is not None
+    for label, t in enumerate(thresholds.tolist()):
+        p = proba[:, label]
+        high = float(p[chosen[:, label]].min(initial=np.inf))
+        low = float(p[~chosen[:, label]].max(initial=-np.inf))
+        # the inverse of the calibration may lie on the other side of a probability by rounding
+        if not low <= p.dtype.type(t) < high:
+            thresholds[label] = between(low, high, p.dtype)
+    return thresholds
