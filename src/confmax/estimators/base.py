@@ -1,10 +1,10 @@
-"""What both estimators share: they leave the wrapped model's probabilities as they are and decide behind them."""
+"""What the estimators share: they leave the wrapped model's probabilities as they are and decide behind them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,18 +23,103 @@ from confmax.tables.kinds import here, host_array, named
 from confmax.tables.labels import refuse_masked
 
 
-def _if_wrapped_has(name: str) -> Callable[[Any], Any]:
+def if_wrapped_has(name: str) -> Callable[[Any], Any]:
     """Return a decorator: the method is there where the wrapped estimator has one of this name."""
     # where it has not, getattr's AttributeError is the message
     return available_if(lambda self: callable(getattr(getattr(self, "estimator_", self.estimator), name)))
 
 
 # the mixins stand left of BaseEstimator, whose tags theirs override
-class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A classifier that puts a decision rule behind another classifier's probabilities."""
+class BehindModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A classifier that decides by the probabilities of another."""
 
     estimator: Any
     estimator_: Any
+    # what CalibratedClassifierCV makes probabilities of
+    _unsure: ClassVar[str] = "it"
+
+    def _fit_checked(self, X: Any, y: Any, sample_weight: Any, group: Any, params: Mapping[str, Any]) -> None:
+        """Check what `fit` is given, and fit."""
+        name = type(self).__name__
+        wrapped = type(self.estimator).__name__
+        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict_proba"):
+            raise ValueError(
+                f"estimator must have the methods fit and predict_proba, but this {wrapped} does not have both; pass a "
+                f"classifier that returns probabilities, or wrap {self._unsure} in CalibratedClassifierCV"
+            )
+        if params and not get_config()["enable_metadata_routing"]:
+            raise ValueError(
+                f"{name}.fit passes {', '.join(sorted(params))} on only by metadata routing; call "
+                f"sklearn.set_config(enable_metadata_routing=True) and have the estimator or splitter request it"
+            )
+        # scikit-learn's own checks look for the words of the message
+        if y is None:
+            raise ValueError(f"{name} requires y to be passed, but the target y is None; pass the true classes")
+        if self._is_prefit and here(lambda *_: True, X, y) is None:
+            # rows and labels stay where they are, and are checked there
+            labels = here(self._labels, y)
+            self._fit(X, y if labels is None else labels, sample_weight, group, params)
+            return
+        if sample_weight is not None:
+            refuse_masked(sample_weight, "sample_weight")
+        # lists and the like become what splits can index; lengths are compared before anything is fitted
+        X, labels = indexable(X, self._labels(y))
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        self._fit(X, labels, weight, group, params)
+
+    @abstractmethod
+    def _labels(self, y: Any) -> NDArray[Any]:
+        """Return the labels as an array, with a row for each row of X; a ValueError if they are none."""
+
+    @abstractmethod
+    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
+        """Set ``estimator_``, ``rule_`` and what else is learned."""
+
+    @property
+    def _is_prefit(self) -> bool:
+        """Whether the estimator is used as it is, fitted by its owner."""
+        return False
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the metadata routing: all metadata goes to the wrapped estimator's ``fit``."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
+
+    def _routed(self, weight: Array | None, group: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""
+        # without routing only weights are passed on, and no splitter takes them
+        given = dict(params) if weight is None else {"sample_weight": weight, **params}
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", **given, **({} if group is None else {"group": group}))
+        return {"estimator": {"fit": given}, "splitter": {"split": {}}}
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features d, if the wrapped estimator counts them."""
+        # an estimator that does not count its features raises AttributeError here, and so has no attribute here either
+        return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Feature names (d,), if the wrapped estimator keeps them."""
+        return self.estimator_.feature_names_in_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        wrapped = get_tags(self.estimator)
+        # what X may be, and how well it does, depend on the wrapped estimator alone; what it is does not
+        tags.input_tags = wrapped.input_tags
+        tags.non_deterministic = wrapped.non_deterministic
+        tags.no_validation = wrapped.no_validation
+        if wrapped.classifier_tags is not None:
+            tags.classifier_tags.multi_class = wrapped.classifier_tags.multi_class
+            tags.classifier_tags.poor_score = wrapped.classifier_tags.poor_score
+        return tags
+
+
+class RuleClassifier(BehindModel):
+    """A classifier that puts a decision rule behind another classifier's probabilities."""
+
     rule_: DecisionRule
     _order: tuple[Any, ...] | None = None
 
@@ -72,57 +157,13 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         ValueError
             If a parameter or the data are invalid. The message says what is wrong, where, and how to correct it.
         """
-        name = type(self).__name__
-        wrapped = type(self.estimator).__name__
-        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict_proba"):
-            raise ValueError(
-                f"estimator must have the methods fit and predict_proba, but this {wrapped} does not have both; pass a "
-                f"classifier that returns probabilities, or wrap it in CalibratedClassifierCV"
-            )
-        if params and not get_config()["enable_metadata_routing"]:
-            raise ValueError(
-                f"{name}.fit passes {', '.join(sorted(params))} on only by metadata routing; call "
-                f"sklearn.set_config(enable_metadata_routing=True) and have the estimator or splitter request it"
-            )
         # of an ordered categorical, which scikit-learn turns into an array
         self._order = None if y is None else stated_order(y)
-        # scikit-learn's own checks look for the words of the message
-        if y is None:
-            raise ValueError(f"{name} requires y to be passed, but the target y is None; pass the true classes")
-        if self._is_prefit and here(lambda *_: True, X, y) is None:
-            # rows and labels stay where they are, and are checked there
-            labels = here(checked_labels, y)
-            self._fit(X, y if labels is None else labels, sample_weight, group, params)
-            return self
-        if sample_weight is not None:
-            refuse_masked(sample_weight, "sample_weight")
-        # lists and the like become what splits can index; lengths are compared before anything is fitted
-        X, labels = indexable(X, checked_labels(y))
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
-        self._fit(X, labels, weight, group, params)
+        self._fit_checked(X, y, sample_weight, group, params)
         return self
 
-    @abstractmethod
-    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
-        """Set ``estimator_``, ``rule_`` and what else is learned."""
-
-    @property
-    def _is_prefit(self) -> bool:
-        """Whether the estimator is used as it is, fitted by its owner."""
-        return False
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata routing: all metadata goes to the wrapped estimator's ``fit``."""
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=type(self).__name__).add(estimator=self.estimator, method_mapping=mapping)
-
-    def _routed(self, weight: Array | None, group: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return ``{consumer: {method: parameters}}`` for the wrapped estimator and the splitter."""
-        # without routing only weights are passed on, and no splitter takes them
-        given = dict(params) if weight is None else {"sample_weight": weight, **params}
-        if get_config()["enable_metadata_routing"]:
-            return process_routing(self, "fit", **given, **({} if group is None else {"group": group}))
-        return {"estimator": {"fit": given}, "splitter": {"split": {}}}
+    def _labels(self, y: Any) -> NDArray[Any]:
+        return checked_labels(y)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -134,17 +175,6 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         """What `predict` returns (M,): the classes, and the name of abstaining if the rule may."""
         name = self.rule_.abstain
         return self.classes_ if name is None else with_abstain(self.classes_, name)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features d, if the wrapped estimator counts them."""
-        # an estimator that does not count its features raises AttributeError here, and so has no attribute here either
-        return self.estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Feature names (d,), if the wrapped estimator keeps them."""
-        return self.estimator_.feature_names_in_
 
     def predict(self, X: Any, group: ArrayLike | None = None) -> NDArray[Any]:
         """Return the class (n,) that the rule decides for every row of X (n, d); lazy for Dask probabilities.
@@ -170,32 +200,20 @@ class RuleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  
         check_is_fitted(self, "estimator_")
         return self.rule_.decision_probabilities(self.estimator_.predict_proba(X), group=group)
 
-    @_if_wrapped_has("predict_proba")
+    @if_wrapped_has("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the wrapped estimator's probabilities (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict_proba(X)
 
-    @_if_wrapped_has("predict_log_proba")
+    @if_wrapped_has("predict_log_proba")
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Return the wrapped estimator's log-probabilities (n, K)."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict_log_proba(X)
 
-    @_if_wrapped_has("decision_function")
+    @if_wrapped_has("decision_function")
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the wrapped estimator's decision values. The rule does not use them."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.decision_function(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        wrapped = get_tags(self.estimator)
-        # what X may be, and how well it does, depend on the wrapped estimator alone; what it is does not
-        tags.input_tags = wrapped.input_tags
-        tags.non_deterministic = wrapped.non_deterministic
-        tags.no_validation = wrapped.no_validation
-        if wrapped.classifier_tags is not None:
-            tags.classifier_tags.multi_class = wrapped.classifier_tags.multi_class
-            tags.classifier_tags.poor_score = wrapped.classifier_tags.poor_score
-        return tags

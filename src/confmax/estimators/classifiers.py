@@ -22,16 +22,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array
 from confmax.estimators import steps
 from confmax.estimators.base import RuleClassifier
+from confmax.estimators.cross_fitting import CrossFitting
 from confmax.evaluate.thresholds import class_thresholds, spread_of
 from confmax.metrics import Metric
 from confmax.progress import bar_for
@@ -55,7 +53,7 @@ SETTINGS = (
 ).split()
 
 
-class MetricClassifierCV(RuleClassifier):
+class MetricClassifierCV(CrossFitting, RuleClassifier):
     """Classifier whose decision rule is tuned for a metric by cross-validation.
 
     Parameters
@@ -347,9 +345,7 @@ class MetricClassifierCV(RuleClassifier):
         unequal = weight is not None and not self._is_prefit and np.ptp(weight[weight > 0.0]) > 0.0
         if plan.confidence is not None and unequal:
             raise ValueError(UNEQUAL)
-        for name in ("fold_rules", "ensemble", "refit"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
+        self._refuse_no_switch("fold_rules", "ensemble", "refit")
         return plan
 
     def _in_order(self, plan: Plan, classes: list[Any]) -> Metric:
@@ -385,50 +381,11 @@ class MetricClassifierCV(RuleClassifier):
             return model, make_table(model.predict_proba(X), y, weight, classes), np.empty(0, np.intp), []
         # the splitter is asked before the first fit, which may take long
         splits = steps.splits_of(self.cv, X, y, routed["splitter"]["split"], self.random_state)
-        if self.ensemble and len(splits) == 1:
-            raise ValueError(
-                "ensemble=True averages several fold models, but cv gave one split; pass cv=5, or ensemble=False"
-            )
-        if len(splits) > 1 and not (self.refit or self.ensemble):
-            raise ValueError(f"refit=False needs one split, but cv gave {len(splits)}; pass refit=True, or one split")
-        fit_params = steps.fit_params_for(self.estimator, routed["estimator"]["fit"])
-        # models that are not used again need not come back from other processes
-        keep = self.ensemble or not self.refit
-        n_models = len(splits) + (self.refit and not self.ensemble)
-        with bar_for(self.progress, f"fitting {type(model).__name__}", "models") as bar:
-            counted = splits if bar is None else bar.each(splits, n_models)
-            found = Parallel(n_jobs=self.n_jobs)(
-                delayed(steps.fit_split)(clone(model), X, y, split, fit_params, keep=keep) for split in counted
-            )
-            if self.ensemble:
-                model = steps.MeanOfModels([fitted for _, _, fitted in found], np.array(classes))
-            else:
-                # the splits fitted clones: this one is not fitted yet
-                model = model.fit(X, y, **fit_params) if self.refit else found[0][2]
-            if bar is not None:
-                bar.update(n_models, n_models)
+        model, proba, tests = self._cross_fitted(model, X, y, splits, routed["estimator"]["fit"], classes)
         steps.refuse_other_classes(model, classes)
-        tests = [np.arange(len(y))[test] for _, test in splits]
         rows = np.concatenate(tests)
-        proba = np.concatenate([steps.all_columns(part, own, classes) for part, own, _ in found])
         out = make_table(proba, y[rows], None if weight is None else weight[rows], classes)
         return model, out, rows, tests
-
-    @property
-    def _is_prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == "prefit"
-
-    def _model(self) -> Any:
-        """Return the estimator to work with: the fitted one itself, or a clone."""
-        if not self._is_prefit:
-            return clone(self.estimator)
-        if self.ensemble:
-            raise ValueError(
-                "ensemble=True averages fold models, but cv='prefit' fits none; pass cv=5, or ensemble=False"
-            )
-        if not hasattr(self.estimator, "classes_"):
-            raise NotFittedError("cv='prefit' needs a fitted estimator; fit it first, on other rows than these")
-        return self.estimator
 
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, group: ArrayLike | None = None
@@ -449,13 +406,6 @@ class MetricClassifierCV(RuleClassifier):
         table = make_table(self.estimator_.predict_proba(X), y if known is None else known, sample_weight, classes)
         table = to_decide(self.rule_, table, group)
         return value_on_labels(self.rule_, self.solution_.metric, table)
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata routing of this estimator (tuning), the wrapped one's ``fit``, and the splitter."""
-        # a model that was fitted before gets no metadata: its ``fit`` is not called
-        router = MetadataRouter(owner=type(self).__name__) if self._is_prefit else super().get_metadata_routing()
-        router.add_self_request(self)
-        return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
 
 
 def _tested(groups: Groups | None) -> Groups | None:

@@ -88,6 +88,21 @@ def all_columns(proba: NDArray[Any], own: list[Any], classes: list[Any]) -> NDAr
     return full
 
 
+def hold_out(cv: Any) -> float:
+    """Return the share of a hold-out, from a ``cv`` that is a number but no integer."""
+    if not 0 < float(cv) < 1:
+        raise ValueError(f"cv as a number is the share of a hold-out and must lie between 0 and 1; got {cv!r}")
+    return float(cv)
+
+
+def own_splits(folds: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the splits of a splitter."""
+    splits = list(folds.split(X, y, **params))
+    if not splits:
+        raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
+    return splits
+
+
 def splits_of(
     cv: Any, X: Any, y: NDArray[Any], params: Mapping[str, Any], random_state: RandomState
 ) -> list[tuple[Any, Any]]:
@@ -97,19 +112,15 @@ def splits_of(
     there are folds.
     """
     if isinstance(cv, Real) and not isinstance(cv, Integral):
-        if not 0 < float(cv) < 1:
-            raise ValueError(f"cv as a number is the share of a hold-out and must lie between 0 and 1; got {cv!r}")
+        share = hold_out(cv)
         if not isinstance(random_state, np.random.RandomState):
             # scikit-learn takes 32 bits, and would read None as its global state
             random_state = as_seed(random_state) % 2**32
-        cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=random_state)
+        cv = StratifiedShuffleSplit(1, test_size=share, random_state=random_state)
     folds = check_cv(cv, y=y, classifier=True)
     if cv is not None and not isinstance(cv, Integral):
         # the folds of a splitter are its owner's, who may leave a class out on purpose
-        splits = list(folds.split(X, y, **params))
-        if not splits:
-            raise ValueError("cv gave no splits; a generator of splits can be used only once, so pass a list of them")
-        return splits
+        return own_splits(folds, X, y, params)
     names, counts = np.unique(y, return_counts=True)
     few = int(np.argmin(counts))
     n_splits = folds.get_n_splits()
