@@ -12,7 +12,7 @@ from confmax._version import __version__
 if TYPE_CHECKING:
     from confmax import calibration, checks, constraints, metrics, optimize, plotting, populations, report, theory
     from confmax.errors import InputError
-    from confmax.estimators import FixedRuleClassifier, MetricClassifierCV, RuleScorer, make_scorer
+    from confmax.estimators import FixedRuleClassifier, MetricClassifierCV, MetricMultilabelCV, RuleScorer, make_scorer
     from confmax.evaluate import RiskCoverage, Score, risk_coverage, score
     from confmax.frontiers import Curve, Frontier, coverage_path, frontier
     from confmax.rule import DecisionRule, LabelRule
@@ -29,6 +29,7 @@ __all__ = [
     "LabelRule",
     "LabelSolution",
     "MetricClassifierCV",
+    "MetricMultilabelCV",
     "RiskCoverage",
     "RuleScorer",
     "Score",
@@ -63,6 +64,7 @@ _NAMES = {
     "LabelRule": "rule",
     "LabelSolution": "solution",
     "MetricClassifierCV": "estimators",
+    "MetricMultilabelCV": "estimators",
     "RiskCoverage": "evaluate",
     "RuleScorer": "estimators",
     "Score": "evaluate",

@@ -1,0 +1,307 @@
+"""scikit-learn estimator of several labels per row: tune which labels a row gets by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from confmax.confusion import Array, Confusion
+from confmax.errors import InputError
+from confmax.estimators.base import if_wrapped_has
+from confmax.estimators.cross_fitting import CrossFitting
+from confmax.estimators.label_folds import label_splits
+from confmax.estimators.label_models import LabelModel
+from confmax.metrics import Metric
+from confmax.optimize.label_thresholds import Target
+from confmax.rule.labels import LabelRule
+from confmax.solution.labels import LabelSolution
+from confmax.solution.several import LabelPlan
+from confmax.tables.columns import column_names
+from confmax.tables.decisions import decisions_of
+from confmax.tables.draws import RandomState
+from confmax.tables.labels import plain, refuse_masked
+from confmax.tables.several import encoded, labels_table
+
+
+class MetricMultilabelCV(CrossFitting):
+    """Classifier of several labels per row, whose decisions are tuned for a metric by cross-validation.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier of several labels with ``predict_proba``, such as ``OneVsRestClassifier(LogisticRegression())``, a
+        ``ClassifierChain``, a ``MultiOutputClassifier``, a forest, nearest neighbours, or an ``MLPClassifier``.
+    metric : str, Metric or callable
+        As in `confmax.maximize` for several labels: a mean over labels such as "macro_f1" (also by the name of
+        scikit-learn's scorer, "f1_macro"), a micro average, or a function of three vectors (L,): how often labels are
+        true, decided and true, and decided.
+    decisions : "any", int k, or ("at_most", k)
+        What is decided for a row: any labels, exactly the k best, or at most k.
+    cv : None, int, float, splitter, iterable of splits or "prefit"
+        An integer: that many folds, stratified by all labels. None: five of them. A number in (0, 1): one stratified
+        hold-out of that share. A splitter or an iterable may leave rows out or repeat them; the rule is tuned on the
+        test rows of all splits. "prefit": the estimator is already fitted, on all labels in the order of the columns of
+        ``y``, and all rows that you pass are for tuning.
+    refit : bool
+        Whether to fit the estimator again on all rows. False keeps the model of the only split. With "prefit" nothing
+        is fitted, and this parameter has no effect.
+    ensemble : bool
+        True keeps the models of all splits instead and decides by their mean probabilities; nothing is fitted again. It
+        needs at least two splits, and multiplies the prediction time by their number.
+    calibration, confusion, shrinkage : str, bool, float or object
+        As in `confmax.maximize`.
+    n_jobs : int or None
+        Number of splits that are fitted in parallel, as in joblib.
+    random_state : int, RandomState, Generator or None
+        Seed of the folds or of the hold-out if ``cv`` is a number or None, and of a rule's draws. None takes a seed
+        from the operating system; ``rule_.seed`` is that seed.
+    progress : bool
+        Whether `fit` shows on stderr which models are fitted.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted model that computes the probabilities. It lacks labels that no row of ``y`` has, or all rows have.
+    rule_ : LabelRule
+        The tuned rule, which decides the columns of `predict_proba`.
+    solution_ : LabelSolution
+        The result of the tuning on the out-of-fold probabilities; ``solution_.labels`` shows every label apart.
+    labels_ : ndarray (L,)
+        Names of the labels: those of the columns of ``y``, else 0..L-1.
+    classes_ : list of L ndarray (2,)
+        The classes of every label, absent and present, as scikit-learn's ``MultiOutputClassifier`` has them.
+    n_features_in_, feature_names_in_
+        Those of the wrapped model, if it has them.
+
+    Warns
+    -----
+    UserWarning
+        If fewer rows have, or have not, a label than there are folds, or if all training rows of a split agree on it.
+        If no row has a label, as in `confmax.maximize`. The sentences name the labels.
+
+    Notes
+    -----
+    ``rule_.predict(predict_proba(X))`` equals ``predict(X)``. The folds of a number are those of iterative
+    stratification (Sechidis, Tsoumakas, Vlahavas, ECML PKDD 2011): each has its share of the rows of every label, as
+    far as their number allows.
+
+    A model is fitted on the labels on which its rows differ, since many classifiers refuse the others, or say 0 or 1.
+    Where all of its rows agree on a label, its probability is the share of rows that have it, by Jeffreys' estimate
+    ``(rows + 1/2) / (n + 1)``. A ``ClassifierChain`` with an ``order`` needs labels that differ in all folds.
+
+    ``sample_weight`` weights the rows of the tuning table and is passed to the estimator's ``fit``; with metadata
+    routing the estimator gets what it requests, and a splitter its ``groups``, as in `confmax.MetricClassifierCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.metrics import f1_score
+    >>> from sklearn.multiclass import OneVsRestClassifier
+    >>> from confmax import MetricMultilabelCV
+    >>> X, Y = make_multilabel_classification(600, n_classes=6, n_labels=1, random_state=0)
+    >>> model = OneVsRestClassifier(LogisticRegression(max_iter=1000))
+    >>> plain = model.fit(X[::2], Y[::2])
+    >>> tuned = MetricMultilabelCV(model, metric="macro_f1").fit(X[::2], Y[::2])
+    >>> tuned.predict(X[1:3]).tolist()
+    [[0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0]]
+    >>> bool(tuned.score(X[1::2], Y[1::2]) > f1_score(Y[1::2], plain.predict(X[1::2]), average="macro") + 0.05)
+    True
+    """
+
+    rule_: LabelRule
+    _unsure: ClassVar[str] = "the classifier of one label"
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        metric: str | Metric | Callable[[Confusion], float] = "macro_f1",
+        decisions: Any = "any",
+        cv: Any = None,
+        refit: bool = True,
+        ensemble: bool = False,
+        calibration: Any = "auto",
+        confusion: str = "auto",
+        shrinkage: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: RandomState = 0,
+        progress: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.metric = metric
+        self.decisions = decisions
+        self.cv = cv
+        self.refit = refit
+        self.ensemble = ensemble
+        self.calibration = calibration
+        self.confusion = confusion
+        self.shrinkage = shrinkage
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> MetricMultilabelCV:
+        """Fit the wrapped estimator and tune the rule.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n, d)
+            Features, in any form that the wrapped estimator accepts.
+        y : array-like, data frame or scipy.sparse matrix (n, L)
+            Which labels the rows have: 0 and 1, or booleans. Names of a frame's columns become the names of the labels.
+            `predict` returns the same type of numbers, as an array, or as a CSR matrix if ``y`` is sparse.
+        sample_weight : array-like (n,) or None
+            Non-negative weights. The notes of the class say how they are used.
+        **params : dict
+            Metadata for the estimator's ``fit`` and the splitter's ``split``, with metadata routing enabled.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data are invalid. The message says what is wrong, where, and how to correct it.
+        """
+        self._fit_checked(X, y, sample_weight, None, params)
+        return self
+
+    def _labels(self, y: Any) -> NDArray[Any]:
+        """Return the labels as a matrix of 0 and 1, and remember in which form they came."""
+        refuse_masked(y, "y")
+        # also refuses complex numbers, infinite ones and missing labels
+        given = check_array(y, accept_sparse="csr", ensure_2d=False, allow_nd=True, dtype=None, input_name="y")
+        if given.ndim != 2:
+            # scikit-learn's own checks look for the words of the message
+            raise InputError(
+                f"Only binary classification is supported, of every column of a matrix (n, L) of 0 and 1; `y` has "
+                f"shape {given.shape} ({type_of_target(given)})",
+                "pass one column per label, as sklearn.preprocessing.MultiLabelBinarizer gives it, or take "
+                "MetricClassifierCV for one class per row",
+            )
+        n, n_labels = given.shape
+        names = column_names(y)
+        self.labels_ = np.arange(n_labels) if names is None else np.array(names)
+        self._form: type[Any] | None = None
+        if scipy.sparse.issparse(y):
+            self._form = scipy.sparse.csr_array if isinstance(y, scipy.sparse.sparray) else scipy.sparse.csr_matrix
+        self._dtype = given.dtype if given.dtype.kind in "biuf" else np.dtype(np.int64)
+        if given.dtype.kind == "O":
+            # frames of booleans and integers, among others
+            with suppress(TypeError, ValueError):
+                given = given.astype(np.float64)
+        if given.dtype.kind not in "biuf":
+            raise InputError(
+                f"Unknown label type: row 0, column 0 of `y` is {plain(given[0, 0])!r}, and labels are 0 or 1",
+                "pass a matrix (n, L), as sklearn.preprocessing.MultiLabelBinarizer gives it",
+            )
+        return encoded(given, tuple(self.labels_.tolist()), n).astype(np.int64)
+
+    def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
+        n_labels = len(self.labels_)
+        names = self.labels_.tolist()
+        self._refuse_no_switch("refit", "ensemble")
+        plan = LabelPlan.checked(
+            self.metric,
+            decisions_of(self.decisions, n_labels),
+            **{name: getattr(self, name) for name in ("confusion", "calibration", "shrinkage", "random_state")},
+        )
+        model = self._model()
+        rows = np.arange(len(y))
+        if self._is_prefit:
+            model = LabelModel.prefit(model, n_labels)
+            proba = model.predict_proba(X)
+        else:
+            if (y == y[:1]).all():
+                raise InputError(
+                    "all rows of `y` have the same labels (one class each): a classifier needs rows with a label and "
+                    "rows without it",
+                    "pass other rows",
+                )
+            routed = self._routed(weight, group, params)
+            # the splitter is asked before the first fit, which may take long
+            splits = label_splits(self.cv, X, y, routed["splitter"]["split"], plan.random_state, names)
+            given = routed["estimator"]["fit"]
+            model, proba, tests = self._cross_fitted(LabelModel(model), X, y, splits, given, list(range(n_labels)))
+            rows = np.concatenate(tests)
+        tuned_with = None if weight is None else np.asarray(weight)[rows]
+        table = labels_table(plan.decisions, proba, y[rows], tuned_with, names)
+        self.solution_: LabelSolution = plan.solve(table)
+        self.rule_ = self.solution_.rule
+        self._matrix_of = model
+        if self._is_prefit:
+            self.estimator_ = self.estimator
+        else:
+            self.estimator_ = model if self.ensemble else model.estimator
+
+    @property
+    def classes_(self) -> list[NDArray[Any]]:
+        """The classes of every label (2,), absent and present."""
+        check_is_fitted(self, "estimator_")
+        return [np.array([0, 1], dtype=self._dtype) for _ in self.labels_]
+
+    def predict(self, X: Any) -> Any:
+        """Return which labels the rows of X (n, d) get: 0 and 1 (n, L), in the form of the ``y`` that was fitted."""
+        check_is_fitted(self, "estimator_")
+        chosen = self.rule_.predict(self._matrix_of.predict_proba(X)).astype(self._dtype)
+        return chosen if self._form is None else self._form(chosen)
+
+    def predict_lists(self, X: Any) -> list[list[Any]]:
+        """Return the names of the labels that every row of X (n, d) gets.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from confmax import MetricMultilabelCV
+        >>> X = [[0, 0], [0, 1], [1, 0], [1, 1]] * 5
+        >>> tuned = MetricMultilabelCV(DecisionTreeClassifier()).fit(X, pd.DataFrame(X, columns=["red", "round"]))
+        >>> tuned.predict_lists([[1, 0], [1, 1], [0, 0]])
+        [['red'], ['red', 'round'], []]
+        """
+        check_is_fitted(self, "estimator_")
+        return self.rule_.predict_lists(self._matrix_of.predict_proba(X))
+
+    def decision_probabilities(self, X: Any) -> Array:
+        """Return the exact probability (n, L) with which the rows of X (n, d) get every label, before any draw."""
+        check_is_fitted(self, "estimator_")
+        return self.rule_.decision_probabilities(self._matrix_of.predict_proba(X))
+
+    @if_wrapped_has("predict_proba")
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the model's probability (n, L) of every label for the rows of X (n, d), as one matrix."""
+        check_is_fitted(self, "estimator_")
+        return self._matrix_of.predict_proba(X)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the tuned metric on rows ``X`` (n, d) with true labels ``y`` (n, L), weighted by ``sample_weight``.
+
+        For a rule that draws it is the metric of what is expected. A label that no row had in `fit` is left out; one
+        that none of these rows has counts as in scikit-learn with ``zero_division=0``. Raise a ValueError for labels
+        that are no matrix of 0 and 1, as in `fit`.
+        """
+        check_is_fitted(self, "estimator_")
+        proba = self._matrix_of.predict_proba(X)
+        table = labels_table(self.rule_.decisions, proba, y, sample_weight, self.labels_.tolist())
+        found = Target(table, np.zeros(table.n_classes)).counted(self.rule_.decision_probabilities(table.proba))
+        return float(self.solution_.metric.values(found))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # as MultiOutputClassifier and ClassifierChain: a matrix of labels, never a vector of classes
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.single_output = False
+        tags.target_tags.multi_output = True
+        return tags
