@@ -24,7 +24,7 @@ from confmax.optimize.label_thresholds import Target
 from confmax.rule.labels import LabelRule
 from confmax.solution.labels import LabelSolution
 from confmax.solution.several import LabelPlan
-from confmax.tables.columns import column_names
+from confmax.tables.columns import column_names, first_repeated
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.labels import plain, refuse_masked
@@ -76,8 +76,9 @@ class MetricMultilabelCV(CrossFitting):
         The result of the tuning on the out-of-fold probabilities; ``solution_.labels`` shows every label apart.
     labels_ : ndarray (L,)
         Names of the labels: those of the columns of ``y``, else 0..L-1.
-    classes_ : list of L ndarray (2,)
-        The classes of every label, absent and present, as scikit-learn's ``MultiOutputClassifier`` has them.
+    classes_ : ndarray (L, 2)
+        The classes of every label, absent and present: ``classes_[l]`` is that of scikit-learn's multi-output
+        classifiers, whose list of arrays not all of its functions take beside one matrix of probabilities.
     n_features_in_, feature_names_in_
         Those of the wrapped model, if it has them.
 
@@ -111,8 +112,8 @@ class MetricMultilabelCV(CrossFitting):
     >>> model = OneVsRestClassifier(LogisticRegression(max_iter=1000))
     >>> plain = model.fit(X[::2], Y[::2])
     >>> tuned = MetricMultilabelCV(model, metric="macro_f1").fit(X[::2], Y[::2])
-    >>> tuned.predict(X[1:3]).tolist()
-    [[0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0]]
+    >>> tuned.predict(X[1::2]).shape
+    (300, 6)
     >>> bool(tuned.score(X[1::2], Y[1::2]) > f1_score(Y[1::2], plain.predict(X[1::2]), average="macro") + 0.05)
     True
     """
@@ -180,6 +181,9 @@ class MetricMultilabelCV(CrossFitting):
     def _labels(self, y: Any) -> NDArray[Any]:
         """Return the labels as a matrix of 0 and 1, and remember in which form they came."""
         refuse_masked(y, "y")
+        names = column_names(y)
+        if names is not None and (twice := first_repeated(names)) is not None:
+            raise InputError(f"`y` has two columns {twice!r}; give each label its own name")
         # also refuses complex numbers, infinite ones and missing labels
         given = check_array(y, accept_sparse="csr", ensure_2d=False, allow_nd=True, dtype=None, input_name="y")
         if given.ndim != 2:
@@ -191,7 +195,6 @@ class MetricMultilabelCV(CrossFitting):
                 "MetricClassifierCV for one class per row",
             )
         n, n_labels = given.shape
-        names = column_names(y)
         self.labels_ = np.arange(n_labels) if names is None else np.array(names)
         self._form: type[Any] | None = None
         if scipy.sparse.issparse(y):
@@ -212,9 +215,15 @@ class MetricMultilabelCV(CrossFitting):
         n_labels = len(self.labels_)
         names = self.labels_.tolist()
         self._refuse_no_switch("refit", "ensemble")
+        decisions = decisions_of(self.decisions, n_labels)
+        if not decisions.several:
+            raise InputError(
+                "`decisions` is of several labels per row: 'any', a number of labels k, or ('at_most', k); got 'one'",
+                "pass `decisions='any'`, or take MetricClassifierCV for one class per row",
+            )
         plan = LabelPlan.checked(
             self.metric,
-            decisions_of(self.decisions, n_labels),
+            decisions,
             **{name: getattr(self, name) for name in ("confusion", "calibration", "shrinkage", "random_state")},
         )
         model = self._model()
@@ -246,10 +255,10 @@ class MetricMultilabelCV(CrossFitting):
             self.estimator_ = model if self.ensemble else model.estimator
 
     @property
-    def classes_(self) -> list[NDArray[Any]]:
-        """The classes of every label (2,), absent and present."""
+    def classes_(self) -> NDArray[Any]:
+        """The classes of every label (L, 2), absent and present."""
         check_is_fitted(self, "estimator_")
-        return [np.array([0, 1], dtype=self._dtype) for _ in self.labels_]
+        return np.tile(np.array([0, 1], dtype=self._dtype), (len(self.labels_), 1))
 
     def predict(self, X: Any) -> Any:
         """Return which labels the rows of X (n, d) get: 0 and 1 (n, L), in the form of the ``y`` that was fitted."""
