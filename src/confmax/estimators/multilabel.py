@@ -104,14 +104,12 @@ class MetricMultilabelCV(CrossFitting):
     Examples
     --------
     >>> from sklearn.datasets import make_multilabel_classification
-    >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.metrics import f1_score
-    >>> from sklearn.multiclass import OneVsRestClassifier
+    >>> from sklearn.neighbors import KNeighborsClassifier
     >>> from confmax import MetricMultilabelCV
     >>> X, Y = make_multilabel_classification(600, n_classes=6, n_labels=1, random_state=0)
-    >>> model = OneVsRestClassifier(LogisticRegression(max_iter=1000))
-    >>> plain = model.fit(X[::2], Y[::2])
-    >>> tuned = MetricMultilabelCV(model, metric="macro_f1").fit(X[::2], Y[::2])
+    >>> plain = KNeighborsClassifier(15).fit(X[::2], Y[::2])
+    >>> tuned = MetricMultilabelCV(KNeighborsClassifier(15), metric="macro_f1").fit(X[::2], Y[::2])
     >>> tuned.predict(X[1::2]).shape
     (300, 6)
     >>> bool(tuned.score(X[1::2], Y[1::2]) > f1_score(Y[1::2], plain.predict(X[1::2]), average="macro") + 0.05)
