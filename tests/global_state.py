@@ -189,6 +189,7 @@ def sparse(_):
 def estimators(_):
     modules("sklearn.linear_model", "sklearn.model_selection", "sklearn.utils.validation", "pandas", "scipy.optimize")
     from sklearn.linear_model import LogisticRegression
+    from sklearn.multioutput import MultiOutputClassifier
 
     _, y, weight = table()
     X = np.random.default_rng(0).normal(size=(len(y), 3)) + (y == "high")[:, None]
@@ -198,6 +199,10 @@ def estimators(_):
     tuned.score(X, y, weight)
     fixed = confmax.FixedRuleClassifier(tuned.estimator_, tuned.solution_.rule).fit(X, y)
     fixed.predict(X)
+    Y = np.stack([y == "high", X[:, 0] > 0.0], axis=1)
+    several = confmax.MetricMultilabelCV(MultiOutputClassifier(LogisticRegression())).fit(X, Y)
+    several.predict(X)
+    several.score(X, Y, weight)
 
 
 def displays(_):

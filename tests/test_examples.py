@@ -39,6 +39,7 @@ NEEDS = {
     "plot_groups.py": (),
     "plot_limits_capacity.py": (),
     "plot_limits_recall.py": (),
+    "plot_several_labels.py": (),
     "plot_theory.py": (),
 }
 # metric, rule, and what the text says of its difference to argmax: the interval lies above zero, below, or around it
@@ -56,6 +57,7 @@ SAID = {
     "plot_groups.py": [],
     "plot_limits_capacity.py": [("recall[L]", "rule", "="), ("accuracy", "rule", "=")],
     "plot_limits_recall.py": [("recall[malignant]", "rule", "="), ("accuracy", "rule", "<")],
+    "plot_several_labels.py": [],
     "plot_theory.py": [],
 }
 # what examples print beside scores, and their words repeat
@@ -73,6 +75,10 @@ PRINTED = {
     "plot_limits_recall.py": (
         r"kept on the tuning rows: missed in [45]\d% of", r"floor tested: missed in \d% of",
         r"assured in (9\d|100)% of",
+    ),
+    "plot_several_labels.py": (
+        r"p > 0\.5: macro F1 0\.6[012]", r"search per label: macro F1 0\.65", r"confmax: macro F1 0\.66",
+        r"above the search in (5[5-9]|[67]\d)% of",
     ),
 }  # fmt: skip
 DRAWN = "; import matplotlib.pyplot as plt; assert plt.get_fignums(), 'no figure'"

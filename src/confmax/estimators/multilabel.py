@@ -259,13 +259,16 @@ class MetricMultilabelCV(CrossFitting):
         return np.tile(np.array([0, 1], dtype=self._dtype), (len(self.labels_), 1))
 
     def predict(self, X: Any) -> Any:
-        """Return which labels the rows of X (n, d) get: 0 and 1 (n, L), in the form of the ``y`` that was fitted."""
+        """Return which labels the rows of ``X`` (n, d) get: 0 and 1 (n, L), in the form of the ``y`` that was fitted.
+
+        Raise a ValueError for what the wrapped estimator refuses.
+        """
         check_is_fitted(self, "estimator_")
         chosen = self.rule_.predict(self._matrix_of.predict_proba(X)).astype(self._dtype)
         return chosen if self._form is None else self._form(chosen)
 
     def predict_lists(self, X: Any) -> list[list[Any]]:
-        """Return the names of the labels that every row of X (n, d) gets.
+        """Return the names of the labels that every row of ``X`` (n, d) gets; a ValueError as `predict`.
 
         Examples
         --------
@@ -281,7 +284,10 @@ class MetricMultilabelCV(CrossFitting):
         return self.rule_.predict_lists(self._matrix_of.predict_proba(X))
 
     def decision_probabilities(self, X: Any) -> Array:
-        """Return the exact probability (n, L) with which the rows of X (n, d) get every label, before any draw."""
+        """Return the exact probability (n, L) with which the rows of ``X`` (n, d) get every label, before any draw.
+
+        Raise a ValueError for what the wrapped estimator refuses.
+        """
         check_is_fitted(self, "estimator_")
         return self.rule_.decision_probabilities(self._matrix_of.predict_proba(X))
 
