@@ -262,6 +262,17 @@ def test_bad_labels_are_refused_in_a_sentence(y, sentence):
         MetricMultilabelCV(NB, cv=2).fit(np.arange(4.0)[:, None], y)
 
 
+def test_a_fit_that_fails_leaves_the_one_before(data):
+    X, Y = data
+    tuned = MetricMultilabelCV(NB).fit(X, Y)
+    before = tuned.predict(X)
+    with pytest.raises(ValueError, match="use hamming"):
+        tuned.set_params(metric="accuracy").fit(X, pd.DataFrame(Y[:, :2] == 1, columns=["a", "b"]))
+    assert tuned.labels_.tolist() == [0, 1, 2, 3]
+    assert tuned.predict(X).dtype == before.dtype
+    np.testing.assert_array_equal(tuned.predict(X), before)
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -20,7 +20,6 @@ from confmax.estimators.cross_fitting import CrossFitting
 from confmax.estimators.label_folds import label_splits
 from confmax.estimators.label_models import LabelModel
 from confmax.metrics import Metric
-from confmax.optimize.label_thresholds import Target
 from confmax.rule.labels import LabelRule
 from confmax.solution.labels import LabelSolution
 from confmax.solution.several import LabelPlan
@@ -29,6 +28,14 @@ from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.labels import plain, refuse_masked
 from confmax.tables.several import encoded, labels_table
+
+
+class Form(NamedTuple):
+    """How labels were handed over: their names (L,), the type of a sparse matrix or None, and that of its numbers."""
+
+    names: NDArray[Any]
+    sparse: type[Any] | None
+    dtype: np.dtype[Any]
 
 
 class MetricMultilabelCV(CrossFitting):
@@ -193,11 +200,12 @@ class MetricMultilabelCV(CrossFitting):
                 "MetricClassifierCV for one class per row",
             )
         n, n_labels = given.shape
-        self.labels_ = np.arange(n_labels) if names is None else np.array(names)
-        self._form: type[Any] | None = None
+        kind = None
         if scipy.sparse.issparse(y):
-            self._form = scipy.sparse.csr_array if isinstance(y, scipy.sparse.sparray) else scipy.sparse.csr_matrix
-        self._dtype = given.dtype if given.dtype.kind in "biuf" else np.dtype(np.int64)
+            kind = scipy.sparse.csr_array if isinstance(y, scipy.sparse.sparray) else scipy.sparse.csr_matrix
+        number = given.dtype if given.dtype.kind in "biuf" else np.dtype(np.int64)
+        # a fit that fails leaves the form of the one before, as it leaves the rule
+        self._given = Form(np.arange(n_labels) if names is None else np.array(names), kind, number)
         if given.dtype.kind == "O":
             # frames of booleans and integers, among others
             with suppress(TypeError, ValueError):
@@ -207,11 +215,11 @@ class MetricMultilabelCV(CrossFitting):
                 f"Unknown label type: row 0, column 0 of `y` is {plain(given[0, 0])!r}, and labels are 0 or 1",
                 "pass a matrix (n, L), as sklearn.preprocessing.MultiLabelBinarizer gives it",
             )
-        return encoded(given, tuple(self.labels_.tolist()), n).astype(np.int64)
+        return encoded(given, tuple(self._given.names.tolist()), n).astype(np.int64)
 
     def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
-        n_labels = len(self.labels_)
-        names = self.labels_.tolist()
+        names = self._given.names.tolist()
+        n_labels = len(names)
         self._refuse_no_switch("refit", "ensemble")
         decisions = decisions_of(self.decisions, n_labels)
         if not decisions.several:
@@ -251,12 +259,19 @@ class MetricMultilabelCV(CrossFitting):
             self.estimator_ = self.estimator
         else:
             self.estimator_ = model if self.ensemble else model.estimator
+        self._form = self._given
+        del self._given
+
+    @property
+    def labels_(self) -> NDArray[Any]:
+        """Names of the labels (L,), the columns of `predict_proba`."""
+        check_is_fitted(self, "estimator_")
+        return self._form.names
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes of every label (L, 2), absent and present."""
-        check_is_fitted(self, "estimator_")
-        return np.tile(np.array([0, 1], dtype=self._dtype), (len(self.labels_), 1))
+        return np.tile(np.array([0, 1], dtype=self._form.dtype), (len(self.labels_), 1))
 
     def predict(self, X: Any) -> Any:
         """Return which labels the rows of ``X`` (n, d) get: 0 and 1 (n, L), in the form of the ``y`` that was fitted.
@@ -264,8 +279,8 @@ class MetricMultilabelCV(CrossFitting):
         Raise a ValueError for what the wrapped estimator refuses.
         """
         check_is_fitted(self, "estimator_")
-        chosen = self.rule_.predict(self._matrix_of.predict_proba(X)).astype(self._dtype)
-        return chosen if self._form is None else self._form(chosen)
+        chosen = self.rule_.predict(self._matrix_of.predict_proba(X)).astype(self._form.dtype)
+        return chosen if self._form.sparse is None else self._form.sparse(chosen)
 
     def predict_lists(self, X: Any) -> list[list[Any]]:
         """Return the names of the labels that every row of ``X`` (n, d) gets; a ValueError as `predict`.
@@ -307,8 +322,11 @@ class MetricMultilabelCV(CrossFitting):
         check_is_fitted(self, "estimator_")
         proba = self._matrix_of.predict_proba(X)
         table = labels_table(self.rule_.decisions, proba, y, sample_weight, self.labels_.tolist())
-        found = Target(table, np.zeros(table.n_classes)).counted(self.rule_.decision_probabilities(table.proba))
-        return float(self.solution_.metric.values(found))
+        made = self.rule_.decision_probabilities(table.proba)
+        weights = np.ones(table.n_rows) if table.weight is None else table.weight
+        w = weights / weights.sum()
+        assert table.labels is not None
+        return float(self.solution_.metric.values(Confusion(w @ table.labels, w @ (table.labels * made), w @ made)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
