@@ -76,6 +76,8 @@ class Score:
         Classes of which some replicates have no row, and the share of these replicates.
     by_group : dict
         By the name of each group, the score of its rows, where groups were given.
+    plain : tuple of str
+        The rules that others are compared with: "argmax" and "p/prior", or of several labels "p > 0.5".
 
     Notes
     -----
@@ -92,6 +94,7 @@ class Score:
     n_rows: int
     absent: dict[Any, float]
     by_group: dict[Any, Score] = field(default_factory=dict)
+    plain: tuple[str, ...] = PLAIN
 
     @property
     def n_replicates(self) -> int:
@@ -116,8 +119,10 @@ class Score:
         r = self._rule(rule)
         return Estimate(float(self.values[m, r]), *_interval(self.replicates[m, r], self.level))
 
-    def difference(self, rule: str, to: str = "argmax", metric: str | None = None) -> Difference:
+    def difference(self, rule: str, to: str | None = None, metric: str | None = None) -> Difference:
         """Return the value of ``rule`` minus that of ``to`` by ``metric``, paired: on the same rows of every replicate.
+
+        By default ``to`` is the first of the plain rules: "argmax", or of several labels "p > 0.5".
 
         Raises
         ------
@@ -126,7 +131,7 @@ class Score:
         """
         m = self._metric(metric)
         r = self._rule(rule)
-        base = self._rule(to)
+        base = self._rule(self.plain[0] if to is None else to)
         drawn = self.replicates[m, r] - self.replicates[m, base]
         # a difference of two infinite values, or of replicates that lack a class, says nothing of either rule
         known = drawn[np.isfinite(drawn)]
@@ -199,7 +204,7 @@ class Score:
         return "\n".join(lines)
 
     def _references(self) -> tuple[str, ...]:
-        return tuple(name for name in PLAIN if name in self.rules)
+        return tuple(name for name in self.plain if name in self.rules)
 
     def _metric(self, metric: str | None) -> int:
         if metric is None and len(self.metrics) == 1:

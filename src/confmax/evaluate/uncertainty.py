@@ -21,12 +21,14 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.applicable import named
 from confmax.evaluate.bootstrap import Counter, replicates, tally
+from confmax.evaluate.label_scores import score_labels
 from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, Score, lacking
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.catalogue import quantity
 from confmax.metrics.decided import as_written, of_decided
+from confmax.rule import LabelRule
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
@@ -84,11 +86,12 @@ def score(
         As for `confmax.maximize`.
     proba : array-like, data frame, torch tensor or scipy.sparse matrix (n, K)
         Raw class probabilities of rows that the rules were not tuned on.
-    y : array-like (n,)
-        True classes: names or column numbers.
+    y : array-like (n,), or (n, L) for rules of several labels
+        True classes: names or column numbers. With several labels per row as for `confmax.maximize`.
     rule : DecisionRule, Solution, array-like (n,) or None
         What to evaluate, called "rule" in the result: a rule, or the labels that another method decided, or rules
-        tuned on other folds.
+        tuned on other folds. With a `LabelRule` or `LabelSolution` all are judged by metrics of several labels, beside
+        "p > 0.5", or of the k best "top k"; decisions are then 0 and 1 (n, L).
     rules : mapping or None
         Further rules, solutions or decisions (n,), by name. One called "argmax" or "p/prior" replaces that rule.
     sample_weight : array-like (n,) or None
@@ -155,7 +158,9 @@ def score(
     >>> result.estimate("rule").value, result.difference("rule", "argmax").better
     (1.0, 1.0)
     """
-    chosen = _by_repr(metric)
+    judged = _by_name(rule, rules)
+    of_labels = any(isinstance(one, LabelRule) for one in judged.values())
+    chosen = {} if of_labels else _by_repr(metric)
     check_bootstrap(n_replicates, level)
     if not isinstance(stratified, (bool, np.bool_)):
         raise ValueError(f"stratified is True or False; got {stratified!r}")
@@ -164,7 +169,12 @@ def score(
     if y is None:
         raise ValueError(in_memory)
     refuse_elsewhere(proba, in_memory)
-    judged = _by_name(rule, rules)
+    if of_labels:
+        for name, given in (("group", group), ("pos_label", pos_label), ("stratified", stratified or None)):
+            if given is not None:
+                raise InputError(f"`{name}` is of one class for every row, and a rule decides several labels")
+        bootstrap = {"n_replicates": int(n_replicates), "level": float(level), "seed": seed}
+        return score_labels(metric, proba, y, judged, sample_weight=sample_weight, classes=classes, **bootstrap)
     tuned_rules = [one for one in judged.values() if isinstance(one, Decides)]
     stated = stated_order(y, proba)
     order = (column_order(tuned_rules) or stated) if classes is None else classes
@@ -388,7 +398,12 @@ def _by_name(rule: Any, rules: Any) -> dict[str, Any]:
     if judged and rules and "rule" in rules:
         raise ValueError("rules has an entry 'rule', which is the name of the argument rule; give it another name")
     judged.update({str(name): one for name, one in (rules or {}).items()})
-    return {name: one.rule if _is_tuned(one) else one for name, one in judged.items()}
+    return {name: one.rule if _is_tuned(one) or _is_of_labels(one) else one for name, one in judged.items()}
+
+
+def _is_of_labels(value: Any) -> TypeGuard[Any]:
+    """Whether ``value`` has a rule of several labels, as a `confmax.LabelSolution` does."""
+    return isinstance(getattr(value, "rule", None), LabelRule)
 
 
 def column_order(rules: Sequence[Decides]) -> tuple[Any, ...] | None:

@@ -375,8 +375,8 @@ _ALIASES = {alias: row.metric.name for row in ROWS for alias in row.aliases}
 _OF_ROWS = ("samples", "subset_accuracy", "exact_match", "zero_one_loss")
 
 
-def names(decisions: Decisions) -> list[str]:
-    """Return the names of the metrics that ``decisions`` can maximise, sorted.
+def names(decisions: Decisions | None) -> list[str]:
+    """Return the names of the metrics that ``decisions`` can maximise, sorted; all of them for None.
 
     >>> from confmax.tables.decisions import ANY
     >>> "micro_f1" in names(ANY), "macro_recall" in names(ANY)
@@ -385,25 +385,7 @@ def names(decisions: Decisions) -> list[str]:
     return sorted(name for name, row in CATALOGUE.items() if not _refusal(row, decisions))
 
 
-def get(name: str, **params: float) -> Metric:
-    """Return a metric of several labels by its ``name``, with the parameters ``beta`` or ``n``; else a ValueError.
-
-    >>> get("coverage", n=1000)
-    coverage(n=1000)
-    """
-    row = CATALOGUE.get(_ALIASES.get(name, name))
-    if row is None:
-        raise _unknown(name, Decisions(1))
-    known = {key for key, _ in row.metric.params if key not in row.metric.fixed}
-    for key, value in params.items():
-        if key not in known:
-            raise InputError(f"{row.metric.name} has no parameter {key!r}")
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"{key} of {row.metric.name} is positive and finite; got {value!r}")
-    return row.metric.with_params(params)
-
-
-def resolve(metric: Any, decisions: Decisions) -> Metric:
+def resolve(metric: Any, decisions: Decisions | None) -> Metric:
     """Return the metric of several labels that a name, a metric of this module or a function means.
 
     Parameters
@@ -411,8 +393,8 @@ def resolve(metric: Any, decisions: Decisions) -> Metric:
     metric : str, Metric or callable
         A name of `names`, or scikit-learn's scorer name for it; or a function of three vectors (L,): how often every
         label is true, decided and true, and decided, as fractions of all rows.
-    decisions : Decisions
-        What is decided for a row.
+    decisions : Decisions or None
+        What is decided for a row, if the metric is to be maximised; None to evaluate it alone.
 
     Raises
     ------
@@ -441,6 +423,22 @@ def resolve(metric: Any, decisions: Decisions) -> Metric:
     if row is None:
         raise _unknown(metric, decisions)
     return _useful(row, row.metric, decisions)
+
+
+def get(name: str, decisions: Decisions | None = None, **params: float) -> Metric:
+    """Return the metric called ``name``, as `resolve` does, with the parameters ``beta`` or ``n``; else a ValueError.
+
+    >>> get("macro_f_beta", beta=2.0), get("coverage", n=1000)
+    (macro_f_beta(beta=2.0), coverage(n=1000))
+    """
+    metric = resolve(name, decisions)
+    known = [key for key, _ in metric.params if key not in metric.fixed]
+    for key, value in params.items():
+        if key not in known:
+            raise InputError(f"{metric.name} has no parameter {key} (its parameters: {', '.join(known) or 'none'})")
+        if not (np.isfinite(value) and value > 0):
+            raise InputError(f"{key} of {metric.name} is positive and finite; got {value!r}")
+    return metric.with_params(params) if params else metric
 
 
 def from_vectors(psi: Callable[[Array, Array, Array], float]) -> Metric:
@@ -473,24 +471,26 @@ def is_f_like(metric: Metric) -> bool:
     return isinstance(metric.formula, LabelMean) and metric.structure.fractions is not None
 
 
-def _refusal(row: Row, decisions: Decisions) -> str:
+def _refusal(row: Row, decisions: Decisions | None) -> str:
     """Return why a metric is of no use for ``decisions``; empty where it is of use."""
+    if decisions is None:
+        return ""
     # where the number of labels is not bounded, nothing is lost by deciding none, or all
     return row.refused_any if decisions.most is None else row.refused_most
 
 
-def _useful(row: Row | None, metric: Metric, decisions: Decisions) -> Metric:
+def _useful(row: Row | None, metric: Metric, decisions: Decisions | None) -> Metric:
     """Return a ``metric``, that of the catalogue's ``row`` if it has one, or refuse what is of no use."""
-    if row is not None and (why := _refusal(row, decisions)):
+    if row is not None and decisions is not None and (why := _refusal(row, decisions)):
         raise InputError(f"{metric.name} cannot be maximised with decisions={decisions.argument!r}: {why}")
     return metric
 
 
-def _ways_out(decisions: Decisions) -> str:
+def _ways_out(decisions: Decisions | None) -> str:
     return f"use one of {', '.join(names(decisions))}, or a function of rows, diagonal and columns"
 
 
-def _unknown(name: str, decisions: Decisions) -> InputError:
+def _unknown(name: str, decisions: Decisions | None) -> InputError:
     if any(word in name for word in _OF_ROWS):
         return InputError(
             f"{name} is an average over rows, and no function of how often labels are true, decided, and both",

@@ -1,0 +1,192 @@
+"""The value of rules of several labels on labelled rows, with bootstrap intervals.
+
+A row counts through its labels and what the rules decide for it. Rows with several labels seldom agree in all of these,
+so rows are drawn one by one, and the sums over the drawn rows are products with a sparse matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion
+from confmax.errors import InputError
+from confmax.evaluate.scores import Score
+from confmax.metrics import Metric
+from confmax.metrics import labels as label_metrics
+from confmax.metrics.labels import LabelMean
+from confmax.rule.labels import LabelRule
+from confmax.tables import MemoryTable
+from confmax.tables.columns import find, warn
+from confmax.tables.decisions import Decisions
+from confmax.tables.several import encoded, labels_table
+
+AT_ONCE = 1 << 22  # counts of rows of a chunk of replicates: 32 MB
+NAMED = 5  # labels that a warning names
+
+
+def score_labels(
+    metric: Any,
+    proba: Any,
+    y: Any,
+    judged: Mapping[str, Any],
+    *,
+    sample_weight: Any = None,
+    classes: Sequence[Any] | None = None,
+    **settings: Any,
+) -> Score:
+    """Return metrics of rules of several labels, and of what is decided without a rule.
+
+    ``metric`` is one or a list, as `confmax.metrics.labels.resolve` takes them; ``judged`` are `LabelRule`s, and
+    decisions of 0 and 1 (n, L), by name. ``settings`` are the bootstrap's: ``n_replicates``, ``level`` and ``seed``.
+    """
+    rules = [rule for rule in judged.values() if isinstance(rule, LabelRule)]
+    table = labels_table(
+        rules[0].decisions,
+        proba,
+        y,
+        sample_weight,
+        rules[0].class_names if classes is None else classes,
+        stated=classes is not None,
+    )
+    several = not (isinstance(metric, (str, Metric)) or callable(metric))
+    wanted = [label_metrics.resolve(one, None) for one in (metric if several else [metric])]
+    plain = plain_decisions(table, [rule.decisions for rule in rules])
+    decided = {**plain, **{name: decided_labels(name, rule, table) for name, rule in judged.items()}}
+    warn(absent_labels(table))
+    return compare_labels(table, {repr(one): one for one in wanted}, decided, plain=tuple(plain), **settings)
+
+
+def absent_labels(table: MemoryTable) -> str:
+    """Return a warning of labels that no row of a ``table`` has; empty if there are none."""
+    absent = [repr(table.classes[k]) for k in np.flatnonzero(table.label_weight() == 0.0)]
+    if not absent:
+        return ""
+    more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
+    return f"no row has the label {', '.join(absent[:NAMED])}{more}: metrics leave such labels out"
+
+
+def plain_decisions(table: MemoryTable, every: Sequence[Decisions]) -> dict[str, Array]:
+    """Return what is decided (n, L) without tuning, by name, for ``every`` kind of decisions that rules make.
+
+    Of any labels it is p > 0.5, of k labels those with the largest p.
+    """
+    P = table.proba.astype(np.float64)
+    return {plain_name(one): one.chosen(P - 0.5 if one.positive else P).astype(np.float64) for one in every}
+
+
+def plain_name(decisions: Decisions) -> str:
+    """Return what the decisions without tuning are called.
+
+    >>> from confmax.tables.decisions import ANY, decisions_of
+    >>> plain_name(ANY), plain_name(decisions_of(3)), plain_name(decisions_of(("at_most", 3)))
+    ('p > 0.5', 'top 3', 'top 3 of p > 0.5')
+    """
+    if decisions.most is None:
+        return "p > 0.5"
+    return f"top {decisions.most}" + (" of p > 0.5" if decisions.positive else "")
+
+
+def decided_labels(name: str, rule: Any, table: MemoryTable) -> Array:
+    """Return the probability (n, L) with which a rule gives each label, in the order of the columns of ``table``."""
+    L = table.n_classes
+    if not isinstance(rule, LabelRule):
+        if getattr(rule, "class_names", None) is not None:
+            raise InputError(f"the rule {name!r} decides one class for every row, and another one several labels")
+        return encoded(rule, table.classes, table.n_rows).astype(np.float64)
+    places: Sequence[int] | None = range(L)
+    if rule.class_names not in (table.classes, tuple(range(L))):
+        places = find([str(one) for one in table.classes], rule.class_names).places
+    if places is None or rule.n_classes != L:
+        raise InputError(
+            f"the rule {name!r} decides the labels {list(rule.class_names)[:8]} and the table has "
+            f"{list(table.classes)[:8]}",
+            "pass the columns that it was tuned on, or `classes=` with their names",
+        )
+    out = np.empty(table.proba.shape)
+    out[:, list(places)] = rule.decision_probabilities(table.proba[:, list(places)])
+    return out
+
+
+def compare_labels(
+    table: MemoryTable,
+    metrics: Mapping[str, Metric],
+    decided: Mapping[str, Array],
+    *,
+    plain: tuple[str, ...],
+    n_replicates: int,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Score:
+    """Return the score of what rules ``decided`` (n, L) on a labelled ``table``, by ``metrics``; both by name.
+
+    The rules ``plain`` are those that others are compared with.
+    """
+    present = table.label_weight() > 0.0
+    if not present.any():
+        raise InputError("no row has any label in `y`")
+    kept = tuple(np.flatnonzero(present).tolist())
+    placed = [one if one.classes is not None else replace(one, classes=kept) for one in metrics.values()]
+    sums = _Sums(table, list(decided.values()))
+    whole = sums(np.ones((1, sums.n)))
+    values = np.array([[_values(one, S)[0] for S in whole] for one in placed])
+    drawn = np.empty((len(placed), len(decided), n_replicates))
+    absent = np.zeros(table.n_classes)
+    start = 0
+    for counts in _drawn(sums.n, n_replicates, np.random.default_rng(seed)):
+        every = sums(counts)
+        stop = start + len(counts)
+        drawn[:, :, start:stop] = [[_values(one, S) for S in every] for one in placed]
+        absent += (every[0].rows == 0.0).sum(axis=0)
+        start = stop
+    drawn[~np.isfinite(drawn)] = np.nan
+    lost = {table.classes[k]: float(absent[k] / n_replicates) for k in np.flatnonzero(present & (absent > 0))}
+    return Score(tuple(metrics), tuple(decided), values, drawn, level, False, sums.n, lost, plain=plain)
+
+
+class _Sums:
+    """Sums of labels and decisions over drawn rows; rows of weight zero are left out."""
+
+    def __init__(self, table: MemoryTable, decided: Sequence[Array]) -> None:
+        from scipy.sparse import csr_array, vstack  # rules of one class are scored without it
+
+        kept = slice(None) if table.weight is None else table.weight > 0.0
+        assert table.labels is not None
+        Y = table.labels[kept].astype(np.float64)
+        parts = [Y, *(part for H in decided for part in (Y * H[kept], H[kept]))]
+        self.n = len(Y)
+        self.weight = None if table.weight is None else table.weight[kept]
+        self.L = Y.shape[1]
+        self.matrix = vstack([csr_array(part.T) for part in parts], format="csr")
+
+    def __call__(self, counts: Array) -> list[Confusion]:
+        """Return the statistics of every rule, as a batch, for counts (B, n) of the rows."""
+        weights = counts if self.weight is None else counts * self.weight
+        total = np.asarray(self.matrix @ np.ascontiguousarray(weights.T)).T / weights.sum(axis=1, keepdims=True)
+        rows, *each = np.split(total, total.shape[1] // self.L, axis=1)
+        return [Confusion(rows, hits, columns) for hits, columns in zip(each[::2], each[1::2], strict=True)]
+
+
+def _drawn(n: int, n_replicates: int, rng: np.random.Generator) -> Iterator[Array]:
+    """Yield how often every row is drawn (B, n), in chunks of replicates."""
+    at_once = max(1, AT_ONCE // n)
+    for start in range(0, n_replicates, at_once):
+        B = min(at_once, n_replicates - start)
+        rows = rng.integers(0, n, size=(B, n)) + n * np.arange(B)[:, None]
+        yield np.bincount(rows.ravel(), minlength=B * n).reshape(B, n).astype(np.float64)
+
+
+def _values(metric: Metric, S: Confusion) -> NDArray[Any]:
+    """Return the values (B,) at a batch; of a mean that divides by how often labels are true, over those with rows."""
+    formula = metric.formula
+    if not metric.divides_by_prior or not isinstance(formula, LabelMean):
+        return metric.values(S)
+    S = S.select(np.array(metric.classes))
+    present = S.rows > 0.0
+    each = np.where(present, formula.each(S), 0.0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(each.sum(axis=-1) / present.sum(axis=-1))
