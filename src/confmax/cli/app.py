@@ -55,6 +55,7 @@ _VALUES = {"True": "yes", "False": "no", "None": "none"}  # in the words of opti
 _TRIED = {
     **dict.fromkeys(("--constraint", "--constraints", "--limit", "--limits"), "--subject-to"),
     **dict.fromkeys(("--labels", "--target"), "--label"),
+    "--tags": "--labels",
     "--output": "--out",
     "--overwrite": "--force",
     "--groups": "--group",

@@ -12,19 +12,25 @@ import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing
+from confmax.cli.labels import apply_labels, refuse_label_options
 from confmax.cli.matching import rows_for
-from confmax.cli.outputs import check_output, load_rule, writing
+from confmax.cli.outputs import check_output, load_any_rule, writing
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
 from confmax.cli.tables import write_decisions
 from confmax.cli.texts import format_of, joined
-from confmax.rule import DecisionRule
+from confmax.rule import DecisionRule, LabelRule
 
 
 def apply(rule: Path, file: Path, out: Path, as_json: bool, at_most: dict[str, int], **more: Any) -> None:
     """Run `confmax apply`."""
     format_of(out)
     check_output(out, as_json, file, rule)
-    loaded = load_rule(rule)
+    loaded = load_any_rule(rule)
+    if isinstance(loaded, LabelRule):
+        apply_labels(loaded, rule, file, out, as_json=as_json, **more)
+        return
+    refuse_label_options("a rule of several labels")
+    del more["separator"]
     rows = rows_for({str(rule): loaded}, file, TableOptions(**more))
     print_document(decide_rows(rows, loaded, out, at_most), as_json, _show, out)
 

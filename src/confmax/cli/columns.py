@@ -44,22 +44,26 @@ class TableOptions:
     sep: str | None = None
     group: str | None = None
     normalize: bool = False
+    # of rows with several labels: columns of 0 and 1, or the mark between the names in the column of labels
+    label_columns: tuple[str, ...] = ()
+    separator: str | None = None
 
 
 # options of what a file's columns mean that tuning takes
-TABLE_OPTIONS = tuple(option.name for option in fields(TableOptions) if option.name not in ("key", "group"))
+_OTHERS = ("key", "group", "label_columns", "separator")
+TABLE_OPTIONS = tuple(option.name for option in fields(TableOptions) if option.name not in _OTHERS)
 
 
 @dataclass(frozen=True, eq=False)
 class FileRows:
     """A file's rows as the library takes them, and which columns they come from.
 
-    ``proba`` (n, K) are checked probabilities, columns in the order of ``classes``, or a table opened by `open_table`;
-    ``labels`` and ``group`` (n,) are names. ``columns`` are those that the classes are read from, ``block`` the
-    two-dimensional array (NPZ), or the column of lists, that holds all of them, and ``order`` the place of each class's
-    column among those that were chosen. ``order_known`` says that the order of the classes was given, or is that of
-    numbers, and ``notes`` what the reader should be warned of. ``frame`` holds all columns; None if it is read in
-    parts.
+    ``proba`` (n, K) are checked probabilities, columns in the order of ``classes``, or a table opened by
+    `open_table`; ``labels`` and ``group`` (n,) are names; ``labels`` of rows with several are 0 and 1 (n, L).
+    ``columns`` are those that the classes are read from, ``block`` the two-dimensional array (NPZ), or the column
+    of lists, that holds all of them, and ``order`` the place of each class's column among those that were chosen.
+    ``order_known`` says that the order of the classes was given, or is that of numbers, and ``notes`` what the
+    reader should be warned of. ``frame`` holds all columns; None if it is read in parts.
     """
 
     path: Path
@@ -99,7 +103,7 @@ class FileRows:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where the probabilities are: names of columns, or one block; how that was decided, and what to warn of."""
 
     names: tuple[str, ...]
@@ -165,7 +169,7 @@ def read_rows(
 
 def _aligned(
     frame: Frame,
-    place: _Place,
+    place: Place,
     found: tuple[Sequence[Any], tuple[str, ...]],
     wanted: Sequence[Any],
     options: TableOptions,
@@ -212,7 +216,8 @@ def existing(name: str, frame: Frame, option: str) -> str:
     return name
 
 
-def _refuse_twice(names: Sequence[str], option: str, what: str) -> None:
+def refuse_twice(names: Sequence[str], option: str, what: str) -> None:
+    """Refuse an ``option`` that names a column, or ``what`` it names, twice."""
     repeated = first_repeated(names)
     if repeated is not None:
         raise ValueError(f"{option} names {repeated!r} twice; name each {what} once")
@@ -220,7 +225,7 @@ def _refuse_twice(names: Sequence[str], option: str, what: str) -> None:
 
 def class_order(options: TableOptions, rule_classes: Sequence[Any], distinct: Sequence[Any]) -> list[Any]:
     """Return the classes in the order that was asked for, with the types of the rule or the labels; else nothing."""
-    _refuse_twice(options.classes, "--classes", "class")
+    refuse_twice(options.classes, "--classes", "class")
     if not options.classes:
         return list(rule_classes)
     known = rule_classes or distinct
@@ -238,10 +243,10 @@ def class_order(options: TableOptions, rule_classes: Sequence[Any], distinct: Se
 
 def _choose(
     frame: Frame, options: TableOptions, classes: Sequence[Any], labels: NDArray[Any] | None, of_rule: bool
-) -> _Place:
+) -> Place:
     """Return where the probabilities are."""
     if options.columns:
-        return _named(frame, options.columns)
+        return named_columns(frame, options.columns)
     # an NPZ file may hold the arrays of two samples: those of the labels' length belong to them
     n = None if labels is None else len(labels)
     taken = (options.label, options.weight, options.key, options.group)
@@ -251,7 +256,7 @@ def _choose(
     numeric = [name for name in free if name in texts or frame.is_numeric(name)]
     found = find(numeric, classes, whole=False)
     if classes and found.places is not None:
-        return _Place(tuple(numeric[k] for k in sorted(found.places)), None, "named like the classes")
+        return Place(tuple(numeric[k] for k in sorted(found.places)), None, "named like the classes")
     blocks = {
         name: block
         for name, block in frame.blocks.items()
@@ -261,7 +266,7 @@ def _choose(
         shapes = ", ".join(f"{name} {block.shape}" for name, block in blocks.items())
         raise ValueError(f"{frame.path} holds several tables of probabilities ({shapes}); choose with --columns NAME")
     if blocks:
-        return _named(frame, tuple(blocks))
+        return named_columns(frame, tuple(blocks))
     # from here on no choice is certain: whatever may be meant otherwise is refused with the option that says it
     if found.own and found.twice is None:
         way_out = f"it, or {IN_ORDER}" + (f", or {ONE}" if len(classes) == 2 else "")
@@ -280,18 +285,18 @@ def _choose(
     return _numeric(frame, numeric, list(map(str, classes)) if of_rule else ())
 
 
-def _named(frame: Frame, columns: tuple[str, ...]) -> _Place:
+def named_columns(frame: Frame, columns: tuple[str, ...]) -> Place:
     """Return the place that --columns names."""
     block = frame.block(columns[0]) if len(columns) == 1 else None
     if block is not None:
-        return _Place(tuple(f"{columns[0]}[:, {k}]" for k in range(block.shape[1])), columns[0], "named")
+        return Place(tuple(f"{columns[0]}[:, {k}]" for k in range(block.shape[1])), columns[0], "named")
     for name in columns:
         existing(name, frame, "--columns")
-    _refuse_twice(columns, "--columns", "column")
-    return _Place(columns, None, "named")
+    refuse_twice(columns, "--columns", "column")
+    return Place(columns, None, "named")
 
 
-def _numeric(frame: Frame, numeric: Sequence[str], rule_classes: Sequence[str]) -> _Place:
+def _numeric(frame: Frame, numeric: Sequence[str], rule_classes: Sequence[str]) -> Place:
     """Return every numeric column; for a rule of numbered classes as many as it has classes."""
     if rule_classes and not as_names(rule_classes).dtype.kind == "i":
         raise ValueError(
@@ -317,14 +322,14 @@ def _numeric(frame: Frame, numeric: Sequence[str], rule_classes: Sequence[str]) 
             f"the columns that begin with {prefixes[0]!r} were taken as probabilities ({joined(kept)}), and the other "
             f"numeric columns were left out ({joined(left_out)}); --columns sets the columns"
         )
-        return _Place(kept, None, f"every column that begins with {prefixes[0]!r}", (note,))
-    return _Place(tuple(numeric), None, "every numeric column")
+        return Place(kept, None, f"every column that begins with {prefixes[0]!r}", (note,))
+    return Place(tuple(numeric), None, "every numeric column")
 
 
 # --- what they mean --------------------------------------------------------------------------------------------------
 
 
-def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
+def _probabilities(frame: Frame, place: Place) -> NDArray[Any]:
     """Return the columns side by side (n, K)."""
     if place.block is not None:
         return np.asarray(frame.block(place.block))
@@ -341,7 +346,7 @@ def _probabilities(frame: Frame, place: _Place) -> NDArray[Any]:
 
 
 def _class_names(
-    place: _Place, wanted: Sequence[Any], distinct: Sequence[Any], label: str | None, *, stated: bool = True
+    place: Place, wanted: Sequence[Any], distinct: Sequence[Any], label: str | None, *, stated: bool = True
 ) -> tuple[list[Any], tuple[str, ...]]:
     """Return the class of every column, and what to warn of; ``stated``: the wanted order is that of the columns."""
     K = len(place.names)
@@ -418,7 +423,7 @@ def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, labe
 
 
 def _checked(
-    proba: NDArray[Any], frame: Frame, place: _Place, names: Sequence[str], normalize: bool
+    proba: NDArray[Any], frame: Frame, place: Place, names: Sequence[str], normalize: bool
 ) -> tuple[NDArray[Any], str]:
     """Return the probabilities as they were read, or divided by their sums, after the library's check; and a note."""
     note = ""
@@ -458,7 +463,7 @@ def is_named_like(column: str, name: Any) -> bool:
 
 def _from_scores(
     frame: Frame, column: str, classes: Sequence[Any], k: int, *, named: bool
-) -> tuple[_Place, NDArray[Any]]:
+) -> tuple[Place, NDArray[Any]]:
     """Return the probabilities (n, 2) of two classes from the column of those of class k, and what each column is."""
     scores = frame.numbers(column)
     bad = ~((scores >= 0) & (scores <= 1))
@@ -476,7 +481,7 @@ def _from_scores(
     )
     pair = [(f"1 - {column}", 1 - scores), (column, scores)]
     names, columns = zip(*(pair if k else reversed(pair)), strict=True)
-    return _Place(names, None, "named", () if named else (note,)), np.column_stack(columns)
+    return Place(names, None, "named", () if named else (note,)), np.column_stack(columns)
 
 
 def _class_of_score(column: str, positive: str | None, classes: Sequence[Any], last: Any) -> int:

@@ -95,6 +95,17 @@ def _separator(_context: click.Context, _option: click.Parameter, value: str | N
     return mark
 
 
+def _decisions(_context: click.Context, _option: click.Parameter, value: str) -> Any:
+    """Return what is decided for a row, as `confmax.maximize` takes it."""
+    kind, sign, most = value.strip().rpartition(":")
+    if value in ("one", "any"):
+        return value
+    # of ASCII digits alone: int() reads "1_0" and digits of other scripts too
+    if (sign and kind != "at-most") or not (most.isascii() and most.isdigit() and int(most)):
+        raise click.BadParameter(f"{value!r} is none of one, any, a number of labels such as 3, and at-most:3")
+    return ("at_most", int(most)) if sign else int(most)
+
+
 PATH = click.Path(path_type=Path)
 OUT = _Output(path_type=Path)
 
@@ -164,6 +175,18 @@ GROUP = _column(
     "--group",
     "Column of groups, for rules that decide by groups: limits speak of them, such as 'min(recall[VF] | group) >= "
     "0.7'.",
+)
+LABELS = click.option(
+    "--labels",
+    "label_columns",
+    callback=list_of_names,
+    metavar="A,B,C",
+    help="Of rows with several labels: columns of 0 and 1, one for each label.",
+)
+SEPARATOR = click.option(
+    "--separator",
+    metavar="MARK",
+    help="Of rows with several labels: the mark between the names in the column --label, such as ';'.",
 )
 SECOND = _metric("--second", "Second metric of the page's trade-off.", default="accuracy")
 SCORE = _column("--score", "The only column of probabilities, for two classes: those of --positive.")
@@ -278,6 +301,12 @@ def _levels(_context: click.Context, _option: click.Parameter, value: str) -> in
 )
 @GROUP
 @click.option(
+    "--separator",
+    metavar="MARK",
+    help="For a rule of several labels: write one column of the decided names, with this mark between them, in place "
+    "of a column of 0 and 1 for each label.",
+)
+@click.option(
     "--at-most",
     multiple=True,
     callback=_rows_by_name,
@@ -290,8 +319,8 @@ def apply() -> None:
     """Decide every row of FILE by RULE.
 
     Writes the columns of FILE and a column 'decision', in the format that the name of the output says; CSV keeps the
-    separator of FILE, and .tsv has tabs. Columns are matched to the rule's classes by name. FILE may be '-' for CSV on
-    standard input.
+    separator of FILE, and .tsv has tabs. A rule of several labels writes a column 'decision_NAME' of 0 and 1 for each.
+    Columns are matched to the rule's classes by name. FILE may be '-' for CSV on standard input.
 
     \b
     Example:
@@ -356,7 +385,9 @@ def metrics() -> None:
 
 @_command("confmax.cli.score")
 @FILE
-@LABEL
+@_column("--label", "Column of true classes.")
+@LABELS
+@SEPARATOR
 @_rule_file("--rule", "A rule file to score beside argmax and p/prior.")
 @_column(
     "--group",
@@ -380,6 +411,7 @@ def score() -> None:
       confmax score held_out.csv --label truth --rule rule.json
       confmax score held_out.csv --label truth --rule rule.json --metric g_mean --replicates 10000
       confmax score held_out.csv --label truth --rule rule.json --group sex
+      confmax score held_out.csv --labels a,b,c --rule rule.json
     """
 
 
@@ -441,6 +473,22 @@ def compare() -> None:
 @SUBJECT_TO
 @ABSTAIN
 @GROUP
+@click.option(
+    "--decisions",
+    callback=_decisions,
+    metavar="one|any|K|at-most:K",
+    default="one",
+    help="What is decided for a row: one class; any of several labels; the K best labels; or at most K. The labels are "
+    "named by --labels, or by --label and --separator.",
+)
+@LABELS
+@SEPARATOR
+@_choice(
+    "--shrinkage",
+    "auto yes no",
+    "Whether the thresholds of labels with few true rows are drawn towards a common one; auto: for means of scores "
+    "such as F1.",
+)
 @_choice(
     "--on-infeasible",
     "raise closest",
@@ -516,6 +564,8 @@ def tune() -> None:
       confmax tune scores.csv --label truth --metric f1 --subject-to 'recall[yes] >= 0.9' --confidence 0.9
       confmax tune scores.csv --label truth --metric accuracy --abstain ask --subject-to 'coverage >= 0.8'
       confmax tune 'scores/*.parquet' --label truth --metric macro_f1
+      confmax tune tags.csv --decisions any --labels a,b,c --metric macro_f1 -o rule.json
+      confmax tune tags.csv --decisions at-most:3 --label tags --separator ';' --metric macro_f1
       confmax tune scores.csv --label truth --metric g_mean --report report.html
     """
 

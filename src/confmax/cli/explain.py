@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from confmax.calibration import Scaling, words
 from confmax.calibration.scaling import FLOOR
 from confmax.calibration.thresholds import ClassFirst, class_first
-from confmax.cli.outputs import load_rule
+from confmax.cli.explain_labels import explain_labels
+from confmax.cli.outputs import load_any_rule
 from confmax.cli.show import Document, Page, finite, number, print_document
 from confmax.cli.texts import joined
 from confmax.confusion import Array
 from confmax.evaluate.thresholds import class_thresholds
-from confmax.rule import DecisionRule
+from confmax.rule import DecisionRule, LabelRule
 from confmax.tables import apply_calibrator
 from confmax.tables.arrays import ROW_SUM_TOLERANCE
 
@@ -40,7 +41,10 @@ KEYS = {"a": "powers", "W": "matrix", "b": "offsets"}  # of the numbers of calib
 
 def explain(rule: Path, proba: list[float] | None, group: str | None, as_json: bool) -> None:
     """Run `confmax explain`."""
-    loaded = load_rule(rule)
+    loaded = load_any_rule(rule)
+    if isinstance(loaded, LabelRule):
+        explain_labels(loaded, rule, proba, group, as_json)
+        return
     if loaded.groups and group is None:
         parts = {str(name): loaded.of_group(name) for name in loaded.groups}
         document = {

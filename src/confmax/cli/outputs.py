@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from confmax.places import check_place, is_stdout, replaces, same_place, write_whole
-from confmax.rule import DecisionRule
+from confmax.rule import DecisionRule, LabelRule
+from confmax.rule.reading import read_rule
 
 
 def one_result(as_json: bool, *outputs: Path | None) -> None:
@@ -58,12 +59,24 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def load_rule(path: Path) -> DecisionRule:
+    """Return the rule of a file, one class for every row; a rule of several labels is refused."""
+    rule = load_any_rule(path)
+    if isinstance(rule, LabelRule):
+        command = click.get_current_context().info_name
+        raise ValueError(
+            f"{path} decides several labels per row, and confmax {command} takes rules of one class for every row; "
+            f"confmax score evaluates it"
+        )
+    return rule
+
+
+def load_any_rule(path: Path) -> DecisionRule | LabelRule:
     """Return the rule of a file; a missing one is refused with the way to make one."""
     if path.is_dir():
         raise ValueError(f"{path} is a directory; name a rule file, such as rule.json")
     if not path.exists():
         raise ValueError(f"there is no rule file {path}; 'confmax tune -o' writes one")
-    return DecisionRule.load(path)
+    return read_rule(path)
 
 
 def check_rule_output(out: Path | None, force: bool, *given: Path) -> None:
@@ -77,14 +90,14 @@ def check_rule_output(out: Path | None, force: bool, *given: Path) -> None:
     if force or not replaces(out):
         return
     try:
-        DecisionRule.load(out)
+        read_rule(out)
     except (OSError, ValueError):
         raise ValueError(
             f"{out} is not a rule file, so it is not replaced; choose another name with -o, or replace it with --force"
         ) from None
 
 
-def save_rule(rule: DecisionRule, out: Path | None, force: bool) -> str | None:
+def save_rule(rule: DecisionRule | LabelRule, out: Path | None, force: bool) -> str | None:
     """Write the rule if ``out`` says where; return that as documents hold it."""
     if out is None:
         return None

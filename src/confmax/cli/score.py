@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
+
 from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
@@ -26,8 +28,10 @@ from confmax.cli.judging import (
     scores_of,
     undecided_words,
 )
+from confmax.cli.label_scores import score_labels_of_file
+from confmax.cli.labels import refuse_label_options
 from confmax.cli.matching import not_applicable, over, positive_of, rows_for, tuned_metric
-from confmax.cli.outputs import load_rule
+from confmax.cli.outputs import load_any_rule
 from confmax.cli.show import Document, Page, between, key_of, print_document, show_source, source_document
 from confmax.constraints import Limits
 from confmax.constraints.limits import judged
@@ -35,7 +39,7 @@ from confmax.evaluate import Score
 from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.uncertainty import decided_by
 from confmax.metrics import Metric
-from confmax.rule import DecisionRule
+from confmax.rule import DecisionRule, LabelRule
 
 
 def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
@@ -43,8 +47,16 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
 
     A constraint that the rows cannot judge is not missed.
     """
+    loaded = None if rule is None else load_any_rule(rule)
+    if isinstance(loaded, LabelRule):
+        score_labels_of_file(loaded, str(rule), file, as_json=as_json, **more)
+        return 0
+    refuse_label_options("a rule of several labels, which --rule names")
+    if more["label"] is None:
+        raise click.UsageError("Missing option '--label'")
     chosen, settings = metrics_and_bootstrap(more)
-    loaded = None if rule is None else load_rule(rule)
+    for name in ("label_columns", "separator"):
+        del more[name]
     rows = rows_for({} if loaded is None else {str(rule): loaded}, file, TableOptions(**more))
     document = score_rows(rows, chosen, loaded, **settings)
     print_document(document, as_json, _show)

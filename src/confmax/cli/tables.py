@@ -294,31 +294,45 @@ def _as_column(array: NDArray[Any]) -> pa.ChunkedArray:
 
 
 def write_decisions(
-    path: Path, frame: Frame, decisions: NDArray[Any], *, block: str | None = None, block_names: Sequence[Any] = ()
+    path: Path,
+    frame: Frame,
+    decisions: NDArray[Any],
+    *,
+    block: str | None = None,
+    block_names: Sequence[Any] = (),
+    labels: Sequence[Any] = (),
 ) -> list[str]:
     """Write the columns of ``frame`` and the column `DECISION`, in the format that the name of ``path`` says.
 
-    The file appears whole or not at all. ``decisions`` (n,) are names. ``block`` is the two-dimensional array that was
+    The file appears whole or not at all. ``decisions`` (n,) are names, or with ``labels`` 0 and 1 (n, L), which are a
+    column for each label (``decision_a``), and one array in NPZ. ``block`` is the two-dimensional array that was
     decided on, whose columns are called ``block_names`` in a table. Return the arrays of an NPZ file that have no place
     in a table of n rows and were left out.
     """
     extension = format_of(path)
-    if DECISION in frame.columns or DECISION in frame.arrays:
-        raise ValueError(f"{frame.path} already has a column {DECISION!r}; rename or remove it")
+    columns = {DECISION: decisions}
+    if labels and extension != ".npz":
+        columns = {f"{DECISION}_{name}": decisions[:, k] for k, name in enumerate(labels)}
+    taken = next((name for name in columns if name in frame.columns or name in frame.arrays), None)
+    if taken is not None:
+        raise ValueError(f"{frame.path} already has a column {taken!r}; rename or remove it")
     left_out: list[str] = []
     table = frame.table
     if table is None and extension != ".npz":
         table, left_out = _as_table(frame, len(decisions), {block: list(map(str, block_names))})
-        if DECISION in table.column_names:
-            raise ValueError(f"a class is named {DECISION!r}, like the column of decisions; write .npz instead")
+        taken = next((name for name in columns if name in table.column_names), None)
+        if taken is not None:
+            raise ValueError(f"a class is named {taken!r}, like the column of decisions; write .npz instead")
     if table is None:
-        write_whole(path, _npz_bytes({**frame.arrays, DECISION: decisions}))
+        write_whole(path, _npz_bytes({**frame.arrays, **columns}))
         return left_out
     # CSV takes the cells as they were read, not numbers written anew; names stay as the file has them, spaces and all
     if frame.is_text and extension != ".csv":
-        columns = map(csvs.typed_column, frame.columns.values())
-        table = pa.table(dict(zip(table.column_names, columns, strict=True))).combine_chunks()
-    table = table.append_column(DECISION, csvs.as_column(decisions))
+        typed = map(csvs.typed_column, frame.columns.values())
+        table = pa.table(dict(zip(table.column_names, typed, strict=True))).combine_chunks()
+    if extension != ".npz":
+        for name, values in columns.items():
+            table = table.append_column(name, csvs.as_column(np.ascontiguousarray(values)))
     if extension == ".csv":
         data = csvs.csv_bytes(table, "\t" if path.suffix.lower() == ".tsv" else frame.separator or ",")
     elif extension == ".parquet":
@@ -328,7 +342,7 @@ def write_decisions(
         pq.write_table(table, buffer)
         data = buffer.getvalue()
     else:
-        data = _npz_bytes(_as_arrays(table))
+        data = _npz_bytes({**_as_arrays(table), **columns})
     write_whole(path, data)
     return left_out
 

@@ -21,6 +21,7 @@ from confmax.cli import app
 from confmax.cli.cells import is_number
 from confmax.cli.choosing import ask_for_metric, can_ask
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, read_rows
+from confmax.cli.labels import LABEL_OPTIONS, refuse_label_options, tune_labels
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.report import check_tune, write_cross_fitted_page
@@ -52,6 +53,12 @@ def tune(
     file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
 ) -> int:
     """Run `confmax tune`, and return its exit code: 3 if a limit is not assured with the confidence asked for."""
+    if more["decisions"] != "one":
+        tune_labels(file, out, force=force, as_json=as_json, **more)
+        return 0
+    refuse_label_options("--decisions any, or a number of labels")
+    for name in ("decisions", *LABEL_OPTIONS):
+        del more[name]
     name, params, costs, in_parts = (more.pop(key) for key in ("metric", "params", "costs", "in_parts"))
     asks = name is None and costs is None
     if asks and not can_ask(file):

@@ -156,13 +156,13 @@ class LabelRule:
         """
         P = self.checked(proba)
         if not self.is_randomized:
-            return decide_labels(self._calibrated(P), self.gains, self.decisions)
+            return decide_labels(self.calibrated(P), self.gains, self.decisions)
         drawn_by = given_hashes(P) if keys is None else given_keys(keys, len(P))
         atom = np.searchsorted(np.cumsum(self.weights)[:-1], uniform(self.seed, drawn_by), "right")
         out = np.empty(P.shape, dtype=np.uint8)
         for k in range(len(self.gains)):
             rows = np.flatnonzero(atom == k)
-            out[rows] = decide_labels(self._calibrated(P[rows]), self.gains[k], self.decisions)
+            out[rows] = decide_labels(self.calibrated(P[rows]), self.gains[k], self.decisions)
         return out
 
     def predict_lists(self, proba: Any, *, keys: ArrayLike | None = None) -> list[list[Any]]:
@@ -175,7 +175,7 @@ class LabelRule:
 
     def decision_probabilities(self, proba: Any) -> Array:
         """Return the exact probability (n, L) with which rows of ``proba`` (n, L) get each label, before any draw."""
-        P = self._calibrated(self.checked(proba))
+        P = self.calibrated(self.checked(proba))
         every = [decide_labels(P, self.gains[k], self.decisions) for k in range(len(self.gains))]
         return np.asarray(sum(weight * chosen for weight, chosen in zip(self.weights, every, strict=True)))
 
@@ -187,7 +187,8 @@ class LabelRule:
             raise InputError(f"`proba` has {n_columns} columns and the rule has {self.n_classes} labels")
         return checked_labels_proba(P, order_of(column_names(P), self.class_names))
 
-    def _calibrated(self, P: NDArray[Any]) -> NDArray[Any]:
+    def calibrated(self, P: NDArray[Any]) -> NDArray[Any]:
+        """Return probabilities (n, L) as the scores read them."""
         return P if self.calibrator is None else self.calibrator.transform(P)
 
     # --- how it is kept -----------------------------------------------------------------------------------------------
@@ -202,6 +203,11 @@ class LabelRule:
         parts = file.parse(text)
         if "decisions" not in parts:
             raise ValueError("it decides one class for every row; read it with DecisionRule")
+        return cls.of_file(parts)
+
+    @classmethod
+    def of_file(cls, parts: dict[str, Any]) -> LabelRule:
+        """Return the rule of the fields that `confmax.rule.file.parse` found."""
         return cls(**{name: value for name, value in parts.items() if name != "abstain"})
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration.labels import LabelScaling
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
+from confmax.errors import Sentence
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics.first_order import safe_ratio
 from confmax.rule.html import titled_table
@@ -163,9 +164,9 @@ class LabelSolution(Tuned):
             return f"proved: no rule{BUDGET[self.rule.decisions.positive]} has a higher {name} on {estimate}{within}"
         if self.gap <= EXACT:
             return f"proved: no thresholds, one for each label, have a higher {name} on {estimate}"
-        return (
+        return Sentence(
             f"no thresholds, one for each label, exceed {self.upper_bound:.4g} on {estimate}; those of labels with few "
-            f"true rows are drawn towards a common one, which keeps more of it on new rows: shrinkage=False does not"
+            f"true rows are drawn towards a common one, which keeps more of it on new rows: `shrinkage=False` does not"
         )
 
     def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> NDArray[np.uint8]:

@@ -1,0 +1,183 @@
+"""`confmax score` for a rule of several labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from confmax.cli import app
+from confmax.cli.columns import TableOptions
+from confmax.cli.judging import bootstrap_document
+from confmax.cli.label_columns import read_label_rows
+from confmax.cli.labels import label_source, only_options, show_label_source, threshold
+from confmax.cli.show import Document, Page, between, finite, number, print_document
+from confmax.cli.tables import read_frame
+from confmax.confusion import Array
+from confmax.evaluate import Score, check_bootstrap
+from confmax.evaluate.evidence import seen_by_tuning
+from confmax.evaluate.label_scores import (
+    absent_labels,
+    compare_labels,
+    decided_labels,
+    plain_decisions,
+)
+from confmax.metrics import Metric
+from confmax.metrics import labels as label_metrics
+from confmax.rule import LabelRule
+from confmax.tables import MemoryTable
+from confmax.tables.fingerprints import fingerprint
+from confmax.tables.several import labels_table, positives
+
+SHOWN = 20  # labels that are printed
+_TAKEN = (
+    "file",
+    "rule",
+    "label",
+    "label_columns",
+    "separator",
+    "weight",
+    "columns",
+    "sep",
+    "names",
+    "params",
+    "as_json",
+)
+_BOOTSTRAP = ("n_replicates", "level", "seed")
+# with its default beta an F-beta is F1
+_LEFT_OUT = ("macro_f_beta", "micro_f_beta")
+
+
+def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: bool, **more: Any) -> None:
+    """Run `confmax score` for a rule of several labels, whose file is ``path``."""
+    only_options((*_TAKEN, *_BOOTSTRAP), f"{path} decides")
+    settings = {key: more[key] for key in _BOOTSTRAP}
+    check_bootstrap(settings["n_replicates"], settings["level"])
+    if more["params"] and len(more["names"]) != 1:
+        raise click.UsageError("--param belongs to one --metric; give exactly one")
+    wanted = [label_metrics.get(name, None, **more["params"]) for name in more["names"]]
+    if more["label"] is None and not more["label_columns"]:
+        raise click.UsageError("give the true labels: --labels A,B,C, or --label COL and --separator MARK")
+    names = ("label", "label_columns", "separator", "weight", "columns", "sep")
+    options = TableOptions(**{name: more[name] for name in names})
+    rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
+    app.warn(*rows.notes)
+    table = labels_table(rule.decisions, rows.proba, rows.labels, rows.weight, rows.classes)
+    app.warn(*filter(None, [absent_labels(table)]))
+    document = {**label_source(rows), **_scored(rule, table, wanted, settings)}
+    print_document(document, as_json, _show)
+
+
+def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:
+    """Return the values of a rule and of what is decided without one, and those of every label."""
+    every = [label_metrics.resolve(name, None) for name in label_metrics.names(None) if name not in _LEFT_OUT]
+    used = {repr(metric): metric for metric in (wanted or every)}
+    of_label = {
+        str(name): replace(label_metrics.resolve("macro_f1", None), classes=(k,))
+        for k, name in enumerate(table.classes)
+    }
+    plain = plain_decisions(table, [rule.decisions])
+    decided = {**plain, "rule": decided_labels("rule", rule, table)}
+    # a key that no metric has
+    both = {**used, **{f"F1 of {name}": metric for name, metric in of_label.items()}}
+    scores = compare_labels(table, both, decided, plain=tuple(plain), **settings)
+    assert table.labels is not None
+    seen = None
+    if rule.tuned_on is not None:
+        seen = rule.tuned_on == fingerprint(table.unordered_hashes(), table.labels, table.classes)
+    if seen:
+        app.warn(seen_by_tuning(table.n_rows))
+    return {
+        "tuned_for": rule.metric,
+        "tuned_on_these_rows": seen,
+        "decisions": rule.decisions.argument,
+        "plain": next(iter(plain)),
+        "values": [_values(scores, name) for name in used],
+        "labels": _labels(rule, table, scores, decided["rule"]),
+        "intervals": bootstrap_document(scores),
+    }
+
+
+def _values(scores: Score, metric: str) -> Document:
+    """Return the values of both rules by a metric; with replicates also intervals, and the difference."""
+    plain = scores.rules[0]
+    estimates = {"plain": scores.estimate(plain, metric), "rule": scores.estimate("rule", metric)}
+    document: Document = {"metric": metric, **{name: finite(one.value) for name, one in estimates.items()}}
+    if scores.n_replicates:
+        minus = scores.difference("rule", plain, metric)
+        document["intervals"] = {name: [one.low, one.high] for name, one in estimates.items()}
+        document["difference"] = {**minus._asdict(), "value": finite(minus.value)}
+    return document
+
+
+def _labels(rule: LabelRule, table: MemoryTable, scores: Score, H: Array) -> list[Document]:
+    """Return the scores of every label, its F1 with an interval."""
+    assert table.labels is not None
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    Y = table.labels.astype(np.float64)
+    hits, made, true = ((weight @ part) for part in (Y * H, H, Y))
+    thresholds = rule.thresholds
+    at = {str(name): k for k, name in enumerate(rule.class_names)}
+    documents = []
+    for k, name in enumerate(table.classes):
+        values = _values(scores, f"F1 of {name}")
+        cut = None if thresholds is None else float(thresholds[at.get(str(name), k)])
+        documents.append(
+            {
+                "label": name,
+                "rows": int(positives(table)[k]),
+                "threshold": threshold(cut),
+                "precision": finite(hits[k] / made[k]) if made[k] else None,
+                "recall": finite(hits[k] / true[k]) if true[k] else None,
+                "f1": values["rule"],
+                "f1_plain": values["plain"],
+                **({"f1_interval": values["intervals"]["rule"]} if scores.n_replicates else {}),
+            }
+        )
+    return documents
+
+
+def _show(page: Page, document: Document) -> None:
+    """Print the metrics of the rule, and its labels."""
+    show_label_source(page, document)
+    page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}"})
+    page.say()
+    plain = document["plain"]
+    heads = ["metric", plain, "rule"]
+    body = []
+    none = {"plain": (None, None), "rule": (None, None)}
+    for row in document["values"]:
+        cells = [row["metric"], *(between(row[one], *row.get("intervals", none)[one]) for one in ("plain", "rule"))]
+        if "difference" in row:
+            minus = row["difference"]
+            cells.append(between(minus["value"], minus["low"], minus["high"], sign="+"))
+            cells.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
+        body.append(cells)
+    page.table([*heads, *([f"rule - {plain}", "better"] if len(body[0]) > 3 else [])], body, best=2)
+    page.say()
+    labels = document["labels"]
+    page.table(
+        ["label", "rows", "decided if", "precision", "recall", "F1", f"F1, {plain}"],
+        [_line(one) for one in labels[:SHOWN]],
+    )
+    if len(labels) > SHOWN:
+        page.say(f"... {len(labels) - SHOWN} more labels; --json shows all.")
+    if document["intervals"] is not None:
+        page.say(
+            "",
+            f"In brackets: {document['intervals']['method']}, the same resamples for both.",
+            "better: share of the replicates in which the difference is positive.",
+        )
+
+
+def _line(one: Document) -> list[str]:
+    """Return the cells of a label."""
+    cut = one["threshold"]
+    decided = "-" if cut is None else cut if isinstance(cut, str) else f"p > {cut:.4g}"
+    f1 = between(one["f1"], *one.get("f1_interval", (None, None)))
+    return [str(one["label"]), str(one["rows"]), decided, *map(number, (one["precision"], one["recall"])), f1,
+            number(one["f1_plain"])]  # fmt: skip

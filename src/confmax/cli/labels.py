@@ -1,0 +1,225 @@
+"""`confmax tune` and `confmax apply` for rows with several labels."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from click.core import ParameterSource
+from numpy.typing import NDArray
+
+from confmax.cli import app
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, existing
+from confmax.cli.label_columns import read_label_rows
+from confmax.cli.outputs import check_rule_output, one_result, save_rule, writing
+from confmax.cli.show import Document, Page, finite, number, print_document, show_source, source_document
+from confmax.cli.tables import read_frame, write_decisions
+from confmax.cli.texts import joined
+from confmax.metrics import labels as label_metrics
+from confmax.rule import LabelRule
+from confmax.solution import LabelSolution
+from confmax.solution.plan import is_auto
+from confmax.solution.several import LabelPlan
+from confmax.tables.decisions import decisions_of
+from confmax.tables.several import labels_table
+
+LABEL_OPTIONS = ("label_columns", "separator", "shrinkage")
+# options of both commands that read a table of several labels
+_TABLE = ("file", "label", "label_columns", "separator", "weight", "columns", "classes", "sep", "as_json")
+_TUNE = (*_TABLE, "decisions", "shrinkage", "metric", "params", "confusion", "calibration", "tol", "max_passes")
+_SHRINKAGE = {"auto": "auto", "yes": True, "no": False}
+
+
+def refuse_label_options(needed: str) -> None:
+    """Refuse options of several labels that were given without what they need."""
+    for option in _given():
+        if option.name in LABEL_OPTIONS:
+            raise click.UsageError(f"{option.opts[-1]} is for {needed}; leave it out")
+
+
+def only_options(taken: tuple[str, ...], decides: str) -> None:
+    """Refuse options that were given and are none of those ``taken``, where what ``decides`` has several labels."""
+    for option in _given():
+        if option.name not in taken:
+            raise click.UsageError(
+                f"{decides} several labels per row, which {option.opts[-1]} is not for; leave it out"
+            )
+
+
+def _given() -> list[click.Parameter]:
+    context = click.get_current_context()
+    return [
+        option
+        for option in context.command.params
+        if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+    ]
+
+
+# --- tune ------------------------------------------------------------------------------------------------------------
+
+
+def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, **more: Any) -> None:
+    """Run `confmax tune` for several labels per row."""
+    only_options((*_TUNE, "random_state", "out", "force"), "--decisions means")
+    decisions = decisions_of(more["decisions"])
+    if more["metric"] is None:
+        known = ", ".join(label_metrics.names(decisions))
+        raise click.UsageError(f"give --metric NAME; those of several labels are {known}")
+    check_rule_output(out, force, file)
+    one_result(as_json, out)
+    settings = {key: more[key] for key in ("confusion", "tol", "max_passes", "random_state")}
+    plan = LabelPlan.checked(
+        label_metrics.get(more["metric"], decisions, **more["params"]),
+        decisions,
+        calibration=None if more["calibration"] == "none" else more["calibration"],
+        shrinkage=_SHRINKAGE[more["shrinkage"]],
+        **settings,
+    )
+    names = (*(name for name in TABLE_OPTIONS if name != "normalize"), "label_columns", "separator")
+    options = TableOptions(**{name: more[name] for name in names})
+    if (
+        options.label is None
+        and not options.label_columns
+        and not (is_auto(plan.confusion) or plan.confusion == "model")
+    ):
+        raise click.UsageError(f"--confusion {plan.confusion} needs the true labels; give --labels")
+    rows = read_label_rows(read_frame(file, options.sep), options)
+    app.warn(*rows.notes)
+    solution = plan.solve(labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes))
+    document = {**label_source(rows), **_solution_document(solution)}
+    document["rule_file"] = save_rule(solution.rule, out, force)
+    print_document(document, as_json, partial(_show, solution=solution), out)
+
+
+def label_source(rows: FileRows) -> Document:
+    """Return which rows and columns were used, with the columns of labels."""
+    return {**source_document(rows), "label_columns": list(rows.options.label_columns)}
+
+
+def _solution_document(solution: LabelSolution) -> Document:
+    """Return values, bounds, labels and status of a solution."""
+    bounds = ("upper_bound", "gap", "model_value", "model_upper_bound", "model_gap")
+    return {
+        "metric": repr(solution.metric),
+        "decisions": solution.rule.decisions.argument,
+        "confusion": solution.mode,
+        "model_share": solution.model_share,
+        "baselines": {name: finite(value) for name, value in solution.baselines.items()},
+        "tuned": finite(solution.value),
+        "tuned_on_labels": finite(solution.label_value),
+        **{name: finite(getattr(solution, name)) for name in bounds},
+        "status": solution.status.name.lower(),
+        "guarantee": app.in_words_of_options(solution.guarantee),
+        "passes": solution.n_passes,
+        "calibrated": solution.calibration is not None,
+        "labels": [
+            {
+                "label": one.name,
+                "rows": one.positives,
+                "share": finite(one.prior),
+                "threshold": threshold(one.threshold),
+                "threshold_alone": threshold(one.threshold_alone),
+                **{name: finite(getattr(one, name)) for name in ("rate", "precision", "recall", "f1")},
+            }
+            for one in solution.labels
+        ],
+        "rule": json.loads(solution.rule.to_json()),
+    }
+
+
+def threshold(value: float | None) -> float | str | None:
+    """Return a threshold as JSON can hold it: a number, or "never" or "always"; None for rules without thresholds."""
+    if value is None or np.isfinite(value):
+        return value
+    return "never" if value > 0 else "always"
+
+
+def _show(page: Page, document: Document, solution: LabelSolution) -> None:
+    """Print what `tune` found."""
+    show_label_source(page, document)
+    page.say("", f"{document['metric']} on the tuning rows, {solution.rule.decisions}", style="bold")
+    items = {
+        **{name: number(value) for name, value in document["baselines"].items()},
+        "tuned": number(document["tuned"]),
+    }
+    if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
+        items["on labels"] = number(document["tuned_on_labels"])
+    page.items({**items, "guarantee": document["guarantee"]})
+    page.say()
+    page.block(str(solution.rule))
+    out = document["rule_file"]
+    written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
+    page.say(
+        "",
+        f"{written} The values above are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
+        f"other rows.",
+    )
+
+
+def show_label_source(page: Page, document: Document) -> None:
+    """Print which rows and columns were used."""
+    show_source(page, document)
+    if document["label_columns"]:
+        page.items({"labels": joined(document["label_columns"], 20)})
+
+
+# --- apply -----------------------------------------------------------------------------------------------------------
+
+
+def apply_labels(rule: LabelRule, path: Path, file: Path, out: Path, *, as_json: bool, **more: Any) -> None:
+    """Run `confmax apply` for a rule of several labels, whose file is ``path``."""
+    only_options(("rule", "file", "out", "columns", "sep", "key", "separator", "as_json"), f"{path} decides")
+    options = TableOptions(columns=more["columns"], sep=more["sep"], key=more["key"])
+    separator = more["separator"]
+    names = [str(name) for name in rule.class_names]
+    inside = next((name for name in names if separator is not None and separator in name), None)
+    if inside is not None or separator == "":
+        what = "is empty" if separator == "" else f"{separator!r} stands in the label {inside!r}"
+        raise click.UsageError(f"--separator {what}, so that the names could not be told apart; give another mark")
+    rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
+    app.warn(*rows.notes)
+    print_document(_decide(rows, rule, out, separator), as_json, _show_decided, out)
+
+
+def _decide(rows: FileRows, rule: LabelRule, out: Path, separator: str | None) -> Document:
+    """Decide every row of a file and write its columns with the decisions."""
+    frame, key = rows.frame, rows.options.key
+    assert frame is not None
+    keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
+    chosen = rule.predict(rows.proba, keys=keys)
+    written: NDArray[Any] = chosen
+    names = np.array([str(name) for name in rule.class_names], dtype=object)
+    if separator is not None:
+        written = np.array([separator.join(names[row]) for row in chosen.astype(bool)], dtype=str)
+    with writing(out):
+        left_out = write_decisions(
+            out,
+            frame,
+            written,
+            block=rows.block,
+            block_names=rows.classes,
+            labels=() if separator is not None else rule.class_names,
+        )
+    if left_out:
+        app.warn(f"{joined(left_out)} of {frame.path} cannot be columns of {rows.n_rows} rows, and {out} lacks them")
+    count = chosen.sum(axis=1)
+    return {
+        **source_document(rows),
+        "out": str(out),
+        "decisions": rule.decisions.argument,
+        "decided": dict(zip(names.tolist(), chosen.mean(axis=0).tolist(), strict=True)),
+        "labels_per_row": float(count.mean()),
+        "rows_without_label": int((count == 0).sum()),
+    }
+
+
+def _show_decided(page: Page, document: Document) -> None:
+    """Print where the decisions went, and how often each label was decided."""
+    show_source(page, document)
+    taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
+    per_row = f"{document['labels_per_row']:.3g} labels per row; {document['rows_without_label']} rows have none"
+    page.items({"decided": joined(taken, 20), "on average": per_row, "written": document["out"]})

@@ -1,0 +1,271 @@
+"""Commands on rows with several labels: which columns are read, what is written, and what is refused."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax.calibration.labels import LabelScaling
+from confmax.confusion import Gains
+from confmax.tables.decisions import decisions_of
+from tests.cli_helpers import document, refusal, run
+from tests.test_cli_docs import documented, walk
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.usefixtures("inside")
+NAMES = ["sea", "sun", "rain"]
+ANY = ("--decisions", "any")
+
+
+def rows(n=120):
+    """Return probabilities (n, 3) with four digits and labels (n, 3)."""
+    draw = np.random.default_rng(0)
+    P = draw.beta(1, 2, (n, 3)).round(4)
+    return P, (draw.random(P.shape) < P**1.3).astype(int)
+
+
+def table(name="t.csv", probabilities="p_{}", truth="{}", tags=True):
+    """Write the rows as CSV, the columns of probabilities in another order than those of the labels."""
+    P, Y = rows()
+    columns = {"id": [f"k{k}" for k in range(len(P))]}
+    columns |= {truth.format(one): Y[:, k].astype(str) for k, one in enumerate(NAMES)} if truth else {}
+    columns |= {probabilities.format(NAMES[k]): [f"{p:.4f}" for p in P[:, k]] for k in (2, 0, 1)}
+    if tags:
+        columns["tags"] = ["|".join(np.array(NAMES)[row == 1]) for row in Y]
+    lines = [",".join(columns), *(",".join(cells) for cells in zip(*columns.values(), strict=True))]
+    Path(name).write_text("\n".join(lines) + "\n")
+    return name
+
+
+def tuned():
+    P, Y = rows()
+    return confmax.maximize("macro_f1", P, Y, classes=NAMES, decisions="any")
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "truth"), [("p_{}", "{}"), ("{}_proba", "y_{}"), ("p_{}", "y_{}"), ("p({})", "is {}")]
+)
+def test_columns_of_labels_and_of_probabilities_are_matched_by_name(probabilities, truth):
+    path = table(probabilities=probabilities, truth=truth)
+    labels = ",".join(truth.format(name) for name in NAMES)
+    found = document("tune", path, *ANY, "--labels", labels, "--metric", "macro_f1", "-o", "r.json")
+    solution = tuned()
+    assert confmax.LabelRule.load("r.json").thresholds.tolist() == solution.rule.thresholds.tolist()
+    assert found["columns"] == [probabilities.format(name) for name in NAMES]
+    assert found["tuned"] == pytest.approx(solution.value)
+    run("apply", "r.json", path, "-o", "out.csv")
+    lines = Path("out.csv").read_text().split("\n")
+    assert [line.split(",")[-3:] for line in lines[1:-1]] == solution.predict(rows()[0]).astype(str).tolist()
+
+
+def test_one_column_of_names_is_read_as_columns_of_0_and_1_are():
+    path = table()
+    joined = document("tune", path, *ANY, "--label", "tags", "--separator", "|", "--metric", "micro_f1")
+    apart = document("tune", path, *ANY, "--labels", "rain,sea,sun", "--metric", "micro_f1")
+    assert joined["classes"] == apart["classes"] == sorted(NAMES)
+    assert joined["rule"]["atoms"] == apart["rule"]["atoms"] and joined["tuned"] == apart["tuned"]
+
+
+def test_truth_beside_probabilities_is_not_taken_for_them():
+    """A held-out file has the 0/1 columns of the labels, which are called exactly like the labels of the rule."""
+    tuned().rule.save("r.json")
+    found = document("apply", "r.json", table(), "-o", "out.csv", "--separator", "|")
+    assert found["columns"] == [f"p_{name}" for name in NAMES]
+    cells = [line.rpartition(",")[2] for line in Path("out.csv").read_text().split("\n")[1:-1]]
+    assert cells == ["|".join(names) for names in tuned().predict_lists(rows()[0])]
+
+
+def test_arrays_and_lists_are_read():
+    P, Y = rows()
+    np.savez("t.npz", P=P, Y=Y.astype(bool))
+    found = document(
+        "tune", "t.npz", *ANY, "--label", "Y", "--classes", ",".join(NAMES), "--metric", "macro_f1", "-o", "r.json"
+    )
+    assert (found["table"], found["tuned"]) == ("P", pytest.approx(tuned().value))
+    run("apply", "r.json", "t.npz", "--columns", "P", "-o", "out.npz")
+    assert (np.load("out.npz")["decision"] == tuned().predict(P)).all()
+    lists = [list(np.array(NAMES)[row == 1]) for row in Y]
+    pq.write_table(pa.table({**dict(zip(NAMES, P.T, strict=True)), "tags": lists}), "t.parquet")
+    found = document("tune", "t.parquet", *ANY, "--label", "tags", "--metric", "macro_f1")
+    assert found["tuned"] == pytest.approx(tuned().value)
+    run("apply", "r.json", "t.parquet", "-o", "out.parquet")
+    assert pq.read_table("out.parquet")["decision_sun"].to_pylist() == tuned().predict(P)[:, 1].tolist()
+
+
+def test_without_labels_the_model_alone_tunes():
+    found = document("tune", table(truth=None, tags=False), *ANY, "--metric", "macro_f1")
+    assert (found["confusion"], found["classes"]) == ("model", ["rain", "sea", "sun"])
+    assert all(one["rows"] is None for one in found["labels"])
+
+
+def budgets():
+    a, c = np.array([1.0, 1.5, 0.7]), np.array([-0.5, 0.3, 0.1])
+    gains = Gains.reduced([[1.0, 2.0, 0.5]], [[-0.3, 0.1, 0.0]])
+    for name, given in (("k", 2), ("m", ("at_most", 1))):
+        maps = LabelScaling(a, c) if name == "k" else None
+        confmax.LabelRule(gains, np.ones(1), tuple(NAMES), decisions_of(given), "macro_f1", calibrator=maps).save(
+            f"{name}.json"
+        )
+
+
+def test_rules_with_a_number_of_labels_are_applied_scored_and_explained():
+    path = table()
+    budgets()
+    for name, most in (("k", 2), ("m", 1)):
+        found = document("apply", f"{name}.json", path, "-o", f"{name}.csv")
+        assert found["labels_per_row"] <= most
+        scored = document("score", path, "--labels", ",".join(NAMES), "--rule", f"{name}.json", "--replicates", "0")
+        assert scored["plain"].startswith(f"top {most}") and scored["labels"][0]["threshold"] is None
+    text, _ = run("explain", "k.json", "--proba", "0.2,0.5,0.9")
+    assert "a row gets the 2 labels with the largest scores" in text
+    assert text.rstrip().endswith(", ".join(confmax.LabelRule.load("k.json").predict_lists([[0.2, 0.5, 0.9]])[0]))
+
+
+def test_score_is_that_of_scikit_learn():
+    from sklearn.metrics import f1_score, hamming_loss
+
+    path = table()
+    P, Y = rows()
+    rule = tuned().rule
+    rule.save("r.json")
+    with_intervals = document("score", path, "--labels", ",".join(NAMES), "--rule", "r.json", "--replicates", "200")
+    values = {row["metric"]: row for row in with_intervals["values"]}
+    H = rule.predict(P)
+    assert values["macro_f1"]["rule"] == pytest.approx(f1_score(Y, H, average="macro"))
+    assert values["micro_f1"]["plain"] == pytest.approx(f1_score(Y, P > 0.5, average="micro"))
+    assert values["hamming"]["rule"] == pytest.approx(1 - hamming_loss(Y, H))
+    low, high = values["macro_f1"]["intervals"]["rule"]
+    assert low < values["macro_f1"]["rule"] < high
+    each = f1_score(Y, H, average=None)
+    assert [one["f1"] for one in with_intervals["labels"]] == pytest.approx(each.tolist())
+    text, stderr = run("score", path, "--label", "tags", "--separator", "|", "--rule", "r.json")
+    assert re.search(r"^sun +\d+ +p > 0\.\d+", text, re.MULTILINE) and "the rule was tuned on" in stderr
+
+
+REFUSED = {
+    "half a table": (
+        ("tune", "t.csv", *ANY, "--labels", "sea,sun", "--columns", "p_sea", "--metric", "macro_f1"),
+        "there are 2 labels (sea, sun) and 1 columns of probabilities (p_sea)",
+    ),
+    "no probabilities": (
+        ("tune", "t.csv", *ANY, "--labels", "id", "--metric", "macro_f1"),
+        "row 0 of label column 'id' of t.csv holds 'k0'",
+    ),
+    "labels that are probabilities": (
+        ("tune", "t.csv", *ANY, "--labels", "sea,p_sun", "--metric", "macro_f1"),
+        "columns of --labels hold 0 or 1",
+    ),
+    "names without a mark": (
+        ("tune", "t.csv", *ANY, "--label", "tags", "--metric", "macro_f1"),
+        "give the mark between its labels",
+    ),
+    "another mark": (
+        ("tune", "t.csv", *ANY, "--label", "tags", "--separator", ";", "--metric", "macro_f1"),
+        "named like classes and some are not",
+    ),
+    "both": (
+        ("tune", "t.csv", *ANY, "--labels", "sea,sun", "--label", "tags", "--metric", "macro_f1"),
+        "leave one of them out",
+    ),
+    "a limit": (
+        ("tune", "t.csv", *ANY, "--labels", "sea", "--metric", "macro_f1", "--subject-to", "recall[sea] >= 0.5"),
+        "--decisions means several labels per row, which --subject-to is not for",
+    ),
+    "a metric of one class": (
+        ("tune", "t.csv", *ANY, "--labels", "sea", "--metric", "min_recall"),
+        "there is no metric 'min_recall' of several labels",
+    ),
+    "a parameter": (
+        ("tune", "t.csv", *ANY, "--labels", "sea", "--metric", "hamming", "--param", "beta=2"),
+        "hamming has no parameter beta",
+    ),
+    "no metric": (
+        ("tune", "t.csv", *ANY, "--labels", "sea,sun,rain"),
+        "give --metric NAME; those of several labels are",
+    ),
+    "no decisions": (
+        ("tune", "t.csv", "--labels", "sea,sun", "--metric", "macro_f1"),
+        "--labels is for --decisions any",
+    ),
+    "decisions": (("tune", "t.csv", "--decisions", "0", "--metric", "macro_f1"), "'0' is none of one, any"),
+    "a matrix": (
+        ("tune", "t.csv", *ANY, "--labels", "sea,sun,rain", "--metric", "macro_f1", "--calibration", "matrix"),
+        "calibration of several labels is 'auto' or None",
+    ),
+    "at most": (
+        ("apply", "r.json", "t.csv", "-o", "o.csv", "--at-most", "sun=3"),
+        "several labels per row, which --at-most is not for",
+    ),
+    "a mark in a name": (("apply", "r.json", "t.csv", "-o", "o.csv", "--separator", "u"), "stands in the label 'sun'"),
+    "compare": (
+        ("compare", "t.csv", "--label", "tags", "--rule", "r.json"),
+        "and confmax compare takes rules of one class",
+    ),
+    "report": (("report", "r.json", "t.csv", "--label", "tags"), "r.json decides several labels per row"),
+    "score without labels": (("score", "t.csv", "--rule", "r.json"), "give the true labels"),
+    "score of other labels": (
+        ("score", "t.csv", "--labels", "sea,sun", "--rule", "r.json"),
+        "no column is named like the class 'rain'",
+    ),
+    "explain": (("explain", "r.json", "--proba", "0.5,0.5"), "gives 2 probabilities and the rule has 3 labels"),
+    "explain a group": (("explain", "r.json", "--group", "a"), "--group is not for"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_meant_is_refused_in_one_sentence(name):
+    args, sentence = REFUSED[name]
+    if name == "report":
+        pytest.importorskip("vl_convert")
+    table()
+    tuned().rule.save("r.json")
+    assert sentence in refusal(*args)
+    assert not Path("o.csv").exists()
+
+
+def test_a_bad_probability_is_named_by_its_column():
+    path = Path(table())
+    path.write_text(path.read_text().replace(",0.", ",2.", 1))
+    assert "column 'p_" in refusal("tune", path, *ANY, "--labels", ",".join(NAMES), "--metric", "macro_f1")
+
+
+def test_a_rule_file_of_several_labels_is_replaced_and_nothing_else_is():
+    path = table()
+    tuned().rule.save("r.json")
+    given = ("tune", path, *ANY, "--labels", ",".join(NAMES), "--metric", "macro_f1", "-o")
+    run(*given, "r.json")
+    Path("other.json").write_text(json.dumps({"a": 1}))
+    assert "is not a rule file" in refusal(*given, "other.json")
+
+
+def test_documented_keys_are_those_of_the_output():
+    path = table()
+    P, Y = rows()
+    Y[:, 0] = np.arange(len(Y)) < 3
+    np.savez("rare.npz", P=P, Y=Y)
+    tuned().rule.save("r.json")
+    budgets()
+    two = Gains.reduced([[1.0, 1, 1], [1, 1, 1]], [[-0.5] * 3, [-0.2] * 3])
+    confmax.LabelRule(two, np.array([0.5, 0.5]), tuple(NAMES)).save("d.json")
+    labels = ("--labels", ",".join(NAMES))
+    runs = {
+        "tune": [
+            ("tune", path, *ANY, "--metric", "macro_f1", *more) for more in (labels, ("--columns", "p_sea,p_sun"))
+        ],
+        "apply": [("apply", f"{name}.json", path, "-o", "out.csv") for name in "rkmd"],
+        "score": [("score", path, *labels, "--rule", f"{name}.json") for name in "rkm"]
+        + [("score", "rare.npz", "--label", "Y", "--columns", "P", "--rule", "r.json")]
+        + [("score", path, *labels, "--rule", "d.json", "--replicates", "0")],
+        "explain": [("explain", f"{name}.json", "--proba", "0.2,0.5,0.9") for name in "rkmd"],
+    }
+    for name, lines in runs.items():
+        keys, seen = documented(f"labels {name}"), set()
+        if name != "explain":
+            keys = {**documented("source"), **(documented("labels source") if name != "apply" else {}), **keys}
+        for line in lines:
+            walk(document(*line), "", keys, seen)
+        assert set(keys) == seen, name
