@@ -146,7 +146,22 @@ def test_score_is_that_of_scikit_learn():
     assert re.search(r"^sun +\d+ +p > 0\.\d+", text, re.MULTILINE) and "the rule was tuned on" in stderr
 
 
+def test_export():
+    tuned().rule.save("r.json")
+    rule = confmax.LabelRule.load("r.json")
+    sql, note = run("export", "r.json", "--to", "sql", "--columns", "p_sea,p_sun,p_rain")
+    assert sql.strip() == rule.to_sql(columns=["p_sea", "p_sun", "p_rain"]) and note == ""
+    _, note = run("export", "r.json", "--to", "sql")
+    assert "the expressions read the columns sea, sun, rain" in note
+    run("export", "r.json", "--to", "python", "--labels", "-o", "r.py")
+    assert Path("r.py").read_text() == rule.to_python(labels=True)
+
+
 REFUSED = {
+    "an option of one class": (
+        ("export", "r.json", "--to", "sql", "--group", "g"),
+        "--group has no meaning with --to sql for a rule of several labels",
+    ),
     "half a table": (
         ("tune", "t.csv", *ANY, "--labels", "sea,sun", "--columns", "p_sea", "--metric", "macro_f1"),
         "there are 2 labels (sea, sun) and 1 columns of probabilities (p_sea)",

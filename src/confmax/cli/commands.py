@@ -362,7 +362,8 @@ def export() -> None:
     """Write RULE as an SQL expression, an ONNX model or a Python function.
 
     The result takes one probability per class and decides like 'confmax apply': it returns the index of the class, or
-    with --labels its name. A rule that decides at random cannot be exported.
+    with --labels its name. A rule of several labels gives 0 or 1 for each; as SQL these are columns. A rule that
+    decides at random cannot be exported.
 
     \b
     Example:

@@ -8,33 +8,36 @@ from typing import Any
 
 import click
 
-from confmax.cli.outputs import check_output, load_rule, write_file
+from confmax.cli.outputs import check_output, load_any_rule, write_file
 from confmax.cli.show import print_document
 from confmax.cli.texts import clean, joined
-from confmax.rule import DecisionRule
+from confmax.rule import LabelRule
 
 
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
     """Run `confmax export`."""
     settings = {key: value for key, value in given.items() if value not in (None, ())}
-    taken = signature(getattr(DecisionRule, f"to_{language}")).parameters
+    loaded = load_any_rule(rule)
+    several = isinstance(loaded, LabelRule)
+    taken = signature(getattr(loaded, f"to_{language}")).parameters
     # an option that changes nothing is a mistake of the user's, and is not passed over
     for key in settings:
         if key not in taken:
-            raise click.UsageError(f"--{key} has no meaning with --to {language}; leave it out")
+            of = " for a rule of several labels" if several else ""
+            raise click.UsageError(f"--{key} has no meaning with --to {language}{of}; leave it out")
     if out is not None:
         check_output(out, as_json, rule)
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
-    loaded = load_rule(rule)
     made = getattr(loaded, f"to_{language}")(**settings)
     classes = [str(name) for name in loaded.class_names]
     # the database would only say that it knows no such column
     if language == "sql" and "columns" not in settings:
         read = joined(classes[: loaded.n_classes], 20)
+        what = "expressions read" if several else "expression reads"
         grouped = f", and the group from {settings.get('group', 'group')}; --columns and --group name others"
         way_out = grouped if loaded.groups else "; --columns names others"
-        click.echo(clean(f"note: the expression reads the columns {read}{way_out}"), err=True)
+        click.echo(clean(f"note: the {what} the columns {read}{way_out}"), err=True)
     if out is None:
         click.echo(made, nl=language == "sql")
         return

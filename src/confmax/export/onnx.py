@@ -71,6 +71,15 @@ def to_onnx(rule: Rule, dtype: Any = "float32", *, opset: int = 18, labels: bool
     >>> model = rule.to_onnx()  # doctest: +SKIP
     >>> model.SerializeToString()  # doctest: +SKIP
     """
+    name = checked_dtype(dtype)
+    # a rule that cannot be written is refused first, whether onnx is installed or not
+    plans = plans_of(rule, "to_onnx", name, labels=labels)
+    onnx = with_opset(opset)
+    return _model(onnx, plans, rule.groups, np.dtype(name), opset)
+
+
+def checked_dtype(dtype: Any) -> str:
+    """Return the name of the type of the probabilities, or refuse another one."""
     try:
         name = np.dtype(dtype).name
     except TypeError:
@@ -78,8 +87,11 @@ def to_onnx(rule: Rule, dtype: Any = "float32", *, opset: int = 18, labels: bool
     # np.dtype(None) is float64, which a caller who passes None has not chosen
     if dtype is None or name not in ("float32", "float64"):
         raise ValueError(f"dtype is 'float32' or 'float64', that of the probabilities; got {dtype!r}")
-    # a rule that cannot be written is refused first, whether onnx is installed or not
-    plans = plans_of(rule, "to_onnx", name, labels=labels)
+    return name
+
+
+def with_opset(opset: Any) -> Any:
+    """Return the module onnx, or refuse a version of the operator set that it does not know."""
     try:
         import onnx
     except ModuleNotFoundError as error:
@@ -87,7 +99,7 @@ def to_onnx(rule: Rule, dtype: Any = "float32", *, opset: int = 18, labels: bool
     newest = onnx.defs.onnx_opset_version()
     if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= newest:
         raise ValueError(f"opset is a whole number from {OLDEST} to {newest}, what this onnx knows; got {opset!r}")
-    return _model(onnx, plans, rule.groups, np.dtype(name), opset)
+    return onnx
 
 
 def _model(onnx: Any, plans: Sequence[Plan], groups: Sequence[Any], dtype: np.dtype[Any], opset: int) -> Any:
@@ -99,7 +111,7 @@ def _model(onnx: Any, plans: Sequence[Plan], groups: Sequence[Any], dtype: np.dt
     plan = plans[0]
     helper = onnx.helper
     kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    graph = _Graph(helper, onnx.numpy_helper, dtype)
+    graph = Graph(helper, onnx.numpy_helper, dtype)
     valid, x = _calibrated(graph, plan, divides=any(one.reads_sums for one in plans))
     refused_index = graph.constant(np.int64(-1))
     index = _by_group(graph, plans, x, refused_index) if groups else _decided(graph, plan, x)
@@ -111,30 +123,40 @@ def _model(onnx: Any, plans: Sequence[Plan], groups: Sequence[Any], dtype: np.dt
         labels = graph.constant(np.array([*plan.labels, refused], dtype_of_label))
         graph("Gather", labels, index, axis=0, output="decision")
         outputs = {"decision": helper.np_dtype_to_tensor_dtype(np.dtype(dtype_of_label)), **outputs}
+    named = {"classes": plan.names, **({"groups": groups} if groups else {})}
+    inputs: list[Value] = [
+        ("proba", kind, ["n", plan.n_classes]),
+        *([("group", onnx.TensorProto.INT64, ["n"])] if groups else []),
+    ]
+    shapes: list[Value] = [(name, kind, ["n"]) for name, kind in outputs.items()]
+    return finished(onnx, graph, (inputs, shapes), opset, {**named, "metric": plan.metric})
+
+
+Value = tuple[str, Any, list[Any]]  # name, type and shape of an input or output
+
+
+def finished(
+    onnx: Any, graph: Graph, values: tuple[list[Value], list[Value]], opset: int, about: dict[str, Any]
+) -> Any:
+    """Return the checked model of a graph with inputs and outputs; what it is ``about`` goes to its metadata."""
+    helper = onnx.helper
+    inputs, outputs = ([helper.make_tensor_value_info(*value) for value in side] for side in values)
     # runtimes refuse a newer version of the format than they know, so it is the oldest that has the operators
     model = helper.make_model_gen_version(
-        helper.make_graph(
-            graph.nodes,
-            "confmax_rule",
-            [
-                helper.make_tensor_value_info("proba", kind, ["n", plan.n_classes]),
-                *([helper.make_tensor_value_info("group", onnx.TensorProto.INT64, ["n"])] if groups else []),
-            ],
-            [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in outputs.items()],
-            initializer=graph.constants,
-        ),
+        helper.make_graph(graph.nodes, "confmax_rule", inputs, outputs, initializer=graph.constants),
         opset_imports=[helper.make_opsetid("", opset)],
         producer_name="confmax",
         producer_version=__version__,
     )
-    named = {"classes": plan.names, **({"groups": groups} if groups else {})}
-    written = {what: json.dumps(list(names), default=str) for what, names in named.items()}
-    helper.set_model_props(model, {**written, "metric": plan.metric})
+    written = {
+        what: told if isinstance(told, str) else json.dumps(list(told), default=str) for what, told in about.items()
+    }
+    helper.set_model_props(model, written)
     onnx.checker.check_model(model, full_check=True)
     return model
 
 
-class _Graph:
+class Graph:
     """Collects nodes; every call adds one and returns the name of its output."""
 
     def __init__(self, helper: Any, numpy_helper: Any, dtype: np.dtype[Any]) -> None:
@@ -145,6 +167,7 @@ class _Graph:
         self.constants: list[Any] = []
 
     def __call__(self, operation: str, *inputs: str, output: str = "", **attributes: Any) -> str:
+        """Add a node and return the name of its output."""
         name = output or f"rule_{len(self.nodes)}"
         self.nodes.append(self.helper.make_node(operation, inputs, [name], **attributes))
         return name
@@ -163,6 +186,13 @@ class _Graph:
         """Return x in another dtype."""
         return self("Cast", x, to=self.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
+    def top(self, x: str, most: int) -> str:
+        """Return the places (n, most) of the largest numbers of each row of x, the first of equal ones."""
+        values, places = (f"rule_{len(self.nodes)}_{what}" for what in ("values", "places"))
+        count = self.constant(np.array([most]))
+        self.nodes.append(self.helper.make_node("TopK", [x, count], [values, places], axis=1))
+        return places
+
     def columns(self, x: str, K: int) -> list[str]:
         """Return the K columns (n, 1) of x."""
         names = [f"rule_{len(self.nodes)}_{k}" for k in range(K)]
@@ -171,7 +201,7 @@ class _Graph:
         return names
 
 
-def _calibrated(graph: _Graph, plan: Plan, *, divides: bool) -> tuple[str, str]:
+def _calibrated(graph: Graph, plan: Plan, *, divides: bool) -> tuple[str, str]:
     """Return which rows are probabilities (n,), and the rows (n, K), calibrated, and divided by their sums before."""
     axis = graph.constant(np.array([1]))
     total = graph("ReduceSum", graph.cast("proba", np.float64), axis, keepdims=1)
@@ -203,7 +233,7 @@ def _calibrated(graph: _Graph, plan: Plan, *, divides: bool) -> tuple[str, str]:
     return valid, x
 
 
-def _by_group(graph: _Graph, plans: Sequence[Plan], x: str, refused: str) -> str:
+def _by_group(graph: Graph, plans: Sequence[Plan], x: str, refused: str) -> str:
     """Return the decided index (n,) by the gains of the row's group, ``refused`` where it is none of them."""
     index = refused
     for k, plan in enumerate(plans):
@@ -212,7 +242,7 @@ def _by_group(graph: _Graph, plans: Sequence[Plan], x: str, refused: str) -> str
     return index
 
 
-def _decided(graph: _Graph, plan: Plan, x: str) -> str:
+def _decided(graph: Graph, plan: Plan, x: str) -> str:
     """Return the decided index (n,) of calibrated rows (n, K), the last of equal scores."""
     if plan.first is None:
         return _largest(graph, _scores(graph, plan, x))
@@ -226,12 +256,12 @@ def _decided(graph: _Graph, plan: Plan, x: str) -> str:
     return index
 
 
-def _largest(graph: _Graph, scores: str) -> str:
+def _largest(graph: Graph, scores: str) -> str:
     """Return the place (n,) of the largest score of each row, of the last of equal ones."""
     return graph("ArgMax", scores, axis=1, keepdims=0, select_last_index=1)
 
 
-def _scores(graph: _Graph, plan: Plan, x: str) -> str:
+def _scores(graph: Graph, plan: Plan, x: str) -> str:
     """Return the scores (n, M) of calibrated rows (n, K)."""
     K = plan.n_classes
     kind = plan.gains.dtype
@@ -250,7 +280,7 @@ def _scores(graph: _Graph, plan: Plan, x: str) -> str:
     return graph("Add", scores, graph.constant(plan.offsets))
 
 
-def _product(graph: _Graph, x: str, matrix: NDArray[Any]) -> str:
+def _product(graph: Graph, x: str, matrix: NDArray[Any]) -> str:
     """Return x (n, K) times a matrix (K, M) of its dtype, whose terms are added in their order."""
     # one product and one sum at a time: runtimes add up a matrix product in an order of their own
     total = ""
@@ -260,7 +290,7 @@ def _product(graph: _Graph, x: str, matrix: NDArray[Any]) -> str:
     return total
 
 
-def _distances(graph: _Graph, p: Sequence[str], power: int, kind: np.dtype[Any]) -> list[str]:
+def _distances(graph: Graph, p: Sequence[str], power: int, kind: np.dtype[Any]) -> list[str]:
     """Return the expected distances (n, 1) of each class, by the operations of the oracles' `features`."""
 
     def number(value: float) -> str:

@@ -53,9 +53,7 @@ def to_python(rule: Rule, name: str = "decide", *, labels: bool = False) -> str:
     plans = plans_of(rule, "to_python", labels=labels)
     groups = group_literals(rule, "to_python")
     plan = plans[0]
-    plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
-    if not plain or hasattr(builtins, name) or name == "math":
-        raise ValueError(f"{name!r} cannot name a Python function; give a name such as 'decide'")
+    check_name(name)
     K = plan.n_classes
     M = plan.n_decisions
     tolerance = ROW_SUM_TOLERANCE
@@ -86,6 +84,13 @@ def to_python(rule: Rule, name: str = "decide", *, labels: bool = False) -> str:
         "    return best" if plan.labels is None else f"    return {plan.labels!a}[best]",
     ]
     return "\n".join(lines) + "\n"
+
+
+def check_name(name: Any) -> None:
+    """Refuse what cannot name the function."""
+    plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
+    if not plain or hasattr(builtins, name) or name == "math":
+        raise ValueError(f"{name!r} cannot name a Python function; give a name such as 'decide'")
 
 
 def _python_calibration(powers: Array, offsets: Array, floor: float, kept: int | None) -> list[str]:

@@ -72,14 +72,14 @@ class _Words:
     steps: _Steps
 
 
-_NATIVE = {
+NATIVE = {
     "duckdb": _Words("DOUBLE", "GREATEST", "LEAST", _LISTS),
     "sqlite": _Words("REAL", "MAX", "MIN", _LIMITED),
     # what DuckDB, PostgreSQL and SQLite all read; they do not agree on the name of the largest of several numbers
     "standard": _Words("DOUBLE PRECISION", "", "", _LIMITED),
 }
 # what sqlglot translates into other dialects, as an expression of DuckDB
-_TRANSLATED = replace(_NATIVE["duckdb"], steps=_SELECTS)
+_TRANSLATED = replace(NATIVE["duckdb"], steps=_SELECTS)
 
 
 def to_sql(
@@ -181,17 +181,17 @@ def _expression(
             "tune with `calibration='vector'`, or use `to_onnx` or `to_python`",
             "calibration",
         )
-    names = _checked_columns(plan, columns, [group] if groups else [])
-    words = _NATIVE.get(dialect)
+    names = checked_columns(plan.names[: plan.n_classes], columns, [group] if groups else [])
+    words = NATIVE.get(dialect)
     # what the expression is for each decision: its label, or its index
     labels = [_literal(label) for label in (plan.labels or range(plan.n_decisions))]
     if words is None:
         given = "columns or group holds" if groups else "columns holds"
-        _refuse_odd(names, '"`[]\\', given + " {!r}, with a quote, bracket, backslash or control character", "names")
+        refuse_odd(names, '"`[]\\', given + " {!r}, with a quote, bracket, backslash or control character", "names")
         texts = [label for label in plan.labels or () if isinstance(label, str)]
-        _refuse_odd(texts, "\\", "the label {!r} has a backslash or a control character", "labels")
+        refuse_odd(texts, "\\", "the label {!r} has a backslash or a control character", "labels")
         texts = [name for name in groups if isinstance(name, str)]
-        _refuse_odd(texts, "\\", "the group {!r} has a backslash or a control character", "groups")
+        refuse_odd(texts, "\\", "the group {!r} has a backslash or a control character", "groups")
         _refuse_alike(texts)
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     # the names of parts must not be those of columns, which SQL does not tell apart by case
@@ -205,13 +205,13 @@ def _expression(
         text = by_group(frame.written, plans, Groups(quoted[K], tuple(literals)), MOST)
     else:
         text = frame.written([plan], Groups(), MOST)[0]
-    return text if words is not None else _translated(text, dialect)
+    return text if words is not None else translated(text, dialect)
 
 
-def _checked_columns(plan: Plan, columns: Sequence[str] | None, further: Sequence[str]) -> list[str]:
-    """Return the names of the columns of probabilities, and ``further`` ones behind them."""
-    K = plan.n_classes
-    names = [str(name) for name in plan.names[:K]] if columns is None else columns
+def checked_columns(classes: Sequence[Any], columns: Sequence[str] | None, further: Sequence[str] = ()) -> list[str]:
+    """Return the names of the columns of the probabilities of ``classes`` (K,), and ``further`` ones behind them."""
+    K = len(classes)
+    names = [str(name) for name in classes] if columns is None else columns
     if isinstance(names, str) or len(names) != K or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"columns holds the names of {K} columns, one per class in the rule's order; got {names!r}")
     if not all(isinstance(name, str) and name for name in further):
@@ -232,15 +232,15 @@ def _literal(label: Any, what: str = "label", way_out: str = "export the index")
         if "\0" in label:
             raise ValueError(f"the {what} {label!r} holds a NUL character, which SQL cannot quote; {way_out}")
         return "'" + label.replace("'", "''") + "'"
-    return str(label) if isinstance(label, int) else _number(label)
+    return str(label) if isinstance(label, int) else numeral(label)
 
 
-def _refuse_odd(texts: Sequence[str], odd: str, holds: str, what: str) -> None:
+def refuse_odd(texts: Sequence[str], odd: str, holds: str, what: str) -> None:
     """Refuse what not every dialect quotes as the translation does: a name or a label must never end its quotes."""
     for text in texts:
         if any(letter in odd or not letter.isprintable() for letter in text):
             raise ValueError(
-                f"{holds.format(text)}, which SQL dialects quote differently; only {', '.join(sorted(_NATIVE))} take "
+                f"{holds.format(text)}, which SQL dialects quote differently; only {', '.join(sorted(NATIVE))} take "
                 f"such {what}"
             )
 
@@ -253,20 +253,21 @@ def _refuse_alike(groups: Sequence[str]) -> None:
         if other != name:
             raise ValueError(
                 f"some SQL dialects do not tell the groups {other!r} and {name!r} apart; only "
-                f"{', '.join(sorted(_NATIVE))} take such groups"
+                f"{', '.join(sorted(NATIVE))} take such groups"
             )
 
 
-def _translated(text: str, dialect: str) -> str:
+def translated(text: str, dialect: str) -> str:
+    """Return an expression, or a query, of DuckDB in another dialect."""
     try:
         import sqlglot
         from sqlglot.dialects.dialect import Dialect
     except ModuleNotFoundError:
         raise ImportError(
             f"the SQL dialect {dialect!r} needs sqlglot; install it with: pip install 'confmax[sql]', or use "
-            f"{', '.join(sorted(_NATIVE))}"
+            f"{', '.join(sorted(NATIVE))}"
         ) from None
-    known = sorted({*_NATIVE, *(name for name in Dialect.classes if name)})
+    known = sorted({*NATIVE, *(name for name in Dialect.classes if name)})
     if dialect not in known:
         raise ValueError(f"{dialect!r} is not a known SQL dialect; the dialects are {', '.join(known)}")
     return str(sqlglot.transpile(text, read="duckdb", write=dialect)[0])
@@ -315,15 +316,15 @@ class _Writer:
         """Return the expression; NULL for rows that are no probabilities."""
         given = [f"CAST({column} AS {self.words.number})" for column in self.columns]
         p = self.named("p", given)
-        (total,) = self.named("sum", [_sum(p)], carry=p)
+        (total,) = self.named("sum", [sum_of(p)], carry=p)
         # division by one changes nothing, so that rows that sum to one within rounding stay as they are
-        rounding = _number(8 * float(np.finfo(np.float64).eps))
+        rounding = numeral(8 * float(np.finfo(np.float64).eps))
         by = f"CASE WHEN ABS({total} - 1e0) <= {rounding} THEN 1e0 ELSE {total} END"
         inside = self.prefix is not None
         skips = self.words.steps.skips
         valid = self.valid(p, total)
         if inside and skips:
-            valid = self.valid(given, _sum(given))
+            valid = self.valid(given, sum_of(given))
             (by,) = self.named("by", [by], carry=p)
         elif inside:
             # selects compute all rows: no logarithm of what is not positive, which is an error to some
@@ -349,7 +350,7 @@ class _Writer:
     def valid(self, p: Sequence[str], total: str) -> str:
         """Return the condition that a row with a sum holds probabilities."""
         least = [self.extreme(p, self.words.least)] if self.words.least else p
-        near = f"ABS({total} - 1e0) <= {_number(ROW_SUM_TOLERANCE)}"
+        near = f"ABS({total} - 1e0) <= {numeral(ROW_SUM_TOLERANCE)}"
         return " AND ".join([*(f"{x} >= 0e0" for x in least), near])
 
     def named(self, name: str, parts: Iterable[str], carry: Sequence[str] = ()) -> list[str]:
@@ -381,7 +382,7 @@ class _Writer:
             # not divided by their sum: it multiplies the offsets instead, where there are any
             p = self.exponentials(self.exponents(p, *plan.scaling), *plan.scaling)
             if plan.has_offsets:
-                (total,) = self.named("norm", [_sum(p)], carry=p)
+                (total,) = self.named("norm", [sum_of(p)], carry=p)
         if plan.offsets is None:
             return self.combined(p, np.moveaxis(plan.gains, -1, 0))
         if plan.power:
@@ -406,7 +407,7 @@ class _Writer:
         total = ""
         if plan.scaling is not None:
             x, e = self.compared(plan, p, by)
-            (total,) = self.named("norm", [_sum(e)], carry=e)
+            (total,) = self.named("norm", [sum_of(e)], carry=e)
             own = e[k]
         elif plan.has_offsets:
             x = self.named("q", (f"{x} / {by}" for x in p))
@@ -423,7 +424,7 @@ class _Writer:
         best = self.largest(scores, [self.labels[j] for j in plan.others])
         least = f"{total} * " if plan.scaling is not None else ""
         # a comparison with NULL decides nothing: that of a group which never decides so
-        cuts = [self.groups.choose([_number(cut) if cut is not None else "" for cut in each]) for _, each in steps]
+        cuts = [self.groups.choose([numeral(cut) if cut is not None else "" for cut in each]) for _, each in steps]
         pairs = zip(steps, cuts, strict=True)
         whens = [f"WHEN {own} >= {least}{cut} THEN {self.labels[decision]}" for (decision, _), cut in pairs]
         return f"CASE {' '.join(whens)} ELSE {best} END" if whens else best
@@ -437,7 +438,7 @@ class _Writer:
         row = self.exponents(p, *plan.scaling)
         if plan.first != k or not plan.others_alike:
             e = self.exponentials([x for j, x in enumerate(row) if j != k], *plan.scaling, every=True)
-            (total,) = self.named("norm", [_sum(e)], carry=e)
+            (total,) = self.named("norm", [sum_of(e)], carry=e)
             # a row may sum to a little more than one
             rest = f"CASE WHEN {p[k]} < 1e0 THEN 1e0 - {p[k]} ELSE 0e0 END"
             row = self.named("c", (f"{x} * ({rest} / {total})" for x in e))
@@ -466,7 +467,7 @@ class _Writer:
 
     def exponents(self, p: list[str], powers: Array, offsets: Array, floor: float) -> list[str]:
         """Return ``z = powers log(p + floor) + offsets``."""
-        logs = [f"LN({x} + {_number(floor)})" for x in p]
+        logs = [f"LN({x} + {numeral(floor)})" for x in p]
         if powers.ndim == 1:
             scaled = zip(logs, powers[:, None], offsets[:, None], strict=True)
             return self.named("z", (self.affine(x, a, b, "") for x, a, b in scaled))
@@ -483,14 +484,14 @@ class _Writer:
         top, least_top, least = _exponents(powers, offsets, floor)
         least_top = least if every else least_top
         if top - least_top <= RANGE and (self.words.greatest or top - least <= 2 * RANGE):
-            shift = f"- {_number(top)}" if top >= 0 else f"+ {_number(-top)}"
+            shift = f"- {numeral(top)}" if top >= 0 else f"+ {numeral(-top)}"
             return self.named("e", (f"EXP({x} {shift})" for x in z))
         if self.words.greatest:
             (largest,) = self.named("top", [self.extreme(z, self.words.greatest)], carry=z)
             return self.named("e", (f"EXP({x} - ({largest}))" for x in z))
         largest, _ = self.rounds("top", z, ["0"] * len(z), carry=z)
         # to PostgreSQL an underflow is an error
-        near = (f"WHEN {x} - {largest} > {_number(-2 * RANGE)} THEN EXP({x} - {largest})" for x in z)
+        near = (f"WHEN {x} - {largest} > {numeral(-2 * RANGE)} THEN EXP({x} - {largest})" for x in z)
         return self.named("e", (f"CASE {when} ELSE 0e0 END" for when in near))
 
     def combined(self, p: list[str], rows: Array, carry: Sequence[str] = ()) -> Iterable[str]:
@@ -499,14 +500,14 @@ class _Writer:
         if self.prefix is None or not dot:
             return (self.weighted_sum(p, row) for row in rows)
         (values,) = self.named("list", [f"[{', '.join(p)}]"], carry=carry)
-        lists = ([f"[{', '.join(map(_number, row))}]" for row in each] for each in rows)
+        lists = ([f"[{', '.join(map(numeral, row))}]" for row in each] for each in rows)
         return (f"{dot}({values}, {self.groups.choose(each)})" for each in lists)
 
     def weighted_sum(self, p: list[str], weights: Array) -> str:
         """Return the sum of p with the weights (G, K) of the row's group, or each term with it if that is shorter."""
 
         def summed(weights: Array) -> str:
-            return _sum([self.term(x, each) for x, each in zip(p, weights.T, strict=True) if each.any()])
+            return sum_of([self.term(x, each) for x, each in zip(p, weights.T, strict=True) if each.any()])
 
         return min(self.groups.choose([summed(row) for row in weights[:, None]]), summed(weights), key=len)
 
@@ -522,7 +523,7 @@ class _Writer:
 
     def chosen(self, numbers: Array) -> str:
         """Return the number (G,) of the row's group."""
-        return self.groups.choose([_number(number) for number in numbers])
+        return self.groups.choose([numeral(number) for number in numbers])
 
     def extreme(self, values: Sequence[str], function: str) -> str:
         """Return the largest or smallest of some values."""
@@ -595,13 +596,14 @@ def _largest(values: Sequence[str], results: Sequence[str]) -> str:
     return f"CASE {' '.join(whens)} ELSE {results[0]} END" if whens else results[0]
 
 
-def _number(value: Any) -> str:
+def numeral(value: Any) -> str:
     """Return a number as a literal in double precision: with an exponent, and so that it is read back as it is."""
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"
 
 
-def _sum(terms: Sequence[str]) -> str:
+def sum_of(terms: Sequence[str]) -> str:
+    """Return the sum of terms, in brackets."""
     if len(terms) > DEEP:
-        return _sum([_sum(terms[k : k + DEEP]) for k in range(0, len(terms), DEEP)])
+        return sum_of([sum_of(terms[k : k + DEEP]) for k in range(0, len(terms), DEEP)])
     return f"({' + '.join(terms)})" if terms else "0e0"

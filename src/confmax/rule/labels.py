@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.calibration.labels import LabelScaling
+from confmax.calibration.labels import EDGE, LabelScaling
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Gains
 from confmax.errors import InputError
+from confmax.export.labels import labels_to_onnx, labels_to_python, labels_to_sql
 from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.html import titled_table
@@ -130,7 +131,10 @@ class LabelRule:
         if self.calibrator is None:
             return t
         inside = (t >= 0.0) & (t < 1.0)
-        return np.where(inside, self.calibrator.raw(np.where(inside, t, 0.5)), np.where(t < 0.0, -np.inf, np.inf))
+        raw = self.calibrator.raw(np.where(inside, t, 0.5))
+        # the maps take probabilities beyond the edges for these
+        raw = np.where(raw < EDGE, -np.inf, np.where(raw >= 1.0 - EDGE, np.inf, raw))
+        return np.where(inside, raw, np.where(t < 0.0, -np.inf, np.inf))
 
     # --- what it decides ----------------------------------------------------------------------------------------------
 
@@ -218,6 +222,11 @@ class LabelRule:
     def load(cls, path: str | os.PathLike[str]) -> LabelRule:
         """Read a rule that `save` wrote to ``path``; a ValueError, with the reason, if the file is none."""
         return file.load(path, cls.from_json)
+
+    # functions of a rule as methods, so that each signature and its long docstring stand once
+    to_sql = labels_to_sql
+    to_onnx = labels_to_onnx
+    to_python = labels_to_python
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LabelRule) and self._text() == other._text()

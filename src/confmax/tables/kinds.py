@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Gains, Layout
+from confmax.tables.decisions import Decisions
 from confmax.tables.table import Calibrator, Checked, Storage, T, Table
 
 Beside = Mapping[str, Any]  # what lies beside rows, (n,) or None, by its name as an argument
@@ -64,6 +65,25 @@ class Rule(Protocol):
 
     def decision_probabilities(self, proba: Any, *, group: Any = None) -> Any:
         """Return the probability of every decision (n, M)."""
+
+
+class LabelledRule(Protocol):
+    """What exports read of a rule of several labels; `confmax.LabelRule` stands above them and fits."""
+
+    @property
+    def gains(self) -> Gains: ...
+    @property
+    def weights(self) -> Array: ...
+    @property
+    def class_names(self) -> tuple[Any, ...]: ...
+    @property
+    def decisions(self) -> Decisions: ...
+    @property
+    def metric(self) -> str: ...
+    @property
+    def calibrator(self) -> Any: ...
+    @property
+    def thresholds(self) -> Array | None: ...
 
 
 class Batch(Protocol):
