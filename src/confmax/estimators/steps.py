@@ -34,6 +34,7 @@ from confmax.evaluate.uncertainty import compare, decided_by
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, refuse_unstated_order, with_positive
 from confmax.rule import DecisionRule
+from confmax.rule.parts import refuse_labels
 from confmax.solution import value_on_labels
 from confmax.solution.abstaining import abstain_name
 from confmax.tables import MemoryTable, Table, given_hashes, here, host_array
@@ -341,6 +342,7 @@ def rule_for(rule: DecisionRule | str | os.PathLike[str], classes: list[Any]) ->
         )
     if isinstance(rule, (str, os.PathLike)):
         rule = DecisionRule.load(rule)
+    refuse_labels(rule, "FixedRuleClassifier")
     if not isinstance(rule, DecisionRule):
         raise ValueError(
             f"rule must be a DecisionRule, the path of a saved one, or 'argmax'; got {type(rule).__name__}"

@@ -29,6 +29,7 @@ from confmax.evaluate.uncertainty import (
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import fit_metric
 from confmax.metrics.decided import of_decided
+from confmax.rule.parts import refuse_labels
 from confmax.tables import Calibrator, MemoryTable, apply_calibrator, make_table
 from confmax.tables.columns import deprecated, stated_order
 
@@ -163,6 +164,7 @@ def risk_coverage(
     deprecated("risk_coverage", "confmax.frontier(metric, 'coverage >=', ...).on(proba, y)")
     given: list[Any] = [getattr(rule, "rule", rule) for rule in rules or ()]
     for rule in given:
+        refuse_labels(rule, "a risk-coverage curve")
         if not isinstance(rule, Decides):
             raise ValueError(f"rules are rules or solutions of maximize; got {type(rule).__name__}")
     order = (column_order(given) or stated_order(y, proba)) if classes is None else classes

@@ -38,6 +38,7 @@ from confmax.page import coverage_words, sections, words
 from confmax.page.charts import charts
 from confmax.places import check_place, write_whole
 from confmax.rule import DecisionRule
+from confmax.rule.parts import refuse_labels
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed
@@ -137,6 +138,7 @@ def write(
     """
     solution = rule if isinstance(rule, Tuned) else None
     evaluated = rule.rule if isinstance(rule, Tuned) else rule
+    refuse_labels(evaluated, "a report")
     if not isinstance(evaluated, DecisionRule):
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
     how = Settings(n_replicates, level, as_seed(random_state), source, again, order_known)

@@ -23,6 +23,7 @@ from confmax.metrics.alignment import aligned
 from confmax.oracle import make_oracle
 from confmax.plotting.shared import OfRows, axes_of, fitted, rows_for, weights_of
 from confmax.rule import DecisionRule
+from confmax.rule.parts import refuse_labels
 from confmax.solution import Solution
 from confmax.tables import Table
 
@@ -181,6 +182,7 @@ class ThresholdDisplay(OfRows):
             If there are more than two classes or decisions, if the rule does not decide the positive class from some
             probability on, or if it names no metric of the catalogue and ``metric`` is None.
         """
+        refuse_labels(rule, "this figure")
         try:
             chosen = resolve(rule.metric if metric is None else metric)
         except ValueError as error:
@@ -362,6 +364,7 @@ class ConvergenceDisplay:
     @classmethod
     def from_solution(cls, solution: Solution, *, ax: Any = None) -> ConvergenceDisplay:
         """Draw how the search for ``solution`` went into ``ax``."""
+        refuse_labels(solution, "this figure")
         passes, values, bounds = convergence(solution)
         return cls(passes=passes, values=values, bounds=bounds, metric=repr(solution.metric)).plot(ax=ax)
 

@@ -15,6 +15,7 @@ from confmax.confusion import Array, Gains
 from confmax.evaluate.palette import CLASSES
 from confmax.plotting.shared import axes_of, fitted, log_scale, weights_of
 from confmax.rule import DecisionRule
+from confmax.rule.parts import refuse_labels
 from confmax.solution import Solution
 from confmax.tables import make_table
 
@@ -171,6 +172,7 @@ class DecisionRegionsDisplay:
         ValueError
             If the rule does not have three classes.
         """
+        refuse_labels(rule, "this figure")
         if rule.n_classes != 3:
             raise ValueError(f"decision regions need three classes and the rule has {rule.n_classes}")
         # whole numbers that sum to n: every point of the grid lies in the triangle

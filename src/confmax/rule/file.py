@@ -152,9 +152,8 @@ def parse(text: str | bytes) -> dict[str, Any]:
         "seed": seed,
         "calibrator": calibrator,
         "constraints": _constraints(document.get("constraints", [])),
-        "abstain": abstain,
         "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None,
-        **({"decisions": _decisions(document, gains)} if several else {}),
+        **({"decisions": _decisions(document, gains)} if several else {"abstain": abstain}),
         **groups,
     }
 

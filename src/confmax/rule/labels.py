@@ -191,9 +191,9 @@ class LabelRule:
             raise InputError(f"`proba` has {n_columns} columns and the rule has {self.n_classes} labels")
         return checked_labels_proba(P, order_of(column_names(P), self.class_names))
 
-    def calibrated(self, P: NDArray[Any]) -> NDArray[Any]:
-        """Return probabilities (n, L) as the scores read them."""
-        return P if self.calibrator is None else self.calibrator.transform(P)
+    def calibrated(self, proba: NDArray[Any]) -> NDArray[Any]:
+        """Return probabilities ``proba`` (n, L), which are `checked`, as the scores read them."""
+        return proba if self.calibrator is None else self.calibrator.transform(proba)
 
     # --- how it is kept -----------------------------------------------------------------------------------------------
 
@@ -207,12 +207,7 @@ class LabelRule:
         parts = file.parse(text)
         if "decisions" not in parts:
             raise ValueError("it decides one class for every row; read it with DecisionRule")
-        return cls.of_file(parts)
-
-    @classmethod
-    def of_file(cls, parts: dict[str, Any]) -> LabelRule:
-        """Return the rule of the fields that `confmax.rule.file.parse` found."""
-        return cls(**{name: value for name, value in parts.items() if name != "abstain"})
+        return cls(**parts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rule to the JSON file ``path``, completely or not at all, as `DecisionRule.save` does."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.tables import MemoryTable, Table
+from confmax.tables.decisions import ONE
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.groups import Groups, GroupShares, decide_mixed
 from confmax.tables.kinds import (
@@ -109,8 +110,21 @@ def _joined(parts: list[tuple[NDArray[np.intp], Any]], n: int) -> Any:
 # --- rules on tables --------------------------------------------------------------------------------------------------
 
 
+def refuse_labels(rule: Any, what: str) -> None:
+    """Refuse, by a ValueError, a rule or a solution of several labels per row for ``what``, of one class each."""
+    if getattr(getattr(getattr(rule, "rule", rule), "decisions", ONE), "several", False):
+        raise ValueError(
+            f"{what} is of one class for every row, and this rule decides several labels per row; confmax.score "
+            f"evaluates it"
+        )
+
+
 def refuse_several(rule: Rule) -> None:
-    """Refuse, by a ValueError, a rule whose gains are those of groups side by side, for a figure of one gain."""
+    """Refuse, by a ValueError, a rule whose gains are those of groups side by side, for a figure of one gain.
+
+    So is a rule of several labels per row.
+    """
+    refuse_labels(rule, "this figure")
     if rule.groups:
         raise ValueError(
             "this figure shows one rule for all rows, and this rule decides by groups; show rule.of_group(NAME) on the "

@@ -16,4 +16,4 @@ def read_rule(path: str | os.PathLike[str]) -> DecisionRule | LabelRule:
 
 def _from_json(text: bytes) -> DecisionRule | LabelRule:
     parts = file.parse(text)
-    return LabelRule.of_file(parts) if "decisions" in parts else DecisionRule(**parts)
+    return LabelRule(**parts) if "decisions" in parts else DecisionRule(**parts)
