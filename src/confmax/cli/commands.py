@@ -487,8 +487,8 @@ def compare() -> None:
 @_choice(
     "--shrinkage",
     "auto yes no",
-    "Whether the thresholds of labels with few true rows are drawn towards a common one; auto: for means of scores "
-    "such as F1.",
+    "Of several labels: whether the thresholds of those with few true rows are drawn towards ones that few rows cannot "
+    "move; auto: unless --confusion names an estimate.",
 )
 @_choice(
     "--on-infeasible",
