@@ -182,6 +182,14 @@ REFUSED = {
         ("tune", "t.csv", *ANY, "--label", "tags", "--separator", ";", "--metric", "macro_f1"),
         "named like classes and some are not",
     ),
+    "an empty mark": (
+        ("tune", "t.csv", *ANY, "--label", "tags", "--separator", " ", "--metric", "macro_f1"),
+        "' ' is no mark between names",
+    ),
+    "a label that is not named": (
+        ("tune", "t.csv", *ANY, "--label", "tags", "--separator", "|", "--classes", "sea,sun", "--metric", "macro_f1"),
+        "has 'rain', which is none of the 2 labels (sea, sun); name all labels with --classes",
+    ),
     "both": (
         ("tune", "t.csv", *ANY, "--labels", "sea,sun", "--label", "tags", "--metric", "macro_f1"),
         "leave one of them out",

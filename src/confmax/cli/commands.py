@@ -95,6 +95,13 @@ def _separator(_context: click.Context, _option: click.Parameter, value: str | N
     return mark
 
 
+def _between_names(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a mark between names, which may be several signs."""
+    if value is not None and not value.strip():
+        raise click.BadParameter(f"{value!r} is no mark between names, such as ';'")
+    return value
+
+
 def _decisions(_context: click.Context, _option: click.Parameter, value: str) -> Any:
     """Return what is decided for a row, as `confmax.maximize` takes it."""
     kind, sign, most = value.strip().rpartition(":")
@@ -185,6 +192,7 @@ LABELS = click.option(
 )
 SEPARATOR = click.option(
     "--separator",
+    callback=_between_names,
     metavar="MARK",
     help="Of rows with several labels: the mark between the names in the column --label, such as ';'.",
 )
@@ -302,6 +310,7 @@ def _levels(_context: click.Context, _option: click.Parameter, value: str) -> in
 @GROUP
 @click.option(
     "--separator",
+    callback=_between_names,
     metavar="MARK",
     help="For a rule of several labels: write one column of the decided names, with this mark between them, in place "
     "of a column of 0 and 1 for each label.",

@@ -64,7 +64,11 @@ def read_label_rows(frame: Frame, options: TableOptions, rule_labels: Sequence[A
     P = _checked(frame, place)
     weight = None if options.weight is None else frame.numbers(existing(options.weight, frame, "--weight"))
     # labels that were found behind a prefix of their columns have shorter names now, in the same order
-    Y = truth.matrix if stated or truth.matrix is None else _arranged(truth, labels, frame)
+    Y = (
+        truth.matrix
+        if stated or truth.matrix is None
+        else _arranged(truth, labels, frame, known_by_name=bool(options.classes))
+    )
     for name, part in ((truth.option, Y), ("--weight", weight)):
         if part is not None and len(part) != len(P):
             raise ValueError(
@@ -176,7 +180,7 @@ def _named_array(truth: _Truth, labels: Sequence[Any], frame: Frame, options: Ta
     return replace(truth, names=tuple(labels))
 
 
-def _arranged(truth: _Truth, labels: Sequence[Any], frame: Frame) -> NDArray[np.uint8]:
+def _arranged(truth: _Truth, labels: Sequence[Any], frame: Frame, *, known_by_name: bool) -> NDArray[np.uint8]:
     """Return the true labels (n, L) in the order of ``labels``; a label that no row has is a column of zeros."""
     assert truth.matrix is not None
     texts = [str(name) for name in truth.names]
@@ -190,9 +194,10 @@ def _arranged(truth: _Truth, labels: Sequence[Any], frame: Frame) -> NDArray[np.
     unknown = next((k for k, text in enumerate(texts) if text not in place), None)
     if unknown is not None:
         row = int(np.argmax(truth.matrix[:, unknown]))
+        way_out = "name all labels with --classes, or drop such labels" if known_by_name else "drop such labels"
         raise ValueError(
             f"row {row} of the labels of {frame.path} has {texts[unknown]!r}, which is none of the {len(labels)} "
-            f"labels ({joined(labels)}); drop such labels"
+            f"labels ({joined(labels)}); {way_out}"
         )
     out = np.zeros((len(truth.matrix), len(labels)), dtype=np.uint8)
     out[:, [place[text] for text in texts]] = truth.matrix

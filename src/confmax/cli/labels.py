@@ -177,9 +177,8 @@ def apply_labels(rule: LabelRule, path: Path, file: Path, out: Path, *, as_json:
     separator = more["separator"]
     names = [str(name) for name in rule.class_names]
     inside = next((name for name in names if separator is not None and separator in name), None)
-    if inside is not None or separator == "":
-        what = "is empty" if separator == "" else f"{separator!r} stands in the label {inside!r}"
-        raise click.UsageError(f"--separator {what}, so that the names could not be told apart; give another mark")
+    if inside is not None:
+        raise click.UsageError(f"--separator {separator!r} stands in the label {inside!r}; give another mark")
     rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
     app.warn(*rows.notes)
     print_document(_decide(rows, rule, out, separator), as_json, _show_decided, out)

@@ -363,7 +363,10 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_solution(cls, solution: Solution, *, ax: Any = None) -> ConvergenceDisplay:
-        """Draw how the search for ``solution`` went into ``ax``."""
+        """Draw how the search for ``solution`` went into ``ax``.
+
+        A ValueError for a solution of several labels per row.
+        """
         refuse_labels(solution, "this figure")
         passes, values, bounds = convergence(solution)
         return cls(passes=passes, values=values, bounds=bounds, metric=repr(solution.metric)).plot(ax=ax)
