@@ -31,7 +31,7 @@ ARGUMENTS = {name for function in PUBLIC for name in inspect.signature(function)
 # options of the command line alone, and those by which it calls an argument that has another name
 OWN = set(
     "as_json costs file force in_parts install key language levels list names out over params plot positive report "
-    "rules score sep".split()
+    "rules score sep label_columns separator".split()
 )
 RENAMED = {"label": "y", "weight": "sample_weight", "seed": "random_state"}
 

@@ -1,20 +1,52 @@
-"""The commands as the shell sees them: options and help. Their work is imported when one of them runs."""
+"""The commands as the shell sees them, with their help. Their work is imported when one of them runs."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from confmax.cli.app import column_names, confmax, limits, metric_names, rule_files, solver_names
-from confmax.cli.texts import EXPORTS, EXTENSIONS, SHARE, STANDARD
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+from confmax.cli.app import confmax, limits, solver_names
+from confmax.cli.options import (
+    ABSTAIN,
+    AS_JSON,
+    COLUMNS,
+    FILE,
+    GROUP,
+    LABEL,
+    LABELS,
+    LEVEL,
+    NORMALIZE,
+    OUT,
+    PARAM,
+    PATH,
+    REPLICATES,
+    RULE,
+    SCORE,
+    SECOND,
+    SEED,
+    SEP,
+    SEPARATOR,
+    SUBJECT_TO,
+    between_names,
+    bootstrap_options,
+    choice,
+    column,
+    decisions,
+    levels,
+    list_option,
+    metric_name,
+    numbers,
+    rows_by_name,
+    rule_file,
+    rule_output,
+    table_options,
+)
+from confmax.cli.texts import EXPORTS, EXTENSIONS, SHARE
 
 
 def _command(module: str) -> Callable[[Callable[[], None]], click.Command]:
@@ -29,262 +61,6 @@ def _command(module: str) -> Callable[[Callable[[], None]], click.Command]:
         return confmax.command()(run)
 
     return add
-
-
-# --- options ---------------------------------------------------------------------------------------------------------
-
-
-def list_of_names(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Split names at commas; a name that holds one is quoted."""
-    if value is None:
-        return ()
-    names = tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
-    if not names or not all(names):
-        raise click.BadParameter(f"{value!r} is not a list of names with commas between them, such as a,b,c")
-    return names
-
-
-def _params(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
-    """Return key=value pairs, numbers as numbers."""
-    found: dict[str, Any] = {}
-    for value in values:
-        key, sign, text = value.partition("=")
-        if not sign or not key or not text:
-            raise click.BadParameter(f"{value!r} is not key=value, such as beta=2")
-        if key in found:
-            raise click.BadParameter(f"{key} is given twice; give each parameter once")
-        try:
-            found[key] = float(text)
-        except ValueError:
-            found[key] = text
-    return found
-
-
-def _rows_by_name(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
-    """Return the numbers of NAME=N by names, which may hold signs of equality."""
-    found: dict[str, int] = {}
-    for value in values:
-        name, sign, text = value.rpartition("=")
-        # of ASCII digits alone: int() reads "1_0" and digits of other scripts too
-        if not sign or not name or not (text.isascii() and text.isdigit()):
-            raise click.BadParameter(f"{value!r} is not NAME=N with a number of rows, such as VF=100")
-        if name in found:
-            raise click.BadParameter(f"{name} is given twice; give each class once")
-        found[name] = int(text)
-    return found
-
-
-class _Output(click.Path):
-    """A path to write to; ``-`` is standard output."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path."""
-        path = Path(str(super().convert(value, param, ctx)))
-        # as a path like any other: `places` writes to a stream of this process in place
-        return Path("/dev/stdout") if path == STANDARD else path
-
-
-def _separator(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return a mark by its name or as it is."""
-    if value is None:
-        return None
-    marks = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
-    mark = marks.get(value.lower(), value)
-    if len(mark) != 1 or mark in '"\r\n' or mark.isalnum() or not mark.isascii():
-        raise click.BadParameter(f"{value!r} is not one mark between cells, such as ';', or comma, semicolon or tab")
-    return mark
-
-
-def _between_names(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return a mark between names, which may be several signs."""
-    if value is not None and not value.strip():
-        raise click.BadParameter(f"{value!r} is no mark between names, such as ';'")
-    return value
-
-
-def _decisions(_context: click.Context, _option: click.Parameter, value: str) -> Any:
-    """Return what is decided for a row, as `confmax.maximize` takes it."""
-    kind, sign, most = value.strip().rpartition(":")
-    if value in ("one", "any"):
-        return value
-    # of ASCII digits alone: int() reads "1_0" and digits of other scripts too
-    if (sign and kind != "at-most") or not (most.isascii() and most.isdigit() and int(most)):
-        raise click.BadParameter(f"{value!r} is none of one, any, a number of labels such as 3, and at-most:3")
-    return ("at_most", int(most)) if sign else int(most)
-
-
-PATH = click.Path(path_type=Path)
-OUT = _Output(path_type=Path)
-
-
-def _column(name: str, text: str, **more: Any) -> Callable[[_Command], _Command]:
-    """Return an option that names a column."""
-    return click.option(name, metavar="COL", shell_complete=column_names, help=text, **more)
-
-
-def _metric(name: str, *names: str, **more: Any) -> Callable[[_Command], _Command]:
-    """Return an option that names a metric; the last of ``names`` is its text."""
-    *keys, text = names
-    return click.option(name, *keys, metavar="NAME", shell_complete=metric_names, help=text, **more)
-
-
-def _names(name: str, text: str) -> Callable[[_Command], _Command]:
-    """Return an option that takes a list of names."""
-    return click.option(name, callback=list_of_names, metavar="A,B,C", help=text)
-
-
-def _choice(name: str, words: str, text: str) -> Callable[[_Command], _Command]:
-    """Return an option that takes one of several words, by default the first."""
-    choices = words.split()
-    return click.option(name, type=click.Choice(choices), default=choices[0], help=text)
-
-
-def _rule_file(name: str, *names: str, **more: Any) -> Callable[[_Command], _Command]:
-    """Return an option that names a rule file; the last of ``names`` is its text."""
-    *keys, text = names
-    return click.option(name, *keys, type=PATH, metavar="RULE", shell_complete=rule_files, help=text, **more)
-
-
-RULE = click.argument("rule", type=PATH, shell_complete=rule_files)
-FILE = click.argument("file", type=PATH)
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-PARAM = click.option(
-    "--param",
-    "params",
-    multiple=True,
-    callback=_params,
-    metavar="KEY=VALUE",
-    help="Parameter of the metric, such as beta=2.",
-)
-LABEL = _column("--label", "Column of true classes.", required=True)
-COLUMNS = _names(
-    "--columns",
-    "Columns of probabilities, in class order; or the name of a two-dimensional NPZ array. Default: those named "
-    "like the classes, otherwise all other numeric columns.",
-)
-SUBJECT_TO = click.option(
-    "--subject-to",
-    "constraints",
-    multiple=True,
-    metavar="LIMIT",
-    shell_complete=limits,
-    help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may be repeated. The "
-    "estimate of the confusion matrix counts; only with --confusion model is anything proved.",
-)
-ABSTAIN = click.option(
-    "--abstain",
-    metavar="NAME",
-    help="Let the rule leave rows undecided: it decides NAME for them, such as abstain. Metrics and limits are "
-    "then those of the rows that are decided; 'coverage' is their share, and needs a floor, such as "
-    "--subject-to 'coverage >= 0.8'.",
-)
-GROUP = _column(
-    "--group",
-    "Column of groups, for rules that decide by groups: limits speak of them, such as 'min(recall[VF] | group) >= "
-    "0.7'.",
-)
-LABELS = click.option(
-    "--labels",
-    "label_columns",
-    callback=list_of_names,
-    metavar="A,B,C",
-    help="Of rows with several labels: columns of 0 and 1, one for each label.",
-)
-SEPARATOR = click.option(
-    "--separator",
-    callback=_between_names,
-    metavar="MARK",
-    help="Of rows with several labels: the mark between the names in the column --label, such as ';'.",
-)
-SECOND = _metric("--second", "Second metric of the page's trade-off.", default="accuracy")
-SCORE = _column("--score", "The only column of probabilities, for two classes: those of --positive.")
-NORMALIZE = click.option(
-    "--normalize",
-    is_flag=True,
-    help="Divide every row of probabilities by its sum, as for numbers that were rounded. A warning shows the sum "
-    "that is farthest from one.",
-)
-SEP = click.option(
-    "--sep",
-    callback=_separator,
-    metavar="MARK",
-    help="Separator of CSV cells: ',', ';', tab or another mark. Default: detected from the first rows.",
-)
-
-
-def _together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds several options; help lists the last one first."""
-
-    def add(command: _Command) -> _Command:
-        for option in options:
-            command = option(command)
-        return command
-
-    return add
-
-
-# what a file's columns mean
-table_options = _together(
-    NORMALIZE,
-    SEP,
-    _column("--weight", "Column of sample weights."),
-    click.option("--positive", metavar="NAME", help="The positive class, if there are two."),
-    SCORE,
-    COLUMNS,
-    _names("--classes", "Class names in order; needed for metrics that depend on the order."),
-)
-# bootstrap intervals
-REPLICATES = click.option(
-    "--replicates",
-    "n_replicates",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=1000,
-    help="Bootstrap replicates for the intervals; 0 for none.",
-)
-LEVEL = click.option("--level", type=float, metavar="X", default=0.95, help="Coverage of the intervals.")
-SEED = click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, help="Seed of random numbers.")
-bootstrap_options = _together(
-    SEED,
-    click.option("--stratified", is_flag=True, help="Resample within each class, as if class sizes were fixed."),
-    LEVEL,
-    REPLICATES,
-)
-# where a rule goes
-rule_output = _together(
-    click.option("--force", is_flag=True, help="Let -o replace a file that is not a rule file."),
-    click.option(
-        "-o",
-        "--out",
-        type=OUT,
-        help="Where the rule goes, - for standard output. A rule file of that name is replaced. Without -o "
-        "nothing is written.",
-    ),
-)
-
-
-def _numbers(_context: click.Context, _option: click.Parameter, value: str | None) -> list[float] | None:
-    if value is None:
-        return None
-    try:
-        return [float(cell) for cell in value.split(",")]
-    except ValueError:
-        raise click.BadParameter(
-            f"{value!r} is not a list of numbers with commas between them, such as 0.2,0.5,0.3"
-        ) from None
-
-
-def _levels(_context: click.Context, _option: click.Parameter, value: str) -> int | list[float]:
-    """Return how many levels, or the levels."""
-    if value.strip().isdecimal():
-        return int(value)
-    try:
-        return [float(cell) for cell in value.split(",")]
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is neither a number of levels nor levels such as 0.7,0.8,0.9") from None
-
-
-# --- commands --------------------------------------------------------------------------------------------------------
 
 
 @_command("confmax.cli.apply")
@@ -302,7 +78,7 @@ def _levels(_context: click.Context, _option: click.Parameter, value: str) -> in
 @click.option("--positive", metavar="NAME", help="The class whose probability --score holds.")
 @SEP
 @NORMALIZE
-@_column(
+@column(
     "--key",
     "Column of identifiers. A rule that decides at random draws by them, so that a row keeps its decision. They order "
     "rows of equal margins under --at-most.",
@@ -310,7 +86,7 @@ def _levels(_context: click.Context, _option: click.Parameter, value: str) -> in
 @GROUP
 @click.option(
     "--separator",
-    callback=_between_names,
+    callback=between_names,
     metavar="MARK",
     help="For a rule of several labels: write one column of the decided names, with this mark between them, in place "
     "of a column of 0 and 1 for each label.",
@@ -318,7 +94,7 @@ def _levels(_context: click.Context, _option: click.Parameter, value: str) -> in
 @click.option(
     "--at-most",
     multiple=True,
-    callback=_rows_by_name,
+    callback=rows_by_name,
     metavar="NAME=N",
     help="At most N rows of FILE are decided as NAME, those with the largest margins; the others get their next best "
     "decision. May be repeated.",
@@ -349,7 +125,7 @@ def apply() -> None:
     help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb, which keeps the order of the rows "
     "there, or sqlite; or with the extra confmax[sql] others, such as mysql.  [default: standard]",
 )
-@_names("--columns", "For SQL: columns of probabilities, in class order. Default: those named like the classes.")
+@list_option("--columns", "For SQL: columns of probabilities, in class order. Default: those named like the classes.")
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float64"]),
@@ -395,16 +171,16 @@ def metrics() -> None:
 
 @_command("confmax.cli.score")
 @FILE
-@_column("--label", "Column of true classes.")
+@column("--label", "Column of true classes.")
 @LABELS
 @SEPARATOR
-@_rule_file("--rule", "A rule file to score beside argmax and p/prior.")
-@_column(
+@rule_file("--rule", "A rule file to score beside argmax and p/prior.")
+@column(
     "--group",
     "Column of groups: values are shown for every group too. Rules that decide by groups need it, and their "
     "limits are judged by the values of the groups.",
 )
-@_metric("--metric", "names", "Only this metric; may be repeated.", multiple=True)
+@metric_name("--metric", "names", "Only this metric; may be repeated.", multiple=True)
 @PARAM
 @table_options
 @bootstrap_options
@@ -428,17 +204,17 @@ def score() -> None:
 @_command("confmax.cli.compare")
 @FILE
 @LABEL
-@_metric(
+@metric_name(
     "--metric",
     "names",
     "Tune for this metric and evaluate by it; may be repeated. Default: five that suit the classes.",
     multiple=True,
 )
 @PARAM
-@_rule_file("--rule", "rules", "A rule file to compare with the tuned rules; may be repeated.", multiple=True)
+@rule_file("--rule", "rules", "A rule file to compare with the tuned rules; may be repeated.", multiple=True)
 @SUBJECT_TO
 @ABSTAIN
-@_column(
+@column(
     "--group",
     "Column of groups: values are shown for every group too. Limits that speak of groups, and rules that decide "
     "by groups, need it.",
@@ -466,8 +242,8 @@ def compare() -> None:
 
 @_command("confmax.cli.tune")
 @FILE
-@_column("--label", "Column of true classes. Without it, only the probabilities are used.")
-@_metric(
+@column("--label", "Column of true classes. Without it, only the probabilities are used.")
+@metric_name(
     "--metric",
     "What to maximise; 'confmax metrics' lists the names. Without it, tune asks in a terminal.",
 )
@@ -485,7 +261,7 @@ def compare() -> None:
 @GROUP
 @click.option(
     "--decisions",
-    callback=_decisions,
+    callback=decisions,
     metavar="one|any|K|at-most:K",
     default="one",
     help="What is decided for a row: one class; any of several labels; the K best labels; or at most K. The labels are "
@@ -493,13 +269,13 @@ def compare() -> None:
 )
 @LABELS
 @SEPARATOR
-@_choice(
+@choice(
     "--shrinkage",
     "auto yes no",
     "Of several labels: whether the thresholds of those with few true rows are drawn towards ones that few rows cannot "
     "move; auto: unless --confusion names an estimate.",
 )
-@_choice(
+@choice(
     "--on-infeasible",
     "raise closest",
     "If no rule keeps all limits: an error (exit code 3), or the rule that misses them least.",
@@ -513,13 +289,13 @@ def compare() -> None:
     "precision, rate, accuracy and coverage; exit code 3 if one is not assured.",
 )
 @table_options
-@_choice(
+@choice(
     "--confusion",
     "auto model labels blend",
     "Estimate of the confusion matrix: expected from the probabilities (model, with an optimality guarantee), "
     "counted on the labels, or a blend of both; auto: a blend if there are labels.",
 )
-@_choice(
+@choice(
     "--calibration",
     "auto none temperature vector matrix",
     "How the probabilities are corrected first, using the labels; auto: the kind that cross-validated log loss "
@@ -532,7 +308,7 @@ def compare() -> None:
     shell_complete=solver_names,
     help="Algorithm; auto chooses by the metric.",
 )
-@_choice(
+@choice(
     "--randomized",
     "auto yes no",
     "Whether the rule may decide at random; auto: only if that gains more than 0.001, within limits more than one row.",
@@ -540,7 +316,7 @@ def compare() -> None:
 @click.option("--tol", type=float, metavar="X", default=1e-6, help="Stop when the gap is at most this.")
 @click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")
 @click.option("--seed", "random_state", type=int, metavar="N", default=0, help="Seed of random numbers.")
-@_choice(
+@choice(
     "--in-parts",
     "auto yes no",
     f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the memory. FILE "
@@ -582,8 +358,8 @@ def tune() -> None:
 
 @_command("confmax.cli.frontier")
 @FILE
-@_column("--label", "Column of true classes. Without it, only the probabilities are used.")
-@_metric("--metric", "What to maximise; 'confmax metrics' lists the names.", required=True)
+@column("--label", "Column of true classes. Without it, only the probabilities are used.")
+@metric_name("--metric", "What to maximise; 'confmax metrics' lists the names.", required=True)
 @PARAM
 @click.option(
     "--over",
@@ -595,7 +371,7 @@ def tune() -> None:
 )
 @click.option(
     "--levels",
-    callback=_levels,
+    callback=levels,
     metavar="N or X,X,...",
     default="20",
     help="How many levels of the limit, evenly spaced, or the levels themselves.",
@@ -604,12 +380,12 @@ def tune() -> None:
 @ABSTAIN
 @GROUP
 @table_options
-@_choice(
+@choice(
     "--confusion",
     "auto model labels blend",
     "Estimate of the confusion matrix, as for tune; with model every value has a bound that no rule exceeds.",
 )
-@_choice("--calibration", "auto none temperature vector matrix", "How the probabilities are corrected first.")
+@choice("--calibration", "auto none temperature vector matrix", "How the probabilities are corrected first.")
 @click.option(
     "--seed", "random_state", type=click.IntRange(min=0), metavar="N", default=0, help="Seed of random numbers."
 )
@@ -632,7 +408,7 @@ def frontier() -> None:
 @RULE
 @click.option(
     "--proba",
-    callback=_numbers,
+    callback=numbers,
     metavar="P,P,...",
     help="Decide this row of probabilities, given in class order, and show every step.",
 )
@@ -656,10 +432,10 @@ def explain() -> None:
 @RULE
 @FILE
 @LABEL
-@_metric("--metric", "The metric to evaluate.  [default: what the rule was tuned for]")
+@metric_name("--metric", "The metric to evaluate.  [default: what the rule was tuned for]")
 @PARAM
 @SECOND
-@_column("--group", "Column of groups: the page shows every metric by group. Rules that decide by groups need it.")
+@column("--group", "Column of groups: the page shows every metric by group. Rules that decide by groups need it.")
 @table_options
 @REPLICATES
 @LEVEL
