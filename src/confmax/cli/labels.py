@@ -22,8 +22,9 @@ from confmax.cli.texts import joined
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
 from confmax.solution import LabelSolution
+from confmax.solution.label_task import LabelPlan
 from confmax.solution.plan import is_auto
-from confmax.solution.several import LabelPlan
+from confmax.solution.several import tune
 from confmax.tables.decisions import decisions_of
 from confmax.tables.several import labels_table
 
@@ -89,7 +90,7 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, **m
         raise click.UsageError(f"--confusion {plan.confusion} needs the true labels; give --labels")
     rows = read_label_rows(read_frame(file, options.sep), options)
     app.warn(*rows.notes)
-    solution = plan.solve(labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes))
+    solution = tune(plan, labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes))
     document = {**label_source(rows), **_solution_document(solution)}
     document["rule_file"] = save_rule(solution.rule, out, force)
     print_document(document, as_json, partial(_show, solution=solution), out)

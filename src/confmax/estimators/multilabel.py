@@ -21,8 +21,9 @@ from confmax.estimators.label_folds import label_splits
 from confmax.estimators.label_models import LabelModel
 from confmax.metrics import Metric
 from confmax.rule.labels import LabelRule
+from confmax.solution.label_task import LabelPlan
 from confmax.solution.labels import LabelSolution
-from confmax.solution.several import LabelPlan
+from confmax.solution.several import tune
 from confmax.tables.columns import column_names, first_repeated
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
@@ -252,7 +253,7 @@ class MetricMultilabelCV(CrossFitting):
             rows = np.concatenate(tests)
         tuned_with = None if weight is None else np.asarray(weight)[rows]
         table = labels_table(plan.decisions, proba, y[rows], tuned_with, names)
-        self.solution_: LabelSolution = plan.solve(table)
+        self.solution_: LabelSolution = tune(plan, table)
         self.rule_ = self.solution_.rule
         self._matrix_of = model
         if self._is_prefit:

@@ -448,6 +448,11 @@ def from_vectors(psi: Callable[[Array, Array, Array], float]) -> Metric:
     return Metric(formula.name, formula, General(), "columns")
 
 
+def sized(metric: Metric, n_rows: int) -> Metric:
+    """Return a ``metric`` that counts rows, and was given no number of them, for a table of ``n_rows``; else itself."""
+    return metric.with_params({"n": float(n_rows)}) if dict(metric.params).get("n", n_rows) is None else metric
+
+
 def ratio_of(metric: Metric) -> tuple[float, float, float] | None:
     """Return (hits, base, less) of a ``metric`` whose score is ``hits t / (base r + q - less t)``, else None.
 

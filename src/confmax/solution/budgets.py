@@ -11,7 +11,7 @@ leads to the best value on some tables.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,10 @@ from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
 from confmax.optimize.label_thresholds import Target, best_per_label, between
 from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
+from confmax.solution.label_task import LabelTask
 from confmax.tables import MemoryTable
 from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.decisions import ANY
-
-if TYPE_CHECKING:
-    from confmax.solution.several import LabelTask
 
 
 @dataclass(frozen=True, eq=False)

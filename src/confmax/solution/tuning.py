@@ -24,11 +24,12 @@ from confmax.progress import bar_for, beside
 from confmax.rule import DecisionRule
 from confmax.solution.confidence import tune_with_confidence
 from confmax.solution.infeasible import or_raise
+from confmax.solution.label_task import LabelPlan
 from confmax.solution.labels import LabelSolution
 from confmax.solution.plan import Plan, Task, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.search import search
-from confmax.solution.several import LabelPlan
+from confmax.solution.several import tune as tune_labels
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_surprises
 from confmax.tables import MemoryTable, Table, make_table
@@ -225,7 +226,7 @@ def maximize(
     chosen = decisions_of(decisions)
     if chosen.several:
         labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
-        return labels.solve(labels_table(chosen, proba, y, sample_weight, classes, stated=classes is not None))
+        return tune_labels(labels, labels_table(chosen, proba, y, sample_weight, classes, stated=classes is not None))
     if not is_auto(shrinkage):
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     plan = Plan.checked(metric, **settings)

@@ -1,0 +1,173 @@
+"""The plan of a tuning for several labels per row, and the task that it makes of a table.
+
+The estimate is ``S = share P + (1 - share) Y``, with a share of the model for each label: one without labels, zero for
+labels alone, and in a blend ``m / (m + true rows)``. So a label with few true rows is judged by what the calibrated
+model says of it, and one with many by its own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.calibration.labels import LabelScaling
+from confmax.calibration.labels import fit as fit_maps
+from confmax.confusion import ABSENT, Confusion, Gains
+from confmax.errors import InputError
+from confmax.metrics import Metric
+from confmax.metrics import labels as label_metrics
+from confmax.optimize.label_thresholds import Target
+from confmax.rule.labels import LabelRule
+from confmax.solution.plan import CONFUSIONS, is_auto
+from confmax.tables import MemoryTable
+from confmax.tables.array.labels import LabelsOracle
+from confmax.tables.columns import warn
+from confmax.tables.decisions import Decisions
+from confmax.tables.draws import as_seed
+from confmax.tables.several import positives
+
+BLENDED = 20.0  # true rows of a label that the model counts as, in a blend
+NAMED = 5  # labels that a warning names
+# arguments that rows with several labels do not take yet, and what they are when they are left out
+LEFT_OUT: dict[str, Any] = {
+    "pos_label": None,
+    "constraints": (),
+    "confidence": None,
+    "abstain": False,
+    "group": None,
+    "group_proba": None,
+    "normalize": False,
+    "solver": "auto",
+    "randomized": "auto",
+    "on_infeasible": "raise",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPlan:
+    """The checked settings of a tuning for several labels, by the names of `confmax.maximize`."""
+
+    metric: Metric
+    decisions: Decisions
+    confusion: str = "auto"
+    calibration: Any = "auto"
+    shrinkage: Any = "auto"
+    randomized: bool | str = False
+    tol: float = 1e-6
+    max_passes: int | None = None
+    random_state: int = 0
+    callback: Any = field(default=None, repr=False)
+
+    @classmethod
+    def checked(cls, metric: Any, decisions: Decisions, *, random_state: Any = 0, **settings: Any) -> LabelPlan:
+        """Return the plan of the arguments of `maximize`; a ValueError for what several labels do not take."""
+        for name, default in LEFT_OUT.items():
+            if name == "randomized" and decisions.most is not None:
+                continue
+            given = settings.pop(name, default)
+            if not (given is default or (isinstance(given, (str, bool, tuple, list)) and given == default)):
+                raise InputError(f"`{name}` is of one class for every row, and decisions={decisions.argument!r} is not")
+        settings.pop("progress", None)
+        drawn = settings.get("randomized", False)
+        if not (isinstance(drawn, (bool, np.bool_)) or is_auto(drawn)):
+            raise ValueError(f"randomized must be True, False or 'auto'; got {drawn!r}")
+        plan = cls(label_metrics.resolve(metric, decisions), decisions, random_state=as_seed(random_state), **settings)
+        if plan.confusion not in CONFUSIONS:
+            raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {plan.confusion!r}")
+        known = plan.calibration is None or is_auto(plan.calibration) or isinstance(plan.calibration, LabelScaling)
+        if not known:
+            raise ValueError(f"calibration of several labels is 'auto' or None; got {plan.calibration!r:.60}")
+        m = plan.shrinkage
+        if not (
+            is_auto(m) or m is None or (isinstance(m, (bool, int, float, np.number)) and np.isfinite(m) and m >= 0)
+        ):
+            raise InputError(
+                f"`shrinkage` is 'auto', False, or how many true rows the common threshold counts as; got {m!r}"
+            )
+        return plan
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTask:
+    """A plan on the rows of a table: the metric of the labels that are present, and the estimate of what is true."""
+
+    plan: LabelPlan
+    metric: Metric
+    table: MemoryTable
+    mode: str
+    target: Target
+    maps: LabelScaling | None
+    # (L,): how many rows have the label; as expected by the model, where there are no labels
+    positives: NDArray[Any]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What every rule of the task has."""
+        return {"classes": self.table.classes, "metric": repr(self.plan.metric), "seed": self.plan.random_state}
+
+    @cached_property
+    def calibrated(self) -> MemoryTable:
+        """The table whose probabilities rules with the calibration decide by."""
+        if self.maps is None:
+            return self.table
+        return replace(self.table, proba=self.maps.transform(self.table.proba), totals=None, hashes=None)
+
+    def counted(self, rules: Sequence[LabelRule], share: float | None = None) -> list[Confusion]:
+        """Return the statistics of ``rules`` on the estimate, or on that with the same ``share`` of the model."""
+        target = self.target if share is None else self.target.with_share(share)
+        # rules on the given probabilities share a pass
+        given = [rule for rule in rules if rule.calibrator is None]
+        parts = iter(target.counted(Gains.concatenate([rule.gains for rule in given]))) if given else iter(())
+        found = []
+        for rule in rules:
+            if rule.calibrator is None:
+                answers = Confusion.stack([next(parts) for _ in rule.weights])
+            else:
+                answers = LabelsOracle(self.calibrated, target.share).maximize(rule.gains)
+            found.append(answers.mix(rule.weights))
+        return found
+
+
+def task_of(plan: LabelPlan, table: MemoryTable) -> LabelTask:
+    """Return the task of a plan on a ``table``, with warnings of labels that no row has."""
+    mode = plan.confusion
+    if is_auto(mode):
+        mode = "model" if table.labels is None else "blend"
+    if mode != "model" and table.labels is None:
+        raise InputError(f"confusion={mode!r} needs `y`, the true labels", "pass `y=`, or use confusion='model'")
+    maps = plan.calibration
+    if is_auto(maps):
+        maps = None if table.labels is None else fit_maps(table)
+    if isinstance(maps, LabelScaling) and len(maps.a) != table.n_classes:
+        raise ValueError(f"calibration has maps of {len(maps.a)} labels, and the table has {table.n_classes}")
+    labelled = table.labels is not None
+    rows = table.label_weight() if labelled else table.mean_probability()
+    present = rows > ABSENT
+    if not present.any():
+        raise InputError("no row has any label in `y`" if labelled else "`proba` is zero everywhere")
+    _warn_of_absent(table, present)
+    counted = positives(table) if labelled else table.n_rows * rows
+    shares = {"model": np.ones(len(rows)), "labels": np.zeros(len(rows)), "blend": BLENDED / (BLENDED + counted)}
+    # nothing but the model speaks of a label that no row has
+    share = np.where(present, shares[mode], 1.0).astype(np.float64)
+    target = Target(table, share, None if maps is None else maps.column)
+    kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
+    metric = label_metrics.sized(replace(plan.metric, classes=kept), table.n_rows)
+    return LabelTask(plan, metric, table, mode, target, maps, counted)
+
+
+def _warn_of_absent(table: MemoryTable, present: NDArray[np.bool_]) -> None:
+    absent = [repr(table.classes[k]) for k in np.flatnonzero(~present)[:NAMED]]
+    if not absent:
+        return
+    more = int((~present).sum()) - len(absent)
+    named = ", ".join(absent) + (f" and {more} more" if more else "")
+    warn(
+        f"no row of y has the label{'s' if len(absent) > 1 else ''} {named}: the metric leaves such labels out, and "
+        f"their decision follows the other labels and the model"
+    )
