@@ -119,7 +119,7 @@ def test_rules_with_a_number_of_labels_are_applied_scored_and_explained():
         found = document("apply", f"{name}.json", path, "-o", f"{name}.csv")
         assert found["labels_per_row"] <= most
         scored = document("score", path, "--labels", ",".join(NAMES), "--rule", f"{name}.json", "--replicates", "0")
-        assert scored["plain"].startswith(f"top {most}") and scored["labels"][0]["threshold"] is None
+        assert scored["plain"].startswith(f"top-{most}") and scored["labels"][0]["threshold"] is None
     text, _ = run("explain", "k.json", "--proba", "0.2,0.5,0.9")
     assert "a row gets the 2 labels with the largest scores" in text
     assert text.rstrip().endswith(", ".join(confmax.LabelRule.load("k.json").predict_lists([[0.2, 0.5, 0.9]])[0]))
@@ -155,6 +155,16 @@ def test_export():
     assert "the expressions read the columns sea, sun, rain" in note
     run("export", "r.json", "--to", "python", "--labels", "-o", "r.py")
     assert Path("r.py").read_text() == rule.to_python(labels=True)
+
+
+def test_a_number_of_labels_is_tuned():
+    path = table()
+    for given, argument in (("2", 2), ("at-most:2", ("at_most", 2))):
+        found = document("tune", path, "--decisions", given, "--labels", ",".join(NAMES), "--metric", "macro_f1")
+        P, Y = rows()
+        solution = confmax.maximize("macro_f1", P, Y, classes=NAMES, decisions=argument)
+        assert found["tuned"] == pytest.approx(solution.value)
+        assert found["labels"][0]["threshold"] is None
 
 
 REFUSED = {
@@ -205,6 +215,10 @@ REFUSED = {
     "a parameter": (
         ("tune", "t.csv", *ANY, "--labels", "sea", "--metric", "hamming", "--param", "beta=2"),
         "hamming has no parameter beta",
+    ),
+    "a parameter that is no number": (
+        ("tune", "t.csv", *ANY, "--labels", "sea", "--metric", "macro_f_beta", "--param", "beta=two"),
+        "beta of macro_f_beta is positive and finite; got 'two'",
     ),
     "no metric": (
         ("tune", "t.csv", *ANY, "--labels", "sea,sun,rain"),

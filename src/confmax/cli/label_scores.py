@@ -48,8 +48,6 @@ _TAKEN = (
     "as_json",
 )
 _BOOTSTRAP = ("n_replicates", "level", "seed")
-# with its default beta an F-beta is F1
-_LEFT_OUT = ("macro_f_beta", "micro_f_beta")
 
 
 def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: bool, **more: Any) -> None:
@@ -74,8 +72,7 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
 
 def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:
     """Return the values of a rule and of what is decided without one, and those of every label."""
-    every = [label_metrics.resolve(name, None) for name in label_metrics.names(None) if name not in _LEFT_OUT]
-    used = {repr(metric): metric for metric in (wanted or every)}
+    used = {repr(metric): metric for metric in (wanted or label_metrics.without_parameters())}
     of_label = {
         str(name): replace(label_metrics.resolve("macro_f1", None), classes=(k,))
         for k, name in enumerate(table.classes)

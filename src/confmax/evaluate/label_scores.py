@@ -84,11 +84,11 @@ def plain_name(decisions: Decisions) -> str:
 
     >>> from confmax.tables.decisions import ANY, decisions_of
     >>> plain_name(ANY), plain_name(decisions_of(3)), plain_name(decisions_of(("at_most", 3)))
-    ('p > 0.5', 'top 3', 'top 3 of p > 0.5')
+    ('p > 0.5', 'top-3', 'top-3 of p > 0.5')
     """
     if decisions.most is None:
         return "p > 0.5"
-    return f"top {decisions.most}" + (" of p > 0.5" if decisions.positive else "")
+    return f"top-{decisions.most}" + (" of p > 0.5" if decisions.positive else "")
 
 
 def decided_labels(name: str, rule: Any, table: MemoryTable) -> Array:

@@ -425,6 +425,17 @@ def resolve(metric: Any, decisions: Decisions | None) -> Metric:
     return _useful(row, row.metric, decisions)
 
 
+def without_parameters() -> list[Metric]:
+    """Return the metrics of the catalogue that need no parameter, nor have one that they are not fixed to, by name.
+
+    >>> [metric.name for metric in without_parameters()][:3]
+    ['balanced_accuracy', 'cohen_kappa', 'g_mean']
+    """
+    every = (row.metric for row in CATALOGUE.values())
+    plain = (metric for metric in every if all(key in metric.fixed for key, _ in metric.params))
+    return sorted(plain, key=lambda metric: metric.name)
+
+
 def get(name: str, decisions: Decisions | None = None, **params: float) -> Metric:
     """Return the metric called ``name``, as `resolve` does, with the parameters ``beta`` or ``n``; else a ValueError.
 
@@ -436,7 +447,7 @@ def get(name: str, decisions: Decisions | None = None, **params: float) -> Metri
     for key, value in params.items():
         if key not in known:
             raise InputError(f"{metric.name} has no parameter {key} (its parameters: {', '.join(known) or 'none'})")
-        if not (np.isfinite(value) and value > 0):
+        if not (isinstance(value, (int, float, np.number)) and np.isfinite(value) and value > 0):
             raise InputError(f"{key} of {metric.name} is positive and finite; got {value!r}")
     return metric.with_params(params) if params else metric
 
