@@ -1,0 +1,40 @@
+"""Benchmarks of budgets of labels: a sample of each, and known answers of their parts."""
+
+import numpy as np
+import pytest
+
+from benchmarks import harness, multilabel_quality
+from confmax.metrics import labels as label_metrics
+from confmax.tables.decisions import decisions_of
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with one table of 3 labels; sections are written beside it."""
+    monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(multilabel_quality, "RESPLITS", 1)
+    monkeypatch.setattr(multilabel_quality, "TINY", 4)
+    rng = np.random.default_rng(0)
+    P = rng.beta(0.6, 1.2, (80, 4)).astype(np.float32)
+    Y = (rng.random(P.shape) < P).astype(np.uint8)
+    np.savez(tmp_path / "one.npz", P_tune=P[:40], Y_tune=Y[:40], P_test=P[40:], Y_test=Y[40:])
+    return tmp_path
+
+
+def test_a_sample_of_each(folder):
+    harness.run("multilabel-quality", folder)
+    harness.run("multilabel-bounds", folder)
+    text = harness.PATH.read_text()
+    assert "one | macro_f1@3 | " in text
+    assert "macro_f1@1 | " in text
+    assert "enumerated: 0 bounds were below the best of them" in text
+
+
+def test_the_best_of_all_decisions():
+    P = np.array([[0.9, 0.1], [0.2, 0.3]])
+    w = np.full(2, 0.5)
+    metric = label_metrics.resolve("hamming", decisions_of(1))
+    # 0.9, 0.9, 0.8 and 0.3 of the entries are right
+    assert multilabel_quality.best_of_all(metric, P, w, decisions_of(1)) == pytest.approx(0.725)
+    # no label of the second row: 0.9, 0.9, 0.8 and 0.7
+    assert multilabel_quality.best_of_all(metric, P, w, decisions_of(("at_most", 1))) == pytest.approx(0.825)
