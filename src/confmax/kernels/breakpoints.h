@@ -1,5 +1,4 @@
-// Cuts along one number: the order of numbers, the hull of points, the best score without one decision, and confusions
-// from row to row.
+// Cuts along one number: the order of numbers, the hull of points, and confusions from row to row.
 
 constexpr int DIGIT = 11;  // bits that a pass of the sort reads: its counts stay in the inner cache
 
@@ -61,34 +60,6 @@ FAST int64_t upper_chain(const Slot* s) {
   return size;
 }
 
-// (scores, start, stop, size, a, b, j, best, rival): the best of a[m] scores[r, m] + b[m] without m = j, and its m.
-template <class T>
-FAST int64_t rivals(const Slot* s) {
-  typedef Vectors<T> V;
-  const int64_t M = s[0].shape[1], stop = s[2].i, size = s[3].i, stride = block_stride<T>(size), j = s[6].i;
-  const T *a = s[4].as<T>(), *b = s[5].as<T>();
-  Scratch scratch;
-  T *block = scratch.make<T>(M * stride), *top = scratch.make<T>(size);
-  int32_t* winner = scratch.make<int32_t>(size);
-  if (!scratch.ok) return NO_MEMORY;
-  for (int64_t low = s[1].i; low < stop; low += size) {
-    const int64_t n_rows = least_of(size, stop - low);
-    load_block(s[0].as<T>() + low * M, n_rows, M, block, stride);
-    for (int64_t r = 0; r < size; r += V::lanes) {
-      Best<T, 1> made;
-      for (int64_t m = 0; m < M; m++)
-        if (m != j)
-          made.offer(0, load<typename V::real>(block + m * stride + r) * a[m] + b[m],
-                     typename V::words{} + (typename V::word)m);
-      store(top + r, made.score[0]);
-      made.write(winner + r);
-    }
-    __builtin_memcpy(s[7].as<T>() + low, top, n_rows * sizeof(T));
-    __builtin_memcpy(s[8].as<int32_t>() + low, winner, n_rows * 4);
-  }
-  return 0;
-}
-
 // The confusion of decisions while rows go from one decision to another.
 template <class T>
 struct Walk {
@@ -98,7 +69,7 @@ struct Walk {
   double *diagonal, *columns, *matrix;  // (K,), (M,) and (K, M); the matrix may be missing
 
   // Add weight w of row r to decision k.
-  FAST inline void give(int64_t r, double w, int64_t k) const {
+  FAST INLINE void give(int64_t r, double w, int64_t k) const {
     columns[k] += w;
     if (truth.share < 1.0) {
       const int64_t y = truth.labels[r];

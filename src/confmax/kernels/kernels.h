@@ -1,4 +1,5 @@
-// All kernels, once for every instruction set: included inside a namespace, with FAST and WIDTH defined.
+// The kernels that gain by wide vectors, once for every instruction set: included inside a namespace, with FAST and
+// WIDTH defined.
 #include "vectors.h"
 #include "blocks.h"
 #include "check.h"
@@ -10,6 +11,4 @@
 #include "left_out.h"
 #include "products.h"
 #include "matrix_scaling.h"
-#include "sparse.h"
 #include "interior.h"
-#include "breakpoints.h"

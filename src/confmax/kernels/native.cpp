@@ -77,6 +77,9 @@ struct Scratch {
   }
 };
 
+// Inlined whatever its size: what a loop calls for every vector or row.
+#define INLINE __attribute__((always_inline)) inline
+
 #include "signature.h"
 
 inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -95,52 +98,56 @@ struct Word<double> {
 }  // namespace
 
 // every kernel, with what it takes (signature.h); it is compiled for both types of real numbers, of which its first
-// argument chooses
+// argument chooses. A kernel that is ONCE has no vectors, gains nothing by a wider instruction set, and is compiled for
+// the narrowest one alone
 // clang-format off
-#define KERNELS(K)                                                                                        \
-  K(check, "T[n,K] i:n i:n s d[2] u[K] d![K] b![4] u![n]?")                                               \
-  K(normalise, "T[n,K] i:n i:n s f T![n,K]")                                                              \
-  K(gather, "T[n,K] l[m] i:m i:m T![m,K]")                                                                \
-  K(pick, "T[n,K] l[n] i:n i:n T![n]")                                                                    \
-  K(weigh, "T[n,K] i:n i:n d[n] d![K]")                                                                   \
-  K(hash_unordered, "T[n,K] i:n i:n u![n]")                                                               \
-  K(turn, "T[n,K] T![K,*]")                                                                               \
-  K(scan, "T[n,K] i:n i:n s T[B,1,K]|[B,K,M] T[B,M]? i l[B] f l[n]? d[n]? d![B,4,M,2]? d![B,M,K]? "       \
-           "d[2]? b![4]? l![B,n]?")                                                                       \
-  K(draw, "T[n,K] i:n i:n s T[A,1,K]|[A,K,M] T[A,M]? u[K] u[6] d[*] u[n]? d[2] b![4]? u![n]? l![n]")      \
-  K(scan_labels, "T[n,L] i:n i:n T[B,L] T[B,L] i i y[n,L]? d[n]? i d![B,3,L]? y![n,L]?")                   \
-  K(near_ties, "T[n,K] i:n i:n s i T[K] T[M] f d[n]? d![M,M,6]")                                          \
-  K(logs, "T[n] f T![n]")                                                                                 \
-  K(scale, "T[n,K] i:n i:n d[K]|[K,K] d[K] f T![n,K]")                                                    \
-  K(row_losses, "T[n,K] l[n] b[n] i:n i:n d[K] d[K] d![n]")                                               \
-  K(power_sums, "T[n,K] l[n] d[n] i:n i:n f d![3]")                                                       \
-  K(vector_sums, "T[n,K] l[n] d[n] i:n i:n d[K] d[K] i d![1] d![2K] d![3,K]|[2K,2K]?")                    \
-  K(leave_out, "T[n,K] l[n] d[n] b[n] i:n i:n d[K] d[K] d[1,1]|[2K,2K] f f d![n]")                        \
-  K(times, "d[n,d] i:n i:n d[d,m] d![n,m]")                                                               \
-  K(factor, "d![d,d]")                                                                                    \
-  K(substitute, "d[d,d] d[d,d] d![d,m]")                                                                  \
-  K(matrix_sums, "T[n,K] l[n] d[n] i:n i:n d[K,K] d[K] i d![1]|[n] d![K,K+1]? d![*,*]?")                  \
-  K(central_path, "d[A,q] d![q] d![A] d![A] d![n]? d![*]? i i f d![60,q] d![60]")                         \
-  K(sparse_structure, "T[e] I[e] I[r] j:r j:r i")                                                         \
-  K(sparse_sums, "T[e] I[e] I[r] j:r j:r d![r-1]")                                                        \
-  K(sparse_look_up, "T[e] I[e] I[r] j:r j:r I[r-1] T![r-1]")                                              \
-  K(sparse_scan, "T[e] I[e] I[r] j:r j:r T[B,*,*] l[*,*] h![B,r-1]? f l[r-1]? d[r-1]? d![B,K]? "          \
-                  "d![B,M]? d![B,K,M]?")                                                                  \
-  K(sparse_alone, "T[e] I[e] I[r] j:r j:r l[K+1] l[*] T[G] T[G] b[G] l[G] f l[r-1]? d[r-1]? d![G,3]")     \
-  K(stable_order, "T[n] l![n]")                                                                           \
-  K(upper_chain, "d[T] d[T] l![T]")                                                                       \
-  K(rivals, "T[n,M] i:n i:n s T[M] T[M] j:M T![n] h![n]")                                                 \
-  K(walk, "T[n,K] f l[n]? d[n]? h[n] j:M f l[n] i l[t] d![K] d![M] d![K,M]? d![t,K] d![t,M] d![t,K,M]?")
+#define KERNELS(K, ONCE)                                                                                 \
+  K(check, "T[n,K] i:n i:n s d[2] u[K] d![K] b![4] u![n]?")                                              \
+  K(normalise, "T[n,K] i:n i:n s f T![n,K]")                                                             \
+  K(gather, "T[n,K] l[m] i:m i:m T![m,K]")                                                               \
+  K(pick, "T[n,K] l[n] i:n i:n T![n]")                                                                   \
+  K(weigh, "T[n,K] i:n i:n d[n] d![K]")                                                                  \
+  K(hash_unordered, "T[n,K] i:n i:n u![n]")                                                              \
+  K(turn, "T[n,K] T![K,*]")                                                                              \
+  K(scan, "T[n,K] i:n i:n s T[B,1,K]|[B,K,M] T[B,M]? i l[B] f l[n]? d[n]? d![B,4,M,2]? d![B,M,K]? "      \
+           "d[2]? b![4]? l![B,n]?")                                                                      \
+  K(draw, "T[n,K] i:n i:n s T[A,1,K]|[A,K,M] T[A,M]? u[K] u[6] d[*] u[n]? d[2] b![4]? u![n]? l![n]")     \
+  K(scan_labels, "T[n,L] i:n i:n T[B,L] T[B,L] i i y[n,L]? d[n]? i d![B,3,L]? y![n,L]?")                 \
+  K(near_ties, "T[n,K] i:n i:n s i T[K] T[M] f d[n]? d![M,M,6]")                                         \
+  K(logs, "T[n] f T![n]")                                                                                \
+  K(scale, "T[n,K] i:n i:n d[K]|[K,K] d[K] f T![n,K]")                                                   \
+  K(row_losses, "T[n,K] l[n] b[n] i:n i:n d[K] d[K] d![n]")                                              \
+  K(power_sums, "T[n,K] l[n] d[n] i:n i:n f d![3]")                                                      \
+  K(vector_sums, "T[n,K] l[n] d[n] i:n i:n d[K] d[K] i d![1] d![2K] d![3,K]|[2K,2K]?")                   \
+  K(leave_out, "T[n,K] l[n] d[n] b[n] i:n i:n d[K] d[K] d[1,1]|[2K,2K] f f d![n]")                       \
+  K(times, "d[n,d] i:n i:n d[d,m] d![n,m]")                                                              \
+  K(factor, "d![d,d]")                                                                                   \
+  K(substitute, "d[d,d] d[d,d] d![d,m]")                                                                 \
+  K(matrix_sums, "T[n,K] l[n] d[n] i:n i:n d[K,K] d[K] i d![1]|[n] d![K,K+1]? d![*,*]?")                 \
+  K(central_path, "d[A,q] d![q] d![A] d![A] d![n]? d![*]? i i f d![60,q] d![60]")                        \
+  ONCE(sparse_structure, "T[e] I[e] I[r] j:r j:r i")                                                     \
+  ONCE(sparse_sums, "T[e] I[e] I[r] j:r j:r d![r-1]")                                                    \
+  ONCE(sparse_look_up, "T[e] I[e] I[r] j:r j:r I[r-1] T![r-1]")                                          \
+  ONCE(sparse_scan, "T[e] I[e] I[r] j:r j:r T[B,*,*] l[*,*] h![B,r-1]? f l[r-1]? d[r-1]? d![B,K]? "      \
+                  "d![B,M]? d![B,K,M]?")                                                                 \
+  ONCE(sparse_alone, "T[e] I[e] I[r] j:r j:r l[K+1] l[*] T[G] T[G] b[G] l[G] f l[r-1]? d[r-1]? d![G,3]") \
+  ONCE(stable_order, "T[n] l![n]")                                                                       \
+  ONCE(upper_chain, "d[T] d[T] l![T]")                                                                   \
+  K(rivals, "T[n,M] i:n i:n s T[M] T[M] j:M T![n] h![n]")                                                \
+  ONCE(walk, "T[n,K] f l[n]? d[n]? h[n] j:M f l[n] i l[t] d![K] d![M] d![K,M]? d![t,K] d![t,M] d![t,K,M]?")
 // clang-format on
 
 typedef int64_t (*Kernel)(const Slot*);
 #define BOTH(name, _) {name<float>, name<double>},
+#define BOTH_NARROW(name, _) BOTH(narrow::name, _)
 
 #define FAST
 #define WIDTH 16
 namespace narrow {
 #include "kernels.h"
-const Kernel all[][2] = {KERNELS(BOTH)};
+#include "sparse.h"
+#include "breakpoints.h"
+const Kernel all[][2] = {KERNELS(BOTH, BOTH_NARROW)};
 }  // namespace narrow
 #undef FAST
 #undef WIDTH
@@ -150,7 +157,7 @@ const Kernel all[][2] = {KERNELS(BOTH)};
 #define WIDTH 32
 namespace avx2 {
 #include "kernels.h"
-const Kernel all[][2] = {KERNELS(BOTH)};
+const Kernel all[][2] = {KERNELS(BOTH, BOTH_NARROW)};
 }  // namespace avx2
 #undef FAST
 #undef WIDTH
@@ -163,7 +170,7 @@ const Kernel all[][2] = {KERNELS(BOTH)};
 #define WIDTH 64
 namespace avx512 {
 #include "kernels.h"
-const Kernel all[][2] = {KERNELS(BOTH)};
+const Kernel all[][2] = {KERNELS(BOTH, BOTH_NARROW)};
 }  // namespace avx512
 #undef FAST
 #undef WIDTH
@@ -215,7 +222,7 @@ bool read(PyObject* from, Slot& slot) {
 
 const char* const signatures[] = {
 #define SIGNATURE(_, signature) signature,
-    KERNELS(SIGNATURE)};
+    KERNELS(SIGNATURE, SIGNATURE)};
 
 PyObject* run(int kernel, PyObject* const* args, Py_ssize_t n_args) {
   Slot slots[MOST_SLOTS] = {};
@@ -253,17 +260,17 @@ PyObject* run(int kernel, PyObject* const* args, Py_ssize_t n_args) {
 
 enum Number {
 #define NUMBER(name, _) number_of_##name,
-  KERNELS(NUMBER)
+  KERNELS(NUMBER, NUMBER)
 };
 
 #define METHOD(name, _) \
   PyObject* call_##name(PyObject*, PyObject* const* args, Py_ssize_t n) { return run(number_of_##name, args, n); }
-KERNELS(METHOD)
+KERNELS(METHOD, METHOD)
 
 PyMethodDef methods[] = {
 #define ENTRY(name, _) \
   {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_##name)), METH_FASTCALL, nullptr},
-    KERNELS(ENTRY){nullptr, nullptr, 0, nullptr}};
+    KERNELS(ENTRY, ENTRY){nullptr, nullptr, 0, nullptr}};
 
 int fill(PyObject* module) {
   choose();

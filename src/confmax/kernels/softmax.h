@@ -24,7 +24,7 @@ constexpr int SHIFT = 52;
 FAST inline Doubles everywhere(double x) { return splat<Doubles>(x); }
 
 // Return the exponentials of numbers that are not positive; 0 below -708.
-FAST inline Doubles exponential(Doubles x) {
+FAST INLINE Doubles exponential(Doubles x) {
   // exp(x) = 2^n exp(r) with r at most half a log 2; the bits of n are the last ones of shifted
   const Doubles y = x < TINIEST ? everywhere(TINIEST) : x;
   const Doubles shifted = y * LOG2E + ROUND, n = shifted - ROUND;
@@ -39,7 +39,7 @@ FAST inline Doubles exponential(Doubles x) {
 }
 
 // Return the logarithms of numbers that are positive and not denormal.
-FAST inline Doubles logarithm(Doubles x) {
+FAST INLINE Doubles logarithm(Doubles x) {
   // x = m 2^k with m between the roots of 1/2 and 2
   const Bits exponent = ((Bits)x - ROOT_HALF + (BIAS << SHIFT)) >> SHIFT;
   const Doubles k = (Doubles)(exponent | WHOLE_BITS) - (WHOLE + 1023.0);
@@ -81,16 +81,62 @@ struct Four {
   FAST inline Doubles total() const { return (sum[0] + sum[1]) + (sum[2] + sum[3]); }
 };
 
+// The scores of a block of rows, class-major, which become its softmax. Nothing here knows the type of the table: the
+// exponentials, which are long, are compiled once for both.
+struct Scores {
+  int64_t K, size, whole;
+  double *q, *log_total;  // scores, then probabilities (K, size); largest scores, then logarithms of the normalisers
+
+  // Write the exponentials and the logarithms of their normalisers, and divide the former or not.
+  FAST __attribute__((noinline)) void exponentiate(bool normalised) {
+    Doubles total = Doubles{};
+    for (int64_t r = 0; r < size; r += DOUBLES) {
+      const Doubles top = load<Doubles>(log_total + r);
+      // the rows before are divided meanwhile, because quotients take as long as exponentials, in another unit
+      total = normalised && r > 0 ? raise<true>(r, top, total) : raise<false>(r, top, total);
+      store(log_total + r, top + logarithm(total));
+    }
+    for (int64_t k = 0; normalised && k < K; k++) divide(k, size - DOUBLES, total);
+  }
+
+  // Write exponentials of the scores of one vector of rows, and return their sums. The largest score is taken off
+  // first: no exponential exceeds one, and their sum is at least one.
+  template <bool behind>
+  FAST inline Doubles raise(int64_t r, Doubles top, Doubles before) {
+    Four sums;
+    for (int64_t k = 0; k < whole; k += 4) {
+#pragma GCC unroll 4
+      for (int64_t u = 0; u < 4; u++) {
+        if (behind) divide(k + u, r - DOUBLES, before);
+        sums.sum[u] += raised(k + u, r, top);
+      }
+    }
+    for (int64_t k = whole; k < K; k++) {
+      if (behind) divide(k, r - DOUBLES, before);
+      sums.sum[0] += raised(k, r, top);
+    }
+    return sums.total();
+  }
+
+  FAST INLINE Doubles raised(int64_t k, int64_t r, Doubles top) {
+    const Doubles e = exponential(load<Doubles>(q + k * size + r) - top);
+    store(q + k * size + r, e);
+    return e;
+  }
+
+  FAST inline void divide(int64_t k, int64_t r, Doubles total) {
+    store(q + k * size + r, load<Doubles>(q + k * size + r) / total);
+  }
+};
+
 // A block of rows, turned class-major, and its softmax.
 template <class T>
-struct Softmax {
-  int64_t K, size, whole;
-  T *z, *gathered;        // (K, size); rows that lie apart
-  double *q, *log_total;  // probabilities (K, size), logarithms of their normalisers
-  int64_t* rows;          // that the block holds
+struct Softmax : Scores {
+  T *z, *gathered;  // (K, size); rows that lie apart
+  int64_t* rows;    // that the block holds
 
   // q may lie in an array of the caller.
-  FAST Softmax(Scratch& scratch, int64_t K, int64_t size, double* place) : K(K), size(size), whole(K - K % 4) {
+  FAST Softmax(Scratch& scratch, int64_t K, int64_t size, double* place) : Scores{K, size, K - K % 4} {
     z = scratch.make<T>(K * size), gathered = scratch.make<T>(K * size);
     q = place ? place : scratch.make<double>(K * size);
     log_total = scratch.make<double>(size), rows = scratch.make<int64_t>(size);
@@ -116,14 +162,7 @@ struct Softmax {
   template <class X>
   FAST void apply(const X* x, const double* a, const double* b, bool normalised) {
     score(x, a, b);
-    Doubles total = Doubles{};
-    for (int64_t r = 0; r < size; r += DOUBLES) {
-      const Doubles top = load<Doubles>(log_total + r);
-      // the rows before are divided meanwhile, because quotients take as long as exponentials, in another unit
-      total = normalised && r > 0 ? raise<true>(r, top, total) : raise<false>(r, top, total);
-      store(log_total + r, top + logarithm(total));
-    }
-    for (int64_t k = 0; normalised && k < K; k++) divide(k, size - DOUBLES, total);
+    exponentiate(normalised);
   }
 
   // Write the scores, and the largest of every row to log_total.
@@ -148,35 +187,6 @@ struct Softmax {
     }
   }
 
-  // Write exponentials of the scores of one vector of rows, and return their sums. The largest score is taken off
-  // first: no exponential exceeds one, and their sum is at least one.
-  template <bool behind>
-  FAST inline Doubles raise(int64_t r, Doubles top, Doubles before) {
-    Four sums;
-    for (int64_t k = 0; k < whole; k += 4) {
-#pragma GCC unroll 4
-      for (int64_t u = 0; u < 4; u++) {
-        if (behind) divide(k + u, r - DOUBLES, before);
-        sums.sum[u] += raised(k + u, r, top);
-      }
-    }
-    for (int64_t k = whole; k < K; k++) {
-      if (behind) divide(k, r - DOUBLES, before);
-      sums.sum[0] += raised(k, r, top);
-    }
-    return sums.total();
-  }
-
-  FAST inline Doubles raised(int64_t k, int64_t r, Doubles top) {
-    const Doubles e = exponential(load<Doubles>(q + k * size + r) - top);
-    store(q + k * size + r, e);
-    return e;
-  }
-
-  FAST inline void divide(int64_t k, int64_t r, Doubles total) {
-    store(q + k * size + r, load<Doubles>(q + k * size + r) / total);
-  }
-
   // Return the sums of q (z - centre) and of its square, or of q z, for the rows of one vector.
   template <bool squared>
   FAST inline Doubles weighted(int64_t r, Doubles centre) const {
@@ -190,7 +200,7 @@ struct Softmax {
   }
 
   template <bool squared>
-  FAST inline Doubles term(int64_t k, int64_t r, Doubles centre) const {
+  FAST INLINE Doubles term(int64_t k, int64_t r, Doubles centre) const {
     const Doubles x = load_doubles(z + k * size + r) - centre;
     return load<Doubles>(q + k * size + r) * (squared ? x * x : x);
   }
@@ -325,7 +335,7 @@ FAST int64_t power_sums(const Slot* s) {
 }
 
 // Panels of eight columns: (n / 8, size, 8). A vector holds columns of one row, and those of a panel lie together.
-FAST inline void to_panels(const double* x, int64_t n, int64_t size, double* panels) {
+FAST __attribute__((noinline)) void to_panels(const double* x, int64_t n, int64_t size, double* panels) {
   for (int64_t k = 0; k < n; k += PANEL)
     for (int64_t r = 0; r < size; r += PANEL) turn_eight(x + k * size + r, size, panels + k * size + r * PANEL, PANEL);
 }
