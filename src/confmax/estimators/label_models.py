@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from confmax.errors import InputError
+from confmax.tables.several import plain_matrix
 
 
 class LabelModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -102,7 +103,7 @@ def label_matrix(model: Any, proba: Any, n_labels: int) -> NDArray[Any]:
         seen = known if by_label else [None] * n_labels
         parts = [_present(name, k, *pair) for k, pair in enumerate(zip(proba, seen, strict=True))]  # type: ignore[arg-type]
         return np.column_stack(parts)
-    P = proba.toarray() if hasattr(proba, "tocsr") else np.asarray(proba)
+    P = plain_matrix(proba)
     if P.ndim == 2 and P.shape[1] == 2 and n_labels == 1:
         # of one label many classifiers make two classes
         return _present(name, 0, P, known)[:, None]

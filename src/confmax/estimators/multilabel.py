@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import type_of_target
@@ -28,7 +27,7 @@ from confmax.tables.columns import column_names, first_repeated
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.labels import plain, refuse_masked
-from confmax.tables.several import encoded, labels_table
+from confmax.tables.several import encoded, labels_table, sparse_form
 
 
 class Form(NamedTuple):
@@ -201,9 +200,7 @@ class MetricMultilabelCV(CrossFitting):
                 "MetricClassifierCV for one class per row",
             )
         n, n_labels = given.shape
-        kind = None
-        if scipy.sparse.issparse(y):
-            kind = scipy.sparse.csr_array if isinstance(y, scipy.sparse.sparray) else scipy.sparse.csr_matrix
+        kind = sparse_form(y)
         number = given.dtype if given.dtype.kind in "biuf" else np.dtype(np.int64)
         # a fit that fails leaves the form of the one before, as it leaves the rule
         self._given = Form(np.arange(n_labels) if names is None else np.array(names), kind, number)

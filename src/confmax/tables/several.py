@@ -128,6 +128,18 @@ def as_matrix(proba: Any) -> NDArray[Any]:
     return P
 
 
+def plain_matrix(values: Any) -> NDArray[Any]:
+    """Return a matrix, sparse or not, as a NumPy array."""
+    return np.asarray(values.toarray() if hasattr(values, "tocsr") else values)
+
+
+def sparse_form(values: Any) -> Any:
+    """Return the type of a sparse matrix or array in rows that ``values`` are; None for others."""
+    if not hasattr(values, "tocsr"):
+        return None
+    return type(values.tocsr())
+
+
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
