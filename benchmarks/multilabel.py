@@ -1,11 +1,13 @@
-"""Several labels per row: what a pass costs, against NumPy."""
+"""Several labels per row: what a pass costs, and the search of thresholds, against NumPy."""
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 import numpy as np
 
+import confmax
 from benchmarks import timing
 from benchmarks.harness import benchmark, markdown, shortest
 from benchmarks.timing import SEED
@@ -22,6 +24,7 @@ PASSES = [
     *((size, k, 0.15) for size in ((200_000, 20), (100_000, 100)) for k in (1, 3, 5)),
 ]
 REPEATS = 15
+SEARCHES = 5
 
 
 def table(n, L, decisions):
@@ -91,4 +94,31 @@ def passes(quick=False):
         f"`P * a + b > 0`, `einsum` and a sum, for the k best `argpartition` and two `bincount`. The model's sums, "
         f"and on two threads those of the labels. {timing.machine()}",
         markdown(head, rows, words=2),
+    ]
+
+
+@benchmark("multilabel-speed", section="several labels: thresholds")
+def thresholds(quick=False):
+    """Compare the search of thresholds for any labels with one pass of NumPy."""
+    n, L = (1000, 10) if quick else (100_000, 50)
+    data = table(n, L, "any")
+    P, Y = data.proba, data.labels
+    b = np.full(L, -0.3, np.float32)
+    rows = []
+    repeats = 1 if quick else SEARCHES
+    for metric, estimate in itertools.product(("macro_f1", "micro_f1", "g_mean"), ("model", "labels", "auto")):
+        y = None if estimate == "model" else Y
+        search = partial(confmax.maximize, metric, P, y, decisions="any", confusion=estimate)
+        calls = {"NumPy": partial(any_by_numpy, P, P, np.float32(1.0), b), "confmax": search}
+        with timing.two_threads():
+            t = timing.alternate(calls, repeats)
+        found = search()
+        cells = [timing.milliseconds(t[name]) for name in ("NumPy", "confmax")]
+        ratio = timing.shown(timing.ratio(t["confmax"], t["NumPy"]))
+        rows.append([metric, estimate, *cells, ratio, found.n_passes, f"{found.gap:.1e}"])
+    return [
+        f"a whole call of maximize on {timing.short(n)} x {L}, float32, with the check of the table, beside one pass "
+        f"of NumPy, `P * a + b > 0`, `einsum` and a sum: medians (range) of {repeats} alternating repeats, cold "
+        f"caches. {timing.machine()}",
+        markdown(["metric", "confusion", "NumPy, ms", "confmax, ms", "ratio", "scans", "gap"], rows, words=2),
     ]

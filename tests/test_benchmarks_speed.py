@@ -41,7 +41,9 @@ def test_a_method_that_takes_too_long_or_fails_says_so(code, monkeypatch):
     assert rivals.measure_one("", "xcolumns", "macro_f1", 0.5 if "time" in code else 30.0) == expected
 
 
-@pytest.mark.parametrize("name", ["scan", "runs", "class-passes", "prediction", "multilabel-passes"])
+@pytest.mark.parametrize(
+    "name", ["scan", "runs", "class-passes", "prediction", "multilabel-passes", "multilabel-speed"]
+)
 def test_quick_parts_run_and_write_nothing(name, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(harness, "PATH", tmp_path / "RESULTS.md")
     monkeypatch.setattr(speed, "CERTIFIED", ("cohen_kappa",))

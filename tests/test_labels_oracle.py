@@ -5,7 +5,6 @@ import mmap
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +12,11 @@ import pytest
 from confmax import kernels
 from confmax.confusion import Gains
 from confmax.kernels.blocks import chunk_rows
+from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.labels import LabelsOracle, decide_labels
 from confmax.tables.decisions import ANY, Decisions, decisions_of
 from confmax.tables.precision import gain_coefficients
+from confmax.tables.table import MemoryTable
 from tests.helpers import assert_same_statistics, by_numpy, compiled
 
 # where a path of the kernel ends (`labels.h`): a vector, rows of a block, labels that are turned or counted together,
@@ -27,12 +28,12 @@ FORMS = ["any", *(form for k in (1, 2, 5, 8, 16, 17, 40) for form in (k, ("at_mo
 
 def table(rng, n, L, dtype, *, ties, labelled=True, weighted=True, decisions=ANY):
     P = (rng.integers(0, 5, (n, L)) / 4 if ties else rng.random((n, L))).astype(dtype)
-    return SimpleNamespace(
-        proba=P,
+    return MemoryTable(
+        ARRAYS,
+        P,
         labels=(rng.random((n, L)) < P).astype(np.uint8) if labelled else None,
-        weight=(weight := rng.random(n) + 0.1 if weighted else None),
-        weight_total=float(n if weight is None else weight.sum()),
-        n_classes=L,
+        weight=rng.random(n) + 0.1 if weighted else None,
+        classes=tuple(range(L)),
         decisions=decisions,
     )
 
@@ -109,7 +110,7 @@ def test_very_many_labels():
 def test_gains_with_more_digits_than_float32_are_decided_in_float64():
     P = np.full((2, 3), 0.5, dtype=np.float32)
     gains = Gains.reduced([[1.0, 1e-40, -1e-40], [1.0, 1.0, -1.0]])
-    data = SimpleNamespace(proba=P, labels=None, weight=None, weight_total=2.0, n_classes=3, decisions=ANY)
+    data = MemoryTable(ARRAYS, P, labels=None, weight=None, classes=(0, 1, 2), decisions=ANY)
     expected = [[1, 1, 0], [1, 1, 0]]
     assert decide_labels(P, gains[0], ANY).tolist() == expected
     found = LabelsOracle(data, 1.0).maximize(gains)
@@ -152,6 +153,7 @@ CODE = """
 import sys
 import numpy as np
 from confmax import kernels
+from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.labels import LabelsOracle, decide_labels
 from confmax.tables.decisions import decisions_of
 from tests.test_labels_oracle import gains_on, table

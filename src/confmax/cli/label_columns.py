@@ -341,7 +341,7 @@ def _checked(frame: Frame, place: Place) -> NDArray[Any]:
             raise ValueError(f"the columns {joined(place.names)} of {frame.path} differ in length; choose others")
         P = np.column_stack(parts)
     try:
-        return checked_labels_proba(P)
+        return checked_labels_proba(P).proba
     except ValueError as error:
         marked = extended(error).sentence.marked
         marked = re.sub(r"column (\d+) of `proba`", lambda at: f"column {place.names[int(at[1])]!r}", marked)

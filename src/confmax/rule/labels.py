@@ -189,7 +189,7 @@ class LabelRule:
         n_columns = width(P)
         if n_columns not in (None, self.n_classes):
             raise InputError(f"`proba` has {n_columns} columns and the rule has {self.n_classes} labels")
-        return checked_labels_proba(P, order_of(column_names(P), self.class_names))
+        return checked_labels_proba(P, order_of(column_names(P), self.class_names)).proba
 
     def calibrated(self, proba: NDArray[Any]) -> NDArray[Any]:
         """Return probabilities ``proba`` (n, L), which are `checked`, as the scores read them."""

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.arrays import as_float, checked_weight, refuse_entries
+from confmax.tables.arrays import as_float, check_rows, checked_weight, refuse_entries
 from confmax.tables.columns import arranged, column_names, first_repeated, frame_columns, matched, warn, width
 from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.kinds import refuse_elsewhere, refuse_name
 from confmax.tables.labels import is_missing, plain, refuse_masked, refuse_other_rows
-from confmax.tables.table import MemoryTable
+from confmax.tables.table import Checked, MemoryTable
 
 OVER = 1e-6  # by how much a probability may exceed one, as a sum of float32 may
 MATRIX = "a matrix (n, L) of 0 and 1, or one list of labels per row"
@@ -73,8 +73,8 @@ def labels_table(
         # the labels name the columns: the columns of probabilities may have a prefix
         wanted = list(frame_columns(y))
     found = arranged(names, wanted, None, stated=stated or names is None)
-    P = checked_labels_proba(proba, found.order)
-    n, L = P.shape
+    checked = checked_labels_proba(proba, found.order)
+    n, L = checked.proba.shape
     decisions_of(decisions.argument, L)
     order = tuple(range(L)) if found.classes is None else found.classes
     if len(order) != L:
@@ -82,26 +82,30 @@ def labels_table(
     warn(found.note)
     labels = None if y is None else encoded(y, order, n)
     weight = None if sample_weight is None else checked_weight(sample_weight, n)
-    return MemoryTable(ARRAYS, P, labels=labels, weight=weight, classes=order, decisions=decisions)
+    return MemoryTable(**vars(checked), labels=labels, weight=weight, classes=order, decisions=decisions)
 
 
-def checked_labels_proba(proba: Any, order: Sequence[int] | None = None) -> NDArray[Any]:
+def checked_labels_proba(proba: Any, order: Sequence[int] | None = None) -> Checked:
     """Return probabilities of labels as an array (n, L) of float32 or float64 in [0, 1], its columns in ``order``."""
     refuse_name(proba)
     refuse_elsewhere(proba, "several labels per row need rows in memory; pass an array or a data frame")
     P = as_matrix(proba)
-    P = as_float(P if order is None else P[:, list(order)])
-    refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
-    over = P > 1.0
-    if over.any():
-        if P.max() > 1.0 + OVER:
-            row, column = (int(place) for place in np.unravel_index(np.argmax(P), P.shape))
-            raise InputError(
-                f"row {row}, column {column} of `proba` is {P[row, column]:g}, and a probability is at most 1",
-                "pass the probability of every label, as predict_proba returns it",
-            )
+    P = np.ascontiguousarray(as_float(P if order is None else P[:, list(order)]))
+    totals, broken = check_rows(P)
+    # the compiled pass says only that some row is bad; which one, and why, takes a slower look
+    if broken[:2].any() or not np.isfinite(totals).all():
+        refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
+    most = P.max()
+    if most > 1.0 + OVER:
+        row, column = (int(place) for place in np.unravel_index(np.argmax(P), P.shape))
+        raise InputError(
+            f"row {row}, column {column} of `proba` is {P[row, column]:g}, and a probability is at most 1",
+            "pass the probability of every label, as predict_proba returns it",
+        )
+    if most > 1.0:
         P = np.minimum(P, P.dtype.type(1.0))
-    return np.ascontiguousarray(P)
+        totals = check_rows(P)[0]
+    return Checked(ARRAYS, P, totals)
 
 
 def as_matrix(proba: Any) -> NDArray[Any]:

@@ -80,9 +80,9 @@ class LabelsOracle:
         self.exact = bool((self.shares == 1.0).all())
         if table.labels is None and not self.exact:
             raise ValueError("a share of the model below 1 counts labels, and this table has none; pass `y=`")
-        # the sums over the rows that choose a label are the means of S where every row chooses all
-        every = Gains.reduced(np.zeros((1, table.n_classes)))
-        self.rows = self._sums(table.proba, every, Decisions(table.n_classes))[0, 0]
+        self.rows = self.shares * table.mean_probability() if (self.shares > 0.0).any() else np.zeros(table.n_classes)
+        if not self.exact:
+            self.rows = self.rows + (1.0 - self.shares) * table.label_weight()
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return, for each of ``gains``, the statistics of its decisions, fractions of all weight; ``rows`` are S's.
