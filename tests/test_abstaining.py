@@ -248,3 +248,10 @@ def test_a_rate_is_maximised_by_rules_that_may_abstain(grouped):
         "rate[2]", P, constraints=limits, abstain=True, confusion="model", calibration=None, **more
     )
     assert found.value == pytest.approx(1.0) and (found.rule.predict(P, **more) == 2).all()
+
+
+def test_class_sizes_that_do_not_quite_sum_to_one_keep_the_ratio_of_what_is_decided():
+    # as those of a table in float32
+    rows = np.array([0.5, 0.3, 0.2]) * (1.0 + 3e-8)
+    metric = of_decided(confmax.metrics.get("accuracy"), 3)
+    assert metric.as_ratios(rows, 4) is not None
