@@ -267,7 +267,8 @@ def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
         together += shares[label] * values(found.hits, found.decided)
     statistics = Confusion(rows, hits, decided)
     first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
-    bits = np.int32(first + BUCKETS - int(np.argmax(together))) << PER_OCTAVE
+    # NumPy before 2 shifts a single number as one of 64 bits
+    bits = np.int32((first + BUCKETS - int(np.argmax(together))) << PER_OCTAVE)
     return LabelThresholds(thresholds, statistics, float(metric.values(statistics)), float(bits.view(np.float32)))
 
 
