@@ -206,6 +206,18 @@ def test_models_without_probabilities_are_refused(data, model):
     assert not hasattr(MetricMultilabelCV(model), "predict_proba")
 
 
+@pytest.mark.parametrize("decisions", [2, ("at_most", 2)])
+def test_budgets_of_labels(data, decisions):
+    X, Y = data
+    tuned = MetricMultilabelCV(NB, decisions=decisions, cv=3).fit(X, Y)
+    D = tuned.predict(X)
+    made = set(D.sum(axis=1).tolist())
+    assert made == {2} if decisions == 2 else max(made) == 2 > min(made)
+    np.testing.assert_array_equal(D, tuned.rule_.predict(tuned.predict_proba(X)))
+    expected = f1_score(Y, tuned.decision_probabilities(X) > 0.5, average="macro", zero_division=0)
+    assert tuned.rule_.is_randomized or tuned.score(X, Y) == pytest.approx(expected, abs=1e-12)
+
+
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
