@@ -104,9 +104,9 @@ struct Word<double> {
 #define KERNELS(K, ONCE)                                                                                 \
   K(check, "T[n,K] i:n i:n s d[2] u[K] d![K] b![4] u![n]?")                                              \
   K(normalise, "T[n,K] i:n i:n s f T![n,K]")                                                             \
-  K(gather, "T[n,K] l[m] i:m i:m T![m,K]")                                                               \
-  K(pick, "T[n,K] l[n] i:n i:n T![n]")                                                                   \
-  K(weigh, "T[n,K] i:n i:n d[n] d![K]")                                                                  \
+  ONCE(gather, "T[n,K] l[m] i:m i:m T![m,K]")                                                               \
+  ONCE(pick, "T[n,K] l[n] i:n i:n T![n]")                                                                   \
+  ONCE(weigh, "T[n,K] i:n i:n d[n] d![K]")                                                                  \
   K(hash_unordered, "T[n,K] i:n i:n u![n]")                                                              \
   K(turn, "T[n,K] T![K,*]")                                                                              \
   K(scan, "T[n,K] i:n i:n s T[B,1,K]|[B,K,M] T[B,M]? i l[B] f l[n]? d[n]? d![B,4,M,2]? d![B,M,K]? "      \
@@ -145,6 +145,7 @@ typedef int64_t (*Kernel)(const Slot*);
 #define WIDTH 16
 namespace narrow {
 #include "kernels.h"
+#include "rows.h"
 #include "sparse.h"
 #include "breakpoints.h"
 const Kernel all[][2] = {KERNELS(BOTH, BOTH_NARROW)};
