@@ -261,6 +261,7 @@ def test_every_way_to_hand_over_labels(data):
         (None, "requires y to be passed"),
         ([0, 1, 1, 0], r"y has shape \(4,\) \(binary\); pass one column per label"),
         ([["a", "b"]] * 4, "Unknown label type: row 0, column 0 of y is 'a'"),
+        ([["a"], ["b", "c"], [], ["a"]], r"y holds a collection of labels for every row, .*MultiLabelBinarizer"),
         ([[0, 2], [1, 0], [0, 1], [1, 1]], "row 0, column 1 of y is 2, and labels are 0 or 1"),
         ([[0, 0.5], [1, 0], [0, 1], [1, 1]], "row 0, column 1 of y is 0.5"),
         ([[0, np.nan], [1, 0], [0, 1], [1, 1]], "y contains NaN"),
@@ -272,6 +273,11 @@ def test_every_way_to_hand_over_labels(data):
 def test_bad_labels_are_refused_in_a_sentence(y, sentence):
     with pytest.raises(ValueError, match=sentence):
         MetricMultilabelCV(NB, cv=2).fit(np.arange(4.0)[:, None], y)
+
+
+def test_a_classifier_of_one_class_is_refused_in_a_sentence(data):
+    with pytest.raises(ValueError, match=r"^LogisticRegression does not take several labels per row: .*; wrap it, as"):
+        MetricMultilabelCV(LogisticRegression()).fit(*data)
 
 
 def test_a_fit_that_fails_leaves_the_one_before(data):

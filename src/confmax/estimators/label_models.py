@@ -35,7 +35,17 @@ class LabelModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.fitted_ = np.flatnonzero(differ)
         self.share_ = (y.sum(axis=0) + 0.5) / (n + 1.0)
         if len(self.fitted_):
-            self.estimator.fit(X, y if differ.all() and n_labels > 1 else y[:, self._outputs], **params)
+            wanted = y if differ.all() and n_labels > 1 else y[:, self._outputs]
+            try:
+                self.estimator.fit(X, wanted, **params)
+            except ValueError as error:
+                # what scikit-learn says where it wants one class per row
+                if "1d array" not in str(error):
+                    raise
+                raise InputError(
+                    f"{type(self.estimator).__name__} does not take several labels per row: {error}",
+                    "wrap it, as in OneVsRestClassifier(LogisticRegression())",
+                ) from error
         return self
 
     @classmethod

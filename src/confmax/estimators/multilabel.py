@@ -27,7 +27,7 @@ from confmax.tables.columns import column_names, first_repeated
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.labels import plain, refuse_masked
-from confmax.tables.several import encoded, labels_table, sparse_form
+from confmax.tables.several import encoded, kept_as_collections, labels_table, sparse_form
 
 
 class Form(NamedTuple):
@@ -189,6 +189,11 @@ class MetricMultilabelCV(CrossFitting):
         names = column_names(y)
         if names is not None and (twice := first_repeated(names)) is not None:
             raise InputError(f"`y` has two columns {twice!r}; give each label its own name")
+        if names is None and kept_as_collections(y):
+            raise InputError(
+                "`y` holds a collection of labels for every row, and a classifier is fitted on a matrix of 0 and 1",
+                "pass sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y)",
+            )
         # also refuses complex numbers, infinite ones and missing labels
         given = check_array(y, accept_sparse="csr", ensure_2d=False, allow_nd=True, dtype=None, input_name="y")
         if given.ndim != 2:

@@ -323,11 +323,13 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
         return by_levels(metric, target, coefficients)
     table = target.table
     L = table.n_classes
+    labels = _counted_in(metric, L)
     columns, calibrated = zip(*(target.columns(label) for label in range(L)), strict=True)
-    every = np.concatenate([target.column(label) for label in range(L)])
-    found = Buckets.of(np.concatenate(calibrated), every, np.tile(target.weight, L))
+    every = np.concatenate([target.column(label) for label in labels])
+    p = np.concatenate([calibrated[label] for label in labels])
+    found = Buckets.of(p, every, np.tile(target.weight, len(labels)))
     # a ratio of sums reads nothing else of the three vectors
-    cut = found.best(_of_one(replace(metric, classes=None), float(target.rows.sum())))
+    cut = found.best(_of_one(replace(metric, classes=None), float(target.rows[labels].sum())))
     thresholds = np.empty(L)
     for label, (p, q) in enumerate(zip(columns, calibrated, strict=True)):
         decided = q >= cut.high
@@ -337,7 +339,38 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
     if target.calibrate is None:
         thresholds[:] = between(cut.low, cut.high, table.proba.dtype)
     statistics = target.counted(Gains.above(thresholds))[0]
-    return LabelThresholds(thresholds, statistics, float(metric.values(statistics)))
+    value = float(metric.values(statistics))
+    # on the model's estimate, no thresholds of the labels are better than a common one
+    most = value if (target.share == 1.0).all() else most_of_sums(metric, target, value)
+    return LabelThresholds(thresholds, statistics, most)
+
+
+def most_of_sums(metric: Metric, target: Target, level: float) -> float:
+    """Return the largest value over all thresholds, one for each label, of a ``metric`` of the sums over labels.
+
+    ``level`` is the value of some thresholds. At each level the best cut of a label does not depend on the others.
+    """
+    found = ratio_of(metric)
+    assert found is not None
+    top, base, less = found
+    labels = _counted_in(metric, target.table.n_classes)
+    rows = float(target.rows[labels].sum())
+    most = level
+    for _ in range(ROUNDS):
+        parts = (Buckets.of(target.columns(k)[0], target.column(k), target.weight) for k in labels)
+        cuts = [part.best(lambda t, q, at=level: (top + less * at) * t - at * q) for part in parts]  # type: ignore[misc]
+        hits = sum(cut.hits for cut in cuts)
+        below = base * rows + sum(cut.decided for cut in cuts) - less * hits
+        most = level + max(top * hits - level * below, 0.0) / (base * rows)
+        if most - level <= EQUAL:
+            break
+        level = max(level, top * hits / below)
+    return most
+
+
+def _counted_in(metric: Metric, n_labels: int) -> list[int]:
+    """Return the labels that a ``metric`` counts."""
+    return list(range(n_labels) if metric.classes is None else metric.classes)
 
 
 def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: NDArray[Any], seed: int) -> Array:
@@ -349,7 +382,6 @@ def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: N
     table = target.table
     score = replace(metric, classes=None)
     out = best.values.copy()
-    hashes = table.row_hashes()
     decided = np.ceil(best.statistics.columns * table.n_rows).astype(np.intp)
     for label in np.flatnonzero((positives > 0) & (positives < ENOUGH) & np.isfinite(best.values)).tolist():
         p = target.columns(label)[0]
@@ -358,7 +390,7 @@ def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: N
         rows = np.flatnonzero(p >= edge)
         s = target.column(label)[rows]
         # rows that are alike in all of this may change places
-        order = np.lexsort((s, hashes[rows], -p[rows]))
+        order = np.lexsort((target.weight[rows], s, -p[rows]))
         rows, s = rows[order], s[order]
         x, w = p[rows].astype(np.float64), target.weight[rows]
         last = np.flatnonzero(np.append(x[1:] != x[:-1], True))

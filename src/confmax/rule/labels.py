@@ -236,8 +236,9 @@ class LabelRule:
         lines = [self._headline(), *([f"  tuned within {', '.join(self.constraints)}"] if self.constraints else [])]
         heads, rows, left = self._rows()
         wide = max(8, *(len(row[0]) for row in rows)) + 2
-        lines.append(f"  {heads[0]:<{wide}}" + "".join(f"{head:>12}" for head in heads[1:]))
-        lines += [f"  {row[0]:<{wide}}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows]
+        cells = max(12, *(len(cell) + 2 for row in rows for cell in row[1:]))
+        lines.append(f"  {heads[0]:<{wide}}" + "".join(f"{head:>{cells}}" for head in heads[1:]))
+        lines += [f"  {row[0]:<{wide}}" + "".join(f"{cell:>{cells}}" for cell in row[1:]) for row in rows]
         return "\n".join(lines + ([f"  ... {left} more labels"] if left else []))
 
     def _repr_html_(self) -> str:

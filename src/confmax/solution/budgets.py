@@ -5,11 +5,13 @@ that of one class for every row, on the same solvers, with another set of decisi
 probabilities, and counted by the estimate of what is true.
 
 A search starts from the k largest p and p / prior, and from the gradient at the labels' separate optima. Each of them
-leads to the best value on some tables.
+leads to the best value on some tables. The slope of a user's function may say nothing where it is low, as that of a
+smallest F1 does. So its search starts from the best rules of named metrics too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 
 from confmax import optimize
 from confmax.confusion import ABSENT, Array, Gains
+from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import LabelMean, OfVectors
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
 from confmax.optimize.label_thresholds import Target, best_per_label, between
@@ -26,6 +29,8 @@ from confmax.solution.label_task import LabelTask
 from confmax.tables import MemoryTable
 from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.decisions import ANY
+
+NEAR = ("macro_f1", "g_mean")  # metrics whose best rules a search for a user's function starts from
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +55,14 @@ def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
     """Return the best rule of gains that is found on the estimate of a ``task``."""
     plan = task.plan
     table = task.calibrated
-    known: Mixture | None = None
+    known: Sequence[Gains] = ()
     model_most = None
-    if task.mode != "model" and not isinstance(task.metric.formula, OfVectors):
+    if isinstance(task.metric.formula, OfVectors):
+        known = _of_named(task, table)
+    elif task.mode != "model":
         # what bounds the metric holds on the model's estimate alone; its rules are starts
         _, first, model_most = _searched(task, table, task.target.with_share(1.0))
-        known = first.mixture if task.metric.structure.is_concave else first.single
+        known = (first.mixture if task.metric.structure.is_concave else first.single).atoms
     problem, outcome, most = _searched(task, table, task.target, known)
     model_most = most if task.mode == "model" else model_most
     value = problem.value(outcome.mixture.confusion)
@@ -88,11 +95,11 @@ def _named(task: LabelTask) -> dict[str, Any]:
 
 
 def _searched(
-    task: LabelTask, table: MemoryTable, target: Target, known: Mixture | None = None
+    task: LabelTask, table: MemoryTable, target: Target, known: Sequence[Gains] = ()
 ) -> tuple[Problem, Outcome, float | None]:
     """Return the problem of a calibrated ``table`` and the estimate of a ``target``, its outcome, and a bound.
 
-    The search starts from the rules of a ``known`` mixture too.
+    The search starts from ``known`` rules too.
     """
     plan = task.plan
     metric = task.metric
@@ -110,9 +117,7 @@ def _searched(
         # a draw does not raise the largest value of a ratio, which may be that of every label at once
         if exact and metric.structure.fractions is not None:
             bound = separate.most
-    if known is not None:
-        starts += known.atoms
-    gains = Gains.concatenate(starts)
+    gains = Gains.concatenate([*starts, *known])
     answers = oracle.maximize(gains)
     rules = tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
     allowed = optimize.passes_allowed(method, table.n_rows) if plan.max_passes is None else plan.max_passes
@@ -123,6 +128,23 @@ def _searched(
         bound = problem.value(outcome.single.confusion)
     bounds = [number for number in (bound, outcome.upper_bound) if number is not None]
     return problem, outcome, min(bounds, default=None) if exact else None
+
+
+def _of_named(task: LabelTask, table: MemoryTable) -> list[Gains]:
+    """Return the best rules (one each) of the metrics `NEAR`, on the calibrated ``table``."""
+    found = []
+    for name in NEAR:
+        near = replace(task, metric=replace(label_metrics.get(name), classes=task.metric.classes))
+        if task.plan.decisions.most is None:
+            thresholds = best_per_label(near.metric, near.target).values
+            if task.maps is not None:
+                inside = np.isfinite(thresholds)
+                calibrated = task.maps.transform(np.where(inside, thresholds, 0.5))
+                thresholds = np.where(inside, calibrated, thresholds)
+            found.append(Gains.above(thresholds))
+        else:
+            found += _searched(near, table, near.target)[1].single.atoms
+    return found
 
 
 def _plain_gains(rows: Array, most: int | None) -> Gains:

@@ -14,6 +14,7 @@ from confmax.confusion import Array, Confusion
 from confmax.errors import Sentence
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics.first_order import safe_ratio
+from confmax.metrics.labels import Micro
 from confmax.rule.html import titled_table
 from confmax.rule.labels import LabelRule
 
@@ -164,9 +165,12 @@ class LabelSolution(Tuned):
             return f"proved: no rule{BUDGET[self.rule.decisions.positive]} has a higher {name} on {estimate}{within}"
         if self.gap <= EXACT:
             return f"proved: no thresholds, one for each label, have a higher {name} on {estimate}"
+        most = f"no thresholds, one for each label, exceed {self.upper_bound:.4g} on {estimate}"
+        if isinstance(self.metric.formula, Micro):
+            return f"{most}; the rule has one threshold for the calibrated probabilities of all labels"
         return Sentence(
-            f"no thresholds, one for each label, exceed {self.upper_bound:.4g} on {estimate}; those of labels with few "
-            f"true rows are drawn towards a common one, which keeps more of it on new rows: `shrinkage=False` does not"
+            f"{most}; the thresholds of labels with few true rows are drawn towards ones that few rows cannot move, "
+            f"so that they hold on new rows: `shrinkage=False` switches this off"
         )
 
     def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> NDArray[np.uint8]:
@@ -193,12 +197,14 @@ class LabelSolution(Tuned):
     def __repr__(self) -> str:
         heads, rows, left = self._rows()
         wide = max(8, *(len(row[0]) for row in rows)) + 2
+        first = max(10, *map(len, self.baselines))
+        cells = max(11, *(len(cell) + 2 for row in rows for cell in row[1:]))
         lines = [
             self._headline(),
-            *(f"  {name:<10} {value:.6g}" for name, value in self.baselines.items()),
+            *(f"  {name:<{first}} {value:.6g}" for name, value in self.baselines.items()),
             f"  {self.guarantee}",
-            f"  {heads[0]:<{wide}}" + "".join(f"{head:>11}" for head in heads[1:]),
-            *(f"  {row[0]:<{wide}}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in rows),
+            f"  {heads[0]:<{wide}}" + "".join(f"{head:>{cells}}" for head in heads[1:]),
+            *(f"  {row[0]:<{wide}}" + "".join(f"{cell:>{cells}}" for cell in row[1:]) for row in rows),
         ]
         return "\n".join(lines + ([f"  ... {left} more labels: `labels` has all of them"] if left else []))
 

@@ -137,6 +137,19 @@ def plain_matrix(values: Any) -> NDArray[Any]:
     return np.asarray(values.toarray() if hasattr(values, "tocsr") else values)
 
 
+def kept_as_collections(y: Any) -> bool:
+    """Whether labels ``y`` are one collection for every row, of different lengths or in one column of objects."""
+    if hasattr(y, "tocsr"):
+        return False
+    try:
+        values = np.asarray(y)
+    except ValueError:
+        # NumPy refuses lists of different lengths
+        return True
+    is_column = values.ndim == 1 and values.dtype == object and len(values) > 0
+    return is_column and isinstance(values[0], (list, tuple, set, frozenset, np.ndarray))
+
+
 def sparse_form(values: Any) -> Any:
     """Return the type of a sparse matrix or array in rows that ``values`` are; None for others."""
     if not hasattr(values, "tocsr"):
