@@ -293,3 +293,17 @@ def test_a_table_of_several_labels_has_their_oracle():
     assert table.density_of_ties(gains, np.ones(1)) is None
     assert table.decisions == decisions_of(2)
     assert labels_table(ANY, P).decisions == ANY
+
+
+@pytest.mark.parametrize("name", ["g_mean", "h_mean"])
+def test_a_bound_holds_for_draws_where_all_labels_may_be_decided(name):
+    # rows that are alike are decided alike by a rule that does not draw: G-mean and H-mean are zero
+    found = confmax.maximize(name, np.full((4, 1), 0.5), decisions=("at_most", 1), randomized=True)
+    assert found.value == pytest.approx(0.5, abs=1e-6)
+    assert found.upper_bound >= 0.5
+
+
+def test_a_label_that_all_rows_have_agrees_by_chance():
+    # weights that sum to one but for rounding
+    r, t, q = (np.array([1.0 - x]) for x in (1e-16, 0.0, 2e-16))
+    assert label_metrics.kappa(r, t, q)[0] == label_metrics.mcc(r, t, q)[0] == 0.0

@@ -57,12 +57,17 @@ def recall(r: Array, t: Array, _: Array) -> tuple[Array, Array, Array]:
     return t * unit, unit, 0.0 * t
 
 
+def _without(share: Array) -> Array:
+    """Return ``1 - share``, zero where it is rounding: sums of weights that make up one may lie beside it."""
+    left = np.maximum(1.0 - share, 0.0)
+    return np.where(left > 1e-15, left, 0.0)
+
+
 def both_recalls(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array, Array]:
     """Return the shares of rows with and without a label that are decided rightly, and one over these rows."""
-    # a difference of sums may be below zero by rounding
-    without = np.maximum(1.0 - r, 0.0) + 0.0 * t
+    without = _without(r) + 0.0 * t
     unit = safe_ratio(1.0 + 0.0 * t, r + 0.0 * t)
-    other = safe_ratio(1.0 + 0.0 * t, np.where(without > 1e-15, without, 0.0))
+    other = safe_ratio(1.0 + 0.0 * t, without)
     return np.clip(t * unit, 0.0, 1.0), np.clip((without - q + t) * other, 0.0, 1.0), unit, other
 
 
@@ -108,7 +113,7 @@ def coverage(_: Array, t: Array, q: Array, *, n: float | None = None) -> tuple[A
 
 def kappa(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
     """Cohen's kappa of the label, ``2 (t - r q) / (r + q - 2 r q)``."""
-    bottom = r + q - 2.0 * r * q
+    bottom = r * _without(q) + q * _without(r)
     value = safe_ratio(2.0 * (t - r * q), bottom)
     unit = safe_ratio(1.0 + 0.0 * bottom, bottom)
     return value, 2.0 * unit, -(2.0 * r + value * (1.0 - 2.0 * r)) * unit
@@ -116,8 +121,8 @@ def kappa(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
 
 def mcc(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
     """The correlation of truth and decision."""
-    spread = q * (1.0 - q)
-    scale = np.sqrt(np.maximum(r * (1.0 - r) * spread, 0.0))
+    spread = q * _without(q)
+    scale = np.sqrt(r * _without(r) * spread)
     value = safe_ratio(t - r * q, scale)
     by_q = -safe_ratio(r + 0.0 * t, scale) - value * safe_ratio(1.0 - 2.0 * q, 2.0 * spread)
     return value, safe_ratio(1.0 + 0.0 * t, scale), by_q

@@ -243,9 +243,12 @@ def constant_rules(
 
 
 def _constant_labels(rows: Array, decisions: Decisions) -> tuple[Gains, Confusion]:
-    """Return rules that give every row the same labels: k that follow each other, or without a budget all, and none."""
+    """Return rules that give every row the same labels: k that follow each other, or all, and none, where both may be.
+
+    At a draw between them no label is always decided, or never, if it can be otherwise: there metrics have a gradient.
+    """
     L = len(rows)
-    if decisions.most is None:
+    if decisions.most is None or (decisions.positive and decisions.most >= L):
         decided = np.outer([1.0, 0.0], np.ones(L))
     else:
         k = min(decisions.most, L)
