@@ -301,9 +301,17 @@ def test_a_bound_holds_for_draws_where_all_labels_may_be_decided(name):
     found = confmax.maximize(name, np.full((4, 1), 0.5), decisions=("at_most", 1), randomized=True)
     assert found.value == pytest.approx(0.5, abs=1e-6)
     assert found.upper_bound >= 0.5
+    assert found.predict([[0.5], [0.4]]).shape == (2, 1)
 
 
 def test_a_label_that_all_rows_have_agrees_by_chance():
     # weights that sum to one but for rounding
     r, t, q = (np.array([1.0 - x]) for x in (1e-16, 0.0, 2e-16))
     assert label_metrics.kappa(r, t, q)[0] == label_metrics.mcc(r, t, q)[0] == 0.0
+
+
+def test_the_only_rule_is_a_rule():
+    P, Y = drawn(6, 2)
+    found = confmax.maximize("g_mean", P, Y, decisions=2, randomized=True, confusion="labels")
+    assert len(found.rule.weights) == 1
+    assert found.predict(P).all()

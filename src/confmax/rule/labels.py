@@ -19,12 +19,12 @@ from confmax.export.labels import labels_to_onnx, labels_to_python, labels_to_sq
 from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.html import titled_table
+from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.labels import decide_labels
 from confmax.tables.columns import column_names, order_of, width
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.fingerprints import Fingerprint
-from confmax.tables.kinds import given_hashes
 from confmax.tables.several import as_matrix, checked_labels_proba
 
 SHOWN = 12  # labels that are printed
@@ -161,7 +161,7 @@ class LabelRule:
         P = self.checked(proba)
         if not self.is_randomized:
             return decide_labels(self.calibrated(P), self.gains, self.decisions)
-        drawn_by = given_hashes(P) if keys is None else given_keys(keys, len(P))
+        drawn_by = ARRAYS.hashes(P) if keys is None else given_keys(keys, len(P))
         atom = np.searchsorted(np.cumsum(self.weights)[:-1], uniform(self.seed, drawn_by), "right")
         out = np.empty(P.shape, dtype=np.uint8)
         for k in range(len(self.gains)):

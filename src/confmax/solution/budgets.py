@@ -22,6 +22,7 @@ from confmax.confusion import ABSENT, Array, Gains
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import LabelMean, OfVectors
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
+from confmax.optimize.given import GivenRule
 from confmax.optimize.label_thresholds import Target, best_per_label, between
 from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
@@ -106,8 +107,12 @@ def _searched(
     oracle = CountingOracle(LabelsOracle(table, target.share))
     L = table.n_classes
     exact = oracle.exact
-    method = optimize.choose("auto", metric, L, L, exact=exact, blended=task.mode == "blend", several=True)
     starts = [_plain_gains(oracle.rows, plan.decisions.most)]
+    # of rules that decide all L labels there is one, where metrics may have no gradient
+    is_alone = plan.decisions.most == L and not plan.decisions.positive
+    method: Any = GivenRule(starts[0][0])
+    if not is_alone:
+        method = optimize.choose("auto", metric, L, L, exact=exact, blended=task.mode == "blend", several=True)
     bound = None
     if isinstance(metric.formula, LabelMean) and not metric.structure.is_linear:
         separate = best_per_label(metric, replace(target, table=replace(target.table, decisions=ANY)))
@@ -123,8 +128,7 @@ def _searched(
     allowed = optimize.passes_allowed(method, table.n_rows) if plan.max_passes is None else plan.max_passes
     problem = Problem(metric, oracle, L, rules, allowed, plan.tol, certify=exact)
     outcome = optimize.run(method, problem, plan.callback)
-    if exact and plan.decisions.most == L and not plan.decisions.positive:
-        # there is one rule
+    if exact and is_alone:
         bound = problem.value(outcome.single.confusion)
     bounds = [number for number in (bound, outcome.upper_bound) if number is not None]
     return problem, outcome, min(bounds, default=None) if exact else None
