@@ -249,7 +249,9 @@ def test_coverage_has_a_number_of_rows():
     assert found.value == pytest.approx((1.0 - np.exp(-50 * t)).mean(), abs=1e-12)
     few = confmax.maximize(label_metrics.get("coverage", n=10), P, Y, decisions=1, confusion="model", calibration=None)
     assert few.value < found.value
-    with pytest.raises(ValueError, match="coverage cannot be maximised with decisions='any': is largest if every row"):
+    with pytest.raises(
+        ValueError, match="coverage cannot be maximised with decisions='any': it is largest if every row"
+    ):
         confmax.maximize("coverage", P, Y, decisions="any")
 
 

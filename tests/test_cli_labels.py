@@ -226,7 +226,7 @@ REFUSED = {
     ),
     "no decisions": (
         ("tune", "t.csv", "--labels", "sea,sun", "--metric", "macro_f1"),
-        "--labels is for --decisions any",
+        "--labels is for several labels per row; give --decisions any, or a number of labels",
     ),
     "decisions": (("tune", "t.csv", "--decisions", "0", "--metric", "macro_f1"), "'0' is none of one, any"),
     "a matrix": (
@@ -306,3 +306,14 @@ def test_documented_keys_are_those_of_the_output():
         for line in lines:
             walk(document(*line), "", keys, seen)
         assert set(keys) == seen, name
+
+
+def test_tune_names_labels_of_few_rows():
+    path = table()
+    lines = Path(path).read_text().splitlines()
+    # all but four rows lose the second label
+    kept = [lines[0], *(",".join([*line.split(",")[:2], "0", *line.split(",")[3:]]) for line in lines[1:])]
+    ones = [k for k, line in enumerate(lines[1:], 1) if line.split(",")[2] == "1"][:4]
+    Path(path).write_text("\n".join(lines[k] if k in ones else line for k, line in enumerate(kept)) + "\n")
+    printed = run("tune", path, *ANY, "--labels", ",".join(NAMES), "--metric", "macro_f1")[0]
+    assert re.search(r"few rows +sun \(4\): what", printed)

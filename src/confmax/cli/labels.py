@@ -32,14 +32,15 @@ LABEL_OPTIONS = ("label_columns", "separator", "shrinkage")
 # options of both commands that read a table of several labels
 _TABLE = ("file", "label", "label_columns", "separator", "weight", "columns", "classes", "sep", "as_json")
 _TUNE = (*_TABLE, "decisions", "shrinkage", "metric", "params", "confusion", "calibration", "tol", "max_passes")
+FEW = 10  # true rows of a label, below which its figures say little
 _SHRINKAGE = {"auto": "auto", "yes": True, "no": False}
 
 
-def refuse_label_options(needed: str) -> None:
+def refuse_label_options(needed: str, way_out: str = "leave it out") -> None:
     """Refuse options of several labels that were given without what they need."""
     for option in _given():
         if option.name in LABEL_OPTIONS:
-            raise click.UsageError(f"{option.opts[-1]} is for {needed}; leave it out")
+            raise click.UsageError(f"{option.opts[-1]} is for {needed}; {way_out}")
 
 
 def only_options(taken: tuple[str, ...], decides: str) -> None:
@@ -149,6 +150,9 @@ def _show(page: Page, document: Document, solution: LabelSolution) -> None:
     }
     if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
         items["on labels"] = number(document["tuned_on_labels"])
+    few = [f"{one['label']} ({one['rows']})" for one in document["labels"] if (one["rows"] or FEW) < FEW]
+    if few:
+        items["few rows"] = f"{joined(few, 20)}: what these labels score on new rows is hardly known"
     page.items({**items, "guarantee": document["guarantee"]})
     page.say()
     page.block(str(solution.rule))

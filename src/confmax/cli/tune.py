@@ -56,7 +56,7 @@ def tune(
     if more["decisions"] != "one":
         tune_labels(file, out, force=force, as_json=as_json, **more)
         return 0
-    refuse_label_options("--decisions any, or a number of labels")
+    refuse_label_options("several labels per row", "give --decisions any, or a number of labels, or leave it out")
     for name in ("decisions", *LABEL_OPTIONS):
         del more[name]
     name, params, costs, in_parts = (more.pop(key) for key in ("metric", "params", "costs", "in_parts"))

@@ -317,8 +317,8 @@ def _micro(name: str, formula: Micro, what: str, **more: Any) -> Metric:
 _BETA: dict[str, Any] = {"params": (("beta", 1.0),)}
 _F1: dict[str, Any] = {**_BETA, "fixed": ("beta",)}
 _PRIOR: dict[str, Any] = {"divides_by_prior": True}
-_NONE = "is largest if only the surest rows get a label"
-_ALL = "is largest if every row gets every label"
+_NONE = "it is largest if only the surest rows get a label"
+_ALL = "it is largest if every row gets every label"
 _OF_SIZE = "its labels are compared one by one, and with a budget they are not"
 
 ROWS = (

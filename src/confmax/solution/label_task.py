@@ -23,7 +23,7 @@ from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.optimize.label_thresholds import Target
 from confmax.rule.labels import LabelRule
-from confmax.solution.plan import CONFUSIONS, is_auto
+from confmax.solution.plan import CONFUSIONS, check_search, is_auto
 from confmax.tables import MemoryTable
 from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.columns import warn
@@ -79,6 +79,7 @@ class LabelPlan:
         plan = cls(label_metrics.resolve(metric, decisions), decisions, random_state=as_seed(random_state), **settings)
         if plan.confusion not in CONFUSIONS:
             raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {plan.confusion!r}")
+        check_search(plan.tol, plan.max_passes, plan.callback)
         known = plan.calibration is None or is_auto(plan.calibration) or isinstance(plan.calibration, LabelScaling)
         if not known:
             raise ValueError(f"calibration of several labels is 'auto' or None; got {plan.calibration!r:.60}")

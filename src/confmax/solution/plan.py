@@ -38,6 +38,16 @@ def is_auto(setting: Any) -> bool:
     return isinstance(setting, str) and setting == "auto"
 
 
+def check_search(tol: Any, max_passes: Any, callback: Any) -> None:
+    """Refuse settings of a search that are no tolerance, no number of passes, or no function."""
+    if not (isinstance(tol, (int, float, np.number)) and tol >= 0 and np.isfinite(tol)):
+        raise InputError(f"`tol` must be finite and not negative; got {tol!r}")
+    if max_passes is not None and not is_whole(max_passes, 1):
+        raise InputError(f"`max_passes` is a positive integer, if it is given; got {max_passes!r}")
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of the progress, or None; got {callback!r}")
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The settings of a tuning, by the names of `confmax.maximize`, which describes them.
@@ -101,14 +111,9 @@ class Plan:
         drawn = self.randomized
         if not (isinstance(drawn, (bool, np.bool_)) or is_auto(drawn)):
             raise ValueError(f"randomized must be True, False or 'auto'; got {drawn!r}")
-        if not (isinstance(self.tol, (int, float, np.number)) and self.tol >= 0 and np.isfinite(self.tol)):
-            raise InputError(f"`tol` must be finite and not negative; got {self.tol!r}")
-        if self.max_passes is not None and not is_whole(self.max_passes, 1):
-            raise InputError(f"`max_passes` is a positive integer, if it is given; got {self.max_passes!r}")
+        check_search(self.tol, self.max_passes, self.callback)
         if not isinstance(self.progress, (bool, np.bool_, Bar)):
             raise ValueError(f"progress must be True or False; got {self.progress!r}")
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be a function of the progress, or None; got {self.callback!r}")
 
     @property
     def abstains(self) -> bool:
