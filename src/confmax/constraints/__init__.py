@@ -6,21 +6,25 @@ Every quantity of the catalogue that can be limited is a function here, such as 
 from typing import Any
 
 from confmax.constraints.grammar import parse, resolve
+from confmax.constraints.labels import LabelLimits, bind_labels
 from confmax.constraints.limits import Limits, bind, least_coverage
 from confmax.constraints.outcomes import ConstraintOutcome, GroupValue
-from confmax.constraints.quantities import FUNCTIONS, at_least, at_most, cost, quantity
+from confmax.constraints.quantities import FUNCTIONS, at_least, at_most, cost, labels_per_row, quantity
 from confmax.constraints.words import Constraint, Quantity
 
 __all__ = [
     "Constraint",
     "ConstraintOutcome",
     "GroupValue",
+    "LabelLimits",
     "Limits",
     "Quantity",
     "at_least",
     "at_most",
     "bind",
+    "bind_labels",
     "cost",
+    "labels_per_row",
     "least_coverage",
     "parse",
     "quantity",

@@ -27,6 +27,7 @@ from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.decided import as_written, of_decided
 from confmax.metrics.limited import ManyRatios, count_of, is_vacuous, ratio_of, without_errors
 from confmax.metrics.metric import STATISTICS
+from confmax.metrics.rates import LABELS_PER_ROW
 from confmax.metrics.shares import RATE, Share
 from confmax.metrics.structure import AffineFunctions, MeanFloor, Statistics
 from confmax.tables import Table, refuse_too_few_classes
@@ -302,7 +303,7 @@ def bind(
     # decisions beyond the classes are those of a table of costs
     M = n_decisions or max(one.metric.n_decisions(K) for one in placed)
     for one in placed:
-        with _naming(one):
+        with naming(one):
             one.metric.check_table(K, M)
     limits = Limits(placed)
     if limits.speak_of_groups:
@@ -417,7 +418,7 @@ def _sizes(table: Table) -> Array:
 
 
 @contextmanager
-def _naming(one: Constraint) -> Iterator[None]:
+def naming(one: Constraint) -> Iterator[None]:
     """Name the constraint in the sentence of an error."""
     try:
         yield
@@ -442,13 +443,16 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
     if metric.label is not None or metric.formula.class_names:
         metric = replace(metric, classes=None)
     if metric.formula.is_coverage and not abstains:
-        with _naming(one):
+        with naming(one):
             raise InputError(
                 "coverage is the share of rows that are decided, and this rule decides all rows",
                 "pass `abstain=True`, or leave it out",
             )
+    if metric.formula == LABELS_PER_ROW.formula:
+        with naming(one):
+            raise InputError("every row has one class", "pass `decisions='any'` for several labels per row, or leave it out")
     several = _several(str(metric.label))
-    with _naming(one):
+    with naming(one):
         try:
             metric = fit_metric(with_positive(metric, table.classes, pos_label), table, explicit=explicit)
         except ValueError as error:

@@ -11,7 +11,7 @@ from typing import Any
 from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint, Quantity
 from confmax.metrics import Metric, catalogue, get
-from confmax.metrics.rates import NOT, OR, sum_of_rates
+from confmax.metrics.rates import LABELS_PER_ROW, NOT, OR, sum_of_rates
 from confmax.metrics.shares import RATE
 from confmax.metrics.structure import Linear
 
@@ -52,6 +52,8 @@ def quantity(metric: str | Metric | Quantity, label: Any = None, **params: Any) 
             f"a constraint limits a metric: a name, or a function by confmax.metrics.from_function with its structure; "
             f"got {type(metric).__name__}"
         )
+    if metric == LABELS_PER_ROW.name and not given:
+        return Quantity(LABELS_PER_ROW)
     made = catalogue.quantity(metric, **given)
     if made.formula == RATE and (str(made.label).startswith(NOT) or OR in str(made.label)):
         made = sum_of_rates([(1.0, str(made.label))])
@@ -138,6 +140,18 @@ def _docstring(metric: Metric, taken: Mapping[str, Any]) -> str:
 
 FUNCTIONS = {name: _function(name) for names in catalogue.limited_names() for name in names}
 globals().update(FUNCTIONS)
+
+
+def labels_per_row() -> Quantity:
+    """Return the mean number of labels that a row gets, where rows have several labels: the label cardinality.
+
+    Examples
+    --------
+    >>> from confmax import constraints as c
+    >>> c.labels_per_row() <= 3
+    Constraint('labels_per_row <= 3')
+    """
+    return Quantity(LABELS_PER_ROW)
 
 
 def cost(table: Any) -> Quantity:

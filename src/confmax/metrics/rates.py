@@ -72,6 +72,34 @@ class SumOfRates(Formula):
         return SumOfRates(self.terms, tuple(weights[k] for k in order)), tuple(order)
 
 
+@dataclass(frozen=True)
+class LabelsPerRow(Formula):
+    """The mean number of labels that a row gets, the sum of the rates of all labels; the literature's cardinality."""
+
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+        none = np.zeros_like(S.diagonal)
+        return FirstOrder(self.values(S), none, np.ones_like(S.columns), none)
+
+    def values(self, S: Confusion, **_: Any) -> Array:
+        return np.asarray(S.columns.sum(-1))
+
+    @property
+    def reads_rows(self) -> bool:
+        return False
+
+
+LABELS_PER_ROW = Metric(
+    "labels_per_row",
+    LabelsPerRow(),
+    Linear(),
+    "columns",
+    description="mean number of labels that a row gets",
+    range=(0.0, np.inf),
+    use="within limits",
+    of_all_rows=True,
+)
+
+
 def sum_of_rates(terms: Sequence[tuple[float, str]]) -> Metric:
     """Return the sum of rates of classes, by their weights and names.
 
