@@ -12,16 +12,20 @@ import numpy as np
 from click.core import ParameterSource
 from numpy.typing import NDArray
 
+from confmax.calibration.words import MISSES
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, existing
+from confmax.cli.constraints import constraint_document, constraint_lines
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.outputs import check_rule_output, one_result, save_rule, writing
 from confmax.cli.show import Document, Page, finite, number, print_document, show_source, source_document
 from confmax.cli.tables import read_frame, write_decisions
 from confmax.cli.texts import joined
+from confmax.constraints.outcomes import price_note
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
-from confmax.solution import LabelSolution
+from confmax.solution import Infeasible, LabelSolution
+from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.plan import is_auto
 from confmax.solution.several import tune
@@ -31,7 +35,18 @@ from confmax.tables.several import labels_table
 LABEL_OPTIONS = ("label_columns", "separator", "shrinkage")
 # options of both commands that read a table of several labels
 _TABLE = ("file", "label", "label_columns", "separator", "weight", "columns", "classes", "sep", "as_json")
-_TUNE = (*_TABLE, "decisions", "shrinkage", "metric", "params", "confusion", "calibration", "tol", "max_passes")
+_TUNE = (
+    *_TABLE,
+    "decisions",
+    "shrinkage",
+    "metric",
+    "params",
+    "confusion",
+    "calibration",
+    "tol",
+    "max_passes",
+    "constraints",
+)
 FEW = 10  # true rows of a label, below which its figures say little
 _SHRINKAGE = {"auto": "auto", "yes": True, "no": False}
 
@@ -73,9 +88,9 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, **m
         raise click.UsageError(f"give --metric NAME; those of several labels are {known}")
     check_rule_output(out, force, file)
     one_result(as_json, out)
-    settings = {key: more[key] for key in ("confusion", "tol", "max_passes", "random_state")}
+    settings = {key: more[key] for key in ("confusion", "tol", "max_passes", "random_state", "constraints")}
     plan = LabelPlan.checked(
-        label_metrics.get(more["metric"], decisions, **more["params"]),
+        label_metrics.get(more["metric"], None if more["constraints"] else decisions, **more["params"]),
         decisions,
         calibration=None if more["calibration"] == "none" else more["calibration"],
         shrinkage=_SHRINKAGE[more["shrinkage"]],
@@ -91,7 +106,11 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, **m
         raise click.UsageError(f"--confusion {plan.confusion} needs the true labels; give --labels")
     rows = read_label_rows(read_frame(file, options.sep), options)
     app.warn(*rows.notes)
-    solution = tune(plan, labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes))
+    try:
+        table = labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes)
+        solution = or_raise(tune(plan, table), plan.on_infeasible)
+    except Infeasible as error:
+        app.fail(error.sentence, 3)
     document = {**label_source(rows), **_solution_document(solution)}
     document["rule_file"] = save_rule(solution.rule, out, force)
     print_document(document, as_json, partial(_show, solution=solution), out)
@@ -104,6 +123,7 @@ def label_source(rows: FileRows) -> Document:
 
 def _solution_document(solution: LabelSolution) -> Document:
     """Return values, bounds, labels and status of a solution."""
+    limits = [constraint_document(one) for one in solution.constraints]
     bounds = ("upper_bound", "gap", "model_value", "model_upper_bound", "model_gap")
     return {
         "metric": repr(solution.metric),
@@ -117,6 +137,7 @@ def _solution_document(solution: LabelSolution) -> Document:
         "status": solution.status.name.lower(),
         "guarantee": app.in_words_of_options(solution.guarantee),
         "passes": solution.n_passes,
+        **({"constraints": limits, "missed_by": list(solution.missed_by)} if limits else {}),
         "calibrated": solution.calibration is not None,
         "labels": [
             {
@@ -145,7 +166,10 @@ def _show(page: Page, document: Document, solution: LabelSolution) -> None:
     show_label_source(page, document)
     page.say("", f"{document['metric']} on the tuning rows, {solution.rule.decisions}", style="bold")
     items = {
-        **{name: number(value) for name, value in document["baselines"].items()},
+        **{
+            name: number(value) + (MISSES if name in solution.missed_by else "")
+            for name, value in document["baselines"].items()
+        },
         "tuned": number(document["tuned"]),
     }
     if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
@@ -153,6 +177,13 @@ def _show(page: Page, document: Document, solution: LabelSolution) -> None:
     few = [f"{one['label']} ({one['rows']})" for one in document["labels"] if (one["rows"] or FEW) < FEW]
     if few:
         items["few rows"] = f"{joined(few, 20)}: what these labels score on new rows is hardly known"
+    if limits := document.get("constraints"):
+        page.items(items)
+        page.say()
+        heads = ["constraint", "value", "on labels", "price", "kept"]
+        page.table(heads, [line for one in limits for line in constraint_lines(one, 0)])
+        page.say(*filter(None, [price_note(document["metric"], [one["price"] for one in limits])]), "")
+        items = {}
     page.items({**items, "guarantee": document["guarantee"]})
     page.say()
     page.block(str(solution.rule))

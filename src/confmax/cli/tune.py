@@ -21,6 +21,7 @@ from confmax.cli import app
 from confmax.cli.cells import is_number
 from confmax.cli.choosing import ask_for_metric, can_ask
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, read_rows
+from confmax.cli.constraints import constraint_document, constraint_lines
 from confmax.cli.labels import LABEL_OPTIONS, refuse_label_options, tune_labels
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
@@ -28,9 +29,9 @@ from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Document, Page, finite, key_of, number, print_document, show_source, source_document
 from confmax.cli.tables import Frame, read_cells, read_frame
 from confmax.cli.texts import SHARE, joined
-from confmax.constraints import Constraint, ConstraintOutcome
+from confmax.constraints import Constraint
 from confmax.constraints import resolve as resolve_constraints
-from confmax.constraints.outcomes import MOST_ROWS, price_note
+from confmax.constraints.outcomes import price_note
 from confmax.errors import extended
 from confmax.evaluate.protocols import of_blend
 from confmax.metrics import Metric
@@ -169,7 +170,7 @@ def _solution_document(solution: Solution, costs: Path | None) -> Document:
     if solution.confidence is not None:
         within = {"confidence": solution.confidence, "tested_on": solution.tested_on}
     if solution.constraints:
-        within["constraints"] = [_constraint(one) for one in solution.constraints]
+        within["constraints"] = [constraint_document(one) for one in solution.constraints]
         within["missed_by"] = list(solution.missed_by)
     return {
         "metric": repr(solution.metric),
@@ -189,28 +190,6 @@ def _solution_document(solution: Solution, costs: Path | None) -> Document:
         "calibration": None if solution.calibration is None else _calibration(solution.calibration),
         "rule": json.loads(rule.to_json()),
     }
-
-
-def _constraint(one: ConstraintOutcome) -> Document:
-    """Return what became of a constraint."""
-    document: Document = {
-        "text": one.text,
-        "value": finite(one.value),
-        "slack": finite(one.slack),
-        "on_labels": finite(one.label_value),
-        "price": finite(one.price),
-        "kept": one.kept,
-        "vacuous": one.vacuous,
-        "decided": finite(one.decided),
-    }
-    if one.by_group:
-        document["by_group"] = {
-            str(part.group): {"value": finite(part.value), "on_labels": finite(part.label_value)}
-            for part in one.by_group
-        }
-    if one.assured is None:
-        return document
-    return {**document, "rows_tested": one.all_label_rows, "assured": one.assured, "rows_needed": one.rows_needed}
 
 
 def _calibration(calibration: Calibration) -> Document:
@@ -414,7 +393,7 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
         tested = [] if confidence is None else ["rows tested", f"assured at {confidence:g}", "rows needed"]
         page.table(
             ["constraint", "value", on_labels, "price", "kept", *tested],
-            [line for one in limits for line in _lines(one, len(tested))],
+            [line for one in limits for line in constraint_lines(one, len(tested))],
         )
         notes = [sentence for one in limits for sentence in _decided(one, document)]
         page.say(*notes, *filter(None, [price_note(metric, [one["price"] for one in limits])]), "")
@@ -443,22 +422,3 @@ def _decided(one: Document, document: Document) -> list[str]:
     if document["weight"] is None and document.get("tested_on") != "other rows":
         share += f", {round(one['decided'] * document['rows']):,} of {document['rows']:,}"
     return [f"{one['text']}: its class is decided for {share}"]
-
-
-def _lines(one: Document, n_tested: int) -> list[list[str]]:
-    """Return the cells of a constraint, and below it those of every group; ``n_tested`` columns are of its test."""
-    cells = [(f"  {name}", part["value"], part["on_labels"]) for name, part in one.get("by_group", {}).items()]
-    rest = [""] * (2 + n_tested)
-    return [_line(one), *([name, number(value), number(on_labels), *rest] for name, value, on_labels in cells)]
-
-
-def _line(one: Document) -> list[str]:
-    """Return the cells of a constraint."""
-    kept = "no" if not one["kept"] else "no decision" if one["vacuous"] else "yes"
-    cells = [one["text"], number(one["value"]), number(one["on_labels"]), number(one["price"]), kept]
-    if "assured" not in one:
-        return cells
-    needed = one["rows_needed"]
-    more = "-" if one["assured"] else "more" if needed is None and (one["slack"] or 0.0) > 0.0 else "loosen it"
-    more = f"{needed:,}" if needed is not None and needed <= MOST_ROWS else more
-    return [*cells, f"{one['rows_tested']:,}", "yes" if one["assured"] else "no", more]

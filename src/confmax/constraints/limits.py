@@ -450,7 +450,9 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
             )
     if metric.formula == LABELS_PER_ROW.formula:
         with naming(one):
-            raise InputError("every row has one class", "pass `decisions='any'` for several labels per row, or leave it out")
+            raise InputError(
+                "every row has one class", "pass `decisions='any'` for several labels per row, or leave it out"
+            )
     several = _several(str(metric.label))
     with naming(one):
         try:

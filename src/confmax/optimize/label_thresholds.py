@@ -259,7 +259,7 @@ def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
     together = np.zeros(BUCKETS + 1)
     for label in range(L):
         found = Buckets.of(target.columns(label)[0], target.column(label), target.weight)
-        values = _of_one(score, rows[label])
+        values = score_of_one(score, rows[label])
         cut = found.best(values)
         thresholds[label] = between(cut.low, cut.high, table.proba.dtype)
         hits[label] = cut.hits
@@ -324,18 +324,12 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
     table = target.table
     L = table.n_classes
     labels = _counted_in(metric, L)
-    columns, calibrated = zip(*(target.columns(label) for label in range(L)), strict=True)
     every = np.concatenate([target.column(label) for label in labels])
-    p = np.concatenate([calibrated[label] for label in labels])
+    p = np.concatenate([target.columns(label)[1] for label in labels])
     found = Buckets.of(p, every, np.tile(target.weight, len(labels)))
     # a ratio of sums reads nothing else of the three vectors
-    cut = found.best(_of_one(replace(metric, classes=None), float(target.rows[labels].sum())))
-    thresholds = np.empty(L)
-    for label, (p, q) in enumerate(zip(columns, calibrated, strict=True)):
-        decided = q >= cut.high
-        high = p[decided].min() if decided.any() else np.inf
-        low = p[~decided].max() if not decided.all() else -np.inf
-        thresholds[label] = between(float(low), float(high), table.proba.dtype)
+    cut = found.best(score_of_one(replace(metric, classes=None), float(target.rows[labels].sum())))
+    thresholds = thresholds_from(target, cut.high)
     if target.calibrate is None:
         thresholds[:] = between(cut.low, cut.high, table.proba.dtype)
     statistics = target.counted(Gains.above(thresholds))[0]
@@ -371,6 +365,18 @@ def most_of_sums(metric: Metric, target: Target, level: float) -> float:
 def _counted_in(metric: Metric, n_labels: int) -> list[int]:
     """Return the labels that a ``metric`` counts."""
     return list(range(n_labels) if metric.classes is None else metric.classes)
+
+
+def thresholds_from(target: Target, high: float) -> Array:
+    """Return thresholds (L,) that decide every label where its calibrated probability is ``high`` or more."""
+    L = target.table.n_classes
+    thresholds = np.empty(L)
+    for label, (p, q) in enumerate(target.columns(label) for label in range(L)):
+        decided = q >= high
+        least = p[decided].min() if decided.any() else np.inf
+        most = p[~decided].max() if not decided.all() else -np.inf
+        thresholds[label] = between(float(most), float(least), target.table.proba.dtype)
+    return thresholds
 
 
 def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: NDArray[Any], seed: int) -> Array:
@@ -410,7 +416,7 @@ def _poisson(seed: int, n: int) -> Array:
     return np.searchsorted(POISSON, uniform(seed, keys.ravel()), "right").reshape(keys.shape).astype(np.float64)
 
 
-def _of_one(metric: Metric, rows: float) -> Callable[[Array, Array], Array]:
+def score_of_one(metric: Metric, rows: float) -> Callable[[Array, Array], Array]:
     """Return a function of hits and decisions (T,): the ``metric`` of one label that is true of the share ``rows``."""
     true = np.array([rows])
     return lambda hits, decided: metric.values(Confusion(true, hits[:, None], decided[:, None]))

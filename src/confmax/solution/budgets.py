@@ -40,7 +40,8 @@ class Found:
 
     ``most`` is a bound on the estimate used, and ``model_most`` one on the model's estimate; None for none. ``drawn``
     is the value of the best rule that draws, None where draws were not searched, and ``alone`` (L,) are the thresholds
-    that are best for each label.
+    that are best for each label. Within limits, ``prices`` (n,) are theirs, NaN where none is known, and the
+    ``infeasibility`` says why no rule keeps them.
     """
 
     most: float | None
@@ -50,6 +51,8 @@ class Found:
     status: Status = Status.OPTIMAL
     n_passes: int = 1
     history: tuple[Progress, ...] = ()
+    prices: Array | None = None
+    infeasibility: str | None = None
 
 
 def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:

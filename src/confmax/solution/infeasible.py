@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 import numpy as np
 
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.errors import InputError, Sentence
+from confmax.evaluate.protocols import Tuned
 from confmax.metrics.limited import negative
 from confmax.metrics.seen import unseen
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
 from confmax.optimize.class_cuts import ClassCuts, class_of
 from confmax.optimize.column_generation import refused_within_limits
 
-if TYPE_CHECKING:
-    from confmax.solution.result import Solution
+T = TypeVar("T", bound=Tuned)
 
 WAY_OUT = "loosen {}, or pass `on_infeasible='closest'` for the rule that misses {} least"
 TOLERANCE = 1e-4  # of the largest value that one limit's quantity reaches under the others
@@ -32,14 +32,14 @@ class Infeasible(InputError):
     ----------
     message : str
         Why, in a sentence.
-    closest : Solution
+    closest : Solution or LabelSolution
         The rule that misses them least.
     remedy : str
         The way out, which may be empty.
 
     Attributes
     ----------
-    closest : Solution
+    closest : Solution or LabelSolution
         The rule that misses them least, with what is proved.
 
     Examples
@@ -53,15 +53,15 @@ class Infeasible(InputError):
     (0.789, False)
     """
 
-    def __init__(self, message: str, closest: Solution, remedy: str = "") -> None:
+    def __init__(self, message: str, closest: Any, remedy: str = "") -> None:
         super().__init__(message, remedy, "constraints")
         self.closest = closest
 
-    def __reduce__(self) -> tuple[type, tuple[str, Solution, str]]:
+    def __reduce__(self) -> tuple[type, tuple[str, Any, str]]:
         return type(self), (self.problem, self.closest, self.remedy)
 
 
-def or_raise(solution: Solution, on_infeasible: str) -> Solution:
+def or_raise(solution: T, on_infeasible: str) -> T:
     """Return a solution; raise `Infeasible` if it does not keep all constraints, unless the closest is wanted."""
     if solution.infeasibility is not None and on_infeasible == "raise":
         several = len(solution.constraints) > 1

@@ -18,16 +18,18 @@ from numpy.typing import NDArray
 from confmax.calibration.labels import LabelScaling
 from confmax.calibration.labels import fit as fit_maps
 from confmax.confusion import ABSENT, Confusion, Gains
+from confmax.constraints import Constraint, LabelLimits, bind_labels, resolve
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
+from confmax.metrics.labels import OfVectors
 from confmax.optimize.label_thresholds import Target
 from confmax.rule.labels import LabelRule
 from confmax.solution.plan import CONFUSIONS, check_search, is_auto
 from confmax.tables import MemoryTable
 from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.columns import warn
-from confmax.tables.decisions import Decisions
+from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import as_seed
 from confmax.tables.several import positives
 
@@ -36,7 +38,6 @@ NAMED = 5  # labels that a warning names
 # arguments that rows with several labels do not take yet, and what they are when they are left out
 LEFT_OUT: dict[str, Any] = {
     "pos_label": None,
-    "constraints": (),
     "confidence": None,
     "abstain": False,
     "group": None,
@@ -44,7 +45,6 @@ LEFT_OUT: dict[str, Any] = {
     "normalize": False,
     "solver": "auto",
     "randomized": "auto",
-    "on_infeasible": "raise",
 }
 
 
@@ -61,10 +61,14 @@ class LabelPlan:
     tol: float = 1e-6
     max_passes: int | None = None
     random_state: int = 0
+    constraints: tuple[Constraint, ...] = ()
+    on_infeasible: str = "raise"
     callback: Any = field(default=None, repr=False)
 
     @classmethod
-    def checked(cls, metric: Any, decisions: Decisions, *, random_state: Any = 0, **settings: Any) -> LabelPlan:
+    def checked(
+        cls, metric: Any, decisions: Decisions, *, random_state: Any = 0, constraints: Any = (), **settings: Any
+    ) -> LabelPlan:
         """Return the plan of the arguments of `maximize`; a ValueError for what several labels do not take."""
         for name, default in LEFT_OUT.items():
             if name == "randomized" and decisions.most is not None:
@@ -76,7 +80,23 @@ class LabelPlan:
         drawn = settings.get("randomized", False)
         if not (isinstance(drawn, (bool, np.bool_)) or is_auto(drawn)):
             raise ValueError(f"randomized must be True, False or 'auto'; got {drawn!r}")
-        plan = cls(label_metrics.resolve(metric, decisions), decisions, random_state=as_seed(random_state), **settings)
+        wanted = resolve(constraints)
+        if wanted and decisions != ANY:
+            raise InputError(
+                f"limits of several labels need `decisions='any'`, and decisions={decisions.argument!r} is a budget of "
+                f"every row"
+            )
+        # with limits, metrics are of use that are largest if no row, or every row, gets a label
+        found = label_metrics.resolve(metric, None if wanted else decisions)
+        if wanted and isinstance(found.formula, OfVectors):
+            raise InputError(
+                f"limits of several labels need a mean over labels or a ratio of sums over them, and {found!r} is "
+                f"a function",
+                f"use one of {', '.join(label_metrics.names(decisions))}",
+            )
+        plan = cls(found, decisions, random_state=as_seed(random_state), constraints=wanted, **settings)
+        if plan.on_infeasible not in ("raise", "closest"):
+            raise ValueError(f"on_infeasible is 'raise' or 'closest'; got {plan.on_infeasible!r}")
         if plan.confusion not in CONFUSIONS:
             raise ValueError(f"confusion must be one of {', '.join(CONFUSIONS)}; got {plan.confusion!r}")
         check_search(plan.tol, plan.max_passes, plan.callback)
@@ -105,6 +125,7 @@ class LabelTask:
     maps: LabelScaling | None
     # (L,): how many rows have the label; as expected by the model, where there are no labels
     positives: NDArray[Any]
+    limits: LabelLimits | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -159,7 +180,8 @@ def task_of(plan: LabelPlan, table: MemoryTable) -> LabelTask:
     target = Target(table, share, None if maps is None else maps.column)
     kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
     metric = label_metrics.sized(replace(plan.metric, classes=kept), table.n_rows)
-    return LabelTask(plan, metric, table, mode, target, maps, counted)
+    limits = bind_labels(plan.constraints, table.classes, target.rows) if plan.constraints else None
+    return LabelTask(plan, metric, table, mode, target, maps, counted, limits)
 
 
 def _warn_of_absent(table: MemoryTable, present: NDArray[np.bool_]) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration.labels import LabelScaling
-from confmax.calibration.words import printable
+from confmax.calibration.words import MISSES, printable
 from confmax.confusion import Array, Confusion
+from confmax.constraints import ConstraintOutcome
 from confmax.errors import Sentence
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics.first_order import safe_ratio
@@ -99,7 +100,17 @@ class LabelSolution(Tuned):
         How many rows have each label; None without labels.
     alone : ndarray (L,) or None
         The best threshold of every label on the estimate used, before it is drawn towards others.
-    tuned_on, constraints, infeasibility, confidence, missed_by, doubt, tested_on : as in `confmax.Solution`
+    constraints : tuple of confmax.constraints.ConstraintOutcome
+        What became of each constraint: its text, limit, value and slack, its value on the labels, and for a limit on a
+        sum of rates its price.
+    feasible : bool
+        Whether the rule keeps all constraints. Then ``upper_bound`` holds for the thresholds that keep them;
+        ``model_upper_bound`` holds for all thresholds.
+    infeasibility : str or None
+        Why no rule keeps all constraints, in a sentence; None where the rule does.
+    missed_by : tuple of str
+        The ``baselines`` that miss a constraint, so that their values do not compare with that of the rule.
+    tuned_on, confidence, doubt, tested_on : as in `confmax.Solution`
         They have no use here, and neither has ``multipliers``.
     multipliers : ndarray (L,) or None
         None.
@@ -154,6 +165,8 @@ class LabelSolution(Tuned):
         """What is proved about the rule, or why nothing is proved, in a sentence."""
         name = repr(self.metric)
         estimate = ESTIMATES[self.mode]
+        if self.infeasibility is not None:
+            return f"{self.infeasibility}; this rule misses the limits least"
         if self.gap is None or self.upper_bound is None:
             text = f"no optimality guarantee: no upper bound is known for {name} on {estimate}"
             if self.model_upper_bound is None:
@@ -163,6 +176,15 @@ class LabelSolution(Tuned):
         if self.rule.thresholds is None:
             within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
             return f"proved: no rule{BUDGET[self.rule.decisions.positive]} has a higher {name} on {estimate}{within}"
+        if self.constraints:
+            of = (
+                "threshold for all labels"
+                if isinstance(self.metric.formula, Micro)
+                else "thresholds, one for each label,"
+            )
+            what = "has" if of.startswith("threshold f") else "have"
+            within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
+            return f"proved: no {of} within the limits {what} a higher {name} on {estimate}{within}"
         if self.gap <= EXACT:
             return f"proved: no thresholds, one for each label, have a higher {name} on {estimate}"
         most = f"no thresholds, one for each label, exceed {self.upper_bound:.4g} on {estimate}"
@@ -201,7 +223,8 @@ class LabelSolution(Tuned):
         cells = max(11, *(len(cell) + 2 for row in rows for cell in row[1:]))
         lines = [
             self._headline(),
-            *(f"  {name:<{first}} {value:.6g}" for name, value in self.baselines.items()),
+            *(f"  {text:<{first}} {value}" for text, value in self._baselines()),
+            *(f"  {with_values(one)}" for one in self.constraints),
             f"  {self.guarantee}",
             f"  {heads[0]:<{wide}}" + "".join(f"{head:>{cells}}" for head in heads[1:]),
             *(f"  {row[0]:<{wide}}" + "".join(f"{cell:>{cells}}" for cell in row[1:]) for row in rows),
@@ -210,8 +233,15 @@ class LabelSolution(Tuned):
 
     def _repr_html_(self) -> str:
         heads, rows, left = self._rows()
-        notes = [*(f"{name}: {value:.6g}" for name, value in self.baselines.items()), self.guarantee]
+        limits = [with_values(one) for one in self.constraints]
+        notes = [*(f"{text}: {value}" for text, value in self._baselines()), *limits, self.guarantee]
         return titled_table(self._headline(), heads, rows, [*([f"and {left} more labels"] if left else []), *notes])
+
+    def _baselines(self) -> list[tuple[str, str]]:
+        """Return the names and values of the simple rules, with a mark of those that miss a limit."""
+        return [
+            (name, f"{value:.6g}{MISSES if name in self.missed_by else ''}") for name, value in self.baselines.items()
+        ]
 
     def _headline(self) -> str:
         mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
@@ -229,3 +259,11 @@ class LabelSolution(Tuned):
             scores = [f"{number:.3g}" for number in (one.rate, one.precision, one.recall, one.f1)]
             rows.append([printable(str(one.name)), n, cut, *scores])
         return heads, rows, len(self.rule.class_names) - len(rows)
+
+
+def with_values(one: ConstraintOutcome) -> str:
+    """Return the line of a limit: its text, its values on the estimate and on labels, and its price."""
+    more = [] if one.label_value is None else [f"{one.label_value:.6g} on the labels"]
+    more += [] if one.price is None else [f"price {one.price:.4g}"]
+    found = ", ".join(more)
+    return f"{one.text:<24} {one.value:.6g}{'' if one.kept else ', missed'}{f'  ({found})' if found else ''}"

@@ -7,8 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from confmax.confusion import Array, Confusion
+from confmax.constraints import ConstraintOutcome
+from confmax.constraints.proportions import counted_rows
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import Micro, OfVectors
+from confmax.optimize import Status
+from confmax.optimize.label_limits import Within, best_within
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
@@ -17,10 +21,12 @@ from confmax.optimize.label_thresholds import (
     drawn_together,
     steadied,
 )
+from confmax.optimize.loop import MISSED, ROUNDED
+from confmax.rule.file import canonical
 from confmax.rule.labels import LabelRule
 from confmax.solution.budgets import Found, best_gains, plain_rules
-from confmax.solution.label_task import LabelPlan, LabelTask, task_of
-from confmax.solution.labels import LabelSolution
+from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
+from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import is_auto
 from confmax.tables import MemoryTable
 from confmax.tables.decisions import ANY
@@ -31,16 +37,19 @@ TO_MODEL = 20.0  # true rows that the model's thresholds count as
 
 
 def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
-    """Return the solution of a plan on a ``table`` of several labels per row."""
+    """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
     task = task_of(plan, table)
     by_gains = plan.decisions != ANY or isinstance(task.metric.formula, OfVectors)
     best, found = best_gains(task) if by_gains else best_thresholds(task)
     plain = plain_rules(task)
     counted = task.counted([best, *plain.values()])
     values = [float(task.metric.values(statistics)) for statistics in counted]
-    # no rule that people have without confmax is better on the estimate
-    k = int(np.argmax(values))
-    return finished(task, [best, *plain.values()][k], counted[k], found, dict(zip(plain, values[1:], strict=True)))
+    # no rule that people have without confmax is better on the estimate, unless it misses a limit
+    kept = [task.limits is None or bool((slacks_of(task, S) >= 0.0).all()) for S in counted]
+    k = max(range(len(counted)), key=lambda k: (kept[k], values[k] if kept[k] else -k))
+    missed = tuple(name for name, keeps in zip(plain, kept[1:], strict=True) if not keeps)
+    baselines = dict(zip(plain, values[1:], strict=True))
+    return replace(finished(task, [best, *plain.values()][k], counted[k], found, baselines), missed_by=missed)
 
 
 def best_thresholds(task: LabelTask) -> tuple[LabelRule, Found]:
@@ -48,9 +57,68 @@ def best_thresholds(task: LabelTask) -> tuple[LabelRule, Found]:
     target = task.target
     most = thresholds_of(task, target)
     model = most if task.mode == "model" else thresholds_of(task, target.with_share(1.0))
-    rule = LabelRule.from_thresholds(protected(task, most, model), **task.settings)
+    drawn = protected(task, most, model)
     passes = 1 if target.calibrate is not None else max(1, target.oracle.n_passes)
-    return rule, Found(most.most, model.most, alone=most.values, n_passes=passes)
+    if task.limits is None:
+        rule = LabelRule.from_thresholds(drawn, **task.settings)
+        return rule, Found(most.most, model.most, alone=most.values, n_passes=passes)
+    within = best_within(task.metric, target, task.limits, most)
+    rule = LabelRule.from_thresholds(
+        within.near(drawn, most.values), **task.settings, constraints=canonical(task.plan.constraints)
+    )
+    # without limits the model's bound is one within limits too
+    model_most = within.most if task.mode == "model" else model.most
+    why = None if within.most is not None else out_of_reach(task, within)
+    prices = None if why else within.prices
+    return rule, Found(within.most, model_most, alone=within.values, n_passes=passes, prices=prices, infeasibility=why)
+
+
+def out_of_reach(task: LabelTask, within: Within) -> str:
+    """Return in a sentence which limits no thresholds keep, and how far the first ones that fail can be met."""
+    limits = task.limits
+    assert limits is not None
+    first = within.reached[0]
+    about = [j for j, place in enumerate(limits.places) if first.label is not None and place == first.label]
+    common = isinstance(task.metric.formula, Micro)
+    who = "no threshold of all labels keeps" if common else "no thresholds keep"
+    if first.label is not None and not common:
+        who = f"no threshold of the label {task.table.classes[first.label]!r} keeps"
+    texts = [limits.texts[j] for j in about or range(len(limits.texts))]
+    parts = [one for one in within.reached if one.label == first.label][:NAMED]
+    said = []
+    for one in parts:
+        limit = limits.constraints[one.constraint]
+        what = limit.across.text(limit.metric, limit.sense)
+        said.append(f"{what} is at {'most' if limit.is_floor else 'least'} {one.value:.3g}")
+    beside = " within the other limits" if len(texts) > 1 else ""
+    return f"{who} {', '.join(texts[:NAMED])}: on {ESTIMATES[task.mode]}, {' or '.join(said)}{beside}"
+
+
+def not_met(task: LabelTask) -> str:
+    """Return in a sentence that the search met no thresholds that keep the limits of a task."""
+    listed = ", ".join(task.limits.texts[:NAMED]) if task.limits is not None else ""
+    return f"no thresholds that keep {listed} were met, and none was proved impossible"
+
+
+def outcomes_of(
+    task: LabelTask, S: Confusion, labels: Confusion | None, model: Confusion, prices: Array | None
+) -> tuple[ConstraintOutcome, ...]:
+    """Return what became of the limits of a task at a rule, by its statistics on the estimate, labels and model."""
+    if task.limits is None:
+        return ()
+    n_labelled = None if labels is None else counted_rows(task.table)
+    return task.limits.outcomes(S, labels, model, prices, rounding=rounding_of(task), n_labelled=n_labelled)
+
+
+def rounding_of(task: LabelTask) -> float:
+    """Return by how much a limit may be missed that counts as met, as `confmax.optimize.Problem.rounding`."""
+    return MISSED if task.table.dtype == np.float64 else ROUNDED
+
+
+def slacks_of(task: LabelTask, S: Confusion) -> Array:
+    """Return by how much each limit of a task is kept at the statistics ``S``, up to rounding."""
+    assert task.limits is not None
+    return task.limits.slacks(S, rounding_of(task))
 
 
 def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
@@ -89,16 +157,17 @@ def finished(
     table = task.table
     value = float(task.metric.values(statistics))
     on_labels = task.counted([rule], 0.0)[0] if table.labels is not None else None
-    model_value = value
-    if task.mode != "model":
-        model_value = float(task.metric.values(task.counted([rule], 1.0)[0]))
+    on_model = statistics if task.mode == "model" else task.counted([rule], 1.0)[0]
+    model_value = float(task.metric.values(on_model))
+    outcomes = outcomes_of(task, statistics, on_labels, on_model, found.prices)
+    why = None if all(one.kept for one in outcomes) else found.infeasibility or not_met(task)
     mark = None if table.labels is None else fingerprint(table.unordered_hashes(), table.labels, table.classes)
     return LabelSolution(
         rule=replace(rule, tuned_on=mark),
         value=value,
-        upper_bound=None if found.most is None else max(found.most, value),
+        upper_bound=None if found.most is None or why else max(found.most, value),
         randomization_loss=0.0 if found.drawn is None else max(0.0, found.drawn - value),
-        status=found.status,
+        status=Status.INFEASIBLE if why and found.infeasibility else found.status,
         n_passes=found.n_passes,
         history=found.history,
         statistics=statistics,
@@ -113,4 +182,6 @@ def finished(
         counted=on_labels or statistics,
         positives=task.positives if table.labels is not None else None,
         alone=found.alone,
+        constraints=outcomes,
+        infeasibility=why,
     )

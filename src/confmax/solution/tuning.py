@@ -226,7 +226,8 @@ def maximize(
     chosen = decisions_of(decisions)
     if chosen.several:
         labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
-        return tune_labels(labels, labels_table(chosen, proba, y, sample_weight, classes, stated=classes is not None))
+        table = labels_table(chosen, proba, y, sample_weight, classes, stated=classes is not None)
+        return or_raise(tune_labels(labels, table), labels.on_infeasible)
     if not is_auto(shrinkage):
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     plan = Plan.checked(metric, **settings)

@@ -1,0 +1,48 @@
+"""What became of limits, as `confmax tune` prints it and writes it to JSON."""
+
+from __future__ import annotations
+
+from confmax.cli.show import Document, finite, number
+from confmax.constraints import ConstraintOutcome
+from confmax.constraints.outcomes import MOST_ROWS
+
+
+def constraint_document(one: ConstraintOutcome) -> Document:
+    """Return what became of a constraint."""
+    document: Document = {
+        "text": one.text,
+        "value": finite(one.value),
+        "slack": finite(one.slack),
+        "on_labels": finite(one.label_value),
+        "price": finite(one.price),
+        "kept": one.kept,
+        "vacuous": one.vacuous,
+        "decided": finite(one.decided),
+    }
+    if one.by_group:
+        document["by_group"] = {
+            str(part.group): {"value": finite(part.value), "on_labels": finite(part.label_value)}
+            for part in one.by_group
+        }
+    if one.assured is None:
+        return document
+    return {**document, "rows_tested": one.all_label_rows, "assured": one.assured, "rows_needed": one.rows_needed}
+
+
+def constraint_lines(one: Document, n_tested: int) -> list[list[str]]:
+    """Return the cells of a constraint, and below it those of every group; ``n_tested`` columns are of its test."""
+    cells = [(f"  {name}", part["value"], part["on_labels"]) for name, part in one.get("by_group", {}).items()]
+    rest = [""] * (2 + n_tested)
+    return [_line(one), *([name, number(value), number(on_labels), *rest] for name, value, on_labels in cells)]
+
+
+def _line(one: Document) -> list[str]:
+    """Return the cells of a constraint."""
+    kept = "no" if not one["kept"] else "no decision" if one["vacuous"] else "yes"
+    cells = [one["text"], number(one["value"]), number(one["on_labels"]), number(one["price"]), kept]
+    if "assured" not in one:
+        return cells
+    needed = one["rows_needed"]
+    more = "-" if one["assured"] else "more" if needed is None and (one["slack"] or 0.0) > 0.0 else "loosen it"
+    more = f"{needed:,}" if needed is not None and needed <= MOST_ROWS else more
+    return [*cells, f"{one['rows_tested']:,}", "yes" if one["assured"] else "no", more]

@@ -1,0 +1,431 @@
+"""Thresholds of several labels within limits: exactly for each label, and by prices where limits couple them.
+
+A limit on one label leaves some of its thresholds. All cuts of its rows, sorted by probability, are compared, and the
+best of those that keep the limits is the best threshold.
+
+A ceiling on a sum of rates, such as the labels per row, couples labels. One threshold of each is chosen so that the sum
+of the labels' scores is largest within the ceilings: a knapsack with one choice of each label (Sinha and Zoltners, "The
+multiple-choice knapsack problem", Operations Research 27, 1979). A linear program over the corners of each label's
+curve of score against rate bounds all choices and gives the prices of the ceilings. Only as many labels as there are
+ceilings lie between two corners in its solution. They are rounded, and every label takes the best threshold that the
+others leave room for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion, Gains
+from confmax.constraints.labels import LabelLimits, two_columns
+from confmax.constraints.limits import Limits
+from confmax.kernels.order import stable_order
+from confmax.metrics import Metric
+from confmax.metrics.labels import Micro, shares_of
+from confmax.optimize.label_thresholds import (
+    EQUAL,
+    LEAST,
+    LabelThresholds,
+    Target,
+    between,
+    score_of_one,
+    thresholds_from,
+)
+from confmax.optimize.rounding import NEGLIGIBLE
+from confmax.optimize.threshold import upper_chain
+
+SPARE = 1e-9  # by which a ceiling is looser than what is reached at least
+MOST_ROUNDED = 8  # labels between two corners, of which all roundings are compared
+SWEEPS = 20  # in which every label takes its best threshold beside those of the others
+HALVINGS = 12
+
+
+class Reached(NamedTuple):
+    """How far a limit is met that no threshold keeps beside the other ones: its number, and the value reached."""
+
+    constraint: int
+    value: float
+    label: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCuts:
+    """All places where the rows of one label are cut, from none of them decided to all of them.
+
+    ``x`` (T - 1,) are the different probabilities, falling. ``hits`` and ``decided`` (T,) are fractions of all rows,
+    and ``allowed`` (T,) are the cuts that keep the limits of the label, or the nearest ones.
+    """
+
+    x: NDArray[np.floating]
+    hits: Array
+    decided: Array
+    # (T,): number of rows with weight
+    counted: NDArray[np.int64]
+    allowed: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, p: NDArray[np.floating], target: Array, weight: Array) -> LabelCuts:
+        """Sort rows with their probabilities ``p``, ``target`` and ``weight`` (n,)."""
+        order = stable_order(-p)
+        x, w = p[order], weight[order]
+        last = np.flatnonzero(np.append(x[1:] != x[:-1], True))
+        sums = [np.append(0.0, np.cumsum(part)[last]) for part in (w * target[order], w)]
+        counted = np.append(0, np.cumsum(w > 0.0)[last])
+        return cls(x[last], sums[0], sums[1], counted, np.ones(len(last) + 1, dtype=np.bool_))
+
+    def best(self, values: Array) -> int:
+        """Return the best allowed cut by ``values`` (T,); of equal ones that with most right decisions."""
+        values = np.where(self.allowed, values, -np.inf)
+        return int(np.argmax(np.where(values >= values.max() - EQUAL, 2.0 * self.hits - self.decided, -np.inf)))
+
+    def nearest(self, threshold: float) -> int:
+        """Return the allowed cut that is nearest to a ``threshold``, in logarithms."""
+        exact = int(np.searchsorted(-self.x, -threshold)) if threshold > -np.inf else len(self.x)
+        if self.allowed[exact]:
+            return exact
+        # a cut stands for the numbers from the probability below it to that above it
+        ends = np.log(np.maximum(np.append(self.x, 0.0), LEAST))
+        above = np.append(np.inf, ends[:-1])
+        t = np.log(np.clip(threshold, LEAST, 2.0))
+        far = np.maximum(ends - t, t - above)
+        return int(np.argmin(np.where(self.allowed, far, np.inf)))
+
+    def threshold(self, k: int) -> float:
+        """Return the number that decides as cut ``k`` does."""
+        high = float(self.x[k - 1]) if k else np.inf
+        low = float(self.x[k]) if k < len(self.x) else -np.inf
+        return between(low, high, self.x.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """The best thresholds (L,) within limits.
+
+    ``most`` bounds the value of all thresholds within them; None where none keeps them, and ``reached`` then says how
+    far the limits are met. ``prices`` (n,) are those of the constraints, NaN where none is known.
+    """
+
+    values: Array
+    most: float | None
+    prices: Array
+    reached: tuple[Reached, ...] = ()
+    limits: LabelLimits | None = None
+    cuts: dict[int, LabelCuts] = field(default_factory=dict)
+
+    def near(self, drawn: Array, free: Array) -> Array:
+        """Return thresholds (L,) that protection has ``drawn`` from the ``free`` ones, as far as the limits allow.
+
+        A label takes the allowed cut that is nearest. With ceilings on sums of rates, what protection changes is
+        changed in the thresholds within the ceilings, in logarithms, as much of it as keeps them.
+        """
+        if self.limits is None or not self.cuts:
+            return self.values
+        W, ceilings = self.limits.ceilings()
+        coupled = (W != 0.0).any(axis=0)
+        moved = (drawn != free) & np.isfinite(drawn) & np.isfinite(free) & np.isfinite(self.values)
+        towards = drawn.copy()
+        for label in np.flatnonzero(coupled & moved).tolist():
+            towards[label] = self.values[label] * max(drawn[label], LEAST) / max(free[label], LEAST)
+        changed = [label for label in self.cuts if moved[label]]
+        best = {label: cuts.nearest(self.values[label]) for label, cuts in self.cuts.items()}
+
+        def rule(part: float) -> tuple[Array, Array]:
+            """Return thresholds, and the sums of the rates, with a ``part`` of the change."""
+            values = np.where(np.isin(np.arange(len(drawn)), list(self.cuts)), self.values, drawn)
+            rates = np.zeros(len(drawn))
+            for label, cuts in self.cuts.items():
+                k = best[label]
+                if label in changed:
+                    own = max(self.values[label], LEAST)
+                    k = cuts.nearest(own * (max(towards[label], LEAST) / own) ** part)
+                    values[label] = cuts.threshold(k)
+                rates[label] = cuts.decided[k]
+            return values, W @ rates
+
+        values, sums = rule(1.0)
+        if not len(W) or (sums <= ceilings + NEGLIGIBLE).all():
+            return values
+        low, high, kept = 0.0, 1.0, self.values
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            values, sums = rule(middle)
+            if (sums <= ceilings + NEGLIGIBLE).all():
+                low, kept = middle, values
+            else:
+                high = middle
+        return kept
+
+
+def best_within(metric: Metric, target: Target, limits: LabelLimits, free: LabelThresholds) -> Within:
+    """Return the best thresholds within ``limits``; those without limits are the ``free`` ones."""
+    if isinstance(metric.formula, Micro):
+        return _common_within(metric, target, limits)
+    W, ceilings = limits.ceilings()
+    coupled = np.flatnonzero((W != 0.0).any(axis=0)).tolist()
+    shares = shares_of(metric, target.rows)
+    thresholds = free.values.copy()
+    hits, decided = free.statistics.diagonal.copy(), free.statistics.columns.copy()
+    reached: list[Reached] = []
+    cuts: dict[int, LabelCuts] = {}
+    scores: dict[int, Array] = {}
+    chosen: dict[int, int] = {}
+    score = replace(metric, classes=None)
+    for label in sorted({*limits.labels, *coupled}):
+        p = target.columns(label)[0]
+        found = LabelCuts.of(p, target.column(label), target.weight)
+        if label in limits.labels:
+            found, missed = _allowed(found, target, limits, label)
+            reached += missed
+        cuts[label] = found
+        scores[label] = shares[label] * score_of_one(score, target.rows[label])(found.hits, found.decided)
+        chosen[label] = found.best(scores[label])
+    prices = np.full(len(limits.places), np.nan)
+    beyond = 0.0
+    if len(W):
+        rest = [label for label in range(len(thresholds)) if label not in cuts]
+        assert not W[:, rest].any()
+        within = _Coupled([cuts[k] for k in coupled], [scores[k] for k in coupled], W[:, coupled], ceilings)
+        solved = within.solve([chosen[k] for k in coupled])
+        chosen |= dict(zip(coupled, solved.chosen, strict=True))
+        prices[limits.budgets] = solved.prices
+        beyond = solved.beyond
+        signs = np.where([limits.constraints[j].is_floor for j in limits.budgets], -1.0, 1.0)
+        reached += [
+            Reached(int(j), float(sign * (ceiling + least)), None)
+            for j, sign, ceiling, least in zip(limits.budgets, signs, ceilings, solved.loosened, strict=True)
+            if least > 0.0
+        ]
+    for label, k in chosen.items():
+        thresholds[label] = cuts[label].threshold(k)
+        hits[label], decided[label] = cuts[label].hits[k], cuts[label].decided[k]
+    value = float(metric.values(Confusion(target.rows, hits, decided)))
+    # what a search without sorting leaves open of the labels without limits
+    left = max(0.0, free.most - float(metric.values(free.statistics)))
+    return Within(thresholds, None if reached else value + beyond + left, prices, tuple(reached), limits, cuts)
+
+
+def _allowed(cuts: LabelCuts, target: Target, limits: LabelLimits, label: int) -> tuple[LabelCuts, list[Reached]]:
+    """Return cuts of which those that keep the limits of a ``label`` are allowed, and what is reached if none does."""
+    own = limits.of_label(label)
+    S = two_columns(float(target.rows[label]), cuts.hits, cuts.decided)
+    slacks = own.slacks(S)
+    enough = np.ones(len(slacks), dtype=np.bool_)
+    if 0.0 < target.share[label] < 1.0 and own.least_rows > 1:
+        # labels of few rows keep a precision by chance, unless the model keeps it alone
+        model = target.with_share(1.0)
+        there = LabelCuts.of(target.columns(label)[0], model.column(label), target.weight)
+        on_model = two_columns(float(model.rows[label]), there.hits, there.decided)
+        enough = _kept(own.slacks(on_model)).all(axis=-1) | (cuts.counted >= own.least_rows)
+    numbers = [j for j, place in enumerate(limits.places) if place == label]
+    allowed, reached = _nearest(own, numbers, slacks, own.values(S), enough)
+    return replace(cuts, allowed=allowed), [replaced._replace(label=label) for replaced in reached]
+
+
+def _kept(slacks: Array) -> NDArray[np.bool_]:
+    return np.asarray(slacks >= -NEGLIGIBLE)
+
+
+def _nearest(
+    own: Limits, numbers: list[int], slacks: Array, values: Array, enough: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], list[Reached]]:
+    """Return which cuts (T,) keep limits with ``slacks`` (T, m), or miss them least, and what is reached if none does.
+
+    Only ``enough`` (T,) rows can show that a limit is kept.
+    """
+    kept = _kept(slacks).all(axis=-1) & enough
+    if kept.any():
+        return kept, []
+    least = np.where(enough, slacks.min(axis=-1), -np.inf)
+    reached = []
+    for j, one in enumerate(own.constraints):
+        fits = _kept(np.delete(slacks, j, axis=-1)).all(axis=-1) & enough
+        if fits.any():
+            far = values[fits, j].max() if one.is_floor else values[fits, j].min()
+            reached.append(Reached(numbers[j], float(far), None))
+    if not reached:
+        # no cut keeps all but one of them
+        k = int(np.argmax(least))
+        missed = int(np.argmin(slacks[k]))
+        reached = [Reached(numbers[missed], float(values[k, missed]), None)]
+    return least >= least.max() - SPARE, reached
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """A cut of each label, how much more than their value no choice exceeds, prices, and by how much was loosened."""
+
+    chosen: list[int]
+    beyond: float
+    prices: Array
+    loosened: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Coupled:
+    """Labels with their cuts and scores, whose rates times ``weights`` (m, L) have ``ceilings`` (m,)."""
+
+    cuts: list[LabelCuts]
+    scores: list[Array]
+    weights: Array
+    ceilings: Array
+
+    def solve(self, free: list[int]) -> _Solved:
+        """Return the best cuts within the ceilings, from the ``free`` ones, which are best without them."""
+        m = len(self.ceilings)
+        if self._missed(free) == 0.0:
+            return _Solved(free, 0.0, np.zeros(m), np.zeros(m))
+        corners = [self._corners(label) for label in range(len(self.cuts))]
+        loosened = self._least_loosened(corners)
+        eased = replace(self, ceilings=self.ceilings + loosened + np.where(loosened > 0.0, SPARE, 0.0))
+        parts, prices = eased._program(corners)
+        chosen = eased._improved(eased._rounded(corners, parts))
+        value = sum(scores[k] for scores, k in zip(self.scores, chosen, strict=True))
+        # the Lagrangian of any prices bounds the value, whatever the precision of the linear program
+        priced = prices @ self.weights
+        most = prices @ eased.ceilings + sum(
+            float((scores[k] - price * cuts.decided[k]).max())
+            for cuts, scores, k, price in zip(self.cuts, self.scores, corners, priced, strict=True)
+        )
+        return _Solved(chosen, max(0.0, float(most - value)), prices, loosened)
+
+    def _corners(self, label: int) -> NDArray[np.intp]:
+        """Return the corners of the upper hull of a label's scores against its rate, of the allowed cuts."""
+        some = np.flatnonzero(self.cuts[label].allowed)
+        return some[upper_chain(self.cuts[label].decided[some], self.scores[label][some])]
+
+    def _missed(self, chosen: list[int]) -> float:
+        """Return by how much all ceilings together are exceeded."""
+        rates = np.array([cuts.decided[k] for cuts, k in zip(self.cuts, chosen, strict=True)])
+        return float(self._excess((self.weights @ rates)[None])[0])
+
+    def _excess(self, sums: Array) -> Array:
+        over = sums - self.ceilings
+        return np.asarray(np.where(over > NEGLIGIBLE, over, 0.0).sum(axis=-1))
+
+    def _least_loosened(self, corners: list[NDArray[np.intp]]) -> Array:
+        """Return by how much the ceilings (m,) must be loosened so that draws between cuts keep them."""
+        if (self.weights >= 0.0).all() and (self.ceilings >= 0.0).all():
+            least = np.array([cuts.decided[k].min() for cuts, k in zip(self.cuts, corners, strict=True)])
+            over = self.weights @ least - self.ceilings
+            return np.where(over > NEGLIGIBLE, over, 0.0)
+        over = self._program(corners, eases=True)[0][-len(self.ceilings) :]
+        return np.where(over > SPARE, over, 0.0)
+
+    def _program(self, corners: list[NDArray[np.intp]], *, eases: bool = False) -> tuple[Array, Array]:
+        """Return how much of each corner the best draw has, and the prices (m,) of the ceilings.
+
+        Where it ``eases``, the draw is that for which the ceilings are loosened least; the last m numbers are by how
+        much.
+        """
+        # scipy takes longer to import than confmax
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array, eye_array, hstack
+
+        sizes = [len(k) for k in corners]
+        owner = np.repeat(np.arange(len(corners)), sizes)
+        m = len(self.ceilings)
+        rates = np.concatenate([cuts.decided[k] for cuts, k in zip(self.cuts, corners, strict=True)])
+        values = np.concatenate([scores[k] for scores, k in zip(self.scores, corners, strict=True)])
+        one_each = csr_array((np.ones(len(owner)), (owner, np.arange(len(owner)))), shape=(len(corners), len(owner)))
+        sums = csr_array(self.weights[:, owner] * rates)
+        objective = -values
+        if eases:
+            objective = np.append(np.zeros(len(values)), np.ones(m))
+            sums = hstack([sums, -eye_array(m)], format="csr")
+            one_each = hstack([one_each, csr_array((len(corners), m))], format="csr")
+        found = linprog(
+            objective, A_ub=sums, b_ub=self.ceilings, A_eq=one_each, b_eq=np.ones(len(corners)), method="highs"
+        )
+        if found.x is None:
+            # what is left open by rounding of the least loosening
+            return np.full(len(objective), 1.0), np.zeros(m)
+        return np.asarray(found.x), np.maximum(0.0 - np.asarray(found.ineqlin.marginals), 0.0)
+
+    def _rounded(self, corners: list[NDArray[np.intp]], parts: Array) -> list[int]:
+        """Return a corner of each label, of those that the best draw has, so that the ceilings are missed least."""
+        split = np.split(parts, np.cumsum([len(k) for k in corners])[:-1])
+        chosen = [int(k[np.argmax(part)]) for k, part in zip(corners, split, strict=True)]
+        between = [
+            (label, k[part > NEGLIGIBLE].tolist())
+            for label, (k, part) in enumerate(zip(corners, split, strict=True))
+            if (part > NEGLIGIBLE).sum() > 1
+        ][:MOST_ROUNDED]
+        best, rank = chosen, (np.inf, 0.0)
+        for ends in product(*(ends for _, ends in between)):
+            tried = chosen.copy()
+            for (label, _), k in zip(between, ends, strict=True):
+                tried[label] = k
+            value = sum(scores[k] for scores, k in zip(self.scores, tried, strict=True))
+            best, rank = min((best, rank), (tried, (self._missed(tried), -float(value))), key=lambda pair: pair[1])
+        return best
+
+    def _improved(self, chosen: list[int]) -> list[int]:
+        """Return cuts, each of which is the best allowed one that the others leave room for."""
+        rates = np.array([cuts.decided[k] for cuts, k in zip(self.cuts, chosen, strict=True)])
+        chosen = list(chosen)
+        for _ in range(SWEEPS):
+            before = list(chosen)
+            for label, (cuts, scores) in enumerate(zip(self.cuts, self.scores, strict=True)):
+                others = self.weights @ rates - self.weights[:, label] * rates[label]
+                excess = self._excess(others + cuts.decided[:, None] * self.weights[:, label])
+                excess[~cuts.allowed] = np.inf
+                here = chosen[label]
+                values = np.where(excess <= excess.min() + NEGLIGIBLE, scores, -np.inf)
+                k = cuts.best(values)
+                if excess[k] < excess[here] - NEGLIGIBLE or values[k] > values[here] + EQUAL:
+                    chosen[label] = k
+                    rates[label] = cuts.decided[k]
+            if chosen == before:
+                break
+        return chosen
+
+
+def _common_within(metric: Metric, target: Target, limits: LabelLimits) -> Within:
+    """Return the best threshold for all labels, on calibrated probabilities, within limits."""
+    table = target.table
+    L = table.n_classes
+    n = table.n_rows
+    every = np.concatenate([target.columns(label)[1] for label in range(L)])
+    order = stable_order(-every)
+    x = every[order]
+    last = np.flatnonzero(np.append(x[1:] != x[:-1], True))
+    owner = order // n
+    w = target.weight[order % n]
+    made = w * np.concatenate([target.column(label) for label in range(L)])[order]
+
+    def sums(part: Array) -> Array:
+        return np.append(0.0, np.cumsum(part)[last])
+
+    W, ceilings = limits.ceilings()
+    slacks, values = np.empty((2, len(last) + 1, len(limits.places)))
+    enough = np.ones(len(slacks), dtype=np.bool_)
+    model = target.with_share(1.0)
+    for label in limits.labels:
+        own = limits.of_label(label)
+        here = owner == label
+        hits, decided = (sums(np.where(here, part, 0.0)) for part in (made, w))
+        S = two_columns(float(target.rows[label]), hits, decided)
+        if 0.0 < target.share[label] < 1.0 and own.least_rows > 1:
+            on_model = two_columns(float(model.rows[label]), sums(np.where(here, w * x, 0.0)), decided)
+            enough &= _kept(own.slacks(on_model)).all(axis=-1) | (sums(here & (w > 0.0)) >= own.least_rows)
+        numbers = [j for j, place in enumerate(limits.places) if place == label]
+        slacks[:, numbers], values[:, numbers] = own.slacks(S), own.values(S)
+    for j, weights, ceiling in zip(limits.budgets, W, ceilings, strict=True):
+        reached = sums(weights[owner] * w)
+        slacks[:, j] = ceiling - reached
+        values[:, j] = -reached if limits.constraints[j].is_floor else reached
+    every_limit = Limits(limits.constraints)
+    allowed, missed = _nearest(every_limit, list(range(len(limits.places))), slacks, values, enough)
+    found = LabelCuts(x[last], sums(made), sums(w), np.zeros(len(slacks), np.int64), allowed)
+    k = found.best(score_of_one(replace(metric, classes=None), float(target.rows.sum()))(found.hits, found.decided))
+    thresholds = thresholds_from(target, float(x[last][k - 1]) if k else np.inf)
+    if target.calibrate is None:
+        thresholds[:] = found.threshold(k)
+    statistics = target.counted(Gains.above(thresholds))[0]
+    prices = np.full(len(limits.places), np.nan)
+    most = None if missed else float(metric.values(statistics))
+    return Within(thresholds, most, prices, tuple(missed), limits)
