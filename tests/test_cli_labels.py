@@ -205,8 +205,9 @@ REFUSED = {
         "leave one of them out",
     ),
     "a limit": (
-        ("tune", "t.csv", *ANY, "--labels", "sea", "--metric", "macro_f1", "--subject-to", "recall[sea] >= 0.5"),
-        "--decisions means several labels per row, which --subject-to is not for",
+        ("tune", "t.csv", "--decisions", "2", "--labels", "sea,sun,rain", "--metric", "macro_f1")
+        + ("--subject-to", "recall[sea] >= 0.5"),
+        "limits of several labels need --decisions any",
     ),
     "a metric of one class": (
         ("tune", "t.csv", *ANY, "--labels", "sea", "--metric", "min_recall"),

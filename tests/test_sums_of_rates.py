@@ -74,7 +74,10 @@ def test_what_cannot_be_added_is_refused():
     for text in ("ratio(-rate[a] | group) >= .8", "ratio(rate[a] - rate[b] | group) >= .8"):
         assert "may be negative, and a ratio compares numbers that are not" in refusal(c.parse, text)
     assert "the weight of rate[a]" in refusal(lambda: float("inf") * c.rate("a"))
-    assert "lies between 0 and 1" in refusal(c.parse, "rate[a] + rate[b] <= 1.5")
+    assert refusal(c.parse, "rate[a] + rate[b] <= 2.5").startswith(
+        "rate[a] + rate[b] <= 2.5: rate[a] + rate[b] lies between 0 and 2, and 2.5 does not"
+    )
+    assert "every row has one class, so the sum lies between 0 and 1" in refusal(bound, "rate[a] + rate[b] <= 1.5")
     assert refusal(lambda: c.rate("a") + c.recall("b")) == (
         "rates of classes can be added, such as rate('a') + rate('b'), and recall[b] is none; limit every quantity by "
         "a constraint of its own"

@@ -201,7 +201,7 @@ def _sum(one: Constraint, names: Sequence[str]) -> tuple[Constraint, Array]:
 
 def _of_one_label(one: Constraint, names: Sequence[str], rows: Array) -> tuple[Constraint, int]:
     metric = one.metric
-    if metric.one_class is None or metric.label is None:
+    if metric.one_class is None or metric.label is None or metric.formula.is_coverage:
         raise InputError(
             f"{metric_text(metric)} is of no label",
             "limit one label, such as recall[NAME], a sum of rates, or labels_per_row",
@@ -209,9 +209,10 @@ def _of_one_label(one: Constraint, names: Sequence[str], rows: Array) -> tuple[C
     place = _place(metric.label, names)
     metric = replace(metric, classes=None).of_class(1, 2)
     r = float(rows[place])
-    shares = np.array([max(1.0 - r, 0.0), r])
-    shares[shares <= ABSENT] = 0.0
-    if not without_errors(ratio_of(metric, shares, 2), shares):
+    r = 0.0 if r <= ABSENT else 1.0 if r >= 1.0 - ABSENT else r
+    perfect = two_columns(r, r, r)
+    speaks_of_none = metric.formula.is_share and not metric.among(perfect) > 0.0
+    if speaks_of_none or not without_errors(ratio_of(metric, perfect.rows, 2), perfect.rows):
         which = "no row has" if r <= 0.5 else "every row has"
         raise InputError(
             f"{which} the label {metric.label}, so {metric_text(one.metric)} is 0 for every rule",

@@ -27,7 +27,7 @@ from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.decided import as_written, of_decided
 from confmax.metrics.limited import ManyRatios, count_of, is_vacuous, ratio_of, without_errors
 from confmax.metrics.metric import STATISTICS
-from confmax.metrics.rates import LABELS_PER_ROW
+from confmax.metrics.rates import LABELS_PER_ROW, SumOfRates
 from confmax.metrics.shares import RATE, Share
 from confmax.metrics.structure import AffineFunctions, MeanFloor, Statistics
 from confmax.tables import Table, refuse_too_few_classes
@@ -453,6 +453,14 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
             raise InputError(
                 "every row has one class", "pass `decisions='any'` for several labels per row, or leave it out"
             )
+    if isinstance(metric.formula, SumOfRates):
+        low, high = one.across.range(*metric.formula.range_of_one)
+        if not low <= one.limit <= high:
+            ends = f"{number_text(low)} and {number_text(high)}"
+            with naming(one):
+                raise ValueError(
+                    f"every row has one class, so the sum lies between {ends}; choose a limit between them"
+                )
     several = _several(str(metric.label))
     with naming(one):
         try:

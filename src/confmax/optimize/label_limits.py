@@ -94,10 +94,12 @@ class LabelCuts:
         far = np.maximum(ends - t, t - above)
         return int(np.argmin(np.where(self.allowed, far, np.inf)))
 
-    def threshold(self, k: int) -> float:
-        """Return the number that decides as cut ``k`` does."""
+    def threshold(self, k: int, near: float = np.nan) -> float:
+        """Return a number that decides as cut ``k`` does, which is that ``near`` if it does so."""
         high = float(self.x[k - 1]) if k else np.inf
         low = float(self.x[k]) if k < len(self.x) else -np.inf
+        if low <= near < high and low <= self.x.dtype.type(near) < high:
+            return near
         return between(low, high, self.x.dtype)
 
 
@@ -129,7 +131,8 @@ class Within:
         moved = (drawn != free) & np.isfinite(drawn) & np.isfinite(free) & np.isfinite(self.values)
         towards = drawn.copy()
         for label in np.flatnonzero(coupled & moved).tolist():
-            towards[label] = self.values[label] * max(drawn[label], LEAST) / max(free[label], LEAST)
+            if self.values[label] != free[label]:
+                towards[label] = self.values[label] * max(drawn[label], LEAST) / max(free[label], LEAST)
         changed = [label for label in self.cuts if moved[label]]
         best = {label: cuts.nearest(self.values[label]) for label, cuts in self.cuts.items()}
 
@@ -141,8 +144,9 @@ class Within:
                 k = best[label]
                 if label in changed:
                     own = max(self.values[label], LEAST)
-                    k = cuts.nearest(own * (max(towards[label], LEAST) / own) ** part)
-                    values[label] = cuts.threshold(k)
+                    there = towards[label] if part == 1.0 else own * (max(towards[label], LEAST) / own) ** part
+                    k = cuts.nearest(there)
+                    values[label] = cuts.threshold(k, there)
                 rates[label] = cuts.decided[k]
             return values, W @ rates
 

@@ -180,7 +180,10 @@ def task_of(plan: LabelPlan, table: MemoryTable) -> LabelTask:
     target = Target(table, share, None if maps is None else maps.column)
     kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
     metric = label_metrics.sized(replace(plan.metric, classes=kept), table.n_rows)
-    limits = bind_labels(plan.constraints, table.classes, target.rows) if plan.constraints else None
+    limits = None
+    if plan.constraints:
+        # rows of y judge limits, and of a label that is absent there are none
+        limits = bind_labels(plan.constraints, table.classes, np.where(present, target.rows, 0.0))
     return LabelTask(plan, metric, table, mode, target, maps, counted, limits)
 
 
