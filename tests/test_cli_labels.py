@@ -205,8 +205,18 @@ REFUSED = {
         "leave one of them out",
     ),
     "a limit": (
-        ("tune", "t.csv", "--decisions", "2", "--labels", "sea,sun,rain", "--metric", "macro_f1")
-        + ("--subject-to", "recall[sea] >= 0.5"),
+        (
+            "tune",
+            "t.csv",
+            "--decisions",
+            "2",
+            "--label",
+            "tags",
+            "--metric",
+            "macro_f1",
+            "--subject-to",
+            "rate[a] <= 1",
+        ),
         "limits of several labels need --decisions any",
     ),
     "a metric of one class": (
@@ -292,7 +302,8 @@ def test_documented_keys_are_those_of_the_output():
     labels = ("--labels", ",".join(NAMES))
     runs = {
         "tune": [
-            ("tune", path, *ANY, "--metric", "macro_f1", *more) for more in (labels, ("--columns", "p_sea,p_sun"))
+            ("tune", path, *ANY, "--metric", "macro_f1", *more)
+            for more in (labels, ("--columns", "p_sea,p_sun"), (*labels, "--subject-to", "precision[sea] >= 0.1"))
         ],
         "apply": [("apply", f"{name}.json", path, "-o", "out.csv") for name in "rkmd"],
         "score": [("score", path, *labels, "--rule", f"{name}.json") for name in "rkm"]

@@ -215,6 +215,13 @@ def test_a_floor_on_the_recall_of_a_label_holds_on_rows_that_did_not_tune():
     assert recall(free) < 0.75
     assert recall(found) == pytest.approx(0.8, abs=0.06)
     assert found.rule.thresholds[1:].tolist() == free.rule.thresholds[1:].tolist()
+    # the estimator tunes within the same limits
+    tuned = confmax.MetricMultilabelCV(model, metric="hamming", constraints="recall[0] >= 0.8", cv=3).fit(X, Y)
+    assert tuned.solution_.constraints[0].kept
+    assert tuned.rule_.constraints == ("recall[0] >= 0.8",)
+    limits = ["precision[0] >= 0.999", "recall[0] >= 0.9"]
+    with pytest.raises(confmax.Infeasible, match="no threshold of the label 0 keeps"):
+        tuned.set_params(constraints=limits).fit(X, Y)
 
 
 def test_a_precision_of_few_rows_is_not_kept_by_chance():

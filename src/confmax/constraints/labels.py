@@ -58,7 +58,7 @@ class LabelLimits:
 
     @property
     def budgets(self) -> NDArray[np.intp]:
-        """Which constraints are on sums of rates."""
+        """Which constraints (m,) are on sums of rates."""
         return np.flatnonzero([place is None for place in self.places])
 
     def of_label(self, label: int) -> Limits:
@@ -80,7 +80,7 @@ class LabelLimits:
         return np.array([self._of_one(j).values(self._read(j, S))[0] for j in range(len(self.places))])
 
     def slacks(self, S: Confusion, rounding: float = 0.0) -> Array:
-        """Return by how much each limit is kept (n,) at ``S``; misses of no more than ``rounding`` are zero."""
+        """Return by how much each limit is kept (n,) at ``S``; misses of up to ``rounding`` are zero."""
         slacks = np.array([self._of_one(j).slacks(self._read(j, S))[0] for j in range(len(self.places))])
         return np.where((slacks < 0.0) & (slacks >= -rounding), 0.0, slacks) + 0.0
 
@@ -97,7 +97,8 @@ class LabelLimits:
         """Return what became of each constraint at a rule, with its statistics ``S`` (L,) on the estimate used.
 
         Those on the ``labels`` and on the ``model`` are None where there are none. ``n_labelled`` rows have labels,
-        None if their weights are not equal. ``prices`` (n,) are NaN where none is known.
+        None if their weights are not equal. ``prices`` (n,) are NaN where none is known. Slacks that are missed by
+        ``rounding`` or less are zero.
         """
         values, slacks = self.values(S), self.slacks(S, rounding)
         on_model = None if model is None else self.slacks(model, rounding)

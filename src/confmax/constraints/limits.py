@@ -454,7 +454,7 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
                 "every row has one class", "pass `decisions='any'` for several labels per row, or leave it out"
             )
     if isinstance(metric.formula, SumOfRates):
-        low, high = one.across.range(*metric.formula.range_of_one)
+        low, high = one.range
         if not low <= one.limit <= high:
             ends = f"{number_text(low)} and {number_text(high)}"
             with naming(one):

@@ -269,6 +269,9 @@ class Constraint:
             raise ValueError(f"{metric_text(self.metric)} {self.sense} {number}: {why}")
         self.across.refuse(self.metric, self.stated, self.text)
         low, high = self.range
+        if isinstance(self.metric.formula, SumOfRates) and self.across == ALL_ROWS:
+            # whether rows have one class or several labels is known when it is placed
+            low, high = self.metric.formula.range_of_several
         if not low <= self.limit <= high:
             # a share may have been given in percent
             hint = f"; for {number} % write {number_text(round(self.limit / 100, 15))}" if 1 < self.limit <= 100 else ""
@@ -291,7 +294,7 @@ class Constraint:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Between which numbers the limit may lie."""
+        """Between which numbers the limit may lie, where every row has one class."""
         return self.across.range(*self.metric.range)
 
     @property

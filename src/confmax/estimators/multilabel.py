@@ -20,6 +20,7 @@ from confmax.estimators.label_folds import label_splits
 from confmax.estimators.label_models import LabelModel
 from confmax.metrics import Metric
 from confmax.rule.labels import LabelRule
+from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.labels import LabelSolution
 from confmax.solution.several import tune
@@ -38,6 +39,9 @@ class Form(NamedTuple):
     dtype: np.dtype[Any]
 
 
+SETTINGS = ("constraints", "on_infeasible", "confusion", "calibration", "shrinkage", "random_state")
+
+
 class MetricMultilabelCV(CrossFitting):
     """Classifier of several labels per row, whose decisions are tuned for a metric by cross-validation.
 
@@ -52,6 +56,9 @@ class MetricMultilabelCV(CrossFitting):
         true, decided and true, and decided.
     decisions : "any", int k, or ("at_most", k)
         What is decided for a row: any labels, exactly the k best, or at most k.
+    constraints, on_infeasible : str, Constraint or sequence of these; {"raise", "closest"}
+        Limits that the rule must keep, such as "recall[chess] >= 0.8" and "labels_per_row <= 3", and what becomes of
+        limits that no rule keeps, as in `confmax.maximize` with ``decisions="any"``.
     cv : None, int, float, splitter, iterable of splits or "prefit"
         An integer: that many folds, stratified by all labels. None: five of them. A number in (0, 1): one stratified
         hold-out of that share. A splitter or an iterable may leave rows out or repeat them; the rule is tuned on the
@@ -132,6 +139,8 @@ class MetricMultilabelCV(CrossFitting):
         *,
         metric: str | Metric | Callable[[Confusion], float] = "macro_f1",
         decisions: Any = "any",
+        constraints: Any = (),
+        on_infeasible: str = "raise",
         cv: Any = None,
         refit: bool = True,
         ensemble: bool = False,
@@ -145,6 +154,8 @@ class MetricMultilabelCV(CrossFitting):
         self.estimator = estimator
         self.metric = metric
         self.decisions = decisions
+        self.constraints = constraints
+        self.on_infeasible = on_infeasible
         self.cv = cv
         self.refit = refit
         self.ensemble = ensemble
@@ -233,7 +244,7 @@ class MetricMultilabelCV(CrossFitting):
         plan = LabelPlan.checked(
             self.metric,
             decisions,
-            **{name: getattr(self, name) for name in ("confusion", "calibration", "shrinkage", "random_state")},
+            **{name: getattr(self, name) for name in SETTINGS},
         )
         model = self._model()
         rows = np.arange(len(y))
@@ -255,7 +266,7 @@ class MetricMultilabelCV(CrossFitting):
             rows = np.concatenate(tests)
         tuned_with = None if weight is None else np.asarray(weight)[rows]
         table = labels_table(plan.decisions, proba, y[rows], tuned_with, names)
-        self.solution_: LabelSolution = tune(plan, table)
+        self.solution_: LabelSolution = or_raise(tune(plan, table), plan.on_infeasible)
         self.rule_ = self.solution_.rule
         self._matrix_of = model
         if self._is_prefit:

@@ -52,10 +52,10 @@ class SumOfRates(Formula):
         return 0
 
     @property
-    def range_of_one(self) -> tuple[float, float]:
-        """Between which numbers the sum lies where every row has one class."""
+    def range_of_several(self) -> tuple[float, float]:
+        """Between which numbers the sum lies where a row may have all labels."""
         weights = [weight for weight, _ in self.terms]
-        return min(0.0, *weights), max(0.0, *weights)
+        return sum(min(0.0, weight) for weight in weights), sum(max(0.0, weight) for weight in weights)
 
     def among(self, S: Confusion) -> Array:
         return np.ones(S.diagonal.shape[:-1])
@@ -136,8 +136,7 @@ def sum_of_rates(terms: Sequence[tuple[float, str]]) -> Metric:
         Linear(),
         "columns",
         description=what if formula.is_share else "weighted sum of the shares of all rows decided as classes",
-        # with several labels per row all of them may be decided
-        range=(sum(min(0.0, weight) for weight in weights), sum(max(0.0, weight) for weight in weights)),
+        range=(min(0.0, *weights), max(0.0, *weights)),
         use="within limits",
         of_all_rows=True,
     )
