@@ -32,6 +32,7 @@ from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
     between,
+    counted_in,
     score_of_one,
     thresholds_from,
 )
@@ -424,8 +425,12 @@ def _common_within(metric: Metric, target: Target, limits: LabelLimits) -> Withi
         values[:, j] = -reached if limits.constraints[j].is_floor else reached
     every_limit = Limits(limits.constraints)
     allowed, missed = _nearest(every_limit, list(range(len(limits.places))), slacks, values, enough)
-    found = LabelCuts(x[last], sums(made), sums(w), np.zeros(len(slacks), np.int64), allowed)
-    k = found.best(score_of_one(replace(metric, classes=None), float(target.rows.sum()))(found.hits, found.decided))
+    labels = counted_in(metric, L)
+    in_metric = np.isin(owner, labels)
+    counted = (sums(np.where(in_metric, part, 0.0)) for part in (made, w))
+    found = LabelCuts(x[last], *counted, np.zeros(len(slacks), np.int64), allowed)
+    of_all = score_of_one(replace(metric, classes=None), float(target.rows[labels].sum()))
+    k = found.best(of_all(found.hits, found.decided))
     thresholds = thresholds_from(target, float(x[last][k - 1]) if k else np.inf)
     if target.calibrate is None:
         thresholds[:] = found.threshold(k)

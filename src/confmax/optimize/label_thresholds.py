@@ -323,7 +323,7 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
         return by_levels(metric, target, coefficients)
     table = target.table
     L = table.n_classes
-    labels = _counted_in(metric, L)
+    labels = counted_in(metric, L)
     every = np.concatenate([target.column(label) for label in labels])
     p = np.concatenate([target.columns(label)[1] for label in labels])
     found = Buckets.of(p, every, np.tile(target.weight, len(labels)))
@@ -347,7 +347,7 @@ def most_of_sums(metric: Metric, target: Target, level: float) -> float:
     found = ratio_of(metric)
     assert found is not None
     top, base, less = found
-    labels = _counted_in(metric, target.table.n_classes)
+    labels = counted_in(metric, target.table.n_classes)
     rows = float(target.rows[labels].sum())
     most = level
     for _ in range(ROUNDS):
@@ -362,7 +362,7 @@ def most_of_sums(metric: Metric, target: Target, level: float) -> float:
     return most
 
 
-def _counted_in(metric: Metric, n_labels: int) -> list[int]:
+def counted_in(metric: Metric, n_labels: int) -> list[int]:
     """Return the labels that a ``metric`` counts."""
     return list(range(n_labels) if metric.classes is None else metric.classes)
 
