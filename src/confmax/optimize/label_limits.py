@@ -13,6 +13,7 @@ others leave room for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
@@ -20,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion
 from confmax.constraints.labels import LabelLimits, two_columns
 from confmax.constraints.limits import Limits
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
-from confmax.metrics.labels import Micro, shares_of
+from confmax.metrics.labels import Micro, ratio_of, shares_of
 from confmax.optimize.label_thresholds import (
     EQUAL,
     LEAST,
@@ -43,6 +44,7 @@ SPARE = 1e-9  # by which a ceiling is looser than what is reached at least
 MOST_ROUNDED = 8  # labels between two corners, of which all roundings are compared
 SWEEPS = 20  # in which every label takes its best threshold beside those of the others
 HALVINGS = 12
+LEVELS = 8  # of a ratio of sums, each from the one before
 
 
 class Reached(NamedTuple):
@@ -83,9 +85,18 @@ class LabelCuts:
         values = np.where(self.allowed, values, -np.inf)
         return int(np.argmax(np.where(values >= values.max() - EQUAL, 2.0 * self.hits - self.decided, -np.inf)))
 
+    def at(self, threshold: float) -> int:
+        """Return the cut that decides as a ``threshold`` does."""
+        return int(np.searchsorted(-self.x, -threshold)) if threshold > -np.inf else len(self.x)
+
+    def cut_or(self, threshold: float, values: Array) -> int:
+        """Return the cut at a ``threshold`` if it is allowed, else the best one by ``values`` (T,)."""
+        exact = self.at(threshold)
+        return exact if self.allowed[exact] else self.best(values)
+
     def nearest(self, threshold: float) -> int:
         """Return the allowed cut that is nearest to a ``threshold``, in logarithms."""
-        exact = int(np.searchsorted(-self.x, -threshold)) if threshold > -np.inf else len(self.x)
+        exact = self.at(threshold)
         if self.allowed[exact]:
             return exact
         # a cut stands for the numbers from the probability below it to that above it
@@ -168,7 +179,7 @@ class Within:
 def best_within(metric: Metric, target: Target, limits: LabelLimits, free: LabelThresholds) -> Within:
     """Return the best thresholds within ``limits``; those without limits are the ``free`` ones."""
     if isinstance(metric.formula, Micro):
-        return _common_within(metric, target, limits)
+        return _common_within(metric, target, limits, free)
     W, ceilings = limits.ceilings()
     coupled = np.flatnonzero((W != 0.0).any(axis=0)).tolist()
     shares = shares_of(metric, target.rows)
@@ -389,52 +400,101 @@ class _Coupled:
         return chosen
 
 
-def _common_within(metric: Metric, target: Target, limits: LabelLimits) -> Within:
-    """Return the best threshold for all labels, on calibrated probabilities, within limits."""
-    table = target.table
-    L = table.n_classes
-    n = table.n_rows
-    every = np.concatenate([target.columns(label)[1] for label in range(L)])
-    order = stable_order(-every)
-    x = every[order]
-    last = np.flatnonzero(np.append(x[1:] != x[:-1], True))
-    owner = order // n
-    w = target.weight[order % n]
-    made = w * np.concatenate([target.column(label) for label in range(L)])[order]
+def _common_within(metric: Metric, target: Target, limits: LabelLimits, free: LabelThresholds) -> Within:
+    """Return one threshold for all labels without limits of their own, on calibrated probabilities, and one for others.
 
-    def sums(part: Array) -> Array:
-        return np.append(0.0, np.cumsum(part)[last])
-
-    W, ceilings = limits.ceilings()
-    slacks, values = np.empty((2, len(last) + 1, len(limits.places)))
-    enough = np.ones(len(slacks), dtype=np.bool_)
-    model = target.with_share(1.0)
+    A label whose limits the common threshold does not keep takes the allowed cut that is best at the level of the
+    metric, and leaves that of the others as it is. Ceilings on sums of rates move the common threshold.
+    """
+    L = target.table.n_classes
+    cuts: dict[int, LabelCuts] = {}
+    reached: list[Reached] = []
     for label in limits.labels:
-        own = limits.of_label(label)
-        here = owner == label
-        hits, decided = (sums(np.where(here, part, 0.0)) for part in (made, w))
-        S = two_columns(float(target.rows[label]), hits, decided)
-        if 0.0 < target.share[label] < 1.0 and own.least_rows > 1:
-            on_model = two_columns(float(model.rows[label]), sums(np.where(here, w * x, 0.0)), decided)
-            enough &= _kept(own.slacks(on_model)).all(axis=-1) | (sums(here & (w > 0.0)) >= own.least_rows)
-        numbers = [j for j, place in enumerate(limits.places) if place == label]
-        slacks[:, numbers], values[:, numbers] = own.slacks(S), own.values(S)
-    for j, weights, ceiling in zip(limits.budgets, W, ceilings, strict=True):
-        reached = sums(weights[owner] * w)
-        slacks[:, j] = ceiling - reached
-        values[:, j] = -reached if limits.constraints[j].is_floor else reached
-    every_limit = Limits(limits.constraints)
-    allowed, missed = _nearest(every_limit, list(range(len(limits.places))), slacks, values, enough)
+        found = LabelCuts.of(target.columns(label)[0], target.column(label), target.weight)
+        cuts[label], missed = _allowed(found, target, limits, label)
+        reached += missed
     labels = counted_in(metric, L)
-    in_metric = np.isin(owner, labels)
-    counted = (sums(np.where(in_metric, part, 0.0)) for part in (made, w))
-    found = LabelCuts(x[last], *counted, np.zeros(len(slacks), np.int64), allowed)
-    of_all = score_of_one(replace(metric, classes=None), float(target.rows[labels].sum()))
-    k = found.best(of_all(found.hits, found.decided))
-    thresholds = thresholds_from(target, float(x[last][k - 1]) if k else np.inf)
-    if target.calibrate is None:
-        thresholds[:] = found.threshold(k)
-    statistics = target.counted(Gains.above(thresholds))[0]
-    prices = np.full(len(limits.places), np.nan)
-    most = None if missed else float(metric.values(statistics))
-    return Within(thresholds, most, prices, tuple(missed), limits)
+    common = _Common.of(target, [label for label in range(L) if label not in cuts], labels, limits)
+    value = score_of_one(replace(metric, classes=None), float(target.rows[labels].sum()))
+    coefficients = ratio_of(metric)
+    assert coefficients is not None
+    top, _, less = coefficients
+    level = float(metric.values(free.statistics))
+    thresholds = free.values
+    best: tuple[float, Array, list[Reached]] = (-np.inf, thresholds, [])
+    for _ in range(LEVELS):
+        at = top + less * level
+        chosen = {
+            label: one.cut_or(thresholds[label], at * one.hits - level * one.decided) for label, one in cuts.items()
+        }
+        fixed = np.array(
+            [[cuts[label].hits[k], cuts[label].decided[k]] for label, k in chosen.items() if label in labels]
+        )
+        hits, decided = fixed.reshape(-1, 2).sum(axis=0)
+        rates = np.zeros(L)
+        rates[list(chosen)] = [cuts[label].decided[k] for label, k in chosen.items()]
+        k, missed = common.best(value, hits, decided, rates, limits)
+        level = float(value(common.hits[[k]] + hits, common.decided[[k]] + decided)[0])
+        if level <= best[0] + EQUAL:
+            break
+        thresholds = thresholds_from(target, float(common.x[k - 1]) if k else np.inf)
+        together = thresholds.copy()
+        for label, cut in chosen.items():
+            together[label] = cuts[label].threshold(cut, thresholds[label])
+        best = level, together, missed
+    _, thresholds, missed = best
+    reached += missed
+    # limits leave fewer thresholds than there are without them
+    most = None if reached else free.most
+    return Within(thresholds, most, np.full(len(limits.places), np.nan), tuple(reached), limits)
+
+
+@dataclass(frozen=True, eq=False)
+class _Common:
+    """The places where the rows of several labels are cut together, by falling calibrated probabilities ``x`` (T - 1,).
+
+    ``hits`` and ``decided`` (T,) count the labels of the metric, and ``sums`` (T, m) what ceilings limit.
+    """
+
+    x: Array
+    hits: Array
+    decided: Array
+    sums: Array
+
+    @classmethod
+    def of(cls, target: Target, labels: list[int], counted: list[int], limits: LabelLimits) -> _Common:
+        """Sort the rows of some ``labels``, of which those that are ``counted`` are in the metric."""
+        n = target.table.n_rows
+        every = np.concatenate([target.columns(label)[1] for label in labels] or [np.zeros(0)])
+        order = stable_order(-every)
+        x = every[order]
+        last = np.flatnonzero(np.append(x[1:] != x[:-1], True)) if len(x) else np.zeros(0, np.intp)
+        owner = np.array(labels, dtype=np.intp)[order // n]
+        w = target.weight[order % n]
+        made = np.concatenate([target.column(label) for label in labels] or [np.zeros(0)])[order] * w
+        inside = np.isin(owner, counted)
+        W = limits.ceilings()[0]
+
+        def summed(part: Array) -> Array:
+            return np.append(0.0, np.cumsum(part)[last])
+
+        sums = [summed(weights[owner] * w) for weights in W]
+        hits, decided = (summed(np.where(inside, part, 0.0)) for part in (made, w))
+        return cls(x[last], hits, decided, np.stack(sums, axis=1) if sums else np.zeros((len(last) + 1, 0)))
+
+    def best(
+        self, value: Callable[[Array, Array], Array], hits: float, decided: float, rates: Array, limits: LabelLimits
+    ) -> tuple[int, list[Reached]]:
+        """Return the best cut beside labels with these ``hits``, decisions and ``rates`` (L,), within the ceilings."""
+        W, ceilings = limits.ceilings()
+        reached = self.sums + W @ rates
+        ends = [limits.constraints[j] for j in limits.budgets]
+        signs = np.where([one.is_floor for one in ends], -1.0, 1.0)
+        allowed = np.ones(len(self.hits), dtype=np.bool_)
+        missed: list[Reached] = []
+        if ends:
+            given = (ceilings - reached, signs * reached, allowed)
+            allowed, missed = _nearest(Limits(tuple(ends)), list(limits.budgets), *given)
+        reaches = np.where(allowed, value(self.hits + hits, self.decided + decided), -np.inf)
+        right = 2.0 * self.hits - self.decided
+        return int(np.argmax(np.where(reaches >= reaches.max() - EQUAL, right, -np.inf))), missed

@@ -177,14 +177,9 @@ class LabelSolution(Tuned):
             within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
             return f"proved: no rule{BUDGET[self.rule.decisions.positive]} has a higher {name} on {estimate}{within}"
         if self.constraints:
-            of = (
-                "threshold for all labels"
-                if isinstance(self.metric.formula, Micro)
-                else "thresholds, one for each label,"
-            )
-            what = "has" if of.startswith("threshold f") else "have"
             within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
-            return f"proved: no {of} within the limits {what} a higher {name} on {estimate}{within}"
+            of = "thresholds, one for each label, within the limits"
+            return f"proved: no {of} have a higher {name} on {estimate}{within}"
         if self.gap <= EXACT:
             return f"proved: no thresholds, one for each label, have a higher {name} on {estimate}"
         most = f"no thresholds, one for each label, exceed {self.upper_bound:.4g} on {estimate}"
