@@ -260,6 +260,14 @@ def test_neither_the_order_of_rows_nor_that_of_columns_changes_thresholds():
     np.testing.assert_allclose(turned.rule.thresholds, plain.rule.thresholds[columns], rtol=1e-6)
 
 
+def test_rounding_chooses_between_no_thresholds():
+    # above 0.25 and above 0.5 are as good on the blend, but for the order in which rows are summed
+    P, Y = np.array([[0.5], [1.0], [0.0], [1.0], [0.0], [0.5]]), np.array([[0], [1], [0], [1], [0], [1]])
+    orders = [list(rows) for rows in itertools.permutations(range(6))][::9]
+    found = [confmax.maximize("hamming", P[rows], Y[rows], decisions="any").predict(P).tolist() for rows in orders]
+    assert found == found[:1] * len(found)
+
+
 @pytest.mark.parametrize("name", ["macro_f1", "g_mean", "micro_f1", "mcc"])
 @pytest.mark.parametrize("estimate", ["model", "labels"])
 def test_buckets_lose_no_threshold(name, estimate, monkeypatch):

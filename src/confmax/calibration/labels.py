@@ -132,7 +132,10 @@ def _binned(table: MemoryTable) -> tuple[Array, Array, Array]:
         # as many rows as the weights are worth
         weights = table.weight * (table.weight.sum() / (table.weight**2).sum())
     if n <= bins:
-        return _logit(table.proba.T), np.asarray((weights[:, None] * table.labels).T), np.tile(weights, (L, 1))
+        z, true, every = _logit(table.proba.T), (weights[:, None] * table.labels).T, np.tile(weights, (L, 1))
+        # sums in another order of the rows would differ in their last digits
+        order = np.lexsort((every, true, z))
+        return tuple(np.take_along_axis(part, order, axis=1) for part in (z, true, every))  # type: ignore[return-value]
     most = np.log1p(-EDGE) - np.log(EDGE)
     z, true, every = (np.zeros((L, bins)) for _ in range(3))
     for label in range(L):

@@ -217,7 +217,9 @@ class Buckets:
         hits = np.append(self.hits, sums[0])
         decided = np.append(self.decided, sums[1])
         reached = np.append(edges, np.nan_to_num(values(*sums), nan=-np.inf)) if len(last) else edges
-        k = int(np.argmax(np.where(reached >= reached.max() - EQUAL, 2.0 * hits - decided, -np.inf)))
+        right = np.where(reached >= reached.max() - EQUAL, 2.0 * hits - decided, -np.inf)
+        # rounding, which the order of rows changes, chooses between no cuts
+        k = int(np.argmax(right >= right.max() - EQUAL))
         return self._cut(k, x[last], float(hits[k]), float(decided[k]))
 
     def _cut(self, k: int, values: NDArray[Any], hits: float, decided: float) -> Cut:
