@@ -45,6 +45,8 @@ MOST_ROUNDED = 8  # labels between two corners, of which all roundings are compa
 SWEEPS = 20  # in which every label takes its best threshold beside those of the others
 HALVINGS = 12
 LEVELS = 8  # of a ratio of sums, each from the one before
+FIRST = 32  # corners of each label that the linear program begins with
+ROUNDS = 60  # in which corners join it
 
 
 class Reached(NamedTuple):
@@ -297,8 +299,8 @@ class _Coupled:
         corners = [self._corners(label) for label in range(len(self.cuts))]
         loosened = self._least_loosened(corners)
         eased = replace(self, ceilings=self.ceilings + loosened + np.where(loosened > 0.0, SPARE, 0.0))
-        parts, prices = eased._program(corners)
-        chosen = eased._improved(eased._rounded(corners, parts))
+        columns, parts, prices = eased._generated(corners)
+        chosen = eased._improved(eased._rounded(columns, parts))
         value = sum(scores[k] for scores, k in zip(self.scores, chosen, strict=True))
         # the Lagrangian of any prices bounds the value, whatever the precision of the linear program
         priced = prices @ self.weights
@@ -328,8 +330,30 @@ class _Coupled:
             least = np.array([cuts.decided[k].min() for cuts, k in zip(self.cuts, corners, strict=True)])
             over = self.weights @ least - self.ceilings
             return np.where(over > NEGLIGIBLE, over, 0.0)
-        over = self._program(corners, eases=True)[0][-len(self.ceilings) :]
+        # what draws can keep depends on the smallest and the largest rates alone
+        over = self._program([k[[0, -1]] for k in corners], eases=True)[0][-len(self.ceilings) :]
         return np.where(over > SPARE, over, 0.0)
+
+    def _generated(self, corners: list[NDArray[np.intp]]) -> tuple[list[NDArray[np.intp]], Array, Array]:
+        """Return some of the corners, how much of each the best draw has, and the prices (m,) of the ceilings.
+
+        On a model nearly every row is a corner. So the program has a few, the two ends among them, and those join that
+        are worth more at its prices.
+        """
+        columns = [k[np.unique(np.linspace(0, len(k) - 1, FIRST).astype(np.intp))] for k in corners]
+        for _ in range(ROUNDS):
+            parts, prices = self._program(columns)
+            joined = 0
+            for label, price in enumerate((prices @ self.weights).tolist()):
+                worth = self.scores[label] - price * self.cuts[label].decided
+                k = corners[label][np.argmax(worth[corners[label]])]
+                if worth[k] > worth[columns[label]].max() + NEGLIGIBLE:
+                    columns[label] = np.unique(np.append(columns[label], k))
+                    joined += 1
+            if not joined:
+                break
+        parts, prices = self._program(columns) if joined else (parts, prices)
+        return columns, parts, prices
 
     def _program(self, corners: list[NDArray[np.intp]], *, eases: bool = False) -> tuple[Array, Array]:
         """Return how much of each corner the best draw has, and the prices (m,) of the ceilings.
