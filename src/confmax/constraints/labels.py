@@ -26,6 +26,7 @@ from confmax.metrics.rates import LABELS_PER_ROW, SumOfRates
 from confmax.tables.labels import plain
 
 SHOWN = 8  # labels in a sentence
+ROUNDING = 1e-12  # of sums of the weights of all rows, which are one
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +135,16 @@ def two_columns(rows: float, hits: Any, decided: Any) -> Confusion:
 
     ``decided`` (...) are the shares of all rows that get the label, and ``hits`` (...) those of them that have it.
     """
-    # a difference of sums may be below zero by rounding
-    rest = np.maximum(1.0 - rows - decided + hits, 0.0)
     return Confusion(
-        np.array([max(1.0 - rows, 0.0), rows]),
-        np.stack([rest, np.asarray(hits)], -1),
-        np.stack([np.maximum(1.0 - decided, 0.0), np.asarray(decided)], -1),
+        np.array([_difference(1.0 - rows), rows]),
+        np.stack([_difference(1.0 - rows - decided + hits), np.asarray(hits)], -1),
+        np.stack([_difference(1.0 - decided), np.asarray(decided)], -1),
     )
+
+
+def _difference(value: Any) -> Any:
+    """Return a difference of sums, which rounding may leave a little beside zero."""
+    return np.where(value > ROUNDING, value, 0.0)
 
 
 def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array) -> LabelLimits | None:
