@@ -345,3 +345,22 @@ def test_the_command_line_takes_limits():
     assert "price: by how much macro_f1 rises" in shown
     _, refused = run(*command, "--subject-to", "labels_per_row <= 0.01", "--subject-to", "recall[a] >= 0.9", code=3)
     assert "labels_per_row is at least" in refused
+
+
+def test_all_rows_decided_leave_none_beside_rounding():
+    """Ten weights of one tenth do not quite add up to one, and nothing is left of the rows that do not get a label."""
+    P, Y = np.linspace(0.05, 0.95, 20).reshape(10, 2), np.eye(10, 2, dtype=int)
+    found = confmax.maximize(
+        "balanced_accuracy", P, Y, decisions="any", constraints="npv[1] <= 0.1", confusion="labels"
+    )
+    assert found.constraints[0].value == 0.0
+    assert found.upper_bound is not None
+
+
+def test_a_model_of_many_different_probabilities_needs_few_corners():
+    """Nearly every row is a corner of the curves of a model; the bound is met as if all of them were in the program."""
+    P = np.random.default_rng(0).beta(0.5, 3, (5000, 4))
+    limits = ["labels_per_row <= 0.4", "rate[1] + rate[2] >= 0.25"]
+    found = confmax.maximize("macro_f1", P, decisions="any", constraints=limits)
+    assert found.feasible
+    assert 0.0 <= found.gap <= 1e-6
