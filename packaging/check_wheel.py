@@ -60,6 +60,8 @@ def built(folder: Path, *options: str, kernels: str, **environment: str) -> Path
     """Build in a folder, and return the wheel."""
     tool("build", *options, "--outdir", folder, ROOT, CONFMAX_KERNELS=kernels, **environment)
     (wheel,) = folder.glob("*.whl")
+    if kernels == "required":
+        run(sys.executable, ROOT / "packaging" / "shrink_wheel.py", folder)
     return wheel
 
 
