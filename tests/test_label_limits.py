@@ -364,3 +364,31 @@ def test_a_model_of_many_different_probabilities_needs_few_corners():
     found = confmax.maximize("macro_f1", P, decisions="any", constraints=limits)
     assert found.feasible
     assert 0.0 <= found.gap <= 1e-6
+
+
+def test_ceilings_that_contradict_each_other_end_soon():
+    P, Y = drawn(110, 6, seed=4, digits=4)
+    limits = ["labels_per_row <= 1.02", "labels_per_row >= 5.76", "rate[1] + 2 rate[2] >= 0.27"]
+    given = {"decisions": "any", "confusion": "labels", "on_infeasible": "closest"}
+    found = confmax.maximize("mcc", P.astype(np.float32), Y, constraints=limits, **given)
+    assert "no thresholds keep labels_per_row <= 1.02, labels_per_row >= 5.76" in found.infeasibility
+    assert 1.0 < found.constraints[0].value < 5.77
+
+
+def test_a_simple_rule_that_keeps_a_precision_by_chance_takes_no_place():
+    rng = np.random.default_rng(2)
+    P = rng.uniform(0.0, 0.4, (300, 2))
+    Y = (rng.random(P.shape) < P).astype(int)
+    # four rows above one half have the label, which the model expects of six in ten
+    P[:4, 0], Y[:4, 0] = 0.6, 1
+    found = confmax.maximize(
+        "macro_precision",
+        P,
+        Y,
+        decisions="any",
+        calibration=None,
+        constraints="precision[0] >= 0.7",
+        on_infeasible="closest",
+    )
+    assert found.infeasibility.startswith("no threshold of the label 0 keeps precision[0] >= 0.7")
+    assert found.upper_bound is None

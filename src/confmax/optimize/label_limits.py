@@ -40,7 +40,7 @@ from confmax.optimize.label_thresholds import (
 from confmax.optimize.rounding import NEGLIGIBLE
 from confmax.optimize.threshold import upper_chain
 
-SPARE = 1e-9  # by which a ceiling is looser than what is reached at least
+SPARE = 1e-7  # by which a ceiling is looser than what is reached at least: the tolerance of the linear program
 MOST_ROUNDED = 8  # labels between two corners, of which all roundings are compared
 SWEEPS = 20  # in which every label takes its best threshold beside those of the others
 HALVINGS = 12
@@ -381,8 +381,10 @@ class _Coupled:
             objective, A_ub=sums, b_ub=self.ceilings, A_eq=one_each, b_eq=np.ones(len(corners)), method="highs"
         )
         if found.x is None:
-            # what is left open by rounding of the least loosening
-            return np.full(len(objective), 1.0), np.zeros(m)
+            # its own tolerance may find no draw that just keeps the ceilings; labels then begin at their first corners
+            first = np.zeros(len(objective))
+            first[np.cumsum([0, *sizes[:-1]])] = 1.0
+            return first, np.zeros(m)
         return np.asarray(found.x), np.maximum(0.0 - np.asarray(found.ineqlin.marginals), 0.0)
 
     def _rounded(self, corners: list[NDArray[np.intp]], parts: Array) -> list[int]:
@@ -390,7 +392,7 @@ class _Coupled:
         split = np.split(parts, np.cumsum([len(k) for k in corners])[:-1])
         chosen = [int(k[np.argmax(part)]) for k, part in zip(corners, split, strict=True)]
         between = [
-            (label, k[part > NEGLIGIBLE].tolist())
+            (label, k[np.argsort(-part)[:2]].tolist())
             for label, (k, part) in enumerate(zip(corners, split, strict=True))
             if (part > NEGLIGIBLE).sum() > 1
         ][:MOST_ROUNDED]

@@ -14,6 +14,7 @@ from confmax.metrics.labels import Micro, OfVectors
 from confmax.optimize import Status
 from confmax.optimize.label_limits import Within, best_within
 from confmax.optimize.label_thresholds import (
+    EQUAL,
     LabelThresholds,
     Target,
     best_for_all,
@@ -46,10 +47,21 @@ def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
     values = [float(task.metric.values(statistics)) for statistics in counted]
     # no rule that people have without confmax is better on the estimate, unless it misses a limit
     kept = [task.limits is None or bool((slacks_of(task, S) >= 0.0).all()) for S in counted]
-    k = max(range(len(counted)), key=lambda k: (kept[k], values[k] if kept[k] else -k))
+    fit = [keeps and _is_shown(task, value, found) for keeps, value in zip(kept, values, strict=True)]
+    k = max(range(len(counted)), key=lambda k: (fit[k], values[k] if fit[k] else -k))
     missed = tuple(name for name, keeps in zip(plain, kept[1:], strict=True) if not keeps)
     baselines = dict(zip(plain, values[1:], strict=True))
     return replace(finished(task, [best, *plain.values()][k], counted[k], found, baselines), missed_by=missed)
+
+
+def _is_shown(task: LabelTask, value: float, found: Found) -> bool:
+    """Return whether enough rows show that a rule of this ``value``, which keeps the limits, is one of those searched.
+
+    One above their bound keeps a precision by labels of few rows. Micro averages are searched on one threshold alone.
+    """
+    if task.limits is None or isinstance(task.metric.formula, Micro):
+        return found.infeasibility is None
+    return found.most is not None and value <= found.most + EQUAL
 
 
 def best_thresholds(task: LabelTask) -> tuple[LabelRule, Found]:
@@ -160,7 +172,7 @@ def finished(
     on_model = statistics if task.mode == "model" else task.counted([rule], 1.0)[0]
     model_value = float(task.metric.values(on_model))
     outcomes = outcomes_of(task, statistics, on_labels, on_model, found.prices)
-    why = None if all(one.kept for one in outcomes) else found.infeasibility or not_met(task)
+    why = found.infeasibility or (None if all(one.kept for one in outcomes) else not_met(task))
     mark = None if table.labels is None else fingerprint(table.unordered_hashes(), table.labels, table.classes)
     return LabelSolution(
         rule=replace(rule, tuned_on=mark),
