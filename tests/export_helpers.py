@@ -189,7 +189,7 @@ def in_duckdb(exported, P, kind="DOUBLE", dialect="duckdb"):
 
 
 class Closed(sqlite3.Connection):
-    """A database that closes with its last name: from Python 3.13 on, an open one warns."""
+    """A database that closes with its last name, in whatever thread: from Python 3.13 on, an open one warns."""
 
     def __del__(self):
         self.close()
@@ -197,7 +197,7 @@ class Closed(sqlite3.Connection):
 
 def sqlite():
     """Return a new database of SQLite in memory."""
-    return sqlite3.connect(":memory:", factory=Closed)
+    return sqlite3.connect(":memory:", factory=Closed, check_same_thread=False)
 
 
 def sqlite_with_functions():

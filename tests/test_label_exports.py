@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def rows(L, dtype=np.float64):
 
 def sqlite(expressions, P, columns):
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-    with sqlite3.connect(":memory:") as base:
+    with closing(sqlite3.connect(":memory:")) as base:
         base.execute(f"CREATE TABLE t ({names})")
         base.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(columns))})", P.tolist())
         return np.array(base.execute(f"SELECT {expressions} FROM t").fetchall(), dtype=float)
@@ -72,7 +73,7 @@ def test_sql(name, dialect):
         if dialect not in ("standard", engine.__name__):
             continue
         if engine is sqlite and rule.calibrator is not None:
-            with sqlite3.connect(":memory:") as base:
+            with closing(sqlite3.connect(":memory:")) as base:
                 try:
                     base.execute("SELECT LN(2.0), EXP(1.0)")
                 except sqlite3.OperationalError:
