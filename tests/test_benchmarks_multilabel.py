@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import harness, multilabel_quality
+from benchmarks import harness, multilabel_extreme, multilabel_quality
 from confmax.metrics import labels as label_metrics
 from confmax.tables.decisions import decisions_of
 
@@ -30,6 +30,14 @@ def test_a_sample_of_each(folder):
     assert "one | macro_f1@3 | " in text
     assert "macro_f1@1 | " in text
     assert "enumerated: 0 bounds were below the best of them" in text
+
+
+def test_extreme_classification_beats_plain_rules():
+    model, labels = multilabel_extreme.ours(*multilabel_extreme.table(60, 300))
+    for row in (model, labels):
+        value, top, scaled = map(float, row[5:8])
+        assert value > max(top, scaled)
+    assert float(model[5]) <= float(model[8]) + 1e-5
 
 
 def test_the_best_of_all_decisions():

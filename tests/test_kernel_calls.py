@@ -74,6 +74,10 @@ def rare_calls():
             entries.data, entries.indices, entries.indptr, 0, n, np.array([0, 1, 2, 3]), np.arange(3), one, one,
             np.zeros(3, bool), np.array([2, 2, 1]), 0.5, y, np.ones(n), np.zeros((3, 3)),
         ],
+        "sparse_best": [
+            entries.data, entries.indices, entries.indptr, 0, n, np.ones((3, 2)), np.arange(3), 0,
+            np.zeros((n, 2), np.int64), np.zeros((n, 2), np.int64),
+        ],
     }  # fmt: skip
 
 

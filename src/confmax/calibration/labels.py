@@ -8,15 +8,16 @@ does not depend on their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.tables import MemoryTable
+from confmax.tables.several import is_sparse
 
 STRENGTH = 2.0  # true rows that the common map counts as
 EDGE = 1e-6  # probabilities are taken to lie as far from zero and one
@@ -56,12 +57,17 @@ class LabelScaling:
         object.__setattr__(self, "a", a)
         object.__setattr__(self, "c", c)
 
-    def column(self, p: NDArray[Any], label: int) -> Array:
-        """Return the calibrated probabilities (n,) of one ``label`` from given ones (n,)."""
+    def column(self, p: NDArray[Any], label: int | NDArray[Any]) -> Array:
+        """Return the calibrated probabilities (n,) of one ``label``, or of one for each (n,), from given ones (n,)."""
         return _sigmoid(self.a[label] * _logit(p) + self.c[label])
 
-    def transform(self, proba: ArrayLike) -> Array:
-        """Return the calibrated probabilities (n, L) of ``proba`` (n, L), in float64."""
+    def transform(self, proba: Any) -> Any:
+        """Return the calibrated probabilities (n, L) of ``proba`` (n, L), in float64.
+
+        What a csr_array does not store stays zero.
+        """
+        if hasattr(proba, "indptr"):
+            return type(proba)((self.column(proba.data, proba.indices), proba.indices, proba.indptr), proba.shape)
         return _sigmoid(self.a * _logit(np.asarray(proba)) + self.c)
 
     def raw(self, calibrated: Array) -> Array:
@@ -96,19 +102,35 @@ def fit(table: MemoryTable, strength: float = STRENGTH) -> LabelScaling | None:
     >>> bool(abs(maps.transform([[0.5]])[0, 0] - 0.125) < 0.05)
     True
     """
-    z, true, every = _binned(table)
-    flat_z, flat_true, flat_every = (part.reshape(1, -1) for part in (z, true, every))
+    sets = list(_stored(table)) if is_sparse(table.proba) else [Bins(np.arange(table.n_classes), *_binned(table))]
+    flat_z, flat_true, flat_every = (_flat([one[k] for one in sets]) for k in (1, 2, 3))
     common = _fitted(flat_z, flat_true, flat_every, np.array([[1.0, 0.0]]), None)
     if not common[0, 0] > LEAST:
         return None
-    positives = float(true.sum())
+    positives = float(flat_true.sum())
     information = _curvature(common, flat_z, flat_every)[0]
     prior = strength / max(positives, 1.0) * information
-    start = np.repeat(common, len(z), axis=0)
-    maps = _fitted(z, true, every, start, prior)
-    # a label whose own map falls has too few rows to say so
-    maps = np.where((maps[:, :1] > LEAST) & np.isfinite(maps).all(axis=1, keepdims=True), maps, start)
-    return LabelScaling(maps[:, 0], maps[:, 1])
+    every = np.repeat(common, table.n_classes, axis=0)
+    for labels, z, true, weight in sets:
+        start = np.repeat(common, len(labels), axis=0)
+        maps = _fitted(z, true, weight, start, prior)
+        # a label whose own map falls has too few rows to say so
+        every[labels] = np.where((maps[:, :1] > LEAST) & np.isfinite(maps).all(axis=1, keepdims=True), maps, start)
+    return LabelScaling(every[:, 0], every[:, 1])
+
+
+class Bins(NamedTuple):
+    """Mean logits in bins of some ``labels``, and the weight of true and of all rows there, (labels, bins) each."""
+
+    labels: NDArray[np.intp]
+    z: Array
+    true: Array
+    every: Array
+
+
+def _flat(parts: Sequence[Any]) -> Array:
+    """Return numbers of many bins as those of one set (1, bins)."""
+    return np.concatenate([np.zeros(0), *(part.ravel() for part in parts)])[None]
 
 
 def _logit(p: NDArray[Any]) -> Array:
@@ -127,24 +149,68 @@ def _binned(table: MemoryTable) -> tuple[Array, Array, Array]:
     assert table.labels is not None
     n, L = table.proba.shape
     bins = min(BINS, max(64, CELLS // L))
-    weights = np.ones(n)
-    if table.weight is not None:
-        # as many rows as the weights are worth
-        weights = table.weight * (table.weight.sum() / (table.weight**2).sum())
+    weights = _worth(table)
     if n <= bins:
         z, true, every = _logit(table.proba.T), (weights[:, None] * table.labels).T, np.tile(weights, (L, 1))
         # sums in another order of the rows would differ in their last digits
         order = np.lexsort((every, true, z))
         return tuple(np.take_along_axis(part, order, axis=1) for part in (z, true, every))  # type: ignore[return-value]
-    most = np.log1p(-EDGE) - np.log(EDGE)
     z, true, every = (np.zeros((L, bins)) for _ in range(3))
     for label in range(L):
-        logits = _logit(table.proba[:, label])
-        place = np.minimum((logits + most) * (bins / (2.0 * most)), bins - 1).astype(np.intp)
-        every[label] = np.bincount(place, weights, bins)
-        true[label] = np.bincount(place, weights * table.labels[:, label], bins)
-        z[label] = np.bincount(place, weights * logits, bins)
-    return np.divide(z, every, out=np.zeros_like(z), where=every > 0.0), true, every
+        z[label], true[label], every[label] = _counted(
+            _logit(table.proba[:, label]), weights * table.labels[:, label], weights, bins
+        )
+    return z, true, every
+
+
+def _worth(table: MemoryTable) -> Array:
+    """Return the weights of rows (n,), as many rows as they are worth."""
+    if table.weight is None:
+        return np.ones(table.n_rows)
+    return np.asarray(table.weight * (table.weight.sum() / (table.weight**2).sum()))
+
+
+def _counted(logits: Array, true: Array, weights: Array, bins: int) -> tuple[Array, Array, Array]:
+    """Return mean logits, and the weight of true and of all rows, (bins,) each, of rows of one label."""
+    most = np.log1p(-EDGE) - np.log(EDGE)
+    place = np.minimum((logits + most) * (bins / (2.0 * most)), bins - 1).astype(np.intp)
+    z, hits, every = (np.bincount(place, part, bins).astype(np.float64) for part in (weights * logits, true, weights))
+    return np.divide(z, every, out=np.zeros_like(z), where=every > 0.0), hits, every
+
+
+def _stored(table: MemoryTable) -> Iterator[Bins]:
+    """Yield the bins of what a sparse table stores, for labels that store about as many rows.
+
+    A label that stores few rows has a bin for each, so that all bins are at most twice as many as entries. What is not
+    stored stays zero, and is not fitted.
+    """
+    from confmax.tables.sparse.labels import is_true, row_numbers, true_pairs
+
+    assert table.labels is not None
+    csr = table.proba
+    order = np.argsort(csr.indices, kind="stable")
+    rows = row_numbers(csr)[order]
+    label = csr.indices[order]
+    logits = _logit(csr.data[order])
+    weights = _worth(table)[rows]
+    true = weights * is_true(true_pairs(table.labels), csr.shape[1], rows, label)
+    many = np.bincount(label, minlength=csr.shape[1])
+    starts = np.append(0, np.cumsum(many))
+    sizes = np.minimum(2 ** np.ceil(np.log2(np.maximum(many, 1))).astype(np.intp), 2 * BINS)
+    for size in np.unique(sizes[many > 0]).tolist():
+        some = np.flatnonzero((sizes == size) & (many > 0))
+        if size > BINS:
+            parts = [slice(starts[k], starts[k + 1]) for k in some]
+            found = [_counted(logits[part], true[part], weights[part], BINS) for part in parts]
+            yield Bins(some, *(np.stack(column) for column in zip(*found, strict=True)))
+            continue
+        number = np.repeat(np.arange(len(some)), many[some])
+        inside = np.arange(len(number)) - np.repeat(np.cumsum(many[some]) - many[some], many[some])
+        entries = np.repeat(starts[some], many[some]) + inside
+        out = np.zeros((3, len(some), size))
+        for k, values in enumerate((logits, true, weights)):
+            out[k, number, inside] = values[entries]
+        yield Bins(some, *out)
 
 
 def _fitted(z: Array, true: Array, every: Array, maps: Array, prior: Array | None) -> Array:

@@ -23,7 +23,7 @@ from confmax.rule.labels import LabelRule
 from confmax.tables import MemoryTable
 from confmax.tables.columns import find, warn
 from confmax.tables.decisions import Decisions
-from confmax.tables.several import encoded, labels_table
+from confmax.tables.several import dense_within, encoded, labels_table
 
 AT_ONCE = 1 << 22  # counts of rows of a chunk of replicates: 32 MB
 NAMED = 5  # labels that a warning names
@@ -47,7 +47,7 @@ def score_labels(
     rules = [rule for rule in judged.values() if isinstance(rule, LabelRule)]
     table = labels_table(
         rules[0].decisions,
-        proba,
+        dense_within(proba, "the score of several labels"),
         y,
         sample_weight,
         rules[0].class_names if classes is None else classes,

@@ -131,6 +131,7 @@ struct Word<double> {
   ONCE(sparse_scan, "T[e] I[e] I[r] j:r j:r T[B,*,*] l[*,*] h![B,r-1]? f l[r-1]? d[r-1]? d![B,K]? "      \
                   "d![B,M]? d![B,K,M]?")                                                                 \
   ONCE(sparse_alone, "T[e] I[e] I[r] j:r j:r l[K+1] l[*] T[G] T[G] b[G] l[G] f l[r-1]? d[r-1]? d![G,3]") \
+  ONCE(sparse_best, "T[e] I[e] I[r] j:r j:r T[L,2] l[m] i l![r-1,k] l![r-1,k]")                          \
   ONCE(stable_order, "T[n] l![n]")                                                                       \
   ONCE(upper_chain, "d[T] d[T] l![T]")                                                                   \
   K(rivals, "T[n,M] i:n i:n s T[M] T[M] j:M T![n] h![n]")                                                \

@@ -290,3 +290,58 @@ FAST int64_t sparse_alone_of(const Slot* s) {
   return 0;
 }
 FOR_INDICES(sparse_alone)
+
+// The best labels of a row, by falling (score, label).
+template <class T>
+struct Ranked {
+  int64_t most, count;
+  T* score;
+  int64_t *label, *place;
+
+  // Whether a label would be among the best.
+  FAST inline bool takes(T s, int64_t j) const {
+    return count < most || s > score[most - 1] || (s == score[most - 1] && j > label[most - 1]);
+  }
+
+  FAST inline void add(T s, int64_t j, int64_t t) {
+    int64_t k = count < most ? count++ : most - 1;
+    for (; k > 0 && (s > score[k - 1] || (s == score[k - 1] && j > label[k - 1])); k--)
+      score[k] = score[k - 1], label[k] = label[k - 1], place[k] = place[k - 1];
+    score[k] = s, label[k] = j, place[k] = t;
+  }
+};
+
+// (data, indices, indptr, start, stop, pairs, order, positive, label, place): writes the k best labels of every row,
+// by falling (score, label), and which entry each is, -1 for none. Weights and offsets are pairs (L, 2); the order
+// lists the first k + m labels by falling (offset, label), m entries being the most of a row. If positive, only labels
+// with a score above zero are taken.
+template <class T, class I>
+FAST int64_t sparse_best_of(const Slot* s) {
+  const Entries<T, I> of(s);
+  const T* pairs = s[5].as<T>();
+  const int64_t *order = s[6].as<int64_t>(), n_order = s[6].shape[0], most = s[8].shape[1];
+  const bool positive = s[7].i != 0;
+  Scratch scratch;
+  Ranked<T> best;
+  best.most = most, best.score = scratch.make<T>(most);
+  if (!scratch.ok) return NO_MEMORY;
+  for (int64_t r = s[3].i; r < s[4].i; r++) {
+    const int64_t first = of.begin(r), last = of.begin(r + 1);
+    best.label = s[8].as<int64_t>() + r * most, best.place = s[9].as<int64_t>() + r * most, best.count = 0;
+    for (int64_t t = first; t < last; t++) {
+      const int64_t j = of.indices[t];
+      const T score = pairs[2 * j] * of.data[t] + pairs[2 * j + 1];
+      if ((!positive || score > 0) && best.takes(score, j)) best.add(score, j, t);
+    }
+    // of the labels that the row does not store, those with the largest offsets
+    for (int64_t k = 0; k < n_order; k++) {
+      const int64_t j = order[k];
+      const T b = pairs[2 * j + 1];
+      if ((positive && !(b > 0)) || !best.takes(b, j)) break;
+      if (of.place(first, last, j) < 0) best.add(b, j, -1);
+    }
+    for (int64_t k = best.count; k < most; k++) best.label[k] = best.place[k] = -1;
+  }
+  return 0;
+}
+FOR_INDICES(sparse_best)

@@ -7,7 +7,7 @@ A metric is a frozen instance, not a class of its own. What a solver may do with
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -234,6 +234,15 @@ class Metric:
             return self.numbered(S.rows.shape[-1]).values(S)
         index = self._selected(S.rows.shape[-1], S.columns.shape[-1])
         return self.formula.values(S if index is None else S.select(index), **self._arguments)
+
+    def on_segments(self, C: Confusion, V: Confusion) -> Callable[[Array], Array]:
+        """Return the function of steps (B, G) that gives the values (B, G) between two batches of B confusions."""
+        if self._is_unplaced:
+            return self.numbered(C.rows.shape[-1]).on_segments(C, V)
+        index = self._selected(C.rows.shape[-1], C.columns.shape[-1])
+        # what is selected is the same at every step
+        first, last = (C, V) if index is None else (C.select(index), V.select(index))
+        return lambda steps: self.formula.values(first.along(last, steps), **self._arguments)
 
     def best_step(self, C: Confusion, V: Confusion) -> float | None:
         """Return the step in [0, 1] from ``C`` toward ``V`` with the largest value; None if it is not known."""

@@ -30,6 +30,9 @@ from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import BATCH, LEAST_WEIGHT, OF_TOL
 from confmax.optimize.row_prices import MOST_CLASSES, row_bound
 
+MANY = 1 << 12  # classes, above which a line search tries fewer points:
+GRID_OF_MANY = 9  # a round makes the interval 4 times smaller,
+ROUNDS_OF_MANY = 7  # and the last one leaves 6e-5
 MAX_RATIOS = 1000  # one gain per class and pass, K numbers each
 FEW_RATIOS = 32  # of which the separate maxima are known soon
 NEAR_LARGEST = (0.001, 0.01, 0.03, 0.1)  # by which parts a row may lie below the largest value of a ratio
@@ -171,7 +174,9 @@ def line_searches(
 ) -> Array:
     """Return the best step (B,) of each segment between two batches of B confusions, as `line_search` finds it.
 
-    Each of ``rounds`` makes the interval 32 times smaller. A step that leaves less than ``least`` to C is 1."""
+    Each of ``rounds`` makes the interval 32 times smaller; of very many classes the search is coarser. A step that
+    leaves less than ``least`` to C is 1.
+    """
     B = len(C)
     if not metric.structure.may_draw:
         # largest at an end of every segment; a correlation below zero is not, but a constant rule is better than it
@@ -181,7 +186,18 @@ def line_searches(
         # all grids at once would be too much to hold
         pairs = ((Confusion.stack([C[k]]), Confusion.stack([V[k]])) for k in range(B))
         return np.concatenate([line_searches(metric, *pair, rounds=rounds, least=least) for pair in pairs])
-    best, _ = best_steps(lambda steps: np.nan_to_num(metric.values(C.along(V, steps)), nan=-np.inf), B, rounds)
+    on_segments = metric.on_segments(C, V)
+
+    def values(steps: Array) -> Array:
+        return np.nan_to_num(on_segments(steps), nan=-np.inf)
+
+    if C.columns.shape[-1] <= MANY:
+        best, _ = best_steps(values, B, rounds)
+    else:
+        # a point takes as long as a vector of all classes, and many at once leave the cache
+        best, _ = best_steps(
+            lambda steps: np.hstack([values(one[:, None]) for one in steps.T]), B, ROUNDS_OF_MANY, GRID_OF_MANY
+        )
     return np.where(best <= 1.0 - least, best, 1.0)
 
 

@@ -28,7 +28,6 @@ from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.labels import Micro, ratio_of, shares_of
 from confmax.optimize.label_thresholds import (
-    EQUAL,
     LEAST,
     LabelThresholds,
     Target,
@@ -38,6 +37,7 @@ from confmax.optimize.label_thresholds import (
     thresholds_from,
 )
 from confmax.optimize.rounding import NEGLIGIBLE
+from confmax.optimize.stored_labels import EQUAL
 from confmax.optimize.threshold import upper_chain
 
 SPARE = 1e-7  # by which a ceiling is looser than what is reached at least: the tolerance of the linear program

@@ -29,12 +29,12 @@ from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
 from confmax.metrics.labels import Micro, ratio_of, shares_of
+from confmax.optimize.stored_labels import EQUAL, Stored, best_cuts
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
-from confmax.tables.array.labels import LabelsOracle, decide_labels
 from confmax.tables.draws import uniform
+from confmax.tables.several import decide_labels, is_sparse
 
-EQUAL = 1e-12  # difference of values that is rounding
 MOST_DIGITS = 17
 FEW = 1 << 12  # rows that are sorted as fast as they are counted
 LEAST = 2.0**-24  # probabilities below it share a bucket, and its logarithm
@@ -49,6 +49,7 @@ LEAST_NEAR = 512  # rows that are drawn anew at least, and at most
 MOST_NEAR = 1 << 15
 # how likely it is that a Poisson number of mean one is at most 0, 1, ...
 POISSON = np.cumsum(np.exp(-1.0) / np.array([math.factorial(k) for k in range(12)]))
+KEPT = ("weight", "mean", "known", "stored", "_modelled")  # what estimates of all shares have in common
 BUCKETS = (24 << (23 - PER_OCTAVE)) + 2
 
 
@@ -71,12 +72,27 @@ class Target:
         return np.asarray(weights / weights.sum())
 
     @cached_property
+    def stored(self) -> Stored | None:
+        """What a sparse table stores; None for arrays."""
+        return Stored.of(self.table, self._modelled) if is_sparse(self.table.proba) else None
+
+    @cached_property
+    def _modelled(self) -> NDArray[Any]:
+        """The calibrated probabilities of what a sparse table stores, in its order."""
+        csr = self.table.proba
+        # the map of one label is that of many, a label for each entry
+        return csr.data if self.calibrate is None else self.calibrate(csr.data, csr.indices)
+
+    @cached_property
     def known(self) -> dict[int, tuple[NDArray[Any], NDArray[Any]]]:
         """The columns of labels, given and calibrated, that are kept, because they are read several times."""
         return {}
 
     def columns(self, label: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the given and the calibrated probabilities (n,) of one ``label``."""
+        """Return the given and the calibrated probabilities of one ``label``: (n,), of a sparse table those stored."""
+        if self.stored is not None:
+            part = self.stored.of_label(label)
+            return self.stored.p[part], self.stored.calibrated[part]
         found = self.known.get(label)
         if found is None:
             p = np.ascontiguousarray(self.table.proba[:, label])
@@ -85,9 +101,16 @@ class Target:
                 self.known[label] = found
         return found
 
+    def places(self, label: int) -> Any:
+        """Return the rows of what `columns` gives of one ``label``: a slice of all, or indices."""
+        return slice(None) if self.stored is None else self.stored.row[self.stored.of_label(label)]
+
     @cached_property
     def mean(self) -> Array:
         """The means (L,) of the calibrated probabilities."""
+        if self.stored is not None:
+            values = self.weight[self.stored.row] * self.stored.calibrated
+            return np.bincount(self.stored.label, values, self.table.n_classes).astype(np.float64)
         if self.calibrate is None:
             return self.table.mean_probability()
         return np.array([self.weight @ self.columns(label)[1] for label in range(self.table.n_classes)])
@@ -95,7 +118,7 @@ class Target:
     @cached_property
     def rows(self) -> Array:
         """How often every label is true (L,)."""
-        if self.calibrate is None:
+        if self.calibrate is None or self.stored is not None:
             return self.oracle.rows
         true = self.table.label_weight() if (self.share < 1.0).any() else 0.0
         model = self.mean if (self.share > 0.0).any() else 0.0
@@ -103,28 +126,46 @@ class Target:
 
     @cached_property
     def oracle(self) -> CountingOracle:
-        """The oracle of this estimate, without the calibration."""
-        return CountingOracle(LabelsOracle(self.table, self.share))
+        """The oracle of this estimate, without the calibration; that of a sparse table counts with it."""
+        if self.stored is not None and self.calibrate is not None:
+            from confmax.tables.sparse.labels import SparseLabelsOracle
+
+            return CountingOracle(SparseLabelsOracle(self.table, self.share, self._modelled))
+        return CountingOracle(self.table.oracle(self.share))
 
     def with_share(self, share: float) -> Target:
         """Return the estimate with the same ``share`` of the model for every label."""
         found = replace(self, share=np.full(self.table.n_classes, share))
         # what has been computed of all rows is not computed again
-        vars(found).update({name: vars(self)[name] for name in ("weight", "mean", "known") if name in vars(self)})
+        vars(found).update({name: vars(self)[name] for name in KEPT if name in vars(self)})
         return found
 
     def column(self, label: int) -> Array:
-        """Return the estimate (n,) of one ``label``."""
+        """Return the estimate of one ``label``, of the rows of `columns`."""
+        if self.stored is not None:
+            return self.stored_estimate[self.stored.of_label(label)]
         share = float(self.share[label])
         if share == 0.0:
             return np.asarray(self.table.labels[:, label], dtype=np.float64)  # type: ignore[index]
         out = share * self.columns(label)[1].astype(np.float64, copy=False)
         return out if share == 1.0 else out + (1.0 - share) * self.table.labels[:, label]  # type: ignore[index]
 
+    @cached_property
+    def stored_estimate(self) -> Array:
+        """The estimate of what a sparse table stores, in the order of `stored`."""
+        stored = self.stored
+        assert stored is not None
+        share = self.share[stored.label]
+        out = share * stored.calibrated
+        if (self.share < 1.0).any():
+            oracle: Any = self.oracle.oracle
+            out += (1.0 - share) * oracle.true_entries[stored.order]
+        return np.asarray(out)
+
     def counted(self, gains: Gains) -> Confusion:
         """Return the statistics (B) of deciding by each of ``gains`` on the given probabilities."""
         table = self.table
-        if self.calibrate is None:
+        if self.calibrate is None or self.stored is not None:
             return self.oracle.maximize(gains)
         modelled = np.flatnonzero(self.share > 0.0)
         by_label = replace(self, calibrate=None, share=np.zeros(len(self.share))) if table.has_labels else None
@@ -168,6 +209,20 @@ def between(low: float, high: float, dtype: np.dtype[Any]) -> float:
     return low
 
 
+def bucket_of(p: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the bucket of every probability (n,), the largest ones first."""
+    # the bits of positive numbers have the order of these numbers, also where float32 rounds them
+    bits = np.maximum(p.astype(np.float32), np.float32(LEAST)).view(np.int32) >> PER_OCTAVE
+    first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
+    return np.asarray((BUCKETS - 1) - (bits.astype(np.intp) - first))
+
+
+def edge_of(bucket: int) -> float:
+    """Return the threshold that decides what lies in the buckets before one."""
+    first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
+    return float((np.int32(first + BUCKETS - bucket) << PER_OCTAVE).view(np.float32))
+
+
 @dataclass(frozen=True, eq=False)
 class Buckets:
     """Rows with their probabilities ``p``, ``target`` and ``weight`` (n,), counted from the largest probability on.
@@ -185,10 +240,7 @@ class Buckets:
     @classmethod
     def of(cls, p: NDArray[Any], target: Array, weight: Array) -> Buckets:
         """Count rows."""
-        # the bits of positive numbers have the order of these numbers, also where float32 rounds them
-        bits = np.maximum(p.astype(np.float32), np.float32(LEAST)).view(np.int32) >> PER_OCTAVE
-        first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
-        place = (BUCKETS - 1) - (bits.astype(np.intp) - first)
+        place = bucket_of(p)
         counts = [np.bincount(place, part, BUCKETS) for part in (weight * target, weight)]
         return cls(p, target, weight, place, *(np.append(0.0, np.cumsum(part)) for part in counts))
 
@@ -251,6 +303,8 @@ def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
     """Return the best threshold of every label, for a ``metric`` that is a mean of scores of labels."""
     if (coefficients := _levels(metric, target)) is not None:
         return by_levels(metric, target, coefficients)
+    if target.stored is not None:
+        return of_stored(metric, target, target.stored)
     table = target.table
     L = table.n_classes
     # the mean over one label is its score
@@ -268,15 +322,35 @@ def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
         decided[label] = cut.decided
         together += shares[label] * values(found.hits, found.decided)
     statistics = Confusion(rows, hits, decided)
-    first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
-    # NumPy before 2 shifts a single number as one of 64 bits
-    bits = np.int32((first + BUCKETS - int(np.argmax(together))) << PER_OCTAVE)
-    return LabelThresholds(thresholds, statistics, float(metric.values(statistics)), float(bits.view(np.float32)))
+    return LabelThresholds(thresholds, statistics, float(metric.values(statistics)), edge_of(int(np.argmax(together))))
+
+
+def of_stored(metric: Metric, target: Target, stored: Stored) -> LabelThresholds:
+    """Return `best_per_label` of a sparse table: rows that do not store a label are below its threshold."""
+    rows = target.rows
+    weight = target.weight[stored.row]
+    found = best_cuts(metric, stored, rows, shares_of(metric, rows), target.stored_estimate, weight)
+    changes = np.bincount(bucket_of(stored.p[stored.ends]) + 1, found.changes, BUCKETS + 1)
+    changes[0] += found.first
+    thresholds = _thresholds(found.low, found.high, target)
+    statistics = target.counted(Gains.above(thresholds))[0]
+    common = edge_of(int(np.argmax(np.cumsum(changes))))
+    return LabelThresholds(thresholds, statistics, float(metric.values(statistics)), common)
+
+
+def _thresholds(low: Array, high: Array, target: Target) -> Array:
+    """Return thresholds (L,) `between` what is not decided and what is."""
+    dtype = target.table.proba.dtype
+    out = np.full(len(low), np.inf)
+    # most of very many labels are never decided
+    for label in np.flatnonzero(np.isfinite(high)).tolist():
+        out[label] = between(float(low[label]), float(high[label]), dtype)
+    return out
 
 
 def _levels(metric: Metric, target: Target) -> tuple[float, float, float] | None:
     """Return the coefficients of scores whose best levels `by_levels` finds; None where rows are counted and sorted."""
-    on_model = target.calibrate is None and bool((target.share == 1.0).all())
+    on_model = target.calibrate is None and not is_sparse(target.table.proba) and bool((target.share == 1.0).all())
     found = ratio_of(metric) if on_model and target.table.proba.size > FEW else None
     # a precision has no floor below its denominator
     return found if found is not None and found[1] > 0.0 else None
@@ -326,12 +400,24 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
     table = target.table
     L = table.n_classes
     labels = counted_in(metric, L)
-    every = np.concatenate([target.column(label) for label in labels])
-    p = np.concatenate([target.columns(label)[1] for label in labels])
-    found = Buckets.of(p, every, np.tile(target.weight, len(labels)))
     # a ratio of sums reads nothing else of the three vectors
-    cut = found.best(score_of_one(replace(metric, classes=None), float(target.rows[labels].sum())))
-    thresholds = thresholds_from(target, cut.high)
+    values = score_of_one(replace(metric, classes=None), float(target.rows[labels].sum()))
+    stored = target.stored
+    if stored is None:
+        every = np.concatenate([target.column(label) for label in labels])
+        p = np.concatenate([target.columns(label)[1] for label in labels])
+        cut = Buckets.of(p, every, np.tile(target.weight, len(labels))).best(values)
+        thresholds = thresholds_from(target, cut.high)
+        if target.calibrate is None:
+            thresholds[:] = between(cut.low, cut.high, table.proba.dtype)
+    else:
+        some = np.isin(stored.label, labels)
+        weight = target.weight[stored.row]
+        cut = Buckets.of(stored.calibrated[some], target.stored_estimate[some], weight[some]).best(values)
+        ends = stored.within(stored.calibrated >= cut.high)
+        if target.calibrate is None:
+            ends = np.full(L, max(cut.low, stored.lowest.max())), np.full(L, cut.high)
+        thresholds = _thresholds(*ends, target)
     if target.calibrate is None:
         thresholds[:] = between(cut.low, cut.high, table.proba.dtype)
     statistics = target.counted(Gains.above(thresholds))[0]
@@ -353,15 +439,28 @@ def most_of_sums(metric: Metric, target: Target, level: float) -> float:
     rows = float(target.rows[labels].sum())
     most = level
     for _ in range(ROUNDS):
-        parts = (Buckets.of(target.columns(k)[0], target.column(k), target.weight) for k in labels)
-        cuts = [part.best(lambda t, q, at=level: (top + less * at) * t - at * q) for part in parts]  # type: ignore[misc]
-        hits = sum(cut.hits for cut in cuts)
-        below = base * rows + sum(cut.decided for cut in cuts) - less * hits
+        hits, decided = _most_at(target, labels, top + less * level, level)
+        below = base * rows + decided - less * hits
         most = level + max(top * hits - level * below, 0.0) / (base * rows)
         if most - level <= EQUAL:
             break
         level = max(level, top * hits / below)
     return most
+
+
+def _most_at(target: Target, labels: list[int], gain: float, price: float) -> tuple[float, float]:
+    """Return the hits and decisions of all ``labels`` at the largest ``gain`` hits less ``price`` decisions of each."""
+    stored = target.stored
+    if stored is None:
+        parts = (Buckets.of(target.columns(k)[0], target.column(k), target.weight) for k in labels)
+        cuts = [part.best(lambda t, q: gain * t - price * q) for part in parts]
+        return sum(cut.hits for cut in cuts), sum(cut.decided for cut in cuts)
+    weight = target.weight[stored.row]
+    hits, decided = stored.sums(weight * target.stored_estimate), stored.sums(weight)
+    kept = np.zeros(target.table.n_classes, dtype=np.bool_)
+    kept[labels] = True
+    chosen = stored.largest(gain * hits - price * decided, kept)
+    return float(hits[chosen].sum()), float(decided[chosen].sum())
 
 
 def counted_in(metric: Metric, n_labels: int) -> list[int]:
@@ -398,9 +497,10 @@ def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: N
         rows = np.flatnonzero(p >= edge)
         s = target.column(label)[rows]
         # rows that are alike in all of this may change places
-        order = np.lexsort((target.weight[rows], s, -p[rows]))
+        places = target.places(label)
+        order = np.lexsort((target.weight[places][rows], s, -p[rows]))
         rows, s = rows[order], s[order]
-        x, w = p[rows].astype(np.float64), target.weight[rows]
+        x, w = p[rows].astype(np.float64), target.weight[places][rows]
         last = np.flatnonzero(np.append(x[1:] != x[:-1], True))
         draws = _poisson(seed, len(rows)) * w
         hits, made = (np.cumsum(part, axis=1)[:, last] for part in (draws * s, draws))

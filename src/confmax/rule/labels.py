@@ -20,12 +20,12 @@ from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.html import titled_table
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.array.labels import decide_labels
 from confmax.tables.columns import column_names, order_of, width
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.fingerprints import Fingerprint
-from confmax.tables.several import as_matrix, checked_labels_proba
+from confmax.tables.kinds import kind_for
+from confmax.tables.several import as_matrix, checked_labels_proba, decide_labels, is_sparse, sparse_form
 
 SHOWN = 12  # labels that are printed
 
@@ -138,20 +138,22 @@ class LabelRule:
 
     # --- what it decides ----------------------------------------------------------------------------------------------
 
-    def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> NDArray[np.uint8]:
+    def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> Any:
         """Return which labels every row gets, as 0 and 1.
 
         Parameters
         ----------
-        proba : array-like or data frame (n, L), or sequence of L arrays (n, 2)
-            Probabilities of the labels, in the order of `classes`; a frame with such column names in any order.
+        proba : array-like, data frame or scipy.sparse matrix (n, L), or sequence of L arrays (n, 2)
+            Probabilities of the labels, in the order of `classes`; a frame with such column names in any order. What
+            a sparse matrix does not store is zero. Of any number of labels it is never decided, and a calibration
+            leaves it at zero.
         keys : array-like (n,) or None
             Identifiers, from which a rule that draws does so; else it draws from the probabilities of a row.
 
         Returns
         -------
-        ndarray (n, L) of uint8
-            As scikit-learn's ``predict`` of several labels.
+        ndarray (n, L) of uint8, or sparse matrix or array in rows
+            As scikit-learn's ``predict`` of several labels; sparse where ``proba`` is.
 
         Raises
         ------
@@ -159,15 +161,25 @@ class LabelRule:
             If ``proba`` is no table of probabilities with L columns.
         """
         P = self.checked(proba)
+        form = sparse_form(proba)
         if not self.is_randomized:
-            return decide_labels(self.calibrated(P), self.gains, self.decisions)
-        drawn_by = ARRAYS.hashes(P) if keys is None else given_keys(keys, len(P))
+            chosen = decide_labels(self.calibrated(P), self.gains, self.decisions)
+            return chosen if form is None else form(chosen)
+        storage: Any = kind_for(P) if is_sparse(P) else ARRAYS
+        drawn_by = storage.hashes(P) if keys is None else given_keys(keys, P.shape[0])
         atom = np.searchsorted(np.cumsum(self.weights)[:-1], uniform(self.seed, drawn_by), "right")
-        out = np.empty(P.shape, dtype=np.uint8)
-        for k in range(len(self.gains)):
-            rows = np.flatnonzero(atom == k)
-            out[rows] = decide_labels(self.calibrated(P[rows]), self.gains[k], self.decisions)
-        return out
+        rows = [np.flatnonzero(atom == k) for k in range(len(self.gains))]
+        parts = [
+            decide_labels(self.calibrated(P[some]), self.gains[k], self.decisions)
+            for k, some in enumerate(rows)
+            if len(some)
+        ]
+        order = np.argsort(np.concatenate(rows), kind="stable")
+        if form is None:
+            return np.concatenate(parts)[order]
+        from scipy.sparse import vstack
+
+        return form(vstack(parts, format="csr")[order])
 
     def predict_lists(self, proba: Any, *, keys: ArrayLike | None = None) -> list[list[Any]]:
         """Return the names of the labels that every row of ``proba`` (n, L) gets, n lists.
@@ -175,15 +187,23 @@ class LabelRule:
         ``keys`` (n,) and the ValueError are those of `predict`.
         """
         chosen = self.predict(proba, keys=keys)
+        if is_sparse(chosen):
+            rows = np.split(chosen.indices, chosen.indptr[1:-1])
+            return [[self.class_names[k] for k in row] for row in rows]
         return [[self.class_names[k] for k in np.flatnonzero(row)] for row in chosen]
 
-    def decision_probabilities(self, proba: Any) -> Array:
-        """Return the exact probability (n, L) with which rows of ``proba`` (n, L) get each label, before any draw."""
+    def decision_probabilities(self, proba: Any) -> Any:
+        """Return the exact probability (n, L) with which rows of ``proba`` (n, L) get each label, before any draw.
+
+        It is sparse where ``proba`` is.
+        """
         P = self.calibrated(self.checked(proba))
         every = [decide_labels(P, self.gains[k], self.decisions) for k in range(len(self.gains))]
-        return np.asarray(sum(weight * chosen for weight, chosen in zip(self.weights, every, strict=True)))
+        found = sum(chosen * weight for weight, chosen in zip(self.weights, every, strict=True))
+        form = sparse_form(proba)
+        return np.asarray(found) if form is None else form(found)
 
-    def checked(self, proba: Any) -> NDArray[Any]:
+    def checked(self, proba: Any) -> Any:
         """Return ``proba`` (n, L) as `predict` reads it; a ValueError if it is no such table."""
         P = proba if column_names(proba) is not None else as_matrix(proba)
         n_columns = width(P)
@@ -191,7 +211,7 @@ class LabelRule:
             raise InputError(f"`proba` has {n_columns} columns and the rule has {self.n_classes} labels")
         return checked_labels_proba(P, order_of(column_names(P), self.class_names)).proba
 
-    def calibrated(self, proba: NDArray[Any]) -> NDArray[Any]:
+    def calibrated(self, proba: Any) -> Any:
         """Return probabilities ``proba`` (n, L), which are `checked`, as the scores read them."""
         return proba if self.calibrator is None else self.calibrator.transform(proba)
 

@@ -28,8 +28,8 @@ from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
 from confmax.solution.label_task import LabelTask
 from confmax.tables import MemoryTable
-from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.decisions import ANY
+from confmax.tables.several import is_sparse
 
 NEAR = ("macro_f1", "g_mean")  # metrics whose best rules a search for a user's function starts from
 
@@ -73,7 +73,8 @@ def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
     drawn = plan.randomized is True and value > problem.value(outcome.single.confusion)
     gains, weights = (outcome.mixture if drawn else outcome.single).gathered()
     rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
-    if plan.decisions.most is None and not (gains.pair()[0] < 0.0).any():
+    # what a sparse table does not store has no place beside a threshold
+    if plan.decisions.most is None and not is_sparse(table.proba) and not (gains.pair()[0] < 0.0).any():
         rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
     passes = problem.oracle.n_passes
     return rule, Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
@@ -107,7 +108,7 @@ def _searched(
     """
     plan = task.plan
     metric = task.metric
-    oracle = CountingOracle(LabelsOracle(table, target.share))
+    oracle = CountingOracle(table.oracle(target.share))
     L = table.n_classes
     exact = oracle.exact
     starts = [_plain_gains(oracle.rows, plan.decisions.most)]

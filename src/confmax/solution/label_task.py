@@ -27,7 +27,6 @@ from confmax.optimize.label_thresholds import Target
 from confmax.rule.labels import LabelRule
 from confmax.solution.plan import CONFUSIONS, check_search, is_auto
 from confmax.tables import MemoryTable
-from confmax.tables.array.labels import LabelsOracle
 from confmax.tables.columns import warn
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import as_seed
@@ -150,7 +149,7 @@ class LabelTask:
             if rule.calibrator is None:
                 answers = Confusion.stack([next(parts) for _ in rule.weights])
             else:
-                answers = LabelsOracle(self.calibrated, target.share).maximize(rule.gains)
+                answers = self.calibrated.oracle(target.share).maximize(rule.gains)
             found.append(answers.mix(rule.weights))
         return found
 

@@ -135,6 +135,10 @@ class LabelSolution(Tuned):
     @property
     def labels(self) -> tuple[LabelOutcome, ...]:
         """Every label apart, in the order of the columns."""
+        return self._first(len(self.rule.class_names))
+
+    def _first(self, many: int) -> tuple[LabelOutcome, ...]:
+        """Return the first labels apart: of very many only those that are shown."""
         S = self.counted
         assert S is not None
         r, t, q = np.broadcast_to(S.rows, S.diagonal.shape), S.diagonal, S.columns
@@ -150,7 +154,7 @@ class LabelSolution(Tuned):
                 float(q[k]),
                 *(float(score[k]) for score in scores),
             )
-            for k, name in enumerate(self.rule.class_names)
+            for k, name in enumerate(self.rule.class_names[:many])
         )
 
     @property
@@ -190,8 +194,8 @@ class LabelSolution(Tuned):
             f"so that they hold on new rows: `shrinkage=False` switches this off"
         )
 
-    def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> NDArray[np.uint8]:
-        """Return which labels every row of ``proba`` (n, L) gets, as 0 and 1 (n, L).
+    def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> Any:
+        """Return which labels every row of ``proba`` (n, L) gets, as 0 and 1 (n, L), sparse where ``proba`` is.
 
         ``keys`` (n,) and the ValueError are those of `LabelRule.predict`.
 
@@ -248,7 +252,7 @@ class LabelSolution(Tuned):
         heads = ["label", "rows", "decided if", "rate", "precision", "recall", "F1"]
         words = {np.inf: "never", -np.inf: "always", None: "-"}
         rows = []
-        for one in self.labels[:SHOWN]:
+        for one in self._first(SHOWN):
             n = f"{one.prior:.4g}" if one.positives is None else str(one.positives)
             cut = words.get(one.threshold) or f"p > {one.threshold:.4g}"
             scores = [f"{number:.3g}" for number in (one.rate, one.precision, one.recall, one.f1)]

@@ -14,7 +14,6 @@ from confmax.metrics.labels import Micro, OfVectors
 from confmax.optimize import Status
 from confmax.optimize.label_limits import Within, best_within
 from confmax.optimize.label_thresholds import (
-    EQUAL,
     LabelThresholds,
     Target,
     best_for_all,
@@ -23,6 +22,7 @@ from confmax.optimize.label_thresholds import (
     steadied,
 )
 from confmax.optimize.loop import MISSED, ROUNDED
+from confmax.optimize.stored_labels import EQUAL
 from confmax.rule.file import canonical
 from confmax.rule.labels import LabelRule
 from confmax.solution.budgets import Found, best_gains, plain_rules
@@ -32,6 +32,7 @@ from confmax.solution.plan import is_auto
 from confmax.tables import MemoryTable
 from confmax.tables.decisions import ANY
 from confmax.tables.fingerprints import fingerprint
+from confmax.tables.several import dense_table
 
 TOGETHER = 10.0  # true rows that the common threshold counts as
 TO_MODEL = 20.0  # true rows that the model's thresholds count as
@@ -39,6 +40,8 @@ TO_MODEL = 20.0  # true rows that the model's thresholds count as
 
 def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
     """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
+    if plan.constraints:
+        table = dense_table(table, "a limit on several labels")
     task = task_of(plan, table)
     by_gains = plan.decisions != ANY or isinstance(task.metric.formula, OfVectors)
     best, found = best_gains(task) if by_gains else best_thresholds(task)

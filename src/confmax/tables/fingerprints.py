@@ -89,7 +89,7 @@ def unordered_hashes(proba: NDArray[Any]) -> NDArray[np.uint64]:
 def fingerprint(unordered: NDArray[np.uint64], labels: NDArray[Any], classes: Sequence[Any]) -> Fingerprint:
     """Return the fingerprint of rows with ``unordered`` hashes (n,), and ``labels`` (n,) among the ``classes`` (K,).
 
-    Several labels are a matrix (n, K) of 0 and 1, which may be empty in a row.
+    Several labels are a matrix (n, K) of 0 and 1, sparse or not, which may be empty in a row.
     """
     # a file may hold as text what is a number elsewhere
     names = [str(name) for name in classes]
@@ -97,7 +97,7 @@ def fingerprint(unordered: NDArray[np.uint64], labels: NDArray[Any], classes: Se
     place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.uint64)
     words = mixed(place + np.uint64(1))
     words = words[labels] if labels.ndim == 1 else labels.astype(np.uint64) @ words
-    return Fingerprint(len(labels), int(mixed(unordered ^ words).sum(dtype=np.uint64)))
+    return Fingerprint(labels.shape[0], int(mixed(unordered ^ words).sum(dtype=np.uint64)))
 
 
 def chosen_by_hash(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np.intp]:

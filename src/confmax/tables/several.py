@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.confusion import Gains
 from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
+from confmax.tables.array.labels import decide_labels as of_array
 from confmax.tables.arrays import as_float, check_rows, checked_weight, refuse_entries
 from confmax.tables.columns import arranged, column_names, first_repeated, frame_columns, matched, warn, width
 from confmax.tables.decisions import Decisions, decisions_of
-from confmax.tables.kinds import refuse_elsewhere, refuse_name
+from confmax.tables.kinds import kind_for, refuse_elsewhere, refuse_name
 from confmax.tables.labels import is_missing, plain, refuse_masked, refuse_other_rows
 from confmax.tables.table import Checked, MemoryTable
 
@@ -36,9 +39,10 @@ def labels_table(
     ----------
     decisions : Decisions
         What is decided for a row.
-    proba : array-like or data frame (n, L), or sequence of L arrays (n, 2)
+    proba : array-like, data frame or scipy.sparse matrix (n, L), or sequence of L arrays (n, 2)
         Probability of every label, in [0, 1], as ``predict_proba`` returns it: one matrix, or for each label one with
         the probabilities that it is absent and present. The columns of a frame are matched to ``classes`` by name.
+        What a sparse matrix does not store is zero, and where any labels may be decided, it never is.
     y : array-like, data frame or scipy.sparse matrix (n, L), sequence of n collections of names, or None
         The true labels: 0 and 1, or the names of each row's labels. The columns of a frame are matched by name.
     sample_weight : array-like (n,) or None
@@ -80,16 +84,23 @@ def labels_table(
     if len(order) != L:
         raise InputError(f"`classes` names {len(order)} labels and `proba` has {L} columns", "give one name per column")
     warn(found.note)
-    labels = None if y is None else encoded(y, order, n)
+    labels = None
+    if y is not None:
+        labels = encoded_sparse(y, order, n) if is_sparse(checked.proba) else encoded(y, order, n)
     weight = None if sample_weight is None else checked_weight(sample_weight, n)
     return MemoryTable(**vars(checked), labels=labels, weight=weight, classes=order, decisions=decisions)
 
 
 def checked_labels_proba(proba: Any, order: Sequence[int] | None = None) -> Checked:
-    """Return probabilities of labels as an array (n, L) of float32 or float64 in [0, 1], its columns in ``order``."""
+    """Return probabilities of labels as an array (n, L) of float32 or float64 in [0, 1], its columns in ``order``.
+
+    What is sparse becomes a csr_array without zeros.
+    """
     refuse_name(proba)
     refuse_elsewhere(proba, "several labels per row need rows in memory; pass an array or a data frame")
     P = as_matrix(proba)
+    if is_sparse(P):
+        return _checked_entries(P)
     P = np.ascontiguousarray(as_float(P if order is None else P[:, list(order)]))
     totals, broken = check_rows(P)
     # the compiled pass says only that some row is bad; which one, and why, takes a slower look
@@ -97,19 +108,76 @@ def checked_labels_proba(proba: Any, order: Sequence[int] | None = None) -> Chec
         refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
     most = P.max()
     if most > 1.0 + OVER:
-        row, column = (int(place) for place in np.unravel_index(np.argmax(P), P.shape))
-        raise InputError(
-            f"row {row}, column {column} of `proba` is {P[row, column]:g}, and a probability is at most 1",
-            "pass the probability of every label, as predict_proba returns it",
-        )
+        _refuse_over(P.ravel(), lambda k: divmod(k, P.shape[1]))
     if most > 1.0:
         P = np.minimum(P, P.dtype.type(1.0))
         totals = check_rows(P)[0]
     return Checked(ARRAYS, P, totals)
 
 
-def as_matrix(proba: Any) -> NDArray[Any]:
-    """Return the probabilities (n, L) of labels that are given as a matrix, or as L matrices (n, 2)."""
+def _checked_entries(proba: Any) -> Checked:
+    """Return sparse probabilities as a csr_array of entries in (0, 1]; what is not stored is zero."""
+    # only who passes a sparse table waits for scipy.sparse
+    from confmax.tables.sparse.kind import SPARSE
+    from confmax.tables.sparse.labels import row_numbers, without_zeros
+    from confmax.tables.sparse.rows import canonical
+
+    P = without_zeros(canonical(proba))
+
+    def place(k: int) -> tuple[int, int]:
+        return int(row_numbers(P)[k]), int(P.indices[k])
+
+    refuse_entries(P.data, place)
+    if (P.data > 1.0).any():
+        _refuse_over(P.data, place)
+        P = P.copy()
+        P.data = np.minimum(P.data, P.dtype.type(1.0))
+    return Checked(SPARSE, P)
+
+
+def _refuse_over(values: NDArray[Any], place: Callable[[int], tuple[int, int]]) -> None:
+    """Refuse, by a ValueError, entries (m,) above one by more than rounding."""
+    k = int(np.argmax(values))
+    if values[k] > 1.0 + OVER:
+        row, column = place(k)
+        raise InputError(
+            f"row {row}, column {column} of `proba` is {values[k]:g}, and a probability is at most 1",
+            "pass the probability of every label, as predict_proba returns it",
+        )
+
+
+def is_sparse(values: Any) -> bool:
+    """Whether ``values`` are a sparse matrix or array of scipy."""
+    return hasattr(values, "tocsr")
+
+
+def dense_within(proba: Any, what: str) -> Any:
+    """Return probabilities, sparse ones as an array that ``what`` needs; a ValueError if that would be large."""
+    if not is_sparse(proba):
+        return proba
+    kind: Any = kind_for(proba)
+    return kind.dense(proba, what).proba
+
+
+def dense_table(table: MemoryTable, what: str) -> MemoryTable:
+    """Return a table of several labels as one of arrays, which ``what`` needs; a ValueError if that would be large."""
+    if not is_sparse(table.proba):
+        return table
+    labels = None if table.labels is None else plain_matrix(table.labels)
+    return replace(table, storage=ARRAYS, proba=dense_within(table.proba, what), labels=labels)
+
+
+def decide_labels(proba: Any, gains: Gains, decisions: Decisions) -> Any:
+    """Return which labels one gain chooses on every row of checked ``proba`` (n, L), 0 or 1, held as these are."""
+    if not is_sparse(proba):
+        return of_array(proba, gains, decisions)
+    from confmax.tables.sparse.labels import decide_labels as of_sparse
+
+    return of_sparse(proba, gains, decisions)
+
+
+def as_matrix(proba: Any) -> Any:
+    """Return the probabilities (n, L) of labels that are given as a matrix, sparse or not, or as L matrices (n, 2)."""
     refuse_masked(proba, "proba")
     if isinstance(proba, (list, tuple)) and len(proba) and all(np.ndim(part) == 2 for part in proba):
         shapes = [np.shape(part) for part in proba]
@@ -120,8 +188,8 @@ def as_matrix(proba: Any) -> NDArray[Any]:
                     f"({shapes[0][0]}, 2): the probabilities that the label is absent and present"
                 )
         return np.column_stack([np.asarray(part)[:, 1] for part in proba])
-    if hasattr(proba, "tocsr"):
-        raise InputError("`proba` is sparse, and several labels need a dense table", "pass proba.toarray()")
+    if is_sparse(proba):
+        return proba
     if type(proba).__module__.partition(".")[0] == "torch":
         raise InputError("`proba` is a tensor, and several labels need an array", "pass proba.cpu().numpy()")
     P = np.asarray(proba)
@@ -134,12 +202,12 @@ def as_matrix(proba: Any) -> NDArray[Any]:
 
 def plain_matrix(values: Any) -> NDArray[Any]:
     """Return a matrix, sparse or not, as a NumPy array."""
-    return np.asarray(values.toarray() if hasattr(values, "tocsr") else values)
+    return np.asarray(values.toarray() if is_sparse(values) else values)
 
 
 def kept_as_collections(y: Any) -> bool:
     """Whether labels ``y`` are one collection for every row, of different lengths or in one column of objects."""
-    if hasattr(y, "tocsr"):
+    if is_sparse(y):
         return False
     try:
         values = np.asarray(y)
@@ -152,7 +220,7 @@ def kept_as_collections(y: Any) -> bool:
 
 def sparse_form(values: Any) -> Any:
     """Return the type of a sparse matrix or array in rows that ``values`` are; None for others."""
-    if not hasattr(values, "tocsr"):
+    if not is_sparse(values):
         return None
     return type(values.tocsr())
 
@@ -163,7 +231,7 @@ def sparse_form(values: Any) -> Any:
 def encoded(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
     """Return labels ``y`` as a matrix (n, L) of 0 and 1, a copy, or a ValueError that names the first wrong row."""
     refuse_masked(y, "y")
-    if hasattr(y, "tocsr"):
+    if is_sparse(y):
         return _checked_matrix(y.toarray(), len(classes), n)
     names = column_names(y)
     matrix = _numbers(y)
@@ -176,6 +244,34 @@ def encoded(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
         warn(note.replace("proba", "y"))
         matrix = matrix if order is None else matrix[:, list(order)]
     return _checked_matrix(matrix, len(classes), n)
+
+
+def encoded_sparse(y: Any, classes: Sequence[Any], n: int) -> Any:
+    """Return labels ``y`` as a csr_array (n, L) of ones in bytes, or the ValueErrors of `encoded`; nothing is dense."""
+    from scipy.sparse import csr_array
+
+    L = len(classes)
+    if not is_sparse(y) and (column_names(y) is not None or _numbers(y) is not None):
+        return csr_array(encoded(y, classes, n))
+    if not is_sparse(y):
+        rows, columns = _pairs(y, classes, n)
+        # names that stand twice in a row are one label
+        keys = np.unique(np.array(rows, dtype=np.int64) * L + np.array(columns, dtype=np.int64))
+        return csr_array((np.ones(len(keys), np.uint8), (keys // L, keys % L)), shape=(n, L))
+    if y.shape != (n, L):
+        raise InputError(f"`y` must be {MATRIX}, for {n} rows and {L} labels; got shape {y.shape}")
+    csr = csr_array(y.tocsr(), copy=True)
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    wrong = ~np.asarray(csr.data == 1, dtype=np.bool_)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        row = int(np.searchsorted(csr.indptr, k, "right")) - 1
+        value = plain(csr.data[k])
+        raise InputError(
+            f"row {row}, column {int(csr.indices[k])} of `y` is {value!r}, and labels are 0 or 1", f"pass {MATRIX}"
+        )
+    return csr.astype(np.uint8)
 
 
 def _numbers(y: Any) -> NDArray[Any] | None:
@@ -211,9 +307,17 @@ def _checked_matrix(matrix: NDArray[Any], L: int, n: int) -> NDArray[np.uint8]:
 
 def _from_lists(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
     """Return the matrix of collections of names, one for each row."""
+    out = np.zeros((n, len(classes)), dtype=np.uint8)
+    rows, columns = _pairs(y, classes, n)
+    out[rows, columns] = 1
+    return out
+
+
+def _pairs(y: Any, classes: Sequence[Any], n: int) -> tuple[list[int], list[int]]:
+    """Return row and column of every name in collections of names, one for each row."""
     rows = list(y)
     place = {plain(name): k for k, name in enumerate(classes)}
-    out = np.zeros((n, len(classes)), dtype=np.uint8)
+    found: tuple[list[int], list[int]] = ([], [])
     if len(rows) != n:
         raise InputError(f"`y` has labels of {len(rows)} rows, and `proba` has {n} rows")
     for row, labels in enumerate(rows):
@@ -228,8 +332,9 @@ def _from_lists(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
                     f"row {row} of `y` has the label {plain(label)!r}, which is none of the {len(classes)} ({shown})",
                     "pass `classes=` with the names in column order",
                 )
-            out[row, k] = 1
-    return out
+            found[0].append(row)
+            found[1].append(k)
+    return found
 
 
 def positives(table: MemoryTable) -> NDArray[np.int64]:

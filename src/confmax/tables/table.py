@@ -405,7 +405,7 @@ class MemoryTable(Checked, Table):
         """Return checked rows of the same classes, held alike: ``proba`` (m, K), ``labels`` and ``weight`` (m,)."""
         return MemoryTable(self.storage, proba, labels=labels, weight=weight, classes=self.classes)
 
-    def oracle(self, model_share: float) -> Oracle:
+    def oracle(self, model_share: Any) -> Oracle:
         return self.storage.oracle(self, model_share)
 
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:

@@ -128,3 +128,50 @@ def sparse_alone(data: Any, indices: Any, indptr: Any, start: int, stop: int, *g
         out[:, 0] += np.bincount(g, w[row], len(out))
         out[:, 1] += np.bincount(g, v[row] * p + u[row] * (y[row] == j), len(out))
         out[:, 2] += np.bincount(g, others[rest[g] - (K - 2), row], len(out))
+
+
+def sparse_best(
+    data: Any, indices: Any, indptr: Any, start: int, stop: int, pairs: Any, order: Any, positive: int, *out: Any
+) -> None:
+    """Write the k best labels of every row, by falling (score, label), and which entry each is; -1 for none.
+
+    Weights and offsets are ``pairs`` (L, 2), and ``order`` (l,) lists the first k + m labels by falling (offset,
+    label), m entries being the most of a row. Written are ``label`` and ``place`` (n, k); only scores above zero are
+    decided if ``positive``.
+    """
+    label, place = out
+    most = label.shape[1]
+    entries = Entries(data, indices, indptr, start, stop)
+    j = entries.j.astype(np.int64)
+    L = len(pairs)
+    rows = [entries.row]
+    labels = [j]
+    scores = [pairs[j, 0] * entries.p + pairs[j, 1]]
+    places = [np.arange(indptr[start], indptr[stop], dtype=np.int64)]
+    # beside what a row stores, the first k others are enough
+    taken = np.zeros(stop - start, dtype=np.int64)
+    keys = np.append(entries.row * L + j, (stop - start) * L)
+    for k in order:
+        open_rows = np.flatnonzero(taken < most)
+        if len(open_rows) == 0 or (positive and not pairs[k, 1] > 0):
+            break
+        wanted = open_rows * L + k
+        open_rows = open_rows[keys[np.searchsorted(keys, wanted)] != wanted]
+        taken[open_rows] += 1
+        rows.append(open_rows)
+        labels.append(np.full(len(open_rows), k))
+        scores.append(np.full(len(open_rows), pairs[k, 1]))
+        places.append(np.full(len(open_rows), -1))
+    row, tag, score, at = (np.concatenate(part) for part in (rows, labels, scores, places))
+    if positive:
+        above = score > 0
+        row, tag, score, at = row[above], tag[above], score[above], at[above]
+    by = np.lexsort((tag, score, row))
+    row = row[by]
+    # the place from the end of its row
+    rank = np.searchsorted(row, row, "right") - 1 - np.arange(len(row))
+    best = np.flatnonzero(rank < most)
+    label[start:stop] = -1
+    place[start:stop] = -1
+    label[start + row[best], rank[best]] = tag[by[best]]
+    place[start + row[best], rank[best]] = at[by[best]]

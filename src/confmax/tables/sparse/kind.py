@@ -13,6 +13,7 @@ from confmax.confusion import Array, Gains
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
 from confmax.tables.memory import MemoryKind
+from confmax.tables.sparse.labels import SparseLabelsOracle
 from confmax.tables.sparse.oracle import SparseOracle
 from confmax.tables.sparse.rows import canonical, decide, divided, probability_of
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
@@ -95,6 +96,8 @@ class SparseRows(MemoryKind):
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
         """Return the scan of the stored entries; zeros of a table in another storage are left out."""
+        if table.decisions.several and isinstance(table, MemoryTable) and table.storage is self:
+            return SparseLabelsOracle(table, model_share)
         if not (isinstance(table, MemoryTable) and table.storage is self):
             dense = table.dense("backend='sparse'")
             table = dense.held_as(self, divided(canonical(csr_array(dense.proba))))

@@ -1,0 +1,173 @@
+"""Several labels per row on sparse tables: they equal the dense tables that they stand for."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import confmax
+from confmax.calibration.labels import LabelScaling, fit
+from confmax.confusion import Gains
+from confmax.tables.decisions import ANY, decisions_of
+from confmax.tables.several import decide_labels, labels_table
+from tests.helpers import by_numpy
+
+FORMS = ["any", 1, 2, ("at_most", 2), 5]
+STATISTICS = ("rows", "diagonal", "columns")
+
+
+def rows_of(seed, n, L, *, digits=2, share=0.4):
+    """Probabilities of which a share is stored, with ties, and labels that are true where they are."""
+    rng = np.random.default_rng(seed)
+    P = np.round(rng.random((n, L)), digits) * (rng.random((n, L)) < share)
+    Y = (rng.random((n, L)) < P).astype(np.uint8)
+    Y[0, P[0] > 0] = 1
+    return P, Y
+
+
+def gains_on(rng, L, form):
+    """Gains whose scores tie; of any labels what is not stored is not decided on the dense table either."""
+    a = rng.integers(0 if form == "any" else -1, 3, (3, L))
+    b = rng.integers(-2, 2, (3, L)) / 4
+    return Gains.reduced(a, -np.abs(b) if form == "any" else b)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_decisions_and_statistics_are_those_of_the_dense_table(seed, form, dtype):
+    rng = np.random.default_rng(seed)
+    n, L = int(rng.integers(1, 50)), int(rng.integers(5, 14))
+    P, _ = rows_of(seed, n, L, digits=1)
+    # rows also have labels that they do not store
+    Y = (rng.random((n, L)) < 0.3).astype(np.uint8)
+    weight = rng.random(n) + 0.1 if seed % 2 else None
+    decisions = decisions_of(form)
+    P = P.astype(dtype)
+    dense = labels_table(decisions, P, Y, weight)
+    sparse = labels_table(decisions, sp.csc_matrix(P), sp.coo_array(Y) if seed % 3 else Y, weight)
+    assert sparse.proba.dtype == dtype and sparse.fingerprint() == dense.fingerprint()
+    gains = gains_on(rng, L, form)
+    for g in range(len(gains)):
+        chosen = decide_labels(sparse.proba, gains[g], decisions)
+        with by_numpy():
+            assert (decide_labels(sparse.proba, gains[g], decisions) != chosen).nnz == 0
+        assert chosen.dtype == np.uint8 and chosen.has_sorted_indices
+        np.testing.assert_array_equal(chosen.toarray(), decide_labels(dense.proba, gains[g], decisions))
+    for share in (1.0, 0.0, rng.random(L)):
+        one, other = (table.oracle(share).maximize(gains) for table in (dense, sparse))
+        for name in STATISTICS:
+            np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-6, atol=1e-14)
+
+
+CASES = [
+    *((name, "any") for name in ("macro_f1", "micro_f1", "g_mean", "macro_jaccard")),
+    *((name, k) for name in ("macro_f1", "micro_f1", "macro_recall", "micro_precision", "coverage") for k in (1, 3)),
+    ("macro_f1", ("at_most", 2)),
+]
+
+
+@pytest.mark.parametrize("confusion", ["model", "labels", "blend"])
+@pytest.mark.parametrize(("name", "form"), CASES, ids=str)
+def test_maximize_equals_the_dense_table(name, form, confusion):
+    P, Y = rows_of(1, 60, 6, digits=4)
+    settings = {"decisions": form, "confusion": confusion, "calibration": None}
+    one = confmax.maximize(name, P, Y, **settings)
+    other = confmax.maximize(name, sp.csr_array(P), sp.csr_array(Y), **settings)
+    assert other.value == pytest.approx(one.value, abs=1e-12)
+    assert (other.upper_bound is None) == (one.upper_bound is None)
+    if one.upper_bound is not None:
+        # the search for prices of rows ends elsewhere if a sum is rounded otherwise; each bound is valid for both
+        assert other.upper_bound == pytest.approx(one.upper_bound, abs=2e-3)
+        assert min(one.upper_bound, other.upper_bound) >= max(one.value, other.value) - 1e-12
+    np.testing.assert_array_equal(other.predict(sp.csr_array(P)).toarray(), one.predict(P))
+
+
+@pytest.mark.parametrize("form", ["any", 2])
+def test_calibration_leaves_what_is_not_stored_at_zero(form):
+    P, Y = rows_of(2, 400, 5, digits=4)
+    table = labels_table(ANY, sp.csr_array(P**2), Y)
+    maps = fit(table)
+    after = maps.transform(table.proba)
+    assert after.nnz == table.proba.nnz
+    true = Y[P > 0]
+    loss = [-(np.log(np.where(true == 1, p, 1 - p))).mean() for p in (table.proba.data, after.data)]
+    assert loss[1] < loss[0] - 0.02
+    solution = confmax.maximize("macro_f1", table.proba, Y, decisions=form)
+    made = solution.predict(table.proba)
+    # the value is that of the blend, and on labels that of the decisions
+    hits, decided = made.multiply(Y).sum(axis=0), made.sum(axis=0)
+    assert solution.label_value == pytest.approx(np.mean(2 * hits / (Y.sum(axis=0) + decided)))
+    again = confmax.maximize("macro_f1", table.proba, Y, decisions=form, calibration=maps)
+    assert again.value == solution.value
+
+
+def test_maps_of_stored_entries_are_those_of_an_array_that_stores_all():
+    P, Y = rows_of(3, 50, 4, digits=4, share=2.0)
+    P = np.maximum(P, 1e-3)
+    Y = (np.random.default_rng(0).random(P.shape) < P).astype(int)
+    one, other = fit(labels_table(ANY, P, Y)), fit(labels_table(ANY, sp.csr_array(P), Y))
+    np.testing.assert_allclose(other.a, one.a, rtol=1e-6)
+    np.testing.assert_allclose(other.c, one.c, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(LabelScaling(one.a, one.c).transform(sp.csr_array(P)).toarray(), one.transform(P))
+
+
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_array, sp.coo_array])
+def test_rules_return_the_container_that_they_are_given(form):
+    P, Y = rows_of(4, 30, 5)
+    solution = confmax.maximize("macro_f1", form(P), form(Y), decisions=2, classes=list("abcde"), calibration=None)
+    made = solution.predict(form(P))
+    assert type(made) is type(form(P).tocsr()) and made.dtype == np.uint8
+    names = [[name for name, one in zip("abcde", row, strict=True) if one] for row in made.toarray()]
+    assert solution.predict_lists(form(P)) == names == solution.predict_lists(P)
+    drawn = confmax.maximize("coverage", P, Y, decisions=1, confusion="model", calibration=None, randomized=True).rule
+    assert drawn.is_randomized
+    np.testing.assert_array_equal(drawn.predict(form(P)).toarray(), drawn.predict(P))
+    shares = drawn.decision_probabilities(form(P))
+    np.testing.assert_allclose(shares.toarray(), drawn.decision_probabilities(P))
+
+
+def test_limits_need_a_dense_table():
+    P, Y = rows_of(5, 60, 5, digits=4)
+    settings = {"decisions": "any", "confusion": "labels", "calibration": None, "constraints": ["recall[0] >= 0.9"]}
+    one = confmax.maximize("macro_f1", P, Y, **settings)
+    other = confmax.maximize("macro_f1", sp.csr_array(P), sp.csr_array(Y), **settings)
+    assert one.value == pytest.approx(other.value, abs=1e-12)
+    wide = sp.csr_array((sp.csr_array(P).data, sp.csr_array(P).nonzero()), shape=(60, 1_000_000))
+    with pytest.raises(ValueError, match="a limit on several labels needs a dense table, and this sparse one would"):
+        confmax.maximize("macro_f1", wide, **{**settings, "confusion": "model"})
+
+
+def test_lists_of_names_are_labels():
+    P = sp.csr_array([[0.8, 0.0], [0.3, 0.9]])
+    table = labels_table(ANY, P, [["b", "b"], []], classes=["a", "b"])
+    assert table.labels.toarray().tolist() == [[0, 1], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("P", "Y", "sentence"),
+    [
+        ([[0.5, 0.0], [0.0, 1.5]], None, "row 1, column 1 of proba is 1.5, and a probability is at most 1"),
+        ([[0.5, 0.0], [-0.5, 0.5]], None, "row 1, column 0 of proba is negative"),
+        ([[0.5, 0.0], [0.0, 0.5]], sp.csr_array([[1, 0], [0, 2]]), "row 1, column 1 of y is 2, and labels are 0"),
+        ([[0.5, 0.0], [0.0, 0.5]], sp.csr_array([[1, 0]]), "for 2 rows and 2 labels; got shape"),
+    ],
+)
+def test_bad_sparse_tables_are_refused(P, Y, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        labels_table(ANY, sp.csr_array(P), Y)
+
+
+def test_very_many_labels_take_no_dense_table():
+    rng = np.random.default_rng(0)
+    n, L, stored = 300, 200_000, 20
+    rows, labels = np.repeat(np.arange(n), stored), rng.integers(0, L, n * stored)
+    labels[::2] %= 50
+    P = sp.csr_array((rng.random(n * stored) / 2, (rows, labels)), shape=(n, L))
+    P.data = np.minimum(P.data, 1.0)
+    Y = P.copy()
+    Y.data = (rng.random(P.nnz) < P.data).astype(np.uint8)
+    with pytest.warns(UserWarning, match="no row of y has the labels"):
+        solution = confmax.maximize("macro_f1", P, Y, decisions=5, confusion="labels", calibration=None)
+    assert solution.value > max(solution.baselines.values())
+    made = solution.predict(P)
+    assert (made.sum(axis=1) == 5).all()
