@@ -93,6 +93,7 @@ def multilabel_extreme(quick=False):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return [
         f"macro F1 at {K} over the labels that a row has, about {STORED} stored float32 probabilities a row, "
-        f"{n_threads()} threads; values are those of the estimate that is maximised. Peak memory {peak:.1f} GB:",
+        f"{n_threads()} threads; values are those of the estimate that is maximised, on the same rows. A run on labels "
+        f"searches the model's estimate first, and passes are those of its second search. Peak memory {peak:.1f} GB:",
         markdown(heads, rows),
     ]
