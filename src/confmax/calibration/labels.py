@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.tables import MemoryTable
-from confmax.tables.several import is_sparse
+from confmax.tables.several import with_entries
 
 STRENGTH = 2.0  # true rows that the common map counts as
 EDGE = 1e-6  # probabilities are taken to lie as far from zero and one
@@ -57,7 +57,7 @@ class LabelScaling:
         object.__setattr__(self, "a", a)
         object.__setattr__(self, "c", c)
 
-    def column(self, p: NDArray[Any], label: int | NDArray[Any]) -> Array:
+    def column(self, p: NDArray[Any], label: Any) -> Array:
         """Return the calibrated probabilities (n,) of one ``label``, or of one for each (n,), from given ones (n,)."""
         return _sigmoid(self.a[label] * _logit(p) + self.c[label])
 
@@ -66,9 +66,7 @@ class LabelScaling:
 
         What a csr_array does not store stays zero.
         """
-        if hasattr(proba, "indptr"):
-            return type(proba)((self.column(proba.data, proba.indices), proba.indices, proba.indptr), proba.shape)
-        return _sigmoid(self.a * _logit(np.asarray(proba)) + self.c)
+        return with_entries(proba, self.column)
 
     def raw(self, calibrated: Array) -> Array:
         """Return the probabilities (L,) that the maps take to ``calibrated`` ones (L,)."""
@@ -102,7 +100,7 @@ def fit(table: MemoryTable, strength: float = STRENGTH) -> LabelScaling | None:
     >>> bool(abs(maps.transform([[0.5]])[0, 0] - 0.125) < 0.05)
     True
     """
-    sets = list(_stored(table)) if is_sparse(table.proba) else [Bins(np.arange(table.n_classes), *_binned(table))]
+    sets = list(_stored(table)) if table.is_truncated else [Bins(np.arange(table.n_classes), *_binned(table))]
     flat_z, flat_true, flat_every = (_flat([one[k] for one in sets]) for k in (1, 2, 3))
     common = _fitted(flat_z, flat_true, flat_every, np.array([[1.0, 0.0]]), None)
     if not common[0, 0] > LEAST:

@@ -484,6 +484,12 @@ def ratio_of(metric: Metric) -> tuple[float, float, float] | None:
     return formula.ratio(**dict(metric.params)) if isinstance(formula, (LabelMean, Micro)) else None
 
 
+def each_of(metric: Metric, S: Confusion) -> Array:
+    """Return the score of every label (..., L) in a ``metric`` that is their mean, at statistics ``S``."""
+    assert isinstance(metric.formula, LabelMean)
+    return metric.formula.each(S, **dict(metric.params))
+
+
 def shares_of(metric: Metric, rows: Array) -> Array:
     """Return the weight (L,) of every label in a mean of scores, by how often labels are true, ``rows`` (L,)."""
     assert isinstance(metric.formula, LabelMean)

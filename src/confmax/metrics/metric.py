@@ -236,7 +236,7 @@ class Metric:
         return self.formula.values(S if index is None else S.select(index), **self._arguments)
 
     def on_segments(self, C: Confusion, V: Confusion) -> Callable[[Array], Array]:
-        """Return the function of steps (B, G) that gives the values (B, G) between two batches of B confusions."""
+        """Return the function of steps (B, G) that gives the values (B, G) between confusions ``C`` and ``V`` (B)."""
         if self._is_unplaced:
             return self.numbered(C.rows.shape[-1]).on_segments(C, V)
         index = self._selected(C.rows.shape[-1], C.columns.shape[-1])

@@ -33,7 +33,7 @@ from confmax.optimize.stored_labels import EQUAL, Stored, best_cuts
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
 from confmax.tables.draws import uniform
-from confmax.tables.several import decide_labels, is_sparse
+from confmax.tables.several import decide_labels
 
 MOST_DIGITS = 17
 FEW = 1 << 12  # rows that are sorted as fast as they are counted
@@ -74,7 +74,7 @@ class Target:
     @cached_property
     def stored(self) -> Stored | None:
         """What a sparse table stores; None for arrays."""
-        return Stored.of(self.table, self._modelled) if is_sparse(self.table.proba) else None
+        return Stored.of(self.table, self._modelled) if self.table.is_truncated else None
 
     @cached_property
     def _modelled(self) -> NDArray[Any]:
@@ -350,7 +350,7 @@ def _thresholds(low: Array, high: Array, target: Target) -> Array:
 
 def _levels(metric: Metric, target: Target) -> tuple[float, float, float] | None:
     """Return the coefficients of scores whose best levels `by_levels` finds; None where rows are counted and sorted."""
-    on_model = target.calibrate is None and not is_sparse(target.table.proba) and bool((target.share == 1.0).all())
+    on_model = target.calibrate is None and not target.table.is_truncated and bool((target.share == 1.0).all())
     found = ratio_of(metric) if on_model and target.table.proba.size > FEW else None
     # a precision has no floor below its denominator
     return found if found is not None and found[1] > 0.0 else None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
 from confmax.metrics import Metric
+from confmax.metrics.labels import each_of
 from confmax.tables import MemoryTable
 
 EQUAL = 1e-12  # difference of values that is rounding
@@ -133,5 +134,5 @@ def best_cuts(metric: Metric, stored: Stored, rows: Array, shares: Array, estima
 
 def _scores(metric: Metric, rows: Array, hits: Array, decided: Array) -> Array:
     """Return the scores (T,) of labels; minus infinity for none."""
-    values = metric.formula.each(Confusion(rows, hits, decided), **dict(metric.params))  # type: ignore[attr-defined]
+    values = each_of(metric, Confusion(rows, hits, decided))
     return np.nan_to_num(values, nan=-np.inf)

@@ -19,13 +19,18 @@ from confmax.export.labels import labels_to_onnx, labels_to_python, labels_to_sq
 from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.html import titled_table
-from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import column_names, order_of, width
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.fingerprints import Fingerprint
-from confmax.tables.kinds import kind_for
-from confmax.tables.several import as_matrix, checked_labels_proba, decide_labels, is_sparse, sparse_form
+from confmax.tables.several import (
+    as_matrix,
+    checked_labels_proba,
+    chosen_columns,
+    decide_labels,
+    row_hashes,
+    sparse_form,
+)
 
 SHOWN = 12  # labels that are printed
 
@@ -165,8 +170,7 @@ class LabelRule:
         if not self.is_randomized:
             chosen = decide_labels(self.calibrated(P), self.gains, self.decisions)
             return chosen if form is None else form(chosen)
-        storage: Any = kind_for(P) if is_sparse(P) else ARRAYS
-        drawn_by = storage.hashes(P) if keys is None else given_keys(keys, P.shape[0])
+        drawn_by = row_hashes(P) if keys is None else given_keys(keys, P.shape[0])
         atom = np.searchsorted(np.cumsum(self.weights)[:-1], uniform(self.seed, drawn_by), "right")
         rows = [np.flatnonzero(atom == k) for k in range(len(self.gains))]
         parts = [
@@ -187,10 +191,7 @@ class LabelRule:
         ``keys`` (n,) and the ValueError are those of `predict`.
         """
         chosen = self.predict(proba, keys=keys)
-        if is_sparse(chosen):
-            rows = np.split(chosen.indices, chosen.indptr[1:-1])
-            return [[self.class_names[k] for k in row] for row in rows]
-        return [[self.class_names[k] for k in np.flatnonzero(row)] for row in chosen]
+        return [[self.class_names[k] for k in row] for row in chosen_columns(chosen)]
 
     def decision_probabilities(self, proba: Any) -> Any:
         """Return the exact probability (n, L) with which rows of ``proba`` (n, L) get each label, before any draw.

@@ -29,7 +29,6 @@ from confmax.rule.labels import LabelRule
 from confmax.solution.label_task import LabelTask
 from confmax.tables import MemoryTable
 from confmax.tables.decisions import ANY
-from confmax.tables.several import is_sparse
 
 NEAR = ("macro_f1", "g_mean")  # metrics whose best rules a search for a user's function starts from
 
@@ -74,7 +73,7 @@ def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
     gains, weights = (outcome.mixture if drawn else outcome.single).gathered()
     rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
     # what a sparse table does not store has no place beside a threshold
-    if plan.decisions.most is None and not is_sparse(table.proba) and not (gains.pair()[0] < 0.0).any():
+    if plan.decisions.most is None and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
         rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
     passes = problem.oracle.n_passes
     return rule, Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)

@@ -151,6 +151,30 @@ def is_sparse(values: Any) -> bool:
     return hasattr(values, "tocsr")
 
 
+def with_entries(proba: Any, change: Callable[[NDArray[Any], Any], NDArray[Any]]) -> Any:
+    """Return checked probabilities (n, L) with other entries: ``change(entries, columns)`` of those that are held.
+
+    The columns of a dense matrix are a slice. What a sparse one does not store stays zero.
+    """
+    if not is_sparse(proba):
+        return change(np.asarray(proba), slice(None))
+    return type(proba)((change(proba.data, proba.indices), proba.indices, proba.indptr), proba.shape)
+
+
+def row_hashes(P: Any) -> NDArray[np.uint64]:
+    """Return the hash of every row (n,) of checked probabilities."""
+    storage: Any = kind_for(P) if is_sparse(P) else ARRAYS
+    hashes: NDArray[np.uint64] = storage.hashes(P)
+    return hashes
+
+
+def chosen_columns(chosen: Any) -> list[NDArray[np.intp]]:
+    """Return the columns that are chosen in every row of decisions (n, L), n arrays."""
+    if is_sparse(chosen):
+        return list(np.split(chosen.indices, chosen.indptr[1:-1]))
+    return [np.flatnonzero(row) for row in chosen]
+
+
 def dense_within(proba: Any, what: str) -> Any:
     """Return probabilities, sparse ones as an array that ``what`` needs; a ValueError if that would be large."""
     if not is_sparse(proba):
