@@ -69,8 +69,8 @@ def run_process(*args, code="from confmax.__main__ import main; main()", **extra
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False, **extra)
 
 
-def document(*args):
-    stdout, _ = run(*args, "--json")
+def document(*args, code=0):
+    stdout, _ = run(*args, "--json", code=code)
     return json.loads(stdout)
 
 

@@ -146,6 +146,25 @@ def test_score_is_that_of_scikit_learn():
     assert re.search(r"^sun +\d+ +p > 0\.\d+", text, re.MULTILINE) and "the rule was tuned on" in stderr
 
 
+def test_score_judges_the_limits_of_the_tuning():
+    path = table()
+    limits = ("recall[sea] >= 0.8", "precision[sun] >= 0.9")
+    confmax.LabelRule.from_thresholds([0.2, 0.3, 0.2], classes=NAMES, constraints=limits).save("r.json")
+    line = ("score", path, "--labels", ",".join(NAMES), "--rule", "r.json", "--replicates", "50")
+    found = document(*line, code=3)["constraints"]
+    expected = confmax.score("hamming", *rows(), confmax.LabelRule.load("r.json"), n_replicates=50).limits["rule"]
+    assert [(one["text"], one["value"], one["slack"]) for one in found] == [
+        (x.text, x.value, x.slack) for x in expected
+    ]
+    assert [one["kept"] for one in found] == [True, False] and found[0]["interval"] == list(expected[0][2:4])
+    printed = run(*line, code=3)[0]
+    assert re.search(r"precision\[sun\] >= 0.9 +0\.\d+ \[.*\] +no, missed by 0\.\d+", printed)
+    lines = ["sea,sun,rain,p_sea,p_sun,p_rain", "0,1,1,0.3,0.4,0.5", "0,1,0,0.1,0.2,0.6"]
+    Path("few.csv").write_text("\n".join(lines) + "\n")
+    _, stderr = run("score", "few.csv", *line[2:], code=0)
+    assert "the limit recall[sea] >= 0.8 cannot be judged on this file: no row has the label" in stderr
+
+
 def test_export():
     tuned().rule.save("r.json")
     rule = confmax.LabelRule.load("r.json")
@@ -259,6 +278,10 @@ REFUSED = {
         ("score", "t.csv", "--labels", "sea,sun", "--rule", "r.json"),
         "no column is named like the class 'rain'",
     ),
+    "two rules": (
+        ("score", "t.csv", "--labels", "sea,sun,rain", "--rule", "r.json", "--rule", "o.json"),
+        "--rule is given 2 times, and score takes one rule; confmax compare takes several",
+    ),
     "explain": (("explain", "r.json", "--proba", "0.5,0.5"), "gives 2 probabilities and the rule has 3 labels"),
     "explain a group": (("explain", "r.json", "--group", "a"), "--group is not for"),
 }
@@ -299,6 +322,7 @@ def test_documented_keys_are_those_of_the_output():
     budgets()
     two = Gains.reduced([[1.0, 1, 1], [1, 1, 1]], [[-0.5] * 3, [-0.2] * 3])
     confmax.LabelRule(two, np.array([0.5, 0.5]), tuple(NAMES)).save("d.json")
+    confmax.LabelRule.from_thresholds([0.2] * 3, classes=NAMES, constraints=("rate[sea] <= 1",)).save("l.json")
     labels = ("--labels", ",".join(NAMES))
     runs = {
         "tune": [
@@ -306,7 +330,7 @@ def test_documented_keys_are_those_of_the_output():
             for more in (labels, ("--columns", "p_sea,p_sun"), (*labels, "--subject-to", "precision[sea] >= 0.1"))
         ],
         "apply": [("apply", f"{name}.json", path, "-o", "out.csv") for name in "rkmd"],
-        "score": [("score", path, *labels, "--rule", f"{name}.json") for name in "rkm"]
+        "score": [("score", path, *labels, "--rule", f"{name}.json") for name in "rkml"]
         + [("score", "rare.npz", "--label", "Y", "--columns", "P", "--rule", "r.json")]
         + [("score", path, *labels, "--rule", "d.json", "--replicates", "0")],
         "explain": [("explain", f"{name}.json", "--proba", "0.2,0.5,0.9") for name in "rkmd"],

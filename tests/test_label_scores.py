@@ -173,3 +173,47 @@ def test_functions_of_one_class_refuse_rules_of_several_labels(name, tmp_path, m
         with pytest.raises(ValueError, match=r"is of one class for every row, and this rule decides several labels"):
             OTHERS[name](given)
     assert not list(tmp_path.iterdir())
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_limits_of_the_tuning_are_judged_on_the_rows():
+    P, Y, w = rows()
+    texts = ("recall[sea] >= 0.99", "labels_per_row <= 2", "precision[rain] >= 0.1", "rate[sea] - 2 rate[sun] <= 0.5")
+    rule = LabelRule.from_thresholds([0.3, 0.4, 0.2], classes=NAMES, constraints=texts)
+    found = confmax.score("macro_f1", P, Y, rule, rules={"other": RULE}, sample_weight=w)
+    assert list(found.limits) == ["rule"] and found.metrics == ("macro_f1",)
+    H = rule.predict(P)
+    rates = np.average(H, axis=0, weights=w)
+    recall = np.average(H[:, 0], weights=w * Y[:, 0])
+    values = [recall, rates.sum(), np.average(Y[:, 2], weights=w * H[:, 2]), rates[0] - 2 * rates[1]]
+    assert [one.value for one in found.limits["rule"]] == pytest.approx(values)
+    slacks = [recall - 0.99, 2 - rates.sum(), values[2] - 0.1, 0.5 - values[3]]
+    assert [one.slack for one in found.limits["rule"]] == pytest.approx(slacks)
+    assert [one.kept for one in found.limits["rule"]] == [slack >= 0 for slack in slacks]
+    assert all(one.low < one.value < one.high for one in found.limits["rule"])
+    assert f"recall[sea] >= 0.99: {recall:.4f}" in repr(found) and f"no, missed by {-slacks[0]:.2g}" in repr(found)
+    assert found.to_dict()["limits"]["rule"][0]["kept"] is False
+    # columns in another order
+    order = [2, 0, 1]
+    moved = confmax.score(
+        "macro_f1", P[:, order], Y[:, order], rule, classes=[NAMES[k] for k in order], sample_weight=w
+    )
+    assert [one.value for one in moved.limits["rule"]] == pytest.approx(values)
+
+
+def test_limits_of_labels_without_rows_cannot_be_judged():
+    P, Y, _ = rows()
+    numbered = LabelRule.from_thresholds([0.3, 0.4, 0.2], constraints=("recall[1] >= 0.5", "rate[1] <= 0.9"))
+    Y[:, 1] = 0
+    with pytest.warns(UserWarning, match="no row has the label"):
+        found = confmax.score("hamming", P, Y, numbered, classes=NAMES, n_replicates=0)
+    rate, recall = found.limits["rule"]
+    assert (recall.text, recall.value, recall.kept) == ("recall[1] >= 0.5", None, None)
+    assert (rate.value, rate.low, rate.kept) == (pytest.approx((P[:, 1] > 0.4).mean()), None, True)
+    assert "cannot be judged, since no row has the label" in repr(found)
+    # of a replicate that lacks the label, its recall has no value
+    Y[0, 1] = 1
+    drawn = confmax.score("hamming", P, Y, numbered, classes=NAMES, n_replicates=300).limits["rule"][0]
+    assert drawn.low == drawn.value == drawn.high == float(P[0, 1] > 0.4)

@@ -41,6 +41,7 @@ from confmax.cli.options import (
     list_option,
     metric_name,
     numbers,
+    only_one,
     rows_by_name,
     rule_file,
     rule_output,
@@ -174,7 +175,7 @@ def metrics() -> None:
 @column("--label", "Column of true classes.")
 @LABELS
 @SEPARATOR
-@rule_file("--rule", "A rule file to score beside argmax and p/prior.")
+@rule_file("--rule", "A rule file to score beside argmax and p/prior.", multiple=True, callback=only_one)
 @column(
     "--group",
     "Column of groups: values are shown for every group too. Rules that decide by groups need it, and their "

@@ -12,7 +12,7 @@ import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import TableOptions
-from confmax.cli.judging import bootstrap_document
+from confmax.cli.judging import bootstrap_document, with_interval
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.labels import label_source, only_options, show_label_source, threshold
 from confmax.cli.show import Document, Page, between, finite, number, print_document
@@ -24,8 +24,10 @@ from confmax.evaluate.label_scores import (
     absent_labels,
     compare_labels,
     decided_labels,
+    limits_of,
     plain_decisions,
 )
+from confmax.evaluate.scores import kept_or_missed
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
@@ -50,8 +52,8 @@ _TAKEN = (
 _BOOTSTRAP = ("n_replicates", "level", "seed")
 
 
-def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: bool, **more: Any) -> None:
-    """Run `confmax score` for a rule of several labels, whose file is ``path``."""
+def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: bool, **more: Any) -> int:
+    """Run `confmax score` for a rule of several labels, whose file is ``path``, and return its exit code."""
     only_options((*_TAKEN, *_BOOTSTRAP), f"{path} decides")
     settings = {key: more[key] for key in _BOOTSTRAP}
     check_bootstrap(settings["n_replicates"], settings["level"])
@@ -68,6 +70,7 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
     app.warn(*filter(None, [absent_labels(table)]))
     document = {**label_source(rows), **_scored(rule, table, wanted, settings)}
     print_document(document, as_json, _show)
+    return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0
 
 
 def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:
@@ -81,7 +84,9 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
     decided = {**plain, "rule": decided_labels("rule", rule, table)}
     # a key that no metric has
     both = {**used, **{f"F1 of {name}": metric for name, metric in of_label.items()}}
-    scores = compare_labels(table, both, decided, plain=tuple(plain), **settings)
+    limits = {"rule": limits_of(rule, table)} if rule.constraints else {}
+    scores = compare_labels(table, both, decided, plain=tuple(plain), limits=limits, **settings)
+    kept = limit_documents(scores, "rule")
     assert table.labels is not None
     seen = None
     if rule.tuned_on is not None:
@@ -93,10 +98,23 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
         "tuned_on_these_rows": seen,
         "decisions": rule.decisions.argument,
         "plain": next(iter(plain)),
+        **({"constraints": kept} if kept else {}),
         "values": [_values(scores, name) for name in used],
         "labels": _labels(rule, table, scores, decided["rule"]),
         "intervals": bootstrap_document(scores),
     }
+
+
+def limit_documents(scores: Score, rule: str) -> list[Document]:
+    """Return what a ``rule`` makes of the limits that it was tuned within; warn of those that cannot be judged."""
+    documents = []
+    for one in scores.limits.get(rule, ()):
+        if one.kept is None:
+            app.warn(f"the limit {one.text} cannot be judged on this file: no row has the label")
+        document = {"text": one.text, "value": finite(one.value), "slack": finite(one.slack), "kept": one.kept}
+        judged = scores.n_replicates and one.kept is not None
+        documents.append({**document, **({"interval": [one.low, one.high]} if judged else {})})
+    return documents
 
 
 def _values(scores: Score, metric: str) -> Document:
@@ -143,6 +161,13 @@ def _show(page: Page, document: Document) -> None:
     show_label_source(page, document)
     page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}"})
     page.say()
+    if "constraints" in document:
+        lines = [
+            [one["text"], with_interval(one), kept_or_missed(one["kept"], one["slack"])]
+            for one in document["constraints"]
+        ]
+        page.table(["constraint", "rule", "kept"], lines)
+        page.say()
     plain = document["plain"]
     heads = ["metric", plain, "rule"]
     body = []

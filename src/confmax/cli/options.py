@@ -76,6 +76,16 @@ def _separator(_context: click.Context, _option: click.Parameter, value: str | N
     return mark
 
 
+def only_one(context: click.Context, option: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """Return the value of an option that may be given once, None without it; click would take the last of several."""
+    if len(values) > 1:
+        raise click.UsageError(
+            f"{option.opts[-1]} is given {len(values)} times, and {context.info_name} takes one rule; confmax compare "
+            f"takes several"
+        )
+    return values[0] if values else None
+
+
 def between_names(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Return a mark between names, which may be several signs."""
     if value is not None and not value.strip():

@@ -49,8 +49,7 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
     """
     loaded = None if rule is None else load_any_rule(rule)
     if isinstance(loaded, LabelRule):
-        score_labels_of_file(loaded, str(rule), file, as_json=as_json, **more)
-        return 0
+        return score_labels_of_file(loaded, str(rule), file, as_json=as_json, **more)
     refuse_label_options("a rule of several labels, which --rule names")
     if more["label"] is None:
         raise click.UsageError("Missing option '--label'")

@@ -77,8 +77,12 @@ class LabelLimits:
         return signs[:, None] * self.weights[some], signs * [self.constraints[j].limit for j in some]
 
     def values(self, S: Confusion) -> Array:
-        """Return the values (n,) of the quantities at the statistics ``S`` (L,)."""
-        return np.array([self._of_one(j).values(self._read(j, S))[0] for j in range(len(self.places))])
+        """Return the values (..., n) of the quantities at the statistics ``S`` (L,), or at each of a batch (...)."""
+        return np.stack([self.value_of(j, S) for j in range(len(self.places))], axis=-1)
+
+    def value_of(self, j: int, S: Confusion) -> Array:
+        """Return the value of the quantity of constraint ``j`` at ``S``, or the values (...) at a batch."""
+        return np.asarray(self._of_one(j).values(self._read(j, S))[..., 0])
 
     def slacks(self, S: Confusion, rounding: float = 0.0) -> Array:
         """Return by how much each limit is kept (n,) at ``S``; misses of up to ``rounding`` are zero."""
@@ -127,16 +131,16 @@ class LabelLimits:
         place = self.places[j]
         if place is None:
             return Confusion(S.rows, S.diagonal, S.columns)
-        return two_columns(float(S.rows[place]), S.diagonal[place], S.columns[place])
+        return two_columns(S.rows[..., place], S.diagonal[..., place], S.columns[..., place])
 
 
-def two_columns(rows: float, hits: Any, decided: Any) -> Confusion:
-    """Return the confusions (...) of the rest and a label that is true of the share ``rows``.
+def two_columns(rows: Any, hits: Any, decided: Any) -> Confusion:
+    """Return the confusions (...) of the rest and a label that is true of the share ``rows``, a number or (...).
 
     ``decided`` (...) are the shares of all rows that get the label, and ``hits`` (...) those of them that have it.
     """
     return Confusion(
-        np.array([_difference(1.0 - rows), rows]),
+        np.stack([_difference(1.0 - rows), np.asarray(rows)], -1),
         np.stack([_difference(1.0 - rows - decided + hits), np.asarray(hits)], -1),
         np.stack([_difference(1.0 - decided), np.asarray(decided)], -1),
     )
@@ -191,6 +195,25 @@ def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array) -> LabelL
         placed.append(one)
         places.append(place)
     return LabelLimits(tuple(placed), tuple(places), weights)
+
+
+def judged_labels(constraints: Any, classes: Sequence[Any], rows: Array) -> tuple[LabelLimits | None, tuple[str, ...]]:
+    """Return the constraints that labelled rows can judge, as `bind_labels` does, and the texts of the others.
+
+    The others are of labels that no row has, whose recall and precision are not defined.
+    """
+    lacking = [str(plain(name)) for name, share in zip(classes, rows, strict=True) if share <= ABSENT]
+    kept, absent = [], []
+    for one in resolve(constraints):
+        try:
+            bind_labels(one, classes, rows)
+        except ValueError:
+            if one.metric.label is None or str(plain(one.metric.label)) not in lacking:
+                raise
+            absent.append(one.text)
+        else:
+            kept.append(one)
+    return bind_labels(kept, classes, rows), tuple(absent)
 
 
 def _sum(one: Constraint, names: Sequence[str]) -> tuple[Constraint, Array]:

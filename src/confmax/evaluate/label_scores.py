@@ -7,15 +7,16 @@ so rows are drawn one by one, and the sums over the drawn rows are products with
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
+from confmax.constraints.labels import LabelLimits, judged_labels
 from confmax.errors import InputError
-from confmax.evaluate.scores import Score
+from confmax.evaluate.scores import ROUNDING, LimitScore, Score, percentiles
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import LabelMean
@@ -58,7 +59,53 @@ def score_labels(
     plain = plain_decisions(table, [rule.decisions for rule in rules])
     decided = {**plain, **{name: decided_labels(name, rule, table) for name, rule in judged.items()}}
     warn(absent_labels(table))
-    return compare_labels(table, {repr(one): one for one in wanted}, decided, plain=tuple(plain), **settings)
+    limits = {name: limits_of(rule, table) for name, rule in judged.items() if getattr(rule, "constraints", ())}
+    used = {repr(one): one for one in wanted}
+    return compare_labels(table, used, decided, plain=tuple(plain), limits=limits, **settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Judgeable:
+    """Limits that labelled rows can judge, None if there are none, and the texts of those that they cannot."""
+
+    limits: LabelLimits | None
+    absent: tuple[str, ...] = ()
+
+    def values(self, S: Confusion) -> Array:
+        """Return what is limited (..., n) at statistics ``S``; NaN where no row has a label."""
+        assert self.limits is not None
+        values = self.limits.values(S)
+        for j, (one, place) in enumerate(zip(self.limits.constraints, self.limits.places, strict=True)):
+            if place is not None and one.metric.divides_by_prior:
+                values[..., j] = np.where(S.rows[..., place] > 0.0, values[..., j], np.nan)
+        return values
+
+    def scores(self, S: Confusion, drawn: Array, level: float) -> tuple[LimitScore, ...]:
+        """Return what became of the limits at statistics ``S``, with intervals of replicates ``drawn`` (n, B)."""
+        absent = tuple(map(LimitScore, self.absent))
+        if self.limits is None:
+            return absent
+        found = zip(
+            self.limits.texts,
+            self.limits.values(S).tolist(),
+            drawn,
+            self.limits.slacks(S, ROUNDING).tolist(),
+            strict=True,
+        )
+        return (
+            tuple(
+                LimitScore(text, value, *percentiles(each, level), slack, slack >= 0.0)
+                for text, value, each, slack in found
+            )
+            + absent
+        )
+
+
+def limits_of(rule: LabelRule, table: MemoryTable) -> Judgeable:
+    """Return the limits that a rule was tuned within, on the labels of a ``table``."""
+    # labels of a rule without names are numbers
+    names = rule.class_names if rule.class_names == tuple(range(table.n_classes)) else table.classes
+    return Judgeable(*judged_labels(rule.constraints, names, table.label_weight()))
 
 
 def absent_labels(table: MemoryTable) -> str:
@@ -118,34 +165,45 @@ def compare_labels(
     decided: Mapping[str, Array],
     *,
     plain: tuple[str, ...],
+    limits: Mapping[str, Judgeable] | None = None,
     n_replicates: int,
     level: float = 0.95,
     seed: int = 0,
 ) -> Score:
     """Return the score of what rules ``decided`` (n, L) on a labelled ``table``, by ``metrics``; both by name.
 
-    The rules ``plain`` are those that others are compared with.
+    The rules ``plain`` are those that others are compared with, and ``limits`` those of some rules, by their names.
     """
     present = table.label_weight() > 0.0
     if not present.any():
         raise InputError("no row has any label in `y`")
-    kept = tuple(np.flatnonzero(present).tolist())
-    placed = [one if one.classes is not None else replace(one, classes=kept) for one in metrics.values()]
+    counted = tuple(np.flatnonzero(present).tolist())
+    placed = [one if one.classes is not None else replace(one, classes=counted) for one in metrics.values()]
     sums = _Sums(table, list(decided.values()))
     whole = sums(np.ones((1, sums.n)))
     values = np.array([[_values(one, S)[0] for S in whole] for one in placed])
     drawn = np.empty((len(placed), len(decided), n_replicates))
+    rules = list(decided)
+    judged = {name: one for name, one in (limits or {}).items() if one.limits is not None}
+    reached = {name: np.empty((len(one.limits.places), n_replicates)) for name, one in judged.items() if one.limits}
     absent = np.zeros(table.n_classes)
     start = 0
     for counts in _drawn(sums.n, n_replicates, np.random.default_rng(seed)):
         every = sums(counts)
         stop = start + len(counts)
         drawn[:, :, start:stop] = [[_values(one, S) for S in every] for one in placed]
+        for name, one in judged.items():
+            reached[name][:, start:stop] = one.values(every[rules.index(name)]).T
         absent += (every[0].rows == 0.0).sum(axis=0)
         start = stop
     drawn[~np.isfinite(drawn)] = np.nan
     lost = {table.classes[k]: float(absent[k] / n_replicates) for k in np.flatnonzero(present & (absent > 0))}
-    return Score(tuple(metrics), tuple(decided), values, drawn, level, False, sums.n, lost, plain=plain)
+    none = np.empty((0, n_replicates))
+    kept = {
+        name: one.scores(whole[rules.index(name)][0], reached.get(name, none), level)
+        for name, one in (limits or {}).items()
+    }
+    return Score(tuple(metrics), tuple(rules), values, drawn, level, False, sums.n, lost, plain=plain, limits=kept)
 
 
 class _Sums:

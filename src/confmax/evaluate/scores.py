@@ -52,6 +52,31 @@ class Difference(NamedTuple):
     better: float | None
 
 
+class LimitScore(NamedTuple):
+    """What a rule makes of a limit that it was tuned within.
+
+    Attributes
+    ----------
+    text : str
+        The limit, such as "recall[a] >= 0.8".
+    value : float or None
+        What is limited, on all rows; None where the rows cannot judge it.
+    low, high : float or None
+        Ends of its interval; None without replicates.
+    slack : float or None
+        By how much the limit is kept, in the unit of the value; negative if it is missed.
+    kept : bool or None
+        None where the rows cannot judge the limit: no row has its label.
+    """
+
+    text: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    slack: float | None = None
+    kept: bool | None = None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Score:
     """Values of metrics for rules on the same rows, with their bootstrap replicates.
@@ -78,6 +103,8 @@ class Score:
         By the name of each group, the score of its rows, where groups were given.
     plain : tuple of str
         The rules that others are compared with: "argmax" and "p/prior", or of several labels "p > 0.5".
+    limits : dict
+        By the name of each rule of several labels that was tuned within limits, a `LimitScore` for each of them.
 
     Notes
     -----
@@ -95,6 +122,7 @@ class Score:
     absent: dict[Any, float]
     by_group: dict[Any, Score] = field(default_factory=dict)
     plain: tuple[str, ...] = PLAIN
+    limits: dict[str, tuple[LimitScore, ...]] = field(default_factory=dict)
 
     @property
     def n_replicates(self) -> int:
@@ -117,7 +145,7 @@ class Score:
         """
         m = self._metric(metric)
         r = self._rule(rule)
-        return Estimate(float(self.values[m, r]), *_interval(self.replicates[m, r], self.level))
+        return Estimate(float(self.values[m, r]), *percentiles(self.replicates[m, r], self.level))
 
     def difference(self, rule: str, to: str | None = None, metric: str | None = None) -> Difference:
         """Return the value of ``rule`` minus that of ``to`` by ``metric``, paired: on the same rows of every replicate.
@@ -139,7 +167,7 @@ class Score:
         value = float(self.values[m, r])
         other = float(self.values[m, base])
         value = value - other if math.isfinite(value) and math.isfinite(other) else math.nan
-        return Difference(value, *_interval(drawn, self.level), better)
+        return Difference(value, *percentiles(drawn, self.level), better)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the replicates as plain values that JSON can hold; None for non-finite numbers."""
@@ -157,6 +185,11 @@ class Score:
             "absent": {str(name): share for name, share in self.absent.items()},
             "metrics": by_metric,
             **({"groups": groups} if groups else {}),
+            **(
+                {"limits": {rule: [_plain(one) for one in found] for rule, found in self.limits.items()}}
+                if self.limits
+                else {}
+            ),
         }
 
     def to_frame(self) -> Any:
@@ -199,6 +232,8 @@ class Score:
             for cells in table:
                 line = "".join(text.ljust(width) for text, width in zip(cells, widths, strict=True))
                 lines.append("  " + line.rstrip())
+        for rule, found in self.limits.items():
+            lines += [f"  limits of {rule}", *(f"    {_of_limit(one)}" for one in found)]
         for name, part in self.by_group.items():
             lines += [f"Group {name}: {part.n_rows} rows", *repr(part).split("\n")[1:]]
         return "\n".join(lines)
@@ -263,7 +298,7 @@ def holds_zero(minus: Difference) -> bool:
     return minus.low is not None and minus.high is not None and minus.low <= ROUNDING and minus.high >= -ROUNDING
 
 
-def _interval(drawn: Array, level: float) -> tuple[float | None, float | None]:
+def percentiles(drawn: Array, level: float) -> tuple[float | None, float | None]:
     """Return the percentile interval of values (B,), those that are not finite left out."""
     known = np.sort(drawn[np.isfinite(drawn)])
     if not len(known):
@@ -273,10 +308,26 @@ def _interval(drawn: Array, level: float) -> tuple[float | None, float | None]:
     return float(known[rank - 1]), float(known[-rank])
 
 
-def _plain(record: Estimate | Difference) -> dict[str, float | None]:
+def _plain(record: Estimate | Difference | LimitScore) -> dict[str, Any]:
     return {
-        key: None if number is None or not math.isfinite(number) else number for key, number in record._asdict().items()
+        key: None if isinstance(number, float) and not math.isfinite(number) else number
+        for key, number in record._asdict().items()
     }
+
+
+def _of_limit(one: LimitScore) -> str:
+    """Return the line of a limit: its text, the value, and whether it is kept."""
+    if one.value is None or one.slack is None:
+        return f"{one.text}: cannot be judged, since no row has the label"
+    kept = kept_or_missed(one.kept, one.slack)
+    return f"{one.text}: {_shown(Estimate(one.value, one.low, one.high))}; kept: {kept}"
+
+
+def kept_or_missed(kept: bool | None, slack: float | None) -> str:
+    """Return whether a limit is kept, and by how much it is missed if it is not, in words."""
+    if kept is None or slack is None:
+        return "cannot be judged"
+    return "yes" if kept else f"no, missed by {-slack:.2g}"
 
 
 def _shown(record: Estimate | Difference) -> str:
