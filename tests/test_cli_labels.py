@@ -165,6 +165,20 @@ def test_score_judges_the_limits_of_the_tuning():
     assert "the limit recall[sea] >= 0.8 cannot be judged on this file: no row has the label" in stderr
 
 
+def test_report_writes_a_page():
+    pytest.importorskip("jinja2")
+    path = table()
+    tuned().rule.save("r.json")
+    line = ("report", "r.json", path, "--label", "tags", "--separator", "|", "--replicates", "40", "-o", "page.html")
+    found = document(*line)
+    assert found == {"rule_file": "r.json", "file": path, "rows": 120, "report_file": "page.html"}
+    page = Path("page.html").read_text()
+    assert "Few rows" not in page and "macro F1, tuned rule" in page
+    assert "confmax report r.json t.csv --label tags --separator" in page
+    run(*line, "--metric", "hamming")
+    assert "Hamming" in Path("page.html").read_text().split("</h1>")[0]
+
+
 def test_export():
     tuned().rule.save("r.json")
     rule = confmax.LabelRule.load("r.json")
@@ -272,7 +286,11 @@ REFUSED = {
         ("compare", "t.csv", "--label", "tags", "--rule", "r.json"),
         "and confmax compare takes rules of one class",
     ),
-    "report": (("report", "r.json", "t.csv", "--label", "tags"), "r.json decides several labels per row"),
+    "report without labels": (("report", "r.json", "t.csv"), "give the true labels"),
+    "report of a trade-off": (
+        ("report", "r.json", "t.csv", "--labels", "sea,sun,rain", "--second", "hamming"),
+        "r.json decides several labels per row, which --second is not for",
+    ),
     "score without labels": (("score", "t.csv", "--rule", "r.json"), "give the true labels"),
     "score of other labels": (
         ("score", "t.csv", "--labels", "sea,sun", "--rule", "r.json"),
@@ -290,8 +308,8 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_meant_is_refused_in_one_sentence(name):
     args, sentence = REFUSED[name]
-    if name == "report":
-        pytest.importorskip("vl_convert")
+    if name.startswith("report"):
+        pytest.importorskip("jinja2")
     table()
     tuned().rule.save("r.json")
     assert sentence in refusal(*args)

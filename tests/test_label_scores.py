@@ -154,7 +154,6 @@ def displays():
 
 
 OTHERS = {
-    "report.write": lambda given: confmax.report.write("page.html", given, P1, Y1),
     "FixedRuleClassifier": lambda given: confmax.FixedRuleClassifier(LogisticRegression(), given).fit(P1, Y1),
     "risk_coverage": lambda given: confmax.risk_coverage("accuracy", P1, Y1, [given]),
     **dict(displays()),

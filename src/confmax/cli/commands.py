@@ -432,7 +432,9 @@ def explain() -> None:
 @_command("confmax.cli.report")
 @RULE
 @FILE
-@LABEL
+@column("--label", "Column of true classes.")
+@LABELS
+@SEPARATOR
 @metric_name("--metric", "The metric to evaluate.  [default: what the rule was tuned for]")
 @PARAM
 @SECOND
@@ -454,6 +456,7 @@ def report() -> None:
       confmax report rule.json held_out.csv --label truth -o report.html
       confmax report rule.json held_out.csv --label truth --second macro_f1
       confmax report rule.json held_out.csv --label truth --group sex
+      confmax report rule.json held_out.csv --labels a,b,c
     """
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from confmax.cli import app
-from confmax.cli.columns import TableOptions
+from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.judging import bootstrap_document, with_interval
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.labels import label_source, only_options, show_label_source, threshold
@@ -20,6 +18,7 @@ from confmax.cli.tables import read_frame
 from confmax.confusion import Array
 from confmax.evaluate import Score, check_bootstrap
 from confmax.evaluate.evidence import seen_by_tuning
+from confmax.evaluate.label_figures import f1_of_labels, rows_of_labels
 from confmax.evaluate.label_scores import (
     absent_labels,
     compare_labels,
@@ -33,7 +32,7 @@ from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
 from confmax.tables import MemoryTable
 from confmax.tables.fingerprints import fingerprint
-from confmax.tables.several import labels_table, positives
+from confmax.tables.several import labels_table
 
 SHOWN = 20  # labels that are printed
 _TAKEN = (
@@ -60,12 +59,7 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
     if more["params"] and len(more["names"]) != 1:
         raise click.UsageError("--param belongs to one --metric; give exactly one")
     wanted = [label_metrics.get(name, None, **more["params"]) for name in more["names"]]
-    if more["label"] is None and not more["label_columns"]:
-        raise click.UsageError("give the true labels: --labels A,B,C, or --label COL and --separator MARK")
-    names = ("label", "label_columns", "separator", "weight", "columns", "sep")
-    options = TableOptions(**{name: more[name] for name in names})
-    rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
-    app.warn(*rows.notes)
+    rows = labelled_rows(rule, file, more)
     table = labels_table(rule.decisions, rows.proba, rows.labels, rows.weight, rows.classes)
     app.warn(*filter(None, [absent_labels(table)]))
     document = {**label_source(rows), **_scored(rule, table, wanted, settings)}
@@ -73,17 +67,23 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
     return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0
 
 
+def labelled_rows(rule: LabelRule, file: Path, more: Mapping[str, Any]) -> FileRows:
+    """Return the rows of a file with their labels, by the options ``more``, for a rule; the notes are printed."""
+    if more["label"] is None and not more["label_columns"]:
+        raise click.UsageError("give the true labels: --labels A,B,C, or --label COL and --separator MARK")
+    names = ("label", "label_columns", "separator", "weight", "columns", "sep")
+    options = TableOptions(**{name: more[name] for name in names})
+    rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
+    app.warn(*rows.notes)
+    return rows
+
+
 def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:
     """Return the values of a rule and of what is decided without one, and those of every label."""
     used = {repr(metric): metric for metric in (wanted or label_metrics.without_parameters())}
-    of_label = {
-        str(name): replace(label_metrics.resolve("macro_f1", None), classes=(k,))
-        for k, name in enumerate(table.classes)
-    }
     plain = plain_decisions(table, [rule.decisions])
     decided = {**plain, "rule": decided_labels("rule", rule, table)}
-    # a key that no metric has
-    both = {**used, **{f"F1 of {name}": metric for name, metric in of_label.items()}}
+    both = {**used, **f1_of_labels(table)}
     limits = {"rule": limits_of(rule, table)} if rule.constraints else {}
     scores = compare_labels(table, both, decided, plain=tuple(plain), limits=limits, **settings)
     kept = limit_documents(scores, "rule")
@@ -131,29 +131,19 @@ def _values(scores: Score, metric: str) -> Document:
 
 def _labels(rule: LabelRule, table: MemoryTable, scores: Score, H: Array) -> list[Document]:
     """Return the scores of every label, its F1 with an interval."""
-    assert table.labels is not None
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    Y = table.labels.astype(np.float64)
-    hits, made, true = ((weight @ part) for part in (Y * H, H, Y))
-    thresholds = rule.thresholds
-    at = {str(name): k for k, name in enumerate(rule.class_names)}
-    documents = []
-    for k, name in enumerate(table.classes):
-        values = _values(scores, f"F1 of {name}")
-        cut = None if thresholds is None else float(thresholds[at.get(str(name), k)])
-        documents.append(
-            {
-                "label": name,
-                "rows": int(positives(table)[k]),
-                "threshold": threshold(cut),
-                "precision": finite(hits[k] / made[k]) if made[k] else None,
-                "recall": finite(hits[k] / true[k]) if true[k] else None,
-                "f1": values["rule"],
-                "f1_plain": values["plain"],
-                **({"f1_interval": values["intervals"]["rule"]} if scores.n_replicates else {}),
-            }
-        )
-    return documents
+    return [
+        {
+            "label": name,
+            "rows": one.n_rows,
+            "threshold": threshold(one.threshold),
+            "precision": finite(one.precision),
+            "recall": finite(one.recall),
+            "f1": finite(one.f1.value),
+            "f1_plain": finite(one.f1_plain),
+            **({"f1_interval": [one.f1.low, one.f1.high]} if scores.n_replicates else {}),
+        }
+        for name, one in zip(table.classes, rows_of_labels(rule, table, scores, H, "rule"), strict=True)
+    ]
 
 
 def _show(page: Page, document: Document) -> None:

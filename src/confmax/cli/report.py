@@ -11,16 +11,25 @@ import click
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.label_scores import labelled_rows
+from confmax.cli.labels import only_options, refuse_label_options
 from confmax.cli.matching import over, rows_for
-from confmax.cli.outputs import check_output, load_rule, refuse_same, writing
+from confmax.cli.outputs import check_output, load_any_rule, refuse_same, writing
 from confmax.cli.show import print_document
 from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
+from confmax.metrics import labels as label_metrics
 from confmax.places import check_place, same_place
+from confmax.rule import LabelRule
 from confmax.solution import Solution
 from confmax.tables import refuse_elsewhere
 
 FOLDS = 5
+# what a page of several labels takes
+_OF_LABELS = (
+    *("rule", "file", "out", "label", "label_columns", "separator", "weight", "columns", "sep", "metric", "params"),
+    *("n_replicates", "level", "seed", "as_json"),
+)
 
 
 def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> None:
@@ -29,8 +38,17 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     if params and name is None:
         raise click.UsageError("--param belongs to --metric; give both")
     check_output(out, as_json, file, rule)
+    loaded = load_any_rule(rule)
+    if isinstance(loaded, LabelRule):
+        labels = {**more, "metric": name, "params": params}
+        _print(rule, file, _of_labels(loaded, rule, file, out, labels), out, as_json)
+        return
+    refuse_label_options("a rule of several labels")
+    if more["label"] is None:
+        raise click.UsageError("Missing option '--label'")
+    for option in ("label_columns", "separator"):
+        del more[option]
     pages = installed_pages()
-    loaded = load_rule(rule)
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
     settings = {"n_replicates": more.pop("n_replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
@@ -48,18 +66,45 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
             **_about(rows, second),
             **settings,
         )
+    _print(rule, file, rows, out, as_json)
+
+
+def _print(rule: Path, file: Path, rows: FileRows, out: Path, as_json: bool) -> None:
     document = {"rule_file": str(rule), "file": str(file), "rows": rows.n_rows, "report_file": str(out)}
     items = {"evaluated on": f"{file}, {rows.n_rows} rows", "written": str(out)}
     print_document(document, as_json, lambda page, _: page.items(items), out)
 
 
-def installed_pages() -> ModuleType:
+def _of_labels(rule: LabelRule, path: Path, file: Path, out: Path, more: Mapping[str, Any]) -> FileRows:
+    """Write the page of a rule of several labels, whose file is ``path``, and return the rows that it is on."""
+    only_options(_OF_LABELS, f"{path} decides")
+    pages = installed_pages(charts=False)
+    metric = None if more["metric"] is None else label_metrics.get(more["metric"], None, **more["params"])
+    rows = labelled_rows(rule, file, more)
+    with writing(out):
+        pages.write(
+            out,
+            rule,
+            rows.proba,
+            rows.labels,
+            rows.weight,
+            metric=metric,
+            source=rows.path.name,
+            again=app.command_line(click.get_current_context()),
+            n_replicates=more["n_replicates"],
+            level=more["level"],
+            random_state=more["seed"],
+        )
+    return rows
+
+
+def installed_pages(*, charts: bool = True) -> ModuleType:
     """Return the module that writes pages; refuse, before anything is tuned, if it lacks what it needs."""
     # pages load scipy.stats, which takes longer than all else: the other commands, and completion, do not wait for it
     from confmax import report as pages
     from confmax.page.writing import check_installed
 
-    check_installed()
+    check_installed(charts=charts)
     return pages
 
 

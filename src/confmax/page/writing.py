@@ -10,23 +10,22 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax._version import __version__
-from confmax.calibration.words import printable
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.errors import InputError
 from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import Evidence, evidence_of, seen_by_tuning
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
+from confmax.evaluate.label_figures import TunedLabels
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.scores import AS_GOOD
@@ -36,30 +35,16 @@ from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import as_written
 from confmax.page import coverage_words, sections, words
 from confmax.page.charts import charts
+from confmax.page.label_page import write_labels
+from confmax.page.template import POLICY, Settings, environment, resource
 from confmax.places import check_place, write_whole
-from confmax.rule import DecisionRule
-from confmax.rule.parts import refuse_labels
+from confmax.rule import DecisionRule, LabelRule
 from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too_few_classes
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.groups import Groups
 
 AnyPath = str | os.PathLike[str]
-# nothing may be fetched, whatever the page holds; Vega compiles expressions, so it needs eval
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; img-src data:"
-MOST_TEXT = 10_000  # characters of a line
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a page shows beside rows and rule, and how: keywords of `confmax.report.write`, with a seed."""
-
-    n_replicates: int = 1000
-    level: float = 0.95
-    seed: int = 0
-    source: str = "rows given"
-    again: str | None = None
-    order_known: bool | None = None
 
 
 def write(
@@ -85,12 +70,13 @@ def write(
     ----------
     path : path
         Where to write the HTML page. It is written whole or not at all.
-    rule : DecisionRule or Solution
-        The rule to evaluate. With a solution, the page also shows gap and convergence.
+    rule : DecisionRule, LabelRule or a solution of either
+        The rule to evaluate. With a solution, the page also shows gap and convergence. The page of several labels per
+        row shows other figures: metrics, limits, every label, and labels per row.
     proba : array-like (n, K)
         Raw class probabilities, columns in the order of ``rule.classes``.
-    y : array-like (n,)
-        True classes: names or column numbers.
+    y : array-like (n,), or (n, L) for several labels
+        True classes: names or column numbers. With several labels per row as for `confmax.maximize`.
     sample_weight : array-like (n,) or None
         Non-negative weights.
     group : array-like (n,) or None
@@ -99,7 +85,7 @@ def write(
     metric : str, Metric, callable or None
         The metric to evaluate; by default the one that the rule was tuned for.
     second : str, Metric or callable
-        The metric of the trade-off.
+        The metric of the trade-off; the page of several labels has none.
     n_replicates : int
         Number of bootstrap replicates, as in `confmax.score`.
     random_state : int, RandomState, Generator or None
@@ -138,7 +124,14 @@ def write(
     """
     solution = rule if isinstance(rule, Tuned) else None
     evaluated = rule.rule if isinstance(rule, Tuned) else rule
-    refuse_labels(evaluated, "a report")
+    if isinstance(evaluated, LabelRule):
+        how = Settings(n_replicates, level, as_seed(random_state), source, again)
+        check_first(path, how.n_replicates, how.level, charts=False)
+        if group is not None:
+            raise InputError("`group` is of one class for every row, and this rule decides several labels")
+        of_labels = None if solution is None else cast(TunedLabels, solution)
+        write_labels(path, evaluated, of_labels, (proba, y, sample_weight), metric, how)
+        return
     if not isinstance(evaluated, DecisionRule):
         raise ValueError(f"rule is a DecisionRule or a Solution; got {type(rule).__name__}")
     how = Settings(n_replicates, level, as_seed(random_state), source, again, order_known)
@@ -161,9 +154,9 @@ def write(
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path), beside))
 
 
-def check_first(path: AnyPath, n_replicates: int, level: float) -> None:
+def check_first(path: AnyPath, n_replicates: int, level: float, *, charts: bool = True) -> None:
     """Refuse what can be refused before anything is computed."""
-    check_installed()
+    check_installed(charts=charts)
     check_place(Path(path))
     check_bootstrap(n_replicates, level)
 
@@ -264,11 +257,11 @@ def finish(
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-def check_installed() -> None:
-    """Refuse, by an ImportError, to write a page without the packages of the extra ``confmax[report]``."""
+def check_installed(*, charts: bool = True) -> None:
+    """Refuse, by an ImportError, to write a page, with ``charts`` or without, if ``confmax[report]`` is missing."""
     charts_need = ("vl_convert", "vl-convert-python, which holds the charts' library")
     for name, what in (charts_need, ("jinja2", "jinja2, which fills in the page's template")):
-        if find_spec(name) is None:
+        if find_spec(name) is None and (charts or name != "vl_convert"):
             raise ImportError(f"a report needs {what}; install it with: pip install 'confmax[report]'")
 
 
@@ -301,36 +294,12 @@ def page(figures: Figures, made: dict[str, Any]) -> str:
         "class_intervals": CLASS_INTERVALS,
         "as_good": AS_GOOD,
         "policy": Markup(POLICY),
-        "style": Markup(f"{style_variables()}\n{_resource('page.css')}"),
+        "style": Markup(f"{style_variables()}\n{resource('page.css')}"),
         "specs": {name: chart.spec for name, chart in drawn.items()},
         "bundle": Markup(bundle()),
-        "script": Markup(_resource("page.js")),
+        "script": Markup(resource("page.js")),
     }
-    return str(environment().from_string(_resource("page.html.jinja")).render(values))
-
-
-def environment() -> Any:
-    """Return the environment of the template: values are escaped, and control characters in them are shown."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    def shown(value: Any) -> Any:
-        # lines may break; any other control character, those of writing direction included, could disguise a name
-        return (
-            value
-            if isinstance(value, Markup)
-            else "\n".join(printable(line, MOST_TEXT) for line in str(value).split("\n"))
-        )
-
-    # a name that is missing is an error, not an empty place on the page
-    made = Environment(
-        autoescape=True, finalize=shown, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
-    )
-    # JSON cannot hold what is not finite: better no page than one that does not draw
-    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    filters = ("capital", "count", "interval", "number", "percent", "rows", "threshold")
-    made.filters |= {name: getattr(words, name) for name in filters}
-    return made
+    return str(environment().from_string(resource("page.html.jinja")).render(values))
 
 
 @cache
@@ -341,7 +310,3 @@ def bundle() -> str:
     text = str(vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;"))
     # the page's script element would end at the first of these texts, wherever it stands
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _resource(name: str) -> str:
-    return (files("confmax") / "page" / name).read_text(encoding="utf-8")

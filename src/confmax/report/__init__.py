@@ -18,7 +18,8 @@ from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.uncertainty import AnyMetric
 from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
-from confmax.page.writing import AnyPath, Settings, check_first, check_order, finish, table_of, write
+from confmax.page.template import Settings
+from confmax.page.writing import AnyPath, check_first, check_order, finish, table_of, write
 from confmax.solution import Plan, Solution
 from confmax.solution.tuning import on_some_rows
 from confmax.tables.draws import RandomState, as_seed, is_whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,6 +215,51 @@ class LabelSolution(Tuned):
         ``keys`` (n,) and the ValueError are those of `LabelRule.predict`.
         """
         return self.rule.predict_lists(proba, keys=keys)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        proba: ArrayLike,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        **settings: Any,
+    ) -> None:
+        """Write one HTML page on the rule: metrics beside other rules, limits, every label, and labels per row.
+
+        Parameters
+        ----------
+        path : path
+            Where to write the page. It is written whole or not at all.
+        proba : array-like (n, L)
+            Raw probabilities of rows that the rule was not tuned on. A warning says if these are the tuning rows.
+        y : array-like (n, L) or sequence of n collections of names
+            True labels, as for `confmax.maximize`.
+        sample_weight : array-like (n,) or None
+            Non-negative weights.
+        **settings
+            Further keywords of `confmax.report.write`: ``metric``, ``n_replicates``, ``level``, ``random_state``,
+            ``source``.
+
+        Raises
+        ------
+        ValueError
+            For bad input, in one sentence.
+        ImportError
+            If jinja2 of the extra ``confmax[report]`` is not installed.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> P, Y = [[0.9, 0.1], [0.4, 0.6], [0.3, 0.2], [0.6, 0.5]], [[1, 0], [1, 1], [0, 0], [1, 1]]
+        >>> solution = confmax.maximize("macro_f1", P, Y, decisions="any")
+        >>> solution.report("report.html", P, Y)  # doctest: +SKIP
+        """
+        # which loads much that tuning does not need
+        from confmax.page.writing import write
+
+        write(path, self, proba, y, sample_weight, **settings)
 
     def __repr__(self) -> str:
         heads, rows, left = self._rows()

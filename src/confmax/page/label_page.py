@@ -1,0 +1,102 @@
+"""The page of a rule of several labels: its figures in the template `labels.html.jinja`."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confmax._version import __version__
+from confmax.errors import InputError
+from confmax.evaluate.evidence import seen_by_tuning
+from confmax.evaluate.label_figures import (
+    LABEL_INTERVALS,
+    LabelFigures,
+    TunedLabels,
+    label_figures,
+    named_label_metric,
+)
+from confmax.evaluate.palette import style_variables
+from confmax.evaluate.scores import AS_GOOD, kept_or_missed
+from confmax.metrics import Metric
+from confmax.metrics import labels as label_metrics
+from confmax.page import label_words
+from confmax.page.template import POLICY, Settings, environment, resource
+from confmax.places import write_whole
+from confmax.rule.labels import LabelRule
+from confmax.tables.columns import warn
+from confmax.tables.several import dense_within, labels_table
+
+
+def write_labels(
+    path: str | os.PathLike[str],
+    rule: LabelRule,
+    solution: TunedLabels | None,
+    rows: tuple[Any, Any, Any],
+    metric: Any,
+    how: Settings,
+) -> None:
+    """Write the page of a ``rule`` on ``rows``, probabilities (n, L), labels, and weights (n,) or None.
+
+    ``metric`` is None for the one that it was tuned for.
+    """
+    proba, y, weight = rows
+    if y is None:
+        raise InputError("a report counts labels", "pass `y=`, the labels of every row")
+    chosen = _metric_of(rule, solution, metric)
+    proba = dense_within(proba, "a report")
+    table = labels_table(rule.decisions, proba, y, weight, rule.class_names, stated=False)
+    chosen = label_metrics.sized(chosen, table.n_rows)
+    settings = {"n_replicates": int(how.n_replicates), "level": float(how.level), "seed": how.seed}
+    figures = label_figures(table, chosen, rule, solution, **settings)
+    if figures.seen:
+        warn(seen_by_tuning(table.n_rows))
+    given = os.fspath(path)
+    call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
+    made = {
+        "source": how.source,
+        "version": __version__,
+        "settings": [
+            ("rule", f"tuned for {rule.metric or 'a metric it does not name'}, {rule.decisions}"),
+            ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
+            ("seed", str(how.seed)),
+            ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
+        ],
+        "again": how.again or call.format(given),
+        "rule": rule.to_json(),
+    }
+    write_whole(Path(path), page(figures, made).encode())
+
+
+def _metric_of(rule: LabelRule, solution: TunedLabels | None, given: Any) -> Metric:
+    if given is not None:
+        return label_metrics.resolve(given, None)
+    metric = named_label_metric(rule.metric) if solution is None else solution.metric
+    if metric is None:
+        raise InputError(
+            f"the rule was tuned for {rule.metric or 'a metric that it does not name'!r}, which has no name here",
+            "pass `metric=`, what to evaluate it by",
+        )
+    return metric
+
+
+def page(figures: LabelFigures, made: dict[str, Any]) -> str:
+    """Return the document; the same figures give the same text. ``made`` says how, as for the page of one class."""
+    from markupsafe import Markup
+
+    values = {
+        "figures": figures,
+        "made": made,
+        "words": label_words,
+        "warnings": label_words.warnings_of(figures),
+        "kept": kept_or_missed,
+        "as_good": AS_GOOD,
+        "label_intervals": LABEL_INTERVALS,
+        "policy": Markup(POLICY),
+        "style": Markup(f"{style_variables()}\n{resource('page.css')}"),
+        "script": Markup(resource("sort.js")),
+    }
+    return str(environment().from_string(resource("labels.html.jinja")).render(values))

@@ -1,0 +1,166 @@
+"""What the figures of a rule of several labels mean, in sentences."""
+
+from __future__ import annotations
+
+from confmax.evaluate.evidence import seen_by_tuning
+from confmax.evaluate.label_figures import SEPARATE, TUNED, LabelFigures
+from confmax.evaluate.scores import Difference, as_good, lacking, verdict_of
+from confmax.page.words import capital, interval, listed, number, percent, rows
+from confmax.page.words import threshold as probability
+
+FEW = 10  # rows of a label below which its figures say little
+PROPER = {
+    "f1": "F1",
+    "f beta": "F-beta",
+    "cohen kappa": "Cohen's kappa",
+    "mcc": "MCC",
+    "jaccard": "Jaccard",
+    "g mean": "G-mean",
+    "h mean": "H-mean",
+}
+SIGNIFICANT = {"better": "better", "worse": "worse", "unclear": "could be noise", "same": "no change"}
+
+
+def label_of(metric: str) -> str:
+    """Return the name of a metric as people read it.
+
+    >>> label_of("macro_f1"), label_of("cohen_kappa")
+    ('macro F1', "Cohen's kappa")
+    """
+    text = metric.replace("_", " ")
+    for name, shown in PROPER.items():
+        text = text.replace(name, shown)
+    return text
+
+
+def minus(figures: LabelFigures, to: str, metric: str | None = None) -> Difference:
+    """Return the value of the tuned rule minus that of another, by the tuned metric or another one."""
+    return figures.score.difference(TUNED, to, figures.metric if metric is None else metric)
+
+
+def headline(figures: LabelFigures) -> str:
+    """Return what to make of the rule, without a number."""
+    name = capital(label_of(figures.metric))
+    verdict = verdict_of(minus(figures, figures.plain))
+    if missed(figures):
+        return f"The rule misses {listed(missed(figures))} on these rows"
+    said = {
+        "better": f"{name} is higher than with {figures.plain}",
+        "worse": f"{name} is lower than with {figures.plain}",
+        "same": f"The rule has the same {label_of(figures.metric)} as {figures.plain}",
+        "unclear": f"Whether the rule is better than {figures.plain} is not clear on these rows",
+    }
+    if verdict in said:
+        return said[verdict]
+    return f"{name} of the rule, beside {figures.plain}"
+
+
+def verdict(figures: LabelFigures) -> tuple[str, str]:
+    """Return "better", "worse" or "" and a sentence on the tuned rule and the first plain one."""
+    found = minus(figures, figures.plain)
+    kind = verdict_of(found)
+    values = [figures.score.estimate(rule, figures.metric).value for rule in (figures.plain, TUNED)]
+    return (
+        kind if kind in ("better", "worse") else "",
+        f"{capital(label_of(figures.metric))} is {number(values[1])} with the tuned rule and {number(values[0])} with "
+        f"{figures.plain}, a difference of {_signed(found)}.",
+    )
+
+
+def against(figures: LabelFigures) -> list[str]:
+    """Return sentences on the tuned rule and the other plain ones."""
+    said = []
+    for name in figures.score.plain[1:]:
+        found = minus(figures, name)
+        end = f", and {name} is {as_good(found)}" if as_good(found) else ""
+        said.append(f"The difference to {name} is {_signed(found)}{end}.")
+    return said
+
+
+def _signed(found: Difference) -> str:
+    return f"{number(found.value, sign=True)} {interval(found, sign=True)}".strip()
+
+
+def missed(figures: LabelFigures) -> list[str]:
+    """Return the limits that the tuned rule misses on these rows."""
+    return [one.text for one in figures.score.limits.get(TUNED, ()) if one.kept is False]
+
+
+def basis(figures: LabelFigures) -> str:
+    """Return which rows the figures describe, as the end of a sentence."""
+    n = rows(figures.score.n_rows)
+    return (
+        f"on the {n} that the rule was tuned on"
+        if figures.seen
+        else f"on the {n} given. Make sure that the rule was not tuned on them"
+    )
+
+
+def warnings_of(figures: LabelFigures) -> list[str]:
+    """Return what to know before the figures are trusted."""
+    said = []
+    if figures.seen:
+        said.append(f"{capital(seen_by_tuning(figures.score.n_rows))}.")
+    absent = [one.name for one in figures.labels if not one.n_rows]
+    if absent:
+        said.append(f"No row has the label {listed(absent)}: metrics leave such labels out.")
+    few = [f"{one.name} ({one.n_rows})" for one in figures.labels if 0 < one.n_rows < FEW]
+    if few:
+        said.append(f"Few rows have the label {listed(few)}: what these labels score on new rows is hardly known.")
+    rare = [f"{name} ({percent(share)})" for name, share in lacking(figures.score)]
+    if rare:
+        said.append(f"Some replicates have no row with {listed(rare)}, so that intervals are too narrow.")
+    never = [one.name for one in figures.labels if one.n_rows and not one.rate]
+    if never:
+        said.append(f"The rule never decides {listed(never)} on these rows.")
+    unjudged = [one.text for one in figures.score.limits.get(TUNED, ()) if one.kept is None]
+    if unjudged:
+        said.append(f"These rows cannot judge {listed(unjudged)}: no row has the label.")
+    return said
+
+
+def certificate(figures: LabelFigures) -> str:
+    """Return what is proved of the rule."""
+    if figures.proof is None:
+        return (
+            "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
+            "above are the evidence here."
+        )
+    return f"On the tuning rows, {figures.proof}."
+
+
+def how_it_decides(figures: LabelFigures) -> str:
+    """Return how the rule decides a row."""
+    rule = figures.rule
+    drawn = " It draws between several rules by chance." if rule.is_randomized else ""
+    if rule.thresholds is not None:
+        return f"A row gets every label whose probability is above the threshold of the label.{drawn}"
+    first = " and are above zero" if rule.decisions.positive else ""
+    most = rule.decisions.most
+    return (
+        f"The score of a label is its weight times its probability plus an offset. A row gets the labels with the "
+        f"{most} largest scores{first}.{drawn}"
+        if most is not None
+        else f"A row gets every label whose score is above zero.{drawn}"
+    )
+
+
+def threshold(value: float | None) -> str:
+    """Return from which probability a label is decided."""
+    if value is None:
+        return "–"
+    return "always" if value < 0.0 else probability(value)
+
+
+def glossary(figures: LabelFigures) -> list[tuple[str, str]]:
+    """Return the words of the page and what they mean."""
+    most = figures.rule.decisions.most
+    words = {
+        "p > 0.5": "Decides every label whose probability is above one half.",
+        f"top-{most}": f"Decides the {most} most probable labels of a row.",
+        f"top-{most} of p > 0.5": f"Decides the {most} most probable labels of a row, of those above one half.",
+        f"top-{most} of p/prior": "Divides each probability by how often its label is true, then takes the largest.",
+        SEPARATE: "For each label alone the threshold that was best on the tuning rows.",
+        TUNED: "The decision rule that confmax tuned for the metric.",
+    }
+    return [(name, words[name]) for name in figures.score.rules if name in words]
