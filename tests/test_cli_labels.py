@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 import confmax
 from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Gains
 from confmax.tables.decisions import decisions_of
+from confmax.tables.draws import label_folds_to_judge
+from confmax.tables.several import labels_table
 from tests.cli_helpers import document, refusal, run
 from tests.test_cli_docs import documented, walk
 
@@ -126,7 +129,7 @@ def test_rules_with_a_number_of_labels_are_applied_scored_and_explained():
 
 
 def test_score_is_that_of_scikit_learn():
-    from sklearn.metrics import f1_score, hamming_loss
+    from sklearn.metrics import hamming_loss
 
     path = table()
     P, Y = rows()
@@ -177,6 +180,73 @@ def test_report_writes_a_page():
     assert "confmax report r.json t.csv --label tags --separator" in page
     run(*line, "--metric", "hamming")
     assert "Hamming" in Path("page.html").read_text().split("</h1>")[0]
+
+
+@pytest.mark.parametrize("given", ["any", "1", "at-most:2"])
+def test_compare_judges_rules_on_rows_that_are_new_to_them(given, monkeypatch):
+    monkeypatch.setattr("confmax.cli.compare.N_FOLDS", 3)
+    path = table()
+    P, Y = rows()
+    rule = tuned().rule
+    rule.save("r.json")
+    line = ("compare", path, "--decisions", given, "--labels", ",".join(NAMES), "--metric", "macro_f1")
+    found = document(*line, "--metric", "micro_f1", "--rule", "r.json", "--replicates", "50")
+    by_name = {one["rule"]: one for one in found["rules"]}
+    plain = {"any": ["p > 0.5", "top-1"], "1": ["top-1", "top-1 of p/prior"], "at-most:2": ["top-2 of p > 0.5"]}[given]
+    usual = ["separate thresholds"] if given == "any" else []
+    assert list(by_name) == [*plain, *usual, "for macro_f1", "for micro_f1", "r.json"]
+    assert found["plain"] == plain[0] and "minus_plain" not in by_name[plain[0]]
+    # the folds and the tuning again, apart from the command
+    argument = {"any": "any", "1": 1, "at-most:2": ("at_most", 2)}[given]
+    one = labels_table(decisions_of(argument), P, Y, None, NAMES)
+    fold = label_folds_to_judge(one, 3, 0)
+    ways = {"for macro_f1": {"metric": "macro_f1"}, "for micro_f1": {"metric": "micro_f1"}}
+    if given == "any":
+        ways["separate thresholds"] = {"metric": "macro_f1", "confusion": "labels", "calibration": None}
+    for name, way in ways.items():
+        H = np.zeros(P.shape)
+        for k in range(3):
+            here = fold == k
+            solution = confmax.maximize(proba=P[~here], y=Y[~here], classes=NAMES, decisions=argument, **way)
+            H[here] = solution.predict(P[here])
+        assert by_name[name]["values"]["macro_f1"] == pytest.approx(f1_score(Y, H, average="macro"))
+        assert by_name[name]["labels_per_row"] == pytest.approx(H.sum(axis=1).mean())
+    H = rule.predict(P)
+    assert by_name["r.json"]["values"]["micro_f1"] == pytest.approx(f1_score(Y, H, average="micro"))
+    minus = by_name["r.json"]["minus_plain"]["micro_f1"]["value"]
+    assert minus == pytest.approx(f1_score(Y, H, average="micro") - by_name[plain[0]]["values"]["micro_f1"])
+    printed = run(*line, "--replicates", "0")[0]
+    assert (
+        f"To tune a rule on all rows: confmax tune t.csv --decisions {given} --labels sea,sun,rain --metric" in printed
+    )
+
+
+def test_compare_judges_all_rules_by_limits(monkeypatch):
+    monkeypatch.setattr("confmax.cli.compare.N_FOLDS", 2)
+    path = table()
+    line = ("compare", path, *ANY, "--label", "tags", "--separator", "|", "--metric", "hamming", "--replicates", "0")
+    found = document(*line, "--subject-to", "recall[sun] >= 0.7", "--subject-to", "labels_per_row <= 2")
+    for one in found["rules"]:
+        recall, per_row = one["constraints"]
+        assert per_row["value"] == pytest.approx(one["labels_per_row"]) and per_row["slack"] == 2 - per_row["value"]
+        assert recall["kept"] == (recall["value"] >= 0.7)
+    printed = run(*line, "--subject-to", "recall[sun] >= 0.7")[0]
+    assert "Limits; * is kept on these rows" in printed
+
+
+def test_folds_of_labels_depend_on_the_content_of_rows_alone():
+    P, Y = rows()
+    P[60:90], Y[60:90] = P[:30], Y[:30]
+    fold = label_folds_to_judge(labels_table(decisions_of("any"), P, Y, None, NAMES), 4, 7)
+    order = np.random.default_rng(1).permutation(len(P))
+    moved = label_folds_to_judge(labels_table(decisions_of("any"), P[order], Y[order], None, NAMES), 4, 7)
+    assert (moved == fold[order]).all() and (fold[60:90] == fold[:30]).all()
+    for label in range(3):
+        counts = np.bincount(fold[Y[:, label] == 1], minlength=4)
+        assert counts.max() - counts.min() <= 10
+    same = np.full((20, 3), 0.5)
+    with pytest.raises(ValueError, match="cross-fitting in 4 folds needs rows that differ, and 1 of them do"):
+        label_folds_to_judge(labels_table(decisions_of("any"), same, Y[:20], None, NAMES), 4, 0)
 
 
 def test_export():
@@ -284,7 +354,24 @@ REFUSED = {
     "a mark in a name": (("apply", "r.json", "t.csv", "-o", "o.csv", "--separator", "u"), "stands in the label 'sun'"),
     "compare": (
         ("compare", "t.csv", "--label", "tags", "--rule", "r.json"),
-        "and confmax compare takes rules of one class",
+        "and confmax compare compares rules of one class for every row; give --decisions any",
+    ),
+    "compare with a rule of one class": (
+        ("compare", "t.csv", *ANY, "--label", "tags", "--separator", "|", "--rule", "one.json"),
+        "one.json decides one class for every row, and --decisions means several labels",
+    ),
+    "compare without labels": (("compare", "t.csv", *ANY), "give the true labels"),
+    "compare with an option of one class": (
+        ("compare", "t.csv", *ANY, "--label", "tags", "--abstain", "x"),
+        "--decisions means several labels per row, which --abstain is not for",
+    ),
+    "compare by a metric twice": (
+        ("compare", "t.csv", *ANY, "--label", "tags", "--metric", "macro_f1", "--metric", "f1_macro"),
+        "--metric names a metric twice",
+    ),
+    "compare with a limit and a number": (
+        ("compare", "t.csv", "--decisions", "2", "--label", "tags", "--subject-to", "rate[a] <= 1"),
+        "limits of several labels need --decisions any",
     ),
     "report without labels": (("report", "r.json", "t.csv"), "give the true labels"),
     "report of a trade-off": (
@@ -312,6 +399,7 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(name):
         pytest.importorskip("jinja2")
     table()
     tuned().rule.save("r.json")
+    confmax.DecisionRule.from_weights([1.0, 2.0], classes=["a", "b"]).save("one.json")
     assert sentence in refusal(*args)
     assert not Path("o.csv").exists()
 
@@ -351,6 +439,10 @@ def test_documented_keys_are_those_of_the_output():
         "score": [("score", path, *labels, "--rule", f"{name}.json") for name in "rkml"]
         + [("score", "rare.npz", "--label", "Y", "--columns", "P", "--rule", "r.json")]
         + [("score", path, *labels, "--rule", "d.json", "--replicates", "0")],
+        "compare": [
+            ("compare", path, *ANY, *labels, "--metric", "macro_f1", "--subject-to", "rate[sea] <= 0.9"),
+            ("compare", "rare.npz", *ANY, "--label", "Y", "--columns", "P", "--replicates", "50"),
+        ],
         "explain": [("explain", f"{name}.json", "--proba", "0.2,0.5,0.9") for name in "rkmd"],
     }
     for name, lines in runs.items():

@@ -299,7 +299,9 @@ def command_line(context: click.Context, command: str = "", only: Sequence[str] 
             continue
         value = context.params.get(name)
         values = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else [value]
-        if isinstance(value, tuple):
+        if name == "decisions" and isinstance(value, tuple):
+            values = [f"at-most:{value[-1]}"]
+        elif isinstance(value, tuple):
             # names as an option takes them: commas between, and quotes around a name that holds one
             line = io.StringIO()
             csv.writer(line, lineterminator="").writerow(value)

@@ -15,9 +15,9 @@ from confmax.cli.options import (
     ABSTAIN,
     AS_JSON,
     COLUMNS,
+    DECISIONS,
     FILE,
     GROUP,
-    LABEL,
     LABELS,
     LEVEL,
     NORMALIZE,
@@ -36,7 +36,6 @@ from confmax.cli.options import (
     bootstrap_options,
     choice,
     column,
-    decisions,
     levels,
     list_option,
     metric_name,
@@ -204,7 +203,10 @@ def score() -> None:
 
 @_command("confmax.cli.compare")
 @FILE
-@LABEL
+@column("--label", "Column of true classes.")
+@DECISIONS
+@LABELS
+@SEPARATOR
 @metric_name(
     "--metric",
     "names",
@@ -238,6 +240,7 @@ def compare() -> None:
       confmax compare validation.csv --label truth --abstain ask --subject-to 'coverage >= 0.8'
       confmax compare validation.csv --label truth --group sex --subject-to 'min(recall[yes] | group) >= 0.7'
       confmax compare validation.csv --label truth --metric g_mean --rule rule.json --json
+      confmax compare tags.csv --decisions any --labels a,b,c --metric macro_f1 --metric micro_f1
     """
 
 
@@ -260,14 +263,7 @@ def compare() -> None:
 @SUBJECT_TO
 @ABSTAIN
 @GROUP
-@click.option(
-    "--decisions",
-    callback=decisions,
-    metavar="one|any|K|at-most:K",
-    default="one",
-    help="What is decided for a row: one class; any of several labels; the K best labels; or at most K. The labels are "
-    "named by --labels, or by --label and --separator.",
-)
+@DECISIONS
 @LABELS
 @SEPARATOR
 @choice(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions
+from confmax.cli.comparing import best_of, show_differences, show_table, show_values, values_of
 from confmax.cli.judging import (
     EVERY_ROW,
     aligned_metrics,
@@ -33,6 +34,8 @@ from confmax.cli.judging import (
     of_what_is_decided,
     scores_of,
 )
+from confmax.cli.label_compare import compare_labels_of_file
+from confmax.cli.labels import refuse_label_options
 from confmax.cli.matching import name_beside, not_applicable, over, rows_for
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, number, print_document, show_source, source_document
@@ -60,6 +63,14 @@ OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
 
 def compare(file: Path, as_json: bool, **more: Any) -> None:
     """Run `confmax compare`."""
+    if more["decisions"] != "one":
+        compare_labels_of_file(file, N_FOLDS, as_json=as_json, **more)
+        return
+    refuse_label_options("several labels per row", "give --decisions any, or a number of labels, or leave it out")
+    if more["label"] is None:
+        raise click.UsageError("Missing option '--label'")
+    for name in ("decisions", "label_columns", "separator"):
+        del more[name]
     wanted, settings = metrics_and_bootstrap(more)
     paths, constraints, abstain = (more.pop(key) for key in ("rules", "constraints", "abstain"))
     # the metric is one of several; the other settings are checked before the file is read
@@ -122,7 +133,7 @@ def comparison(
                 "rule": name,
                 "tuned_for": tuned_for.get(name),
                 "cross_fitted": name in evidence,
-                **_values(scores, name, evaluated),
+                **values_of(scores, name, evaluated),
                 **({"risk_coverage": areas[name]} if name in areas else {}),
                 **in_each(scores, table, partial(_values_in, name, evaluated)),
                 **({} if limits is None else {"constraints": kept}),
@@ -134,7 +145,7 @@ def comparison(
         **({"abstain": plan.abstain} if plan.abstains else {}),
         "metrics": list(evaluated),
         "rules": documents,
-        "best": _best(scores, evaluated),
+        "best": best_of(scores, evaluated),
         "intervals": bootstrap_document(scores),
     }
 
@@ -223,32 +234,10 @@ def _areas(evidence: Mapping[str, Evidence], limits: Limits | None) -> dict[str,
     return {name: study.areas for name, study in studies.items() if study.coverage > 0.0}
 
 
-def _values(scores: Score, rule: str, metrics: Iterable[str]) -> Document:
-    """Return one rule's values by metric, with replicates also intervals, and differences to argmax."""
-    every = scores.to_dict()["metrics"]
-    entries = {metric: every[metric][rule] for metric in metrics}
-    document: Document = {"values": {metric: entry["value"] for metric, entry in entries.items()}}
-    if scores.n_replicates:
-        document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
-    if rule != "argmax":
-        document["minus_argmax"] = {metric: entry["minus"]["argmax"] for metric, entry in entries.items()}
-    return document
-
-
 def _values_in(rule: str, metrics: Iterable[str], scores: Score) -> Document:
     """Return the values alone."""
-    values: Document = _values(scores, rule, metrics)["values"]
+    values: Document = values_of(scores, rule, metrics)["values"]
     return values
-
-
-def _best(scores: Score, metrics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the rules with the largest value, by metric."""
-    best = {}
-    for metric, values in zip(metrics, scores.values, strict=False):
-        # nothing equals NaN: where no value is finite, no rule is the best
-        top = max(values[np.isfinite(values)], default=np.nan)
-        best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
-    return best
 
 
 # --- what is printed -------------------------------------------------------------------------------------------------
@@ -259,28 +248,10 @@ def _show(page: Page, document: Document) -> None:
     show_source(page, document)
     names = document["metrics"]
     rules = document["rules"]
-
-    def starred(value: float | None, *, star: bool) -> str:
-        return number(value) + ("*" if star else " ")
-
-    def table(title: str, columns: Sequence[str], cells: Mapping[str, Sequence[str]]) -> None:
-        page.say("", title, style="bold")
-        page.table(["rule", *columns], [[rule, *line] for rule, line in cells.items()])
-
-    best = document["best"]
-    table(
-        "Values; * is the best of its column",
-        names,
-        {
-            row["rule"]: [starred(value, star=row["rule"] in best[name]) for name, value in row["values"].items()]
-            for row in rules
-        },
-    )
+    table = partial(show_table, page)
+    show_values(page, document)
     limits = rules[0].get("constraints", ())
     by_group = {k: one for k, one in enumerate(limits) if "by_group" in one}
-    if limits:
-        kept = {row["rule"]: [starred(one["value"], star=one["kept"]) for one in row["constraints"]] for row in rules}
-        table("Limits; * is kept on these rows", [one["text"] for one in limits], kept)
     for k, one in by_group.items():
         parts = {row["rule"]: row["constraints"][k]["by_group"].values() for row in rules}
         cells = {rule: [number(part["value"]) for part in each] for rule, each in parts.items()}
@@ -290,10 +261,7 @@ def _show(page: Page, document: Document) -> None:
         cells = {row["rule"]: [number(value) for value in row["groups"][name].values()] for row in rules}
         table(f"Values in group {name}", names, cells)
     intervals = document["intervals"]
-    if intervals is not None:
-        minus = {row["rule"]: row["minus_argmax"].values() for row in rules if "minus_argmax" in row}
-        differences = {rule: list(map(_difference, each)) for rule, each in minus.items()}
-        table("Difference to argmax, with its interval", names, differences)
+    show_differences(page, document, "argmax")
     page.say(
         "",
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
@@ -330,9 +298,3 @@ def _show_areas(page: Page, rules: Sequence[Document]) -> None:
             "Chow's rule decides the most probable class of the rows where its probability is largest. The best rules "
             "are those for each coverage, by the probabilities of the rows."
         )
-
-
-def _difference(minus: Document) -> str:
-    if minus["value"] is None:
-        return "-"
-    return f"{minus['value']:+.3f} [{minus['low']:+.3f}, {minus['high']:+.3f}]"

@@ -105,11 +105,11 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
     }
 
 
-def limit_documents(scores: Score, rule: str) -> list[Document]:
-    """Return what a ``rule`` makes of the limits that it was tuned within; warn of those that cannot be judged."""
+def limit_documents(scores: Score, rule: str, *, warned: bool = False) -> list[Document]:
+    """Return what a ``rule`` makes of limits; warn of those that cannot be judged, unless that was ``warned`` of."""
     documents = []
     for one in scores.limits.get(rule, ()):
-        if one.kept is None:
+        if one.kept is None and not warned:
             app.warn(f"the limit {one.text} cannot be judged on this file: no row has the label")
         document = {"text": one.text, "value": finite(one.value), "slack": finite(one.slack), "kept": one.kept}
         judged = scores.n_replicates and one.kept is not None

@@ -174,6 +174,14 @@ GROUP = column(
     "Column of groups, for rules that decide by groups: limits speak of them, such as 'min(recall[VF] | group) >= "
     "0.7'.",
 )
+DECISIONS = click.option(
+    "--decisions",
+    callback=decisions,
+    metavar="one|any|K|at-most:K",
+    default="one",
+    help="What is decided for a row: one class; any of several labels; the K best labels; or at most K. The labels are "
+    "named by --labels, or by --label and --separator.",
+)
 LABELS = click.option(
     "--labels",
     "label_columns",

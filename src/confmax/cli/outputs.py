@@ -64,8 +64,8 @@ def load_rule(path: Path) -> DecisionRule:
     if isinstance(rule, LabelRule):
         command = click.get_current_context().info_name
         raise ValueError(
-            f"{path} decides several labels per row, and confmax {command} takes rules of one class for every row; "
-            f"confmax score evaluates it"
+            f"{path} decides several labels per row, and confmax {command} compares rules of one class for every row; "
+            f"give --decisions any, or a number of labels"
         )
     return rule
 

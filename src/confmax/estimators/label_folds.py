@@ -1,10 +1,4 @@
-"""Splits of rows with several labels, in which every label has its share of every fold.
-
-Iterative stratification (Sechidis, Tsoumakas, Vlahavas: On the stratification of multi-label data, ECML PKDD 2011)
-deals out the rows of the label that has fewest rows left, each to the fold that wants most rows of this label. Here, of
-a label that most rows have, the rows without it count; and of folds that want as many, the one gets a row that wants
-its other labels too, where the paper takes the fold with most room: that evens out common labels several times better.
-"""
+"""Splits of rows with several labels, in which every label has its share of every fold."""
 
 from __future__ import annotations
 
@@ -19,6 +13,7 @@ from sklearn.model_selection import check_cv
 from confmax.confusion import Array
 from confmax.estimators import steps
 from confmax.tables.columns import warn
+from confmax.tables.draws import dealt_labels
 
 NAMED = 5  # labels that a warning names
 Splits = list[tuple[Any, Any]]
@@ -56,26 +51,7 @@ def stratified(Y: NDArray[Any], shares: Array, seed: int) -> NDArray[np.intp]:
     >>> stratified(np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 0], [0, 0]]), np.array([0.5, 0.5]), 0).tolist()
     [0, 1, 1, 0, 1, 0]
     """
-    n = len(Y)
-    # the rarer value of every label
-    rare = Y.astype(bool) ^ (Y.mean(axis=0) > 0.5)
-    order = np.random.default_rng(seed).permutation(n)
-    left = rare.sum(axis=0)
-    wanted = np.outer(shares, left)
-    room = shares * n
-    fold = np.full(n, -1)
-    while left.any():
-        label = int(np.argmin(np.where(left > 0, left, n + 1)))
-        for row in order[rare[order, label] & (fold[order] < 0)]:
-            # of folds that want as many rows of the label, the one that wants most of the row's other labels
-            fold[row] = best = np.lexsort((-room, -(wanted @ rare[row]), -wanted[:, label]))[0]
-            wanted[best] -= rare[row]
-            room[best] -= 1.0
-            left -= rare[row]
-    for row in order[fold[order] < 0]:
-        fold[row] = best = int(np.argmax(room))
-        room[best] -= 1.0
-    return fold
+    return dealt_labels(Y, shares, np.random.default_rng(seed).permutation(len(Y)))
 
 
 def _warn_of_rare(Y: NDArray[Any], splits: Splits, names: Sequence[Any], n_folds: int | None = None) -> None:

@@ -138,11 +138,7 @@ def decided_beside(table: MemoryTable, rule: LabelRule, solution: TunedLabels | 
 
     The thresholds that are best for each label alone are known of a ``solution`` only.
     """
-    decided = plain_decisions(table, [rule.decisions])
-    if rule.decisions.most is not None and not rule.decisions.positive:
-        share = table.label_weight()
-        scores = np.divide(table.proba, share, out=np.zeros(table.proba.shape), where=share > 0.0)
-        decided[f"top-{rule.decisions.most} of p/prior"] = rule.decisions.chosen(scores).astype(np.float64)
+    decided = plain_decisions(table, [rule.decisions], by_prior=True)
     if solution is not None and solution.alone is not None and rule.thresholds is not None:
         alone = LabelRule.from_thresholds(solution.alone, classes=rule.class_names)
         decided[SEPARATE] = decided_labels(SEPARATE, alone, table)

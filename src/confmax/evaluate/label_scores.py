@@ -117,13 +117,20 @@ def absent_labels(table: MemoryTable) -> str:
     return f"no row has the label {', '.join(absent[:NAMED])}{more}: metrics leave such labels out"
 
 
-def plain_decisions(table: MemoryTable, every: Sequence[Decisions]) -> dict[str, Array]:
+def plain_decisions(table: MemoryTable, every: Sequence[Decisions], *, by_prior: bool = False) -> dict[str, Array]:
     """Return what is decided (n, L) without tuning, by name, for ``every`` kind of decisions that rules make.
 
-    Of any labels it is p > 0.5, of k labels those with the largest p.
+    Of any labels it is p > 0.5, of k labels those with the largest p, and ``by_prior`` also those with the largest p
+    divided by how often the label is true in the ``table``.
     """
     P = table.proba.astype(np.float64)
-    return {plain_name(one): one.chosen(P - 0.5 if one.positive else P).astype(np.float64) for one in every}
+    found = {plain_name(one): one.chosen(P - 0.5 if one.positive else P).astype(np.float64) for one in every}
+    if by_prior:
+        share = table.label_weight()
+        scores = np.divide(P, share, out=np.zeros(P.shape), where=share > 0.0)
+        exact = [one for one in every if not one.positive]
+        found |= {f"{plain_name(one)} of p/prior": one.chosen(scores).astype(np.float64) for one in exact}
+    return found
 
 
 def plain_name(decisions: Decisions) -> str:
@@ -156,6 +163,14 @@ def decided_labels(name: str, rule: Any, table: MemoryTable) -> Array:
         )
     out = np.empty(table.proba.shape)
     out[:, list(places)] = rule.decision_probabilities(table.proba[:, list(places)])
+    return out
+
+
+def decided_by_folds(rules: Sequence[LabelRule], table: MemoryTable, fold: NDArray[np.int64]) -> Array:
+    """Return the probability (n, L) with which ``rules[fold[i]]`` gives each label to row i."""
+    out = np.empty(table.proba.shape)
+    for k, rule in enumerate(rules):
+        out[fold == k] = decided_labels(f"without fold {k + 1}", rule, table.take(fold == k))
     return out
 
 

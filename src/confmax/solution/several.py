@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from confmax.optimize.stored_labels import EQUAL
 from confmax.rule.file import canonical
 from confmax.rule.labels import LabelRule
 from confmax.solution.budgets import Found, best_gains, plain_rules
+from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import is_auto
@@ -55,6 +58,20 @@ def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
     missed = tuple(name for name, keeps in zip(plain, kept[1:], strict=True) if not keeps)
     baselines = dict(zip(plain, values[1:], strict=True))
     return replace(finished(task, [best, *plain.values()][k], counted[k], found, baselines), missed_by=missed)
+
+
+def on_some_label_rows(plan: LabelPlan, table: MemoryTable) -> Callable[[Any, Mapping[str, Any]], LabelSolution]:
+    """Return a function of rows (n,) of a table with labels and of settings: what the plan finds on them with these.
+
+    None are all rows.
+    """
+
+    def solve(rows: Any, settings: Mapping[str, Any]) -> LabelSolution:
+        part = table if rows is None else table.take(rows)
+        wanted = replace(plan, **settings)
+        return or_raise(tune(wanted, part), wanted.on_infeasible)
+
+    return solve
 
 
 def _is_shown(task: LabelTask, value: float, found: Found) -> bool:

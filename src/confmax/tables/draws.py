@@ -177,6 +177,59 @@ def stratified_folds(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.
     return dealt(table.labels, row_draws(table.unordered_hashes(), seed), table.n_classes, n_folds)
 
 
+def dealt_labels(Y: NDArray[Any], shares: Array, order: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the fold (n,) of every row of labels (n, L), for folds that get ``shares`` (F,) of rows and labels.
+
+    The rows are dealt out in an ``order`` (n,), by iterative stratification (Sechidis, Tsoumakas, Vlahavas: On the
+    stratification of multi-label data, ECML PKDD 2011): the rows of the label that has fewest rows left, each to the
+    fold that wants most rows of this label. Here, of a label that most rows have, the rows without it count; and of
+    folds that want as many, the one gets a row that wants its other labels too, where the paper takes the fold with
+    most room: that evens out common labels several times better.
+
+    >>> Y = np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 0], [0, 0]])
+    >>> dealt_labels(Y, np.array([0.5, 0.5]), np.arange(6)).tolist()
+    [0, 1, 0, 1, 1, 0]
+    """
+    n = len(Y)
+    # the rarer value of every label
+    rare = Y.astype(bool) ^ (Y.mean(axis=0) > 0.5)
+    left = rare.sum(axis=0)
+    wanted = np.outer(shares, left)
+    room = shares * n
+    fold = np.full(n, -1)
+    while left.any():
+        label = int(np.argmin(np.where(left > 0, left, n + 1)))
+        for row in order[rare[order, label] & (fold[order] < 0)]:
+            # of folds that want as many rows of the label, the one that wants most of the row's other labels
+            fold[row] = best = np.lexsort((-room, -(wanted @ rare[row]), -wanted[:, label]))[0]
+            wanted[best] -= rare[row]
+            room[best] -= 1.0
+            left -= rare[row]
+    for row in order[fold[order] < 0]:
+        fold[row] = best = int(np.argmax(room))
+        room[best] -= 1.0
+    return fold
+
+
+def label_folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
+    """Return the fold (n,) of every row of several labels, stratified by all labels; ValueError if few rows differ.
+
+    Rows of equal probabilities share a fold, which their order does not change.
+    """
+    assert table.labels is not None
+    distinct, where = np.unique(table.unordered_hashes(), return_inverse=True)
+    if len(distinct) < n_folds:
+        raise ValueError(
+            f"cross-fitting in {n_folds} folds needs rows that differ, and {len(distinct)} of them do; evaluate the "
+            f"rule on other rows"
+        )
+    where = where.reshape(-1)
+    Y = np.zeros((len(distinct), table.n_classes), dtype=np.uint8)
+    np.maximum.at(Y, where, table.labels)
+    order = np.argsort(row_draws(distinct, seed), kind="stable")
+    return dealt_labels(Y, np.full(n_folds, 1.0 / n_folds), order)[where].astype(np.int64)
+
+
 def row_keys(table: MemoryTable) -> NDArray[np.uint64]:
     """Return a key of every row (n,), other ones for equal rows, that do not depend on the order of the rows."""
     assert table.labels is not None
@@ -222,7 +275,8 @@ def quietly(tune: Callable[[Part], Fitted]) -> Callable[[Part], Fitted]:
 
     def tuned(part: Part) -> Fitted:
         with warnings.catch_warnings():
-            about = (".* divides by class sizes", "the log loss of the probabilities", "not assured with confidence")
+            absent = (".* divides by class sizes", "no row of y has the label")
+            about = (*absent, "the log loss of the probabilities", "not assured with confidence")
             warnings.filterwarnings("ignore", "|".join(about), UserWarning)
             return tune(part)
 

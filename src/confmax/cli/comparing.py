@@ -1,0 +1,76 @@
+"""What `confmax compare` says of rules of one class and of several labels: values, the best ones, and differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from confmax.cli.show import Document, Page, number
+from confmax.evaluate import Score
+
+
+def values_of(scores: Score, rule: str, metrics: Iterable[str], key: str = "argmax") -> Document:
+    """Return one rule's values by metric, with replicates also intervals, and differences to the first plain rule.
+
+    The ``key`` is what that is called in the document.
+    """
+    first = scores.plain[0]
+    every = scores.to_dict()["metrics"]
+    entries = {metric: every[metric][rule] for metric in metrics}
+    document: Document = {"values": {metric: entry["value"] for metric, entry in entries.items()}}
+    if scores.n_replicates:
+        document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
+    if rule != first:
+        document[f"minus_{key}"] = {metric: entry["minus"][first] for metric, entry in entries.items()}
+    return document
+
+
+def best_of(scores: Score, metrics: Iterable[str]) -> dict[str, list[str]]:
+    """Return the rules with the largest value, by metric."""
+    best = {}
+    for metric, values in zip(metrics, scores.values, strict=False):
+        # nothing equals NaN: where no value is finite, no rule is the best
+        top = max(values[np.isfinite(values)], default=np.nan)
+        best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
+    return best
+
+
+def show_table(page: Page, title: str, columns: Sequence[str], cells: Mapping[str, Sequence[str]]) -> None:
+    """Print a table of rules, whose names are the first column."""
+    page.say("", title, style="bold")
+    page.table(["rule", *columns], [[rule, *line] for rule, line in cells.items()])
+
+
+def show_values(page: Page, document: Document) -> None:
+    """Print the values of every rule, and what it makes of limits."""
+    rules = document["rules"]
+
+    def starred(value: float | None, *, star: bool) -> str:
+        return number(value) + ("*" if star else " ")
+
+    best = document["best"]
+    cells = {
+        row["rule"]: [starred(value, star=row["rule"] in best[name]) for name, value in row["values"].items()]
+        for row in rules
+    }
+    show_table(page, "Values; * is the best of its column", document["metrics"], cells)
+    limits = rules[0].get("constraints", ())
+    if limits:
+        kept = {row["rule"]: [starred(one["value"], star=one["kept"]) for one in row["constraints"]] for row in rules}
+        show_table(page, "Limits; * is kept on these rows", [one["text"] for one in limits], kept)
+
+
+def show_differences(page: Page, document: Document, plain: str, key: str = "argmax") -> None:
+    """Print the differences of rules to the one that is called ``plain``, and by its ``key`` in the document."""
+    if document["intervals"] is None:
+        return
+    minus = {row["rule"]: row[f"minus_{key}"].values() for row in document["rules"] if f"minus_{key}" in row}
+    differences = {rule: list(map(_difference, each)) for rule, each in minus.items()}
+    show_table(page, f"Difference to {plain}, with its interval", document["metrics"], differences)
+
+
+def _difference(minus: Document) -> str:
+    if minus["value"] is None:
+        return "-"
+    return f"{minus['value']:+.3f} [{minus['low']:+.3f}, {minus['high']:+.3f}]"

@@ -1,0 +1,263 @@
+"""`confmax compare` for several labels per row: a rule for each of several metrics, judged on rows new to it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from confmax.cli import app
+from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.comparing import best_of, show_differences, show_values, values_of
+from confmax.cli.judging import bootstrap_document
+from confmax.cli.label_columns import read_label_rows
+from confmax.cli.label_scores import limit_documents
+from confmax.cli.labels import label_source, only_options, show_label_source
+from confmax.cli.outputs import load_any_rule
+from confmax.cli.show import Document, Page, print_document
+from confmax.cli.tables import read_frame
+from confmax.cli.texts import joined
+from confmax.confusion import Array
+from confmax.constraints.labels import judged_labels
+from confmax.evaluate import check_bootstrap
+from confmax.evaluate.evidence import solutions_of_folds
+from confmax.evaluate.label_scores import (
+    Judgeable,
+    absent_labels,
+    compare_labels,
+    decided_by_folds,
+    decided_labels,
+    plain_decisions,
+)
+from confmax.metrics import Metric
+from confmax.metrics import labels as label_metrics
+from confmax.progress import Bar
+from confmax.rule import LabelRule
+from confmax.solution.label_task import LabelPlan
+from confmax.solution.several import on_some_label_rows
+from confmax.tables import MemoryTable
+from confmax.tables.decisions import ANY, Decisions, decisions_of
+from confmax.tables.draws import label_folds_to_judge
+from confmax.tables.several import labels_table, positives
+
+SEPARATE = "separate thresholds"
+# what is tuned for where no metric is named, of those that the decisions can maximise
+FIVE = ("macro_f1", "micro_f1", "balanced_accuracy", "g_mean", "hamming")
+FIVE_OF_MOST = ("macro_f1", "micro_f1", "macro_recall", "macro_precision", "g_mean")
+BOOTSTRAP = ("n_replicates", "level", "seed")
+_TAKEN = (
+    *("file", "decisions", "label", "label_columns", "separator", "weight", "columns", "classes", "sep", "names"),
+    *("params", "rules", "constraints", *BOOTSTRAP, "as_json"),
+)
+
+
+def compare_labels_of_file(file: Path, n_folds: int, *, as_json: bool, **more: Any) -> None:
+    """Run `confmax compare` for several labels per row, in ``n_folds`` folds."""
+    only_options(_TAKEN, "--decisions means")
+    decisions = decisions_of(more["decisions"])
+    settings = {key: more[key] for key in BOOTSTRAP}
+    check_bootstrap(settings["n_replicates"], settings["level"])
+    plans = _plans(decisions, more)
+    rules = _rules(more["rules"])
+    if more["label"] is None and not more["label_columns"]:
+        raise click.UsageError("give the true labels: --labels A,B,C, or --label COL and --separator MARK")
+    names = ("label", "label_columns", "separator", "weight", "columns", "classes", "sep")
+    options = TableOptions(**{name: more[name] for name in names})
+    first = next(iter(rules.values()), None)
+    known = () if first is None else first.class_names
+    rows = read_label_rows(read_frame(file, options.sep), options, known)
+    app.warn(*rows.notes)
+    with Bar("comparing", "rules") as bar:
+        document = _comparison(rows, decisions, plans, rules, n_folds, bar, settings)
+    print_document(document, as_json, _show)
+
+
+def _plans(decisions: Decisions, more: Mapping[str, Any]) -> dict[str, LabelPlan]:
+    """Return a plan for each metric, by its name."""
+    names, params, limits = more["names"], more["params"], more["constraints"]
+    if params and len(names) != 1:
+        raise click.UsageError("--param belongs to one --metric; give exactly one")
+    usable = label_metrics.names(decisions)
+    wanted = names or [name for name in (FIVE if decisions == ANY else FIVE_OF_MOST) if name in usable]
+    # with limits, metrics are of use that are largest if no row, or every row, gets a label
+    found = [label_metrics.get(name, None if limits else decisions, **params) for name in wanted]
+    plans = {
+        repr(metric): LabelPlan.checked(
+            metric, decisions, constraints=limits, on_infeasible="closest", random_state=more["seed"]
+        )
+        for metric in found
+    }
+    if len(plans) < len(found):
+        raise ValueError("--metric names a metric twice; name each once")
+    return plans
+
+
+def _rules(paths: Sequence[Path]) -> dict[str, LabelRule]:
+    """Return the rules of files by their names; those of one class are refused."""
+    if len(set(paths)) < len(paths):
+        raise click.UsageError("--rule names a file twice; name each rule once")
+    rules = {}
+    for path in paths:
+        rule = load_any_rule(path)
+        if not isinstance(rule, LabelRule):
+            raise ValueError(
+                f"{path} decides one class for every row, and --decisions means several labels; leave one of them out"
+            )
+        rules[str(path)] = rule
+    return rules
+
+
+def _comparison(
+    rows: FileRows,
+    decisions: Decisions,
+    plans: Mapping[str, LabelPlan],
+    rules: Mapping[str, LabelRule],
+    n_folds: int,
+    bar: Bar,
+    settings: Mapping[str, Any],
+) -> Document:
+    """Return every rule's value by every metric, on labelled rows that it was not tuned on."""
+    table = labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes)
+    app.warn(*filter(None, [absent_labels(table)]))
+    _warn_of_rare(table, n_folds)
+    wanted = next(iter(plans.values())).constraints
+    limits = Judgeable(*judged_labels(wanted, table.classes, table.label_weight())) if wanted else None
+    # a rule of other labels is refused before anything is tuned
+    applied = {path: decided_labels(path, rule, table) for path, rule in rules.items()}
+    plain = _plain(table, decisions)
+    tuned = _cross_fitted(table, plans, n_folds, settings["seed"], bar)
+    decided = {**plain, **tuned, **applied}
+    chosen: dict[str, Metric] = {name: plan.metric for name, plan in plans.items()}
+    further = map(label_metrics.get, ("macro_precision", "macro_recall", "hamming"))
+    evaluated = {**chosen, **{repr(metric): metric for metric in further}}
+    sized = {name: label_metrics.sized(metric, table.n_rows) for name, metric in evaluated.items()}
+    judged = {} if limits is None else dict.fromkeys(decided, limits)
+    scores = compare_labels(table, sized, decided, plain=tuple(plain), limits=judged, **settings)
+    tuned_for = {one: one.removeprefix("for ") for one in tuned if one != SEPARATE}
+    tuned_for |= {SEPARATE: "macro_f1"} if SEPARATE in tuned else {}
+    tuned_for |= {path: rule.metric for path, rule in rules.items()}
+
+    def kept(name: str) -> Document:
+        warned = name != scores.rules[0]
+        return {} if limits is None else {"constraints": limit_documents(scores, name, warned=warned)}
+
+    documents = [
+        {
+            "rule": name,
+            "tuned_for": tuned_for.get(name),
+            "cross_fitted": name in tuned,
+            "labels_per_row": _per_row(decided[name], table),
+            **values_of(scores, name, evaluated, "plain"),
+            **kept(name),
+        }
+        for name in scores.rules
+    ]
+    return {
+        **label_source(rows),
+        "folds": n_folds,
+        "decisions": decisions.argument,
+        "plain": scores.plain[0],
+        "metrics": list(evaluated),
+        "rules": documents,
+        "best": best_of(scores, evaluated),
+        "intervals": bootstrap_document(scores),
+    }
+
+
+def _plain(table: MemoryTable, decisions: Decisions) -> dict[str, Array]:
+    """Return what is decided (n, L) without tuning, by name; beside p > 0.5 as many labels as rows have on average."""
+    if decisions.most is not None:
+        return plain_decisions(table, [decisions], by_prior=True)
+    mean = float(table.label_weight().sum())
+    return plain_decisions(table, [decisions, decisions_of(min(max(1, round(mean)), table.n_classes))])
+
+
+def _per_row(H: Array, table: MemoryTable) -> float:
+    return float(np.average(H.sum(axis=1), weights=table.weight))
+
+
+def _warn_of_rare(table: MemoryTable, n_folds: int) -> None:
+    """Warn of labels with so few rows that rules without one fold have seen hardly any of them."""
+    counts = positives(table).tolist()
+    rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * n_folds]
+    if rare:
+        app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")
+
+
+def _cross_fitted(
+    table: MemoryTable, plans: Mapping[str, LabelPlan], n_folds: int, seed: int, bar: Bar
+) -> dict[str, Array]:
+    """Return what rules give to rows (n, L) that they have not seen: of every plan, and separate thresholds."""
+    fold = label_folds_to_judge(table, n_folds, seed)
+    every = {f"for {name}": plan for name, plan in plans.items()}
+    first = next(iter(plans.values()))
+    if first.decisions == ANY:
+        # the usual way: of each label the threshold with the largest F1 on the labels
+        usual = replace(
+            first, metric=label_metrics.get("macro_f1"), confusion="labels", calibration=None, shrinkage=False,
+            constraints=(),
+        )  # fmt: skip
+        every = {SEPARATE: usual, **every}
+    done = itertools.count()
+    total = n_folds * len(every)
+    found = {}
+    for name, plan in every.items():
+        rules = _without_folds(name, plan, table, fold, lambda: bar.update(next(done), total))
+        found[name] = decided_by_folds(rules, table, fold)
+    return found
+
+
+def _without_folds(
+    name: str, plan: LabelPlan, table: MemoryTable, fold: Any, progress: Callable[[], None]
+) -> list[LabelRule]:
+    """Return the rules that a plan finds without each of the folds."""
+    solve = on_some_label_rows(plan, table)
+
+    def tune(rows: Any, kind: Mapping[str, Any]) -> Any:
+        progress()
+        return solve(rows, kind)
+
+    fails = f"no rule {name} can be tuned without one of the folds"
+    solutions = solutions_of_folds(tune, fold, {}, fails=fails, way_out="add rows of rare labels")
+    missing = sum(not one.feasible for one in solutions)
+    if missing:
+        app.warn(
+            f"{name}: in {missing} of {len(solutions)} folds no rule was met that keeps all limits on the other folds, "
+            f"and the one that misses them least is used"
+        )
+    return [one.rule for one in solutions]  # type: ignore[misc]
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def _show(page: Page, document: Document) -> None:
+    """Print the values of every rule, what it makes of limits, and its differences to the first plain one."""
+    show_label_source(page, document)
+    show_values(page, document)
+    show_differences(page, document, document["plain"], "plain")
+    page.say(
+        "",
+        f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
+        f"the remaining one, {document['folds']} times.",
+    )
+    if any(row["rule"] == SEPARATE for row in document["rules"]):
+        page.say(f"'{SEPARATE}': of each label the one with the largest F1 on the labels of the other folds.")
+    if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in document["rules"]):
+        page.say(
+            "Rules given with --rule are applied as they are: if they were tuned on these rows, their values are "
+            "optimistic."
+        )
+    if document["intervals"] is not None:
+        page.say(
+            f"In brackets: {document['intervals']['method']}. A difference whose interval excludes 0 is hardly due to "
+            f"chance."
+        )
+    of_tune = tuple(name for name in _TAKEN if name not in ("names", "params", "rules", "as_json", *BOOTSTRAP))
+    again = app.command_line(click.get_current_context(), "confmax tune", of_tune)
+    page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
