@@ -374,6 +374,9 @@ def tune() -> None:
     help="How many levels of the limit, evenly spaced, or the levels themselves.",
 )
 @SUBJECT_TO
+@DECISIONS
+@LABELS
+@SEPARATOR
 @ABSTAIN
 @GROUP
 @table_options
@@ -398,6 +401,7 @@ def frontier() -> None:
       confmax frontier scores.csv --label truth --metric 'recall[yes]' --over 'precision[yes] >='
       confmax frontier scores.csv --label truth --metric macro_f1 --over 'rate[yes] <=' --plot frontier.png
       confmax frontier scores.csv --label truth --metric accuracy --over 'coverage >=' --abstain ask --json
+      confmax frontier tags.csv --decisions any --labels a,b,c --metric macro_f1 --over 'labels_per_row <='
     """
 
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, TableOptions, read_rows
+from confmax.cli.label_columns import read_label_rows
+from confmax.cli.labels import label_source, only_options, refuse_label_options, show_label_source
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_output, refuse_same, write_file
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
@@ -18,18 +20,32 @@ from confmax.cli.tune import named_metric
 from confmax.constraints import resolve as resolve_constraints
 from confmax.frontiers import Frontier
 from confmax.frontiers import frontier as tuned
-from confmax.frontiers.path import checked_levels, read_limit
+from confmax.frontiers.levels import checked_levels, read_limit
+from confmax.metrics import labels as label_metrics
 from confmax.plotting import FrontierDisplay
 from confmax.progress import Bar
 from confmax.solution import Infeasible
+from confmax.tables.decisions import decisions_of
 
 LINES = 12  # of the table
+# options of several labels
+_OF_LABELS = (
+    *("file", "decisions", "label", "label_columns", "separator", "weight", "columns", "classes", "sep", "metric"),
+    *("params", "over", "levels", "constraints", "confusion", "calibration", "random_state", "plot", "as_json"),
+)
 PICTURES = (".png", ".svg", ".pdf")
 
 
 def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float], as_json: bool, **more: Any) -> None:
     """Run `confmax frontier`."""
-    metric = named_metric(more.pop("metric"), more.pop("params"), None)
+    decisions = decisions_of(more.pop("decisions"))
+    name, params = more.pop("metric"), more.pop("params")
+    if decisions.several:
+        only_options(_OF_LABELS, "--decisions means")
+        metric = label_metrics.get(name, None, **params)
+    else:
+        refuse_label_options("several labels per row", "give --decisions any, or leave it out")
+        metric = named_metric(name, params, None)
     # what no file could make right is refused before the file is read
     _, asked = read_limit(over)
     checked_levels(levels, asked)
@@ -39,20 +55,24 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
         check_output(plot, as_json)
         if plot.suffix.lower() not in PICTURES:
             raise ValueError(f"{plot} has no ending of a picture; name it {', '.join(PICTURES)}")
-    options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"))
+    of_labels = {key: more.pop(key) for key in ("label_columns", "separator")}
+    options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"), **of_labels)
     abstain = more.pop("abstain")
     more["calibration"] = None if more["calibration"] == "none" else more["calibration"]
     with Bar("tuning", "levels") as bar:
-        rows = read_rows(read_frame(file, options.sep), options)
-        check_applies(metric, rows)
+        rows = (read_label_rows if decisions.several else read_rows)(read_frame(file, options.sep), options)
+        if not decisions.several:
+            check_applies(metric, rows)
         app.warn(*rows.notes)
         if abstain is not None:
             more["abstain"] = name_beside(abstain, rows.classes)
         try:
-            found = tuned(metric, over, **rows.arguments, classes=rows.classes, levels=levels, progress=bar, **more)
+            settings = {"classes": rows.classes, "decisions": decisions, "levels": levels, "progress": bar, **more}
+            found = tuned(metric, over, **rows.arguments, **settings)
         except Infeasible as error:
             app.fail(error.sentence, 3)
-    document: Document = {**source_document(rows), **found.to_dict()}
+    source = label_source(rows) if decisions.several else source_document(rows)
+    document: Document = {**source, **found.to_dict()}
     if plot is not None:
         _draw(found, plot)
         document["plot_file"] = str(plot)
@@ -72,7 +92,7 @@ def _draw(found: Frontier, path: Path) -> None:
 
 def _show(page: Page, document: Document) -> None:
     """Print the frontier as a table."""
-    show_source(page, document)
+    (show_label_source if "label_columns" in document else show_source)(page, document)
     points = document["points"]
     estimate = "expected from the probabilities" if document["confusion"] == "model" else document["confusion"]
     title = f"the best {document['metric']} at {len(points)} levels of {document['limit']}, {estimate}"

@@ -103,9 +103,14 @@ class Judgeable:
 
 def limits_of(rule: LabelRule, table: MemoryTable) -> Judgeable:
     """Return the limits that a rule was tuned within, on the labels of a ``table``."""
+    return limits_on(rule.constraints, rule.class_names, table)
+
+
+def limits_on(constraints: Any, names: tuple[Any, ...], table: MemoryTable) -> Judgeable:
+    """Return limits of a rule whose labels have these ``names``, on the labels of a ``table``."""
     # labels of a rule without names are numbers
-    names = rule.class_names if rule.class_names == tuple(range(table.n_classes)) else table.classes
-    return Judgeable(*judged_labels(rule.constraints, names, table.label_weight()))
+    known = names if names == tuple(range(table.n_classes)) else table.classes
+    return Judgeable(*judged_labels(constraints, known, table.label_weight()))
 
 
 def absent_labels(table: MemoryTable) -> str:

@@ -90,4 +90,4 @@ def coverage_path(
         return (cast(Solution, maximize(chosen, proba, y, constraints=limits, **arguments)),)
     arguments = {"tol": 1e-6, **arguments}
     found = frontier(chosen, "coverage >=", proba, y, levels=levels, constraints=constraints, **arguments)
-    return found.solutions[::-1]
+    return cast("tuple[Solution, ...]", found.solutions[::-1])

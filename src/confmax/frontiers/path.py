@@ -17,16 +17,14 @@ from confmax import optimize
 from confmax.calibration.column_order import doubt_of_order
 from confmax.calibration.words import printable
 from confmax.confusion import Array
-from confmax.constraints import Constraint, Quantity, least_coverage, parse
-from confmax.constraints.texts import SIGNS
-from confmax.constraints.words import Sense
+from confmax.constraints import Constraint, Quantity, least_coverage
 from confmax.errors import InputError
 from confmax.evaluate.uncertainty import AnyMetric
+from confmax.frontiers.labels import label_frontier
+from confmax.frontiers.levels import INSIDE, checked_levels, in_order, monotone, read_limit, refuse_alike
 from confmax.frontiers.result import Frontier
 from confmax.metrics.decided import as_written, of_decided
 from confmax.metrics.limited import negative
-from confmax.metrics.rates import SumOfRates
-from confmax.metrics.shares import RATE
 from confmax.metrics.structure import Linear
 from confmax.optimize.along import Record, RecordingOracle, along, atoms_of, with_rule
 from confmax.optimize.class_cuts import ClassThreshold
@@ -42,20 +40,17 @@ from confmax.solution.second_objective import RANDOMIZED_ABOVE
 from confmax.solution.side_by_side import warn_of_groups
 from confmax.solution.tuning import task_of, tune
 from confmax.tables.columns import warn
+from confmax.tables.decisions import decisions_of
 
 _Item = TypeVar("_Item")
 Solved = tuple[optimize.Problem, optimize.Outcome]
 
 # the keywords of `maximize` that a frontier takes, and those that it refuses
-SETTINGS = set("pos_label abstain confusion calibration solver randomized max_passes random_state".split())
+SETTINGS = set("pos_label abstain confusion calibration shrinkage solver randomized max_passes random_state".split())
 REFUSED = {"confidence", "on_infeasible", "callback"}
-MOST_LEVELS = 10_000
-# part of the way by which the tightest level ends before the best value of its quantity, which is a corner
-INSIDE = 1e-3
 # one of so many levels has a search for single rules of its own, where labels have a part in the estimate
 EVERY = 4
 FEW = 5  # at least so many have one
-APART = 1e-6  # of two levels: closer ones are one
 
 
 def frontier(
@@ -65,6 +60,7 @@ def frontier(
     y: ArrayLike | None = None,
     *,
     levels: int | ArrayLike = 50,
+    decisions: Any = "one",
     constraints: Any = (),
     sample_weight: ArrayLike | None = None,
     classes: Sequence[Any] | None = None,
@@ -92,6 +88,9 @@ def frontier(
     levels : int or array-like (S,)
         The numbers of the limit. An int is how many, evenly spaced, from the value of the quantity where nothing limits
         it to the best value that it can have; of a coverage from ``1 / levels`` to 1.
+    decisions : {"one", "any"}
+        What is decided for a row, as for `maximize`: one class, or any of several labels. Then ``limit`` is on one
+        label, on a sum of rates or on ``"labels_per_row <="``, and ``proba`` and ``y`` are as for `maximize`.
     constraints : str, Constraint or a sequence of these
         Further limits, as for `maximize`, that every rule keeps.
     sample_weight : array-like (n,) or None
@@ -110,7 +109,7 @@ def frontier(
         Whether to show on stderr how many levels are done, as `maximize` shows passes.
     **settings
         Further keywords of `maximize`: ``pos_label``, ``abstain``, ``confusion``, ``calibration``, ``solver``,
-        ``randomized``, ``max_passes`` and ``random_state``.
+        ``randomized``, ``max_passes`` and ``random_state``; of several labels ``shrinkage``.
 
     Returns
     -------
@@ -149,6 +148,14 @@ def frontier(
     for name in sorted(REFUSED):
         if name in settings:
             raise ValueError(f"{name} is not a setting of a frontier; choose a level, and pass {name}= to maximize")
+    of = decisions_of(decisions)
+    if of.several:
+        given = {"group": group, "group_proba": group_proba, "normalize": normalize, "tol": tol, **settings}
+        rows = (proba, y, sample_weight)
+        shared = {"classes": classes, "levels": levels, "constraints": constraints, "progress": progress}
+        return label_frontier(metric, limit, rows, of, **shared, **given)
+    if "shrinkage" in settings:
+        raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     template, asked = read_limit(limit)
     wanted = checked_levels(levels, asked)
     if template.metric.formula.is_coverage:
@@ -181,85 +188,6 @@ def frontier(
     calibrated = None if calibration is None else calibration.log_loss_after
     warn(doubt_of_order(task.raw, likely=likely, calibrated=calibrated))
     return Frontier.of(path.template, solutions, asked, task.raw)
-
-
-# --- what is asked ----------------------------------------------------------------------------------------------------
-
-
-def read_limit(limit: str | Constraint | Quantity) -> tuple[Constraint, float | None]:
-    """Return the loosest limit of a quantity with its direction, and the number that is asked for; None without one."""
-    asked = None
-    if isinstance(limit, Constraint):
-        found = limit
-        asked = limit.limit
-    elif isinstance(limit, Quantity):
-        found = Constraint(limit.metric, _direction(limit, str(limit)), _any_number(limit), limit.across)
-    elif not isinstance(limit, str):
-        raise ValueError(f"a limit is a text such as 'precision[yes] >=', or a quantity; got {type(limit).__name__}")
-    elif limit.rstrip().endswith(tuple(SIGNS)):
-        found = parse(f"{limit} 0")
-    elif limit.rstrip().endswith(("]", ")")) or not set(SIGNS) & set(limit):
-        found = _without_sign(limit)
-    else:
-        found = parse(limit)
-        asked = found.limit
-    low, high = found.range
-    if found.metric.gain is not None:
-        # the mean of a table lies between its numbers
-        low, high = float(np.min(found.metric.gain)), float(np.max(found.metric.gain))
-    loosest = low if found.is_floor else high
-    return replace(found, limit=loosest if np.isfinite(loosest) else found.limit), asked
-
-
-def _without_sign(text: str) -> Constraint:
-    """Return the limit of a text without a direction, if people want only one."""
-    for sense in (">=", "<="):
-        try:
-            found = parse(f"{text} {sense} 0")
-        except ValueError:
-            if sense == "<=":
-                raise
-            continue
-        return replace(found, sense=_direction(found, text))
-    raise AssertionError
-
-
-def _direction(one: Constraint | Quantity, text: str) -> Sense:
-    """Return the direction in which a quantity is limited, if people want only one; else a ValueError."""
-    metric = one.metric
-    goes_both_ways = metric.formula == RATE or isinstance(metric.formula, SumOfRates) or metric.gain is not None
-    if goes_both_ways or one.across.compares:
-        # a table has no text
-        way_out = (
-            f"write '{text.strip()} <=', or >=" if metric.gain is None else "pass a limit, such as cost(table) <= 1"
-        )
-        raise InputError(f"the frontier of {text.strip()!r} has no direction", way_out)
-    return ">=" if metric.formula.rises_with_hits > 0 or metric.formula.is_coverage else "<="
-
-
-def _any_number(one: Quantity) -> float:
-    low, high = one.across.range(*one.metric.range)
-    return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
-
-
-def checked_levels(levels: int | ArrayLike, asked: float | None) -> int | Array:
-    """Return how many levels are wanted, or which (S,), with the one that is ``asked`` for; a ValueError for others."""
-    if isinstance(levels, (int, np.integer)) and not isinstance(levels, bool):
-        if not 2 <= levels <= MOST_LEVELS:
-            raise ValueError(f"a frontier has 2 to {MOST_LEVELS:,} levels; got {levels}")
-        return int(levels)
-    try:
-        given = np.unique(np.asarray(levels, dtype=np.float64).ravel())
-    except (TypeError, ValueError):
-        raise ValueError(f"levels is how many, or the numbers of the limit; got {levels!r:.60}") from None
-    if asked is not None:
-        given = np.sort(np.append(given[np.abs(given - asked) > APART], asked))
-    if len(given) < 2 or len(given) > MOST_LEVELS or not np.isfinite(given).all():
-        raise ValueError(
-            f"a frontier has 2 to {MOST_LEVELS:,} levels, which are finite numbers; got {len(given)}; for one level "
-            f"call maximize"
-        )
-    return given
 
 
 # --- the path ---------------------------------------------------------------------------------------------------------
@@ -314,12 +242,7 @@ class Path:
         self._refuse(idle.solution(problem, outcome))
         start = float(self.limits.values(outcome.mixture.confusion)[-1])
         end = self._tightest()
-        if (end - start) * template.stated.sign <= APART:
-            quantity = template.across.text(template.metric, template.sense)
-            raise ValueError(
-                f"the best rule for {self.given.metric!r} has the best {quantity} already ({start:.4g}), so there is "
-                f"nothing to choose between them; take quantities that pull apart"
-            )
+        refuse_alike(repr(self.given.metric), template, start, end)
         levels = np.linspace(start, end - INSIDE * (end - start) if template.is_floor else end, count)
         # a sum of parts may exceed its range by rounding
         return np.clip(levels, *template.range)
@@ -362,9 +285,7 @@ class Path:
 
     def solutions(self, levels: Array, asked: float | None) -> list[tuple[float, Solution]]:
         """Return levels with their solutions, from the loosest to the tightest; the best of tighter levels counts."""
-        sign = self.template.stated.sign
-        wanted = levels if asked is None else np.append(levels[np.abs(levels - asked) > APART], asked)
-        wanted = np.unique(wanted)[:: int(sign)]
+        wanted = in_order(levels, asked, self.template)
         searches: dict[float, Prepared] = {}
         last = float(wanted[-1])
         every = min(EVERY, max(1, len(wanted) // FEW))
@@ -451,22 +372,3 @@ class Path:
             return False
         missed, lost = np.subtract(problem.rank(outcome.mixture.confusion), problem.rank(outcome.single.confusion))
         return bool(missed > 0.0 or lost > RANDOMIZED_ABOVE)
-
-
-def monotone(found: list[tuple[float, Solution]]) -> list[tuple[float, Solution]]:
-    """Return solutions of which each is at least as good as those of the tighter levels that follow.
-
-    Levels are left out that no rule keeps, nor any of a tighter level.
-    """
-    kept: list[tuple[float, Solution]] = []
-    best: Solution | None = None
-    for level, solution in reversed(found):
-        if solution.infeasibility is None and (best is None or solution.value >= best.value):
-            best = solution
-        elif best is not None:
-            # a bound of the looser level holds for it, too
-            upper = solution.upper_bound
-            best = replace(best, upper_bound=None if upper is None else max(upper, best.value))
-        if best is not None:
-            kept.append((level, best))
-    return kept[::-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from confmax.constraints import Constraint
 from confmax.constraints.limits import judged
 from confmax.errors import InputError
 from confmax.evaluate.coverage_curves import chow_curve
+from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on, plain_decisions
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.scores import Estimate
 from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare, decided_by, in_groups, plain_rules
@@ -21,17 +22,22 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric
 from confmax.metrics.decided import as_written, of_decided
 from confmax.plotting import FrontierDisplay
-from confmax.rule import DecisionRule
+from confmax.rule import DecisionRule, LabelRule
 from confmax.rule.html import titled_table
+from confmax.solution.labels import LabelSolution
 from confmax.solution.result import Solution
 from confmax.tables import MemoryTable, apply_calibrator, make_table
+from confmax.tables.decisions import ANY
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import refuse_elsewhere
+from confmax.tables.several import labels_table
 
 REPLICATES = 200  # of the bootstrap: the intervals are drawn
 ROUNDING = 1e-9
 SHOWN = 25  # lines of a table
 MARKS = ("argmax", "p/prior")
+AnySolution = Solution | LabelSolution
+Found = tuple[float, Solution] | tuple[float, LabelSolution]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +57,7 @@ class Curve:
     reached_intervals, intervals : ndarray (S, 2)
         Bootstrap intervals of both, of 95 %; NaN where there is none: of limits of groups.
     marks : dict of str to (float, float)
-        The limited quantity and the metric of argmax and of p/prior on these rows.
+        The limited quantity and the metric of argmax and of p/prior on these rows, or of several labels of p > 0.5.
     chow : Curve or None
         Of a coverage, the curve of Chow's rule on these rows: it decides the most probable class of the rows where its
         calibrated probability is largest. None for other quantities.
@@ -147,7 +153,7 @@ class Frontier:
         The quantity that is limited, and the direction; its number is the asked one, else the loosest level.
     levels : ndarray (S,)
         Numbers of the limit, from the loosest to the tightest that a rule keeps.
-    solutions : tuple of Solution
+    solutions : tuple of Solution or LabelSolution
         The best rule at every level. One rule may be the best at several.
     asked : float or None
         The level that was asked for.
@@ -171,12 +177,14 @@ class Frontier:
     metric: str
     limit: Constraint
     levels: Array
-    solutions: tuple[Solution, ...]
+    solutions: tuple[AnySolution, ...]
     asked: float | None = None
     on_labels: Curve | None = None
 
     @classmethod
-    def of(cls, limit: Constraint, found: Sequence[tuple[float, Solution]], asked: float | None, raw: Any) -> Frontier:
+    def of(
+        cls, limit: Constraint, found: Sequence[tuple[float, AnySolution]], asked: float | None, raw: Any
+    ) -> Frontier:
         """Return the frontier of a ``limit`` with the levels and solutions ``found``, tuned on the rows ``raw``.
 
         ``asked`` is the level that was asked for.
@@ -207,16 +215,21 @@ class Frontier:
         return np.array([np.nan if one.upper_bound is None else one.upper_bound for one in self.solutions])
 
     @property
-    def rules(self) -> tuple[DecisionRule, ...]:
+    def rules(self) -> tuple[DecisionRule | LabelRule, ...]:
         """The rule of every level."""
         return tuple(one.rule for one in self.solutions)
+
+    @property
+    def is_of_labels(self) -> bool:
+        """Whether the rules decide several labels per row; bounds are then those of thresholds."""
+        return isinstance(self.solutions[0].rule, LabelRule)
 
     @property
     def quantity(self) -> str:
         """The quantity that is limited, as constraints write it."""
         return self.limit.across.text(self.limit.metric, self.limit.sense)
 
-    def at(self, level: float) -> Solution:
+    def at(self, level: float) -> AnySolution:
         """Return the solution of the loosest level that is as tight as ``level``.
 
         Raises
@@ -301,6 +314,10 @@ class Frontier:
         rule = self.solutions[0].rule
         if not rule.groups_known:
             raise ValueError("rules by the probabilities of groups are valued by maximize only")
+        if isinstance(rule, LabelRule):
+            if group is not None:
+                raise InputError("`group` is of one class for every row, and these rules decide several labels")
+            return self._curve(labels_table(rule.decisions, proba, y, sample_weight, rule.class_names), n_replicates)
         names = rule.class_names[: rule.n_classes]
         table = make_table(proba, y, sample_weight, names, stated=True).in_memory()
         if group is not None:
@@ -309,6 +326,47 @@ class Frontier:
 
     def _curve(self, table: MemoryTable, n_replicates: int) -> Curve:
         """Return the curve on a labelled table."""
+        values, reached = (self._of_labels if self.is_of_labels else self._of_classes)(table, n_replicates)
+        places = [f"{id(rule)}" for rule in self.rules]
+
+        def ends(found: dict[str, Estimate]) -> Array:
+            pairs = [found[name][1:] for name in places]
+            return np.array([(np.nan, np.nan) if None in pair else pair for pair in pairs], dtype=np.float64)
+
+        return Curve(
+            self.metric,
+            self.quantity,
+            self.levels,
+            np.array([reached[name].value for name in places]),
+            np.array([values[name].value for name in places]),
+            ends(reached),
+            ends(values),
+            {name: (reached[name].value, values[name].value) for name in values if name not in places},
+            None if self.is_of_labels else self._chow(as_written(self.solutions[0].metric), table),
+        )
+
+    def _of_labels(self, table: MemoryTable, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+        """Return the values of rules of several labels, and what they make of the limited quantity, by name."""
+        rules = {f"{id(rule)}": rule for rule in self.rules}
+        plain = plain_decisions(table, [ANY])
+        decided = {**plain, **{name: decided_labels(self.quantity, rule, table) for name, rule in rules.items()}}
+        limits = limits_on(self.limit, self.rules[0].class_names, table)
+        if limits.limits is None:
+            raise ValueError(f"these rows cannot judge {self.quantity}: no row has its label")
+        metrics = {"value": replace(self.solutions[0].metric, classes=None)}
+        judged = dict.fromkeys(decided, limits)
+        score = compare_labels(table, metrics, decided, plain=tuple(plain), limits=judged, n_replicates=n_replicates)
+        reached = {}
+        (place,) = limits.limits.places
+        for name, H in decided.items():
+            (found,) = score.limits[name]
+            # where no row gets the label, its precision has no value
+            nothing = limits.limits.constraints[0].metric.formula.side == "decided" and not H[:, place].any()
+            reached[name] = Estimate(np.nan, None, None) if nothing else Estimate(found.value, found.low, found.high)  # type: ignore[arg-type]
+        return {name: score.estimate(name, "value") for name in decided}, reached
+
+    def _of_classes(self, table: MemoryTable, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+        """Return the values of rules of one class, and what they make of the limited quantity, by name."""
         metric = as_written(self.solutions[0].metric)
         limits, _ = judged(replace(self.limit, metric=as_written(self.limit.metric)), table, abstains=self._abstains)
         if limits is None:
@@ -317,11 +375,11 @@ class Frontier:
             )
         (limit,) = limits.constraints
         decided = {name: one for name, one in plain_rules(table).items() if name in MARKS and not self._abstains}
-        places = []
         for rule in self.rules:
-            places.append(f"{id(rule)}")
-            if places[-1] not in decided:
-                decided[places[-1]] = decided_by(aligned_rule("rule", rule, table.classes), table)
+            if f"{id(rule)}" not in decided:
+                decided[f"{id(rule)}"] = decided_by(
+                    aligned_rule("rule", cast(DecisionRule, rule), table.classes), table
+                )
         metrics: dict[str, Metric] = {"value": metric}
         metrics |= {str(limit): as_written(limit.metric)}
         score = compare(table, metrics, decided, n_replicates=n_replicates)
@@ -337,23 +395,7 @@ class Frontier:
             # where no row is decided as its class, a precision has no value
             nothing = Estimate(np.nan, None, None)
             reached[name] = nothing if judgement.vacuous else judgement.estimate
-        values = {name: score.estimate(name, "value") for name in decided}
-
-        def ends(found: dict[str, Estimate]) -> Array:
-            pairs = [found[name][1:] for name in places]
-            return np.array([(np.nan, np.nan) if None in pair else pair for pair in pairs], dtype=np.float64)
-
-        return Curve(
-            self.metric,
-            self.quantity,
-            self.levels,
-            np.array([reached[name].value for name in places]),
-            np.array([values[name].value for name in places]),
-            ends(reached),
-            ends(values),
-            {name: (reached[name].value, values[name].value) for name in MARKS if name in decided},
-            self._chow(metric, table),
-        )
+        return {name: score.estimate(name, "value") for name in decided}, reached
 
     def _chow(self, metric: Metric, table: MemoryTable) -> Curve | None:
         """Return the curve of Chow's rule at the levels, if they are coverages of all rows."""
@@ -368,7 +410,7 @@ class Frontier:
         x = of_chow.coverages
         return Curve(self.metric, self.quantity, x, x, 1.0 - of_chow.losses, none, none, {})
 
-    def _reached(self, solution: Solution) -> float:
+    def _reached(self, solution: AnySolution) -> float:
         """Return the limited quantity of a rule; NaN where it is 0/0."""
         if self._is_coverage and solution.rule.abstain is None:
             # a rule that cannot abstain has no limit on its coverage

@@ -178,10 +178,20 @@ class Within:
         return kept
 
 
-def best_within(metric: Metric, target: Target, limits: LabelLimits, free: LabelThresholds) -> Within:
-    """Return the best thresholds within ``limits``; those without limits are the ``free`` ones."""
+def best_within(
+    metric: Metric,
+    target: Target,
+    limits: LabelLimits,
+    free: LabelThresholds,
+    known: dict[int, LabelCuts] | None = None,
+) -> Within:
+    """Return the best thresholds within ``limits``; those without limits are the ``free`` ones.
+
+    The cuts of labels that are ``known``, of the same target, are not sorted again; those that are sorted join them.
+    """
+    known = {} if known is None else known
     if isinstance(metric.formula, Micro):
-        return _common_within(metric, target, limits, free)
+        return _common_within(metric, target, limits, free, known)
     W, ceilings = limits.ceilings()
     coupled = np.flatnonzero((W != 0.0).any(axis=0)).tolist()
     shares = shares_of(metric, target.rows)
@@ -193,8 +203,7 @@ def best_within(metric: Metric, target: Target, limits: LabelLimits, free: Label
     chosen: dict[int, int] = {}
     score = replace(metric, classes=None)
     for label in sorted({*limits.labels, *coupled}):
-        p = target.columns(label)[0]
-        found = LabelCuts.of(p, target.column(label), target.weight)
+        found = _sorted(target, label, known)
         if label in limits.labels:
             found, missed = _allowed(found, target, limits, label)
             reached += missed
@@ -224,6 +233,13 @@ def best_within(metric: Metric, target: Target, limits: LabelLimits, free: Label
     # what a search without sorting leaves open of the labels without limits
     left = max(0.0, free.most - float(metric.values(free.statistics)))
     return Within(thresholds, None if reached else value + beyond + left, prices, tuple(reached), limits, cuts)
+
+
+def _sorted(target: Target, label: int, known: dict[int, LabelCuts]) -> LabelCuts:
+    """Return the cuts of a label, which join those that are ``known``."""
+    if label not in known:
+        known[label] = LabelCuts.of(target.columns(label)[0], target.column(label), target.weight)
+    return known[label]
 
 
 def _allowed(cuts: LabelCuts, target: Target, limits: LabelLimits, label: int) -> tuple[LabelCuts, list[Reached]]:
@@ -426,7 +442,9 @@ class _Coupled:
         return chosen
 
 
-def _common_within(metric: Metric, target: Target, limits: LabelLimits, free: LabelThresholds) -> Within:
+def _common_within(
+    metric: Metric, target: Target, limits: LabelLimits, free: LabelThresholds, known: dict[int, LabelCuts]
+) -> Within:
     """Return one threshold for all labels without limits of their own, on calibrated probabilities, and one for others.
 
     A label whose limits the common threshold does not keep takes the allowed cut that is best at the level of the
@@ -436,8 +454,7 @@ def _common_within(metric: Metric, target: Target, limits: LabelLimits, free: La
     cuts: dict[int, LabelCuts] = {}
     reached: list[Reached] = []
     for label in limits.labels:
-        found = LabelCuts.of(target.columns(label)[0], target.column(label), target.weight)
-        cuts[label], missed = _allowed(found, target, limits, label)
+        cuts[label], missed = _allowed(_sorted(target, label, known), target, limits, label)
         reached += missed
     labels = counted_in(metric, L)
     common = _Common.of(target, [label for label in range(L) if label not in cuts], labels, limits)

@@ -40,7 +40,8 @@ class FrontierDisplay:
         of = self.frontier
         bounds = of.upper_bounds
         if np.isfinite(bounds).any():
-            self.ax_.plot(of.levels, bounds, color=colours["quiet"], lw=1, label="no rule is expected above")
+            what = "no thresholds are above" if of.is_of_labels else "no rule is expected above"
+            self.ax_.plot(of.levels, bounds, color=colours["quiet"], lw=1, label=what)
         estimate = "expected by the model" if of.solutions[0].mode == "model" else "on the estimate used"
         self.ax_.plot(of.levels, of.values, ".-", color=colours["accent"], label=f"best rule, {estimate}")
         on = of.on_labels if self.on is None else self.on

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from confmax.constraints.proportions import counted_rows
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import Micro, OfVectors
 from confmax.optimize import Status
-from confmax.optimize.label_limits import Within, best_within
+from confmax.optimize.label_limits import LabelCuts, Within, best_within
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
@@ -45,9 +45,13 @@ def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
     """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
     if plan.constraints:
         table = dense_table(table, "a limit on several labels")
-    task = task_of(plan, table)
-    by_gains = plan.decisions != ANY or isinstance(task.metric.formula, OfVectors)
-    best, found = best_gains(task) if by_gains else best_thresholds(task)
+    return solve(task_of(plan, table))
+
+
+def solve(task: LabelTask, free: Free | None = None) -> LabelSolution:
+    """Return the solution of a ``task``; the ``free`` thresholds are those of the same rows without limits."""
+    by_gains = task.plan.decisions != ANY or isinstance(task.metric.formula, OfVectors)
+    best, found = best_gains(task) if by_gains else best_thresholds(task, free or free_thresholds(task))
     plain = plain_rules(task)
     counted = task.counted([best, *plain.values()])
     values = [float(task.metric.values(statistics)) for statistics in counted]
@@ -84,17 +88,35 @@ def _is_shown(task: LabelTask, value: float, found: Found) -> bool:
     return found.most is not None and value <= found.most + EQUAL
 
 
-def best_thresholds(task: LabelTask) -> tuple[LabelRule, Found]:
+@dataclass(frozen=True, eq=False)
+class Free:
+    """Thresholds without limits: the best ones on the estimate, those on the model, and protected ones (L,).
+
+    ``cuts`` are the sorted rows of labels that limits have asked for.
+    """
+
+    most: LabelThresholds
+    model: LabelThresholds
+    drawn: Array
+    cuts: dict[int, LabelCuts] = field(default_factory=dict)
+
+
+def free_thresholds(task: LabelTask) -> Free:
+    """Return the thresholds of a ``task`` without its limits."""
+    most = thresholds_of(task, task.target)
+    model = most if task.mode == "model" else thresholds_of(task, task.target.with_share(1.0))
+    return Free(most, model, protected(task, most, model))
+
+
+def best_thresholds(task: LabelTask, free: Free) -> tuple[LabelRule, Found]:
     """Return the rule of thresholds, one for each label, and the largest values of such rules."""
     target = task.target
-    most = thresholds_of(task, target)
-    model = most if task.mode == "model" else thresholds_of(task, target.with_share(1.0))
-    drawn = protected(task, most, model)
+    most, model, drawn = free.most, free.model, free.drawn
     passes = 1 if target.calibrate is not None else max(1, target.oracle.n_passes)
     if task.limits is None:
         rule = LabelRule.from_thresholds(drawn, **task.settings)
         return rule, Found(most.most, model.most, alone=most.values, n_passes=passes)
-    within = best_within(task.metric, target, task.limits, most)
+    within = best_within(task.metric, target, task.limits, most, free.cuts)
     rule = LabelRule.from_thresholds(
         within.near(drawn, most.values), **task.settings, constraints=canonical(task.plan.constraints)
     )
