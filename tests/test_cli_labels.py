@@ -345,7 +345,12 @@ REFUSED = {
     "decisions": (("tune", "t.csv", "--decisions", "0", "--metric", "macro_f1"), "'0' is none of one, any"),
     "a matrix": (
         ("tune", "t.csv", *ANY, "--labels", "sea,sun,rain", "--metric", "macro_f1", "--calibration", "matrix"),
-        "calibration of several labels is 'auto' or None",
+        "--calibration matrix is of one class for every row; each label has its own map; pass --calibration auto, "
+        "or --calibration none",
+    ),
+    "shrinkage of a number of labels": (
+        ("tune", "t.csv", "--decisions", "2", "--labels", "sea,sun", "--metric", "macro_f1", "--shrinkage", "yes"),
+        "--shrinkage draws thresholds of single labels together, and decisions=2 has none; leave it out",
     ),
     "at most": (
         ("apply", "r.json", "t.csv", "-o", "o.csv", "--at-most", "sun=3"),

@@ -1,6 +1,7 @@
 """Several labels per row: tables, thresholds, and rules, beside enumeration and scikit-learn."""
 
 import itertools
+import re
 
 import numpy as np
 import pandas as pd
@@ -150,14 +151,33 @@ def test_every_way_to_hand_over_probabilities_and_labels_is_the_same():
         ({"max_passes": 0}, "max_passes is a positive integer"),
         ({"callback": 3}, "callback must be a function"),
         ({"shrinkage": -1}, "shrinkage is 'auto', False, or how many true rows"),
-        ({"calibration": "matrix"}, "calibration of several labels is 'auto' or None"),
+        (
+            {"calibration": "matrix"},
+            "calibration='matrix' is of one class for every row",
+        ),
         ({"y": None, "confusion": "labels"}, "needs y, the true labels"),
+        ({"decisions": 1, "shrinkage": True}, "shrinkage draws thresholds of single labels together, and decisions=1"),
+        ({"metric": "micro_f1", "shrinkage": 5.0}, "those of micro_f1 are one for all labels; leave it out"),
+        ({"metric": lambda r, t, q: t.sum(), "shrinkage": True}, "those of a function are searched together"),
+        ({"callback": print}, "callback is called at the steps of a search, and the thresholds for macro_f1 are found"),
+        ({"progress": 3}, "progress must be True or False; got 3"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(change, sentence):
     given = {"metric": "macro_f1", "proba": [[0.5, 0.2], [0.1, 0.2]], "y": [[0, 1], [1, 0]], "decisions": "any"}
     with pytest.raises(ValueError, match=sentence):
         confmax.maximize(**(given | change))
+
+
+def test_progress_and_callbacks_of_searches(capsys):
+    P, Y = drawn(60, 3, seed=2)
+    for decisions in ("any", 2):
+        found = confmax.maximize("macro_f1", P, Y, decisions=decisions, progress=True)
+        lines = capsys.readouterr().err.splitlines()
+        assert re.search(rf"done in .*{found.n_passes} pass(es)?, value {found.value:.4f}", lines[-1])
+    steps = []
+    confmax.maximize("macro_f1", P, Y, decisions=2, callback=steps.append)
+    assert steps
 
 
 def test_labels_that_no_row_has_are_named_and_left_out():

@@ -519,3 +519,10 @@ def test_tuned_decisions_have_a_higher_f1_on_other_rows(samples, model):
         tuned = MetricMultilabelCV(model).fit(X[:300], Y[:300])
         gains.append(tuned.score(X[300:], Y[300:]) - f1_score(Y[300:], plain, average="macro", zero_division=0))
     assert np.mean(gains) > 0.01
+
+
+def test_the_estimator_asks_for_a_matrix_alone():
+    """It does not take lists of names, and does not propose them."""
+    X, Y = make_multilabel_classification(40, n_classes=3, random_state=0)
+    with pytest.raises(ValueError, match=r"labels are 0 or 1; pass a matrix \(n, L\) of 0 and 1$"):
+        MetricMultilabelCV(KNeighborsClassifier(3)).fit(X, 2 * Y)

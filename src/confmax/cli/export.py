@@ -37,7 +37,8 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         what = "expressions read" if several else "expression reads"
         grouped = f", and the group from {settings.get('group', 'group')}; --columns and --group name others"
         way_out = grouped if loaded.groups else "; --columns names others"
-        click.echo(clean(f"note: the {what} the columns {read}{way_out}"), err=True)
+        truth = ", as where these hold the true labels" if several else ""
+        click.echo(clean(f"note: the {what} the columns {read}{way_out}{truth}"), err=True)
     if out is None:
         click.echo(made, nl=language == "sql")
         return

@@ -28,7 +28,7 @@ from confmax.tables.columns import column_names, first_repeated
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.labels import plain, refuse_masked
-from confmax.tables.several import encoded, kept_as_collections, labels_table, sparse_form
+from confmax.tables.several import MATRIX_ALONE, encoded, kept_as_collections, labels_table, sparse_form
 
 
 class Form(NamedTuple):
@@ -229,7 +229,7 @@ class MetricMultilabelCV(CrossFitting):
                 f"Unknown label type: row 0, column 0 of `y` is {plain(given[0, 0])!r}, and labels are 0 or 1",
                 "pass a matrix (n, L), as sklearn.preprocessing.MultiLabelBinarizer gives it",
             )
-        return encoded(given, tuple(self._given.names.tolist()), n).astype(np.int64)
+        return encoded(given, tuple(self._given.names.tolist()), n, MATRIX_ALONE).astype(np.int64)
 
     def _fit(self, X: Any, y: Any, weight: Any, group: Any, params: Mapping[str, Any]) -> None:
         names = self._given.names.tolist()

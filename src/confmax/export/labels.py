@@ -79,7 +79,8 @@ def labels_to_sql(rule: LabelledRule, dialect: str = "standard", columns: Sequen
         As for `DecisionRule.to_sql`: ``"standard"``, ``"duckdb"`` or ``"sqlite"``, or with the extra ``confmax[sql]``
         what sqlglot translates to.
     columns : sequence of str (L,) or None
-        Names of the columns of probabilities, in the order of the labels; by default the labels' names.
+        Names of the columns of probabilities, in the order of the labels; by default the labels' names. Where columns
+        of those names hold the true labels, 0 and 1, name the others: an expression reads any number from 0 to 1.
 
     Returns
     -------

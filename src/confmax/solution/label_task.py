@@ -22,8 +22,9 @@ from confmax.constraints import Constraint, LabelLimits, bind_labels, resolve
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
-from confmax.metrics.labels import OfVectors
+from confmax.metrics.labels import Micro, OfVectors
 from confmax.optimize.label_thresholds import Target
+from confmax.progress import Bar
 from confmax.rule.labels import LabelRule
 from confmax.solution.plan import CONFUSIONS, check_search, is_auto
 from confmax.tables import MemoryTable
@@ -63,6 +64,7 @@ class LabelPlan:
     constraints: tuple[Constraint, ...] = ()
     on_infeasible: str = "raise"
     callback: Any = field(default=None, repr=False)
+    progress: bool | Bar = False
 
     @classmethod
     def checked(
@@ -75,7 +77,6 @@ class LabelPlan:
             given = settings.pop(name, default)
             if not (given is default or (isinstance(given, (str, bool, tuple, list)) and given == default)):
                 raise InputError(f"`{name}` is of one class for every row, and decisions={decisions.argument!r} is not")
-        settings.pop("progress", None)
         drawn = settings.get("randomized", False)
         if not (isinstance(drawn, (bool, np.bool_)) or is_auto(drawn)):
             raise ValueError(f"randomized must be True, False or 'auto'; got {drawn!r}")
@@ -101,7 +102,10 @@ class LabelPlan:
         check_search(plan.tol, plan.max_passes, plan.callback)
         known = plan.calibration is None or is_auto(plan.calibration) or isinstance(plan.calibration, LabelScaling)
         if not known:
-            raise ValueError(f"calibration of several labels is 'auto' or None; got {plan.calibration!r:.60}")
+            raise InputError(
+                f"`calibration={plan.calibration!r:.60}` is of one class for every row; each label has its own map",
+                "pass `calibration='auto'`, or `calibration=None`",
+            )
         m = plan.shrinkage
         if not (
             is_auto(m) or m is None or (isinstance(m, (bool, int, float, np.number)) and np.isfinite(m) and m >= 0)
@@ -109,7 +113,34 @@ class LabelPlan:
             raise InputError(
                 f"`shrinkage` is 'auto', False, or how many true rows the common threshold counts as; got {m!r}"
             )
+        if not isinstance(plan.progress, (bool, np.bool_, Bar)):
+            raise ValueError(f"progress must be True or False; got {plan.progress!r}")
+        plan.refuse_idle()
         return plan
+
+    @property
+    def by_gains(self) -> bool:
+        """Whether rules are searched by gains: with a number of labels, and for functions; else by thresholds."""
+        return self.decisions != ANY or isinstance(self.metric.formula, OfVectors)
+
+    def refuse_idle(self) -> None:
+        """Refuse, by a ValueError, settings that change nothing about what is maximised."""
+        if not is_auto(self.shrinkage) and self.shrinkage:
+            why = ""
+            if self.decisions != ANY:
+                why = f"decisions={self.decisions.argument!r} has none"
+            elif isinstance(self.metric.formula, OfVectors):
+                why = "those of a function are searched together"
+            elif isinstance(self.metric.formula, Micro):
+                why = f"those of {self.metric.name} are one for all labels"
+            if why:
+                raise InputError(f"`shrinkage` draws thresholds of single labels together, and {why}", "leave it out")
+        if self.callback is not None and not self.by_gains:
+            raise InputError(
+                f"`callback` is called at the steps of a search, and the thresholds for {self.metric.name} are found "
+                f"without one",
+                "leave it out",
+            )
 
 
 @dataclass(frozen=True, eq=False)

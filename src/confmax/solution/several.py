@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
 from confmax.constraints import ConstraintOutcome
 from confmax.constraints.proportions import counted_rows
 from confmax.metrics import labels as label_metrics
-from confmax.metrics.labels import Micro, OfVectors
+from confmax.metrics.labels import Micro
 from confmax.optimize import Status
 from confmax.optimize.label_limits import LabelCuts, Within, best_within
 from confmax.optimize.label_thresholds import (
@@ -25,6 +26,7 @@ from confmax.optimize.label_thresholds import (
 )
 from confmax.optimize.loop import MISSED, ROUNDED
 from confmax.optimize.stored_labels import EQUAL
+from confmax.progress import bar_for, beside
 from confmax.rule.file import canonical
 from confmax.rule.labels import LabelRule
 from confmax.solution.budgets import Found, best_gains, plain_rules
@@ -33,7 +35,6 @@ from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import is_auto
 from confmax.tables import MemoryTable
-from confmax.tables.decisions import ANY
 from confmax.tables.fingerprints import fingerprint
 from confmax.tables.several import dense_table
 
@@ -45,13 +46,18 @@ def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
     """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
     if plan.constraints:
         table = dense_table(table, "a limit on several labels")
-    return solve(task_of(plan, table))
+    with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
+        if bar is not None:
+            plan = replace(plan, callback=beside(bar, plan.callback), progress=False)
+        solution = solve(task_of(plan, table))
+        if bar is not None:
+            bar.solved(solution.n_passes, solution.value)
+        return solution
 
 
 def solve(task: LabelTask, free: Free | None = None) -> LabelSolution:
     """Return the solution of a ``task``; the ``free`` thresholds are those of the same rows without limits."""
-    by_gains = task.plan.decisions != ANY or isinstance(task.metric.formula, OfVectors)
-    best, found = best_gains(task) if by_gains else best_thresholds(task, free or free_thresholds(task))
+    best, found = best_gains(task) if task.plan.by_gains else best_thresholds(task, free or free_thresholds(task))
     plain = plain_rules(task)
     counted = task.counted([best, *plain.values()])
     values = [float(task.metric.values(statistics)) for statistics in counted]

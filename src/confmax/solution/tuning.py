@@ -146,7 +146,8 @@ def maximize(
     shrinkage : {"auto", True, False} or float
         Of several labels: whether, in means of scores such as F1, the thresholds of labels with few true rows are drawn
         towards one that all labels share, which counts as so many true rows. "auto" does so by ten rows where
-        ``confusion`` is "auto" and there is a ``y``.
+        ``confusion`` is "auto" and there is a ``y``. Rules with a number of labels, and ratios of sums over labels, have
+        no thresholds to draw.
     solver : "auto", str or solver
         "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
         printed.
@@ -165,7 +166,8 @@ def maximize(
         Seed of a randomised rule's draws, and of folds and samples. None takes a seed from the operating system and
         stores it in the rule, so the rule repeats its draws. Pass ``random_state=rule.seed`` to repeat the tuning.
     callback : callable or None
-        Called with a `Progress` after each step. The search stops if it returns a true value.
+        Called with a `Progress` after each step. The search stops if it returns a true value. Thresholds of several
+        labels are found without steps.
     progress : bool
         Whether to show on stderr how far the search is: a bar of rich in a terminal and in a notebook, lines of text
         elsewhere. With a ``confidence`` it counts searches, else passes over the table, of which ``max_passes`` are the

@@ -21,7 +21,8 @@ from confmax.tables.labels import is_missing, plain, refuse_masked, refuse_other
 from confmax.tables.table import Checked, MemoryTable
 
 OVER = 1e-6  # by how much a probability may exceed one, as a sum of float32 may
-MATRIX = "a matrix (n, L) of 0 and 1, or one list of labels per row"
+MATRIX_ALONE = "a matrix (n, L) of 0 and 1"
+MATRIX = f"{MATRIX_ALONE}, or one list of labels per row"
 
 
 def labels_table(
@@ -252,11 +253,14 @@ def sparse_form(values: Any) -> Any:
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-def encoded(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
-    """Return labels ``y`` as a matrix (n, L) of 0 and 1, a copy, or a ValueError that names the first wrong row."""
+def encoded(y: Any, classes: Sequence[Any], n: int, form: str = MATRIX) -> NDArray[np.uint8]:
+    """Return labels ``y`` as a matrix (n, L) of 0 and 1, a copy, or a ValueError that names the first wrong row.
+
+    The ``form`` is what the sentence says that labels may be.
+    """
     refuse_masked(y, "y")
     if is_sparse(y):
-        return _checked_matrix(y.toarray(), len(classes), n)
+        return _checked_matrix(y.toarray(), len(classes), n, form)
     names = column_names(y)
     matrix = _numbers(y)
     if matrix is None:
@@ -267,7 +271,7 @@ def encoded(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
         order, note = matched(names, classes, stated=tuple(classes) == tuple(range(len(classes))))
         warn(note.replace("proba", "y"))
         matrix = matrix if order is None else matrix[:, list(order)]
-    return _checked_matrix(matrix, len(classes), n)
+    return _checked_matrix(matrix, len(classes), n, form)
 
 
 def encoded_sparse(y: Any, classes: Sequence[Any], n: int) -> Any:
@@ -312,10 +316,10 @@ def _numbers(y: Any) -> NDArray[Any] | None:
     return values
 
 
-def _checked_matrix(matrix: NDArray[Any], L: int, n: int) -> NDArray[np.uint8]:
+def _checked_matrix(matrix: NDArray[Any], L: int, n: int, form: str) -> NDArray[np.uint8]:
     """Return the matrix in bytes, if it has n rows, L columns, and only 0 and 1."""
     if matrix.shape != (n, L):
-        raise InputError(f"`y` must be {MATRIX}, for {n} rows and {L} labels; got shape {matrix.shape}")
+        raise InputError(f"`y` must be {form}, for {n} rows and {L} labels; got shape {matrix.shape}")
     if matrix.dtype == object:
         # pandas' missing value refuses to be compared
         matrix = np.where(np.frompyfunc(is_missing, 1, 1)(matrix).astype(np.bool_), np.nan, matrix)
@@ -325,7 +329,7 @@ def _checked_matrix(matrix: NDArray[Any], L: int, n: int) -> NDArray[np.uint8]:
     if wrong.any():
         row, column = (int(place) for place in np.argwhere(wrong)[0])
         value = plain(matrix[row, column])
-        raise InputError(f"row {row}, column {column} of `y` is {value!r}, and labels are 0 or 1", f"pass {MATRIX}")
+        raise InputError(f"row {row}, column {column} of `y` is {value!r}, and labels are 0 or 1", f"pass {form}")
     return ones.astype(np.uint8, order="C")
 
 
