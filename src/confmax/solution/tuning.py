@@ -146,8 +146,8 @@ def maximize(
     shrinkage : {"auto", True, False} or float
         Of several labels: whether, in means of scores such as F1, the thresholds of labels with few true rows are drawn
         towards one that all labels share, which counts as so many true rows. "auto" does so by ten rows where
-        ``confusion`` is "auto" and there is a ``y``. Rules with a number of labels, and ratios of sums over labels, have
-        no thresholds to draw.
+        ``confusion`` is "auto" and there is a ``y``. Rules with a number of labels, and ratios of sums over labels,
+        have no thresholds to draw.
     solver : "auto", str or solver
         "auto" chooses by the metric's declared structure. ``BayesCG(returns="last")`` is the paper's Algorithm 4 as
         printed.
