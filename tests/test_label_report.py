@@ -11,7 +11,8 @@ import confmax
 from confmax.evaluate.label_figures import TUNED, label_figures, named_label_metric
 from confmax.metrics import labels as label_metrics
 from confmax.page import label_words
-from confmax.tables.decisions import ANY
+from confmax.tables.decisions import ANY, decisions_of
+from confmax.tables.draws import label_folds_to_judge
 from confmax.tables.several import labels_table
 from tests.browser import CHROMIUM, look
 
@@ -97,6 +98,47 @@ def test_rules_with_a_number_of_labels_and_saved_rules_have_a_page(tmp_path):
     assert f"{f1_score(Y, H, average='macro'):.3f}" in text
     solved(("at_most", 2)).report(path, P, Y, n_replicates=0)
     assert "top-2 of p &gt; 0.5" in text_of(path)
+
+
+@pytest.mark.parametrize("decisions", ["any", 2])
+def test_cross_fitted_pages(tmp_path, decisions):
+    P, Y = rows()
+    Y[:, 3] = np.arange(300) < 12
+    path = tmp_path / "page.html"
+    given = {"classes": NAMES, "decisions": decisions, "confusion": "labels", "calibration": None}
+    solution = confmax.report.write_cross_fitted(path, "macro_f1", P, Y, folds=3, n_replicates=0, **given)
+    alone = confmax.maximize("macro_f1", P, Y, **given)
+    assert solution.rule == alone.rule
+    fold = label_folds_to_judge(labels_table(decisions_of(decisions), P, Y, None, NAMES), 3, 0)
+    H, separate = np.zeros(P.shape), np.zeros(P.shape)
+    for k in range(3):
+        here = fold == k
+        found = confmax.maximize("macro_f1", P[~here], Y[~here], **given)
+        H[here] = found.predict(P[here])
+        if decisions == "any":
+            separate[here] = P[here] > found.alone
+    text = text_of(path)
+    held = f1_score(Y, H, average="macro")
+    assert f"On held-out rows, the rules of the folds reach {held:.3f}." in text
+    assert f"reaches {alone.label_value:.3f} in macro F1" in text
+    assert "Evaluated on 300 rows, cross-fitted in 3 folds" in text and "3, stratified by all labels" in text
+    assert (f"{f1_score(Y, separate, average='macro'):.3f}" in text) == (decisions == "any")
+    assert "confmax.report.write_cross_fitted(" in text
+    again = path.read_text()
+    confmax.report.write_cross_fitted(path, "macro_f1", P, Y, folds=3, n_replicates=0, solution=solution, **given)
+    assert path.read_text() == again
+
+
+def test_folds_that_cannot_keep_limits_are_no_reason_for_no_page(tmp_path):
+    P, Y = rows(80)
+    path = tmp_path / "page.html"
+    given = {"classes": NAMES, "decisions": "any", "constraints": "recall[sun] >= 0.9"}
+    confmax.report.write_cross_fitted(path, "macro_f1", P, Y, folds=2, n_replicates=0, **given)
+    assert "The rule was tuned within one limit." in text_of(path)
+    with pytest.raises(ValueError, match="a report counts labels; pass y"):
+        confmax.report.write_cross_fitted(path, "macro_f1", P, None, **given)
+    with pytest.raises(ValueError, match="group is of one class for every row"):
+        confmax.report.write_cross_fitted(path, "macro_f1", P, Y, group=Y[:, 0], **given)
 
 
 def test_warnings_are_said(tmp_path):

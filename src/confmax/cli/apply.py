@@ -12,7 +12,8 @@ import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing
-from confmax.cli.labels import apply_labels, refuse_label_options
+from confmax.cli.label_options import refuse_label_options
+from confmax.cli.labels import apply_labels
 from confmax.cli.matching import rows_for
 from confmax.cli.outputs import check_output, load_any_rule, writing
 from confmax.cli.show import Document, Page, print_document, show_source, source_document

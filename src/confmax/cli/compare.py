@@ -35,7 +35,7 @@ from confmax.cli.judging import (
     scores_of,
 )
 from confmax.cli.label_compare import compare_labels_of_file
-from confmax.cli.labels import refuse_label_options
+from confmax.cli.label_options import refuse_label_options
 from confmax.cli.matching import name_beside, not_applicable, over, rows_for
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, number, print_document, show_source, source_document

@@ -11,7 +11,7 @@ import numpy as np
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, TableOptions, read_rows
 from confmax.cli.label_columns import read_label_rows
-from confmax.cli.labels import label_source, only_options, refuse_label_options, show_label_source
+from confmax.cli.label_options import label_source, only_options, refuse_label_options, show_label_source
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_output, refuse_same, write_file
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document

@@ -16,8 +16,8 @@ from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.comparing import best_of, show_differences, show_values, values_of
 from confmax.cli.judging import bootstrap_document
 from confmax.cli.label_columns import read_label_rows
+from confmax.cli.label_options import label_source, only_options, show_label_source
 from confmax.cli.label_scores import limit_documents
-from confmax.cli.labels import label_source, only_options, show_label_source
 from confmax.cli.outputs import load_any_rule
 from confmax.cli.show import Document, Page, print_document
 from confmax.cli.tables import read_frame

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from confmax.cli import app
-from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.judging import bootstrap_document, with_interval
-from confmax.cli.label_columns import read_label_rows
-from confmax.cli.labels import label_source, only_options, show_label_source, threshold
+from confmax.cli.label_options import label_source, labelled_rows, only_options, show_label_source, threshold
 from confmax.cli.show import Document, Page, between, finite, number, print_document
-from confmax.cli.tables import read_frame
 from confmax.confusion import Array
 from confmax.evaluate import Score, check_bootstrap
 from confmax.evaluate.evidence import seen_by_tuning
@@ -65,17 +62,6 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
     document = {**label_source(rows), **_scored(rule, table, wanted, settings)}
     print_document(document, as_json, _show)
     return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0
-
-
-def labelled_rows(rule: LabelRule, file: Path, more: Mapping[str, Any]) -> FileRows:
-    """Return the rows of a file with their labels, by the options ``more``, for a rule; the notes are printed."""
-    if more["label"] is None and not more["label_columns"]:
-        raise click.UsageError("give the true labels: --labels A,B,C, or --label COL and --separator MARK")
-    names = ("label", "label_columns", "separator", "weight", "columns", "sep")
-    options = TableOptions(**{name: more[name] for name in names})
-    rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
-    app.warn(*rows.notes)
-    return rows
 
 
 def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 import numpy as np
-from click.core import ParameterSource
 from numpy.typing import NDArray
 
 from confmax.calibration.words import MISSES
@@ -17,7 +16,9 @@ from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, existing
 from confmax.cli.constraints import constraint_document, constraint_lines
 from confmax.cli.label_columns import read_label_rows
+from confmax.cli.label_options import label_source, only_options, show_label_source, threshold
 from confmax.cli.outputs import check_rule_output, one_result, save_rule, writing
+from confmax.cli.report import check_tune, write_label_page
 from confmax.cli.show import Document, Page, finite, number, print_document, show_source, source_document
 from confmax.cli.tables import read_frame, write_decisions
 from confmax.cli.texts import joined
@@ -32,7 +33,6 @@ from confmax.solution.several import tune
 from confmax.tables.decisions import decisions_of
 from confmax.tables.several import labels_table
 
-LABEL_OPTIONS = ("label_columns", "separator", "shrinkage")
 # options of both commands that read a table of several labels
 _TABLE = ("file", "label", "label_columns", "separator", "weight", "columns", "classes", "sep", "as_json")
 _TUNE = (
@@ -51,58 +51,28 @@ FEW = 10  # true rows of a label, below which its figures say little
 _SHRINKAGE = {"auto": "auto", "yes": True, "no": False}
 
 
-def refuse_label_options(needed: str, way_out: str = "leave it out") -> None:
-    """Refuse options of several labels that were given without what they need."""
-    for option in _given():
-        if option.name in LABEL_OPTIONS:
-            raise click.UsageError(f"{option.opts[-1]} is for {needed}; {way_out}")
-
-
-def only_options(taken: tuple[str, ...], decides: str) -> None:
-    """Refuse options that were given and are none of those ``taken``, where what ``decides`` has several labels."""
-    for option in _given():
-        if option.name not in taken:
-            raise click.UsageError(
-                f"{decides} several labels per row, which {option.opts[-1]} is not for; leave it out"
-            )
-
-
-def _given() -> list[click.Parameter]:
-    context = click.get_current_context()
-    return [
-        option
-        for option in context.command.params
-        if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-    ]
-
-
 # --- tune ------------------------------------------------------------------------------------------------------------
 
 
-def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, **more: Any) -> None:
+def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, report: Path | None, **more: Any) -> None:
     """Run `confmax tune` for several labels per row."""
-    only_options((*_TUNE, "random_state", "out", "force"), "--decisions means")
+    only_options((*_TUNE, "random_state", "out", "force", "report"), "--decisions means")
     decisions = decisions_of(more["decisions"])
     if more["metric"] is None:
         known = ", ".join(label_metrics.names(decisions))
         raise click.UsageError(f"give --metric NAME; those of several labels are {known}")
     check_rule_output(out, force, file)
-    one_result(as_json, out)
+    one_result(as_json, out, report)
+    labelled = more["label"] is not None or bool(more["label_columns"])
+    check_tune(report, out, labelled, more["second"], [file], charts=False)
     settings = {key: more[key] for key in ("confusion", "tol", "max_passes", "random_state", "constraints")}
-    plan = LabelPlan.checked(
-        label_metrics.get(more["metric"], None if more["constraints"] else decisions, **more["params"]),
-        decisions,
-        calibration=None if more["calibration"] == "none" else more["calibration"],
-        shrinkage=_SHRINKAGE[more["shrinkage"]],
-        **settings,
-    )
+    settings["calibration"] = None if more["calibration"] == "none" else more["calibration"]
+    settings["shrinkage"] = _SHRINKAGE[more["shrinkage"]]
+    metric = label_metrics.get(more["metric"], None if more["constraints"] else decisions, **more["params"])
+    plan = LabelPlan.checked(metric, decisions, **settings)
     names = (*(name for name in TABLE_OPTIONS if name != "normalize"), "label_columns", "separator")
     options = TableOptions(**{name: more[name] for name in names})
-    if (
-        options.label is None
-        and not options.label_columns
-        and not (is_auto(plan.confusion) or plan.confusion == "model")
-    ):
+    if not labelled and not (is_auto(plan.confusion) or plan.confusion == "model"):
         raise click.UsageError(f"--confusion {plan.confusion} needs the true labels; give --labels")
     rows = read_label_rows(read_frame(file, options.sep), options)
     app.warn(*rows.notes)
@@ -113,12 +83,10 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, **m
         app.fail(error.sentence, 3)
     document = {**label_source(rows), **_solution_document(solution)}
     document["rule_file"] = save_rule(solution.rule, out, force)
-    print_document(document, as_json, partial(_show, solution=solution), out)
-
-
-def label_source(rows: FileRows) -> Document:
-    """Return which rows and columns were used, with the columns of labels."""
-    return {**source_document(rows), "label_columns": list(rows.options.label_columns)}
+    if report is not None:
+        write_label_page(report, solution, rows, settings)
+        document["report_file"] = str(report)
+    print_document(document, as_json, partial(_show, solution=solution), out, report)
 
 
 def _solution_document(solution: LabelSolution) -> Document:
@@ -154,13 +122,6 @@ def _solution_document(solution: LabelSolution) -> Document:
     }
 
 
-def threshold(value: float | None) -> float | str | None:
-    """Return a threshold as JSON can hold it: a number, or "never" or "always"; None for rules without thresholds."""
-    if value is None or np.isfinite(value):
-        return value
-    return "never" if value > 0 else "always"
-
-
 def _show(page: Page, document: Document, solution: LabelSolution) -> None:
     """Print what `tune` found."""
     show_label_source(page, document)
@@ -194,13 +155,8 @@ def _show(page: Page, document: Document, solution: LabelSolution) -> None:
         f"{written} The values above are computed on the tuning rows, so they are optimistic: run 'confmax score' on "
         f"other rows.",
     )
-
-
-def show_label_source(page: Page, document: Document) -> None:
-    """Print which rows and columns were used."""
-    show_source(page, document)
-    if document["label_columns"]:
-        page.items({"labels": joined(document["label_columns"], 20)})
+    if "report_file" in document:
+        page.say(f"Report written to {document['report_file']}; its figures are cross-fitted.")
 
 
 # --- apply -----------------------------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ import click
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
-from confmax.cli.label_scores import labelled_rows
-from confmax.cli.labels import only_options, refuse_label_options
+from confmax.cli.label_options import labelled_rows, only_options, refuse_label_options
 from confmax.cli.matching import over, rows_for
 from confmax.cli.outputs import check_output, load_any_rule, refuse_same, writing
 from confmax.cli.show import print_document
@@ -21,7 +20,7 @@ from confmax.metrics import Metric, get
 from confmax.metrics import labels as label_metrics
 from confmax.places import check_place, same_place
 from confmax.rule import LabelRule
-from confmax.solution import Solution
+from confmax.solution import LabelSolution, Solution
 from confmax.tables import refuse_elsewhere
 
 FOLDS = 5
@@ -115,18 +114,21 @@ def metric_of(option: str, name: str, **params: Any) -> Metric:
     return get(name, **params)
 
 
-def check_tune(path: Path | None, out: Path | None, label: str | None, second: str, read: Sequence[Path]) -> None:
+def check_tune(
+    path: Path | None, out: Path | None, labelled: bool, second: str, read: Sequence[Path], *, charts: bool = True
+) -> None:
     """Refuse what `tune --report` cannot do, before anything is tuned; ``read`` are the files that are read."""
     if path is None:
         return
-    if label is None:
-        raise click.UsageError("--report counts labels; give --label, the column of true classes")
+    if not labelled:
+        what = "--label, the column of true classes" if charts else "--labels, or --label and --separator"
+        raise click.UsageError(f"--report counts labels; give {what}")
     if out is not None and same_place(path, out):
         raise click.UsageError(f"--report and -o both name {path}; choose another name for one of them")
     check_place(path)
     refuse_same(path, *read, option="--report")
     metric_of("--second", second)
-    installed_pages()
+    installed_pages(charts=charts)
 
 
 def write_cross_fitted_page(
@@ -148,6 +150,25 @@ def write_cross_fitted_page(
             solution=solution,
             order_known=rows.order_known,
             **_about(rows, second),
+            **settings,
+        )
+
+
+def write_label_page(path: Path, solution: LabelSolution, rows: FileRows, settings: Mapping[str, Any]) -> None:
+    """Write the page of a rule of several labels that was tuned on a file's rows, cross-fitted in five folds."""
+    with writing(path):
+        installed_pages(charts=False).write_cross_fitted(
+            path,
+            solution.metric,
+            rows.proba,
+            rows.labels,
+            sample_weight=rows.weight,
+            classes=rows.classes,
+            folds=FOLDS,
+            solution=solution,
+            decisions=solution.rule.decisions,
+            source=rows.path.name,
+            again=app.command_line(click.get_current_context()),
             **settings,
         )
 

@@ -28,8 +28,8 @@ from confmax.cli.judging import (
     scores_of,
     undecided_words,
 )
+from confmax.cli.label_options import refuse_label_options
 from confmax.cli.label_scores import score_labels_of_file
-from confmax.cli.labels import refuse_label_options
 from confmax.cli.matching import not_applicable, over, positive_of, rows_for, tuned_metric
 from confmax.cli.outputs import load_any_rule
 from confmax.cli.show import Document, Page, between, key_of, print_document, show_source, source_document

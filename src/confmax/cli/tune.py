@@ -22,7 +22,8 @@ from confmax.cli.cells import is_number
 from confmax.cli.choosing import ask_for_metric, can_ask
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, read_rows
 from confmax.cli.constraints import constraint_document, constraint_lines
-from confmax.cli.labels import LABEL_OPTIONS, refuse_label_options, tune_labels
+from confmax.cli.label_options import LABEL_OPTIONS, refuse_label_options
+from confmax.cli.labels import tune_labels
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.report import check_tune, write_cross_fitted_page
@@ -55,7 +56,7 @@ def tune(
 ) -> int:
     """Run `confmax tune`, and return its exit code: 3 if a limit is not assured with the confidence asked for."""
     if more["decisions"] != "one":
-        tune_labels(file, out, force=force, as_json=as_json, **more)
+        tune_labels(file, out, force=force, as_json=as_json, report=report, second=second, **more)
         return 0
     refuse_label_options("several labels per row", "give --decisions any, or a number of labels, or leave it out")
     for name in ("decisions", *LABEL_OPTIONS):
@@ -72,7 +73,7 @@ def tune(
     wanted = resolve_constraints(more["constraints"])
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"))
     _check(more, options.label, wanted, costs)
-    check_tune(report, out, options.label, second, read)
+    check_tune(report, out, options.label is not None, second, read)
     # what is left are the settings of `maximize`, by its names
     abstain = more.pop("abstain")
     calibration = None if more["calibration"] == "none" else more["calibration"]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.evaluate.label_scores import Judgeable, compare_labels, decided_labels, limits_of, plain_decisions
+from confmax.evaluate.label_scores import (
+    Judgeable,
+    compare_labels,
+    decided_by_folds,
+    decided_labels,
+    limits_of,
+    plain_decisions,
+)
 from confmax.evaluate.scores import Estimate, Score
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
@@ -22,6 +31,18 @@ SEPARATE = "separate thresholds"
 LABEL_INTERVALS = 200  # labels up to which every one has its own interval
 MOST_PER_ROW = 5  # labels of a row, above which rows are counted together
 F1_OF = "F1 of {}"  # a key that no metric has
+
+
+@dataclass(frozen=True, eq=False)
+class LabelFolds:
+    """The fold (n,) of every row, and what was tuned without each of the folds."""
+
+    fold: NDArray[np.int64]
+    solutions: Sequence[TunedLabels]
+
+    def decided(self, rules: Sequence[LabelRule], table: MemoryTable) -> Array:
+        """Return what rules of the folds give to the rows (n, L) of their folds."""
+        return decided_by_folds(rules, table, self.fold)
 
 
 class TunedLabels(Protocol):
@@ -42,6 +63,10 @@ class TunedLabels(Protocol):
     @property
     def guarantee(self) -> str:
         """What is proved, in a sentence."""
+
+    @property
+    def label_value(self) -> float | None:
+        """The metric of the rule on the labels of the tuning rows."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +112,10 @@ class LabelFigures:
         Of the true labels, the first plain rule, and the tuned rule.
     seen : bool
         Whether the rule was tuned on these rows.
+    n_folds : int or None
+        Of cross-fitted figures: each row is decided by a rule that was tuned without its fold.
+    on_tuning : float or None
+        Then the metric of the kept rule on the labels of these rows, which tuned it.
     proof : str or None
         What is proved, in a sentence; None for a saved rule.
     """
@@ -99,6 +128,8 @@ class LabelFigures:
     per_row: tuple[PerRow, ...]
     seen: bool
     proof: str | None
+    n_folds: int | None = None
+    on_tuning: float | None = None
 
     @property
     def plain(self) -> str:
@@ -107,10 +138,18 @@ class LabelFigures:
 
 
 def label_figures(
-    table: MemoryTable, metric: Metric, rule: LabelRule, solution: TunedLabels | None = None, **settings: Any
+    table: MemoryTable,
+    metric: Metric,
+    rule: LabelRule,
+    solution: TunedLabels | None = None,
+    folds: LabelFolds | None = None,
+    **settings: Any,
 ) -> LabelFigures:
-    """Return the numbers of a ``rule`` on a labelled ``table``, by a ``metric``; ``settings`` are the bootstrap's."""
-    decided = decided_beside(table, rule, solution)
+    """Return the numbers of a ``rule`` on a labelled ``table``, by a ``metric``; ``settings`` are the bootstrap's.
+
+    With ``folds`` they are cross-fitted.
+    """
+    decided = decided_beside(table, rule, solution, folds)
     metrics = {repr(one): one for one in (metric, *label_metrics.without_parameters())}
     plain = tuple(name for name in decided if name != TUNED)
     limits: dict[str, Judgeable] = dict.fromkeys(decided, limits_of(rule, table)) if rule.constraints else {}
@@ -128,21 +167,36 @@ def label_figures(
         score,
         rows_of_labels(rule, table, each, decided[TUNED], TUNED),
         tuple(_per_row(name, H, table) for name, H in made.items()),
-        seen,
+        seen and folds is None,
         None if solution is None else solution.guarantee,
+        None if folds is None else len(folds.solutions),
+        None if folds is None or solution is None else solution.label_value,
     )
 
 
-def decided_beside(table: MemoryTable, rule: LabelRule, solution: TunedLabels | None) -> dict[str, Array]:
+def decided_beside(
+    table: MemoryTable, rule: LabelRule, solution: TunedLabels | None, folds: LabelFolds | None = None
+) -> dict[str, Array]:
     """Return what a ``rule`` decides (n, L), as `TUNED`, behind what is decided without tuning, by name.
 
     The thresholds that are best for each label alone are known of a ``solution`` only.
     """
     decided = plain_decisions(table, [rule.decisions], by_prior=True)
-    if solution is not None and solution.alone is not None and rule.thresholds is not None:
-        alone = LabelRule.from_thresholds(solution.alone, classes=rule.class_names)
-        decided[SEPARATE] = decided_labels(SEPARATE, alone, table)
+    known = () if solution is None else (solution,) if folds is None else folds.solutions
+    alone = [_separate(one) for one in known if one.alone is not None and rule.thresholds is not None]
+    if folds is not None:
+        if len(alone) == len(folds.solutions):
+            decided[SEPARATE] = folds.decided(alone, table)
+        return {**decided, TUNED: folds.decided([one.rule for one in folds.solutions], table)}
+    if alone:
+        decided[SEPARATE] = decided_labels(SEPARATE, alone[0], table)
     return {**decided, TUNED: decided_labels(TUNED, rule, table)}
+
+
+def _separate(solution: TunedLabels) -> LabelRule:
+    """Return the rule of the thresholds that are best for each label alone."""
+    assert solution.alone is not None
+    return LabelRule.from_thresholds(solution.alone, classes=solution.rule.class_names)
 
 
 def f1_of_labels(table: MemoryTable) -> dict[str, Metric]:

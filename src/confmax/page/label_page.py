@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,22 +52,34 @@ def write_labels(
     proba = dense_within(proba, "a report")
     table = labels_table(rule.decisions, proba, y, weight, rule.class_names, stated=False)
     chosen = label_metrics.sized(chosen, table.n_rows)
-    settings = {"n_replicates": int(how.n_replicates), "level": float(how.level), "seed": how.seed}
-    figures = label_figures(table, chosen, rule, solution, **settings)
+    figures = label_figures(table, chosen, rule, solution, **bootstrap_of(how))
     if figures.seen:
         warn(seen_by_tuning(table.n_rows))
-    given = os.fspath(path)
     call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
+    finish_labels(path, figures, how, [], call.format(os.fspath(path)))
+
+
+def bootstrap_of(how: Settings) -> dict[str, Any]:
+    """Return the settings of the bootstrap."""
+    return {"n_replicates": int(how.n_replicates), "level": float(how.level), "seed": how.seed}
+
+
+def finish_labels(
+    path: str | os.PathLike[str], figures: LabelFigures, how: Settings, pairs: Sequence[tuple[str, str]], call: str
+) -> None:
+    """Write the page of ``figures``; ``pairs`` are further settings to show, and ``call`` makes the page again."""
+    rule = figures.rule
     made = {
         "source": how.source,
         "version": __version__,
         "settings": [
             ("rule", f"tuned for {rule.metric or 'a metric it does not name'}, {rule.decisions}"),
+            *pairs,
             ("bootstrap", f"{how.n_replicates:,} replicates of rows, level {how.level:g}"),
             ("seed", str(how.seed)),
             ("versions", f"Python {platform.python_version()}, NumPy {np.__version__}"),
         ],
-        "again": how.again or call.format(given),
+        "again": how.again or call,
         "rule": rule.to_json(),
     }
     write_whole(Path(path), page(figures, made).encode())
@@ -74,7 +88,8 @@ def write_labels(
 def _metric_of(rule: LabelRule, solution: TunedLabels | None, given: Any) -> Metric:
     if given is not None:
         return label_metrics.resolve(given, None)
-    metric = named_label_metric(rule.metric) if solution is None else solution.metric
+    # labels that the tuning rows lack may be here
+    metric = named_label_metric(rule.metric) if solution is None else replace(solution.metric, classes=None)
     if metric is None:
         raise InputError(
             f"the rule was tuned for {rule.metric or 'a metric that it does not name'!r}, which has no name here",

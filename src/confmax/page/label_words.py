@@ -89,6 +89,11 @@ def missed(figures: LabelFigures) -> list[str]:
 def basis(figures: LabelFigures) -> str:
     """Return which rows the figures describe, as the end of a sentence."""
     n = rows(figures.score.n_rows)
+    if figures.n_folds is not None:
+        return (
+            f"on {n}, cross-fitted in {figures.n_folds} folds: each row is decided by a rule that was tuned on the "
+            f"other folds (the rule that is kept is tuned on all rows)"
+        )
     return (
         f"on the {n} that the rule was tuned on"
         if figures.seen
@@ -126,7 +131,16 @@ def certificate(figures: LabelFigures) -> str:
             "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
             "above are the evidence here."
         )
-    return f"On the tuning rows, {figures.proof}."
+    text = f"On the tuning rows, {figures.proof}."
+    if figures.on_tuning is None:
+        return text
+    held = figures.score.estimate(TUNED, figures.metric).value
+    lower = " The difference estimates how optimistic values on tuning rows are." if figures.on_tuning > held else ""
+    return (
+        f"{text} On the labels of its tuning rows (all rows), the rule that is kept reaches "
+        f"{number(figures.on_tuning)} in {label_of(figures.metric)}. On held-out rows, the rules of the folds reach "
+        f"{number(held)}.{lower}"
+    )
 
 
 def how_it_decides(figures: LabelFigures) -> str:
@@ -163,4 +177,6 @@ def glossary(figures: LabelFigures) -> list[tuple[str, str]]:
         SEPARATE: "For each label alone the threshold that was best on the tuning rows.",
         TUNED: "The decision rule that confmax tuned for the metric.",
     }
-    return [(name, words[name]) for name in figures.score.rules if name in words]
+    shown = [(name, words[name]) for name in figures.score.rules if name in words]
+    crossed = ("cross-fitted", "Each row is decided by a rule that was tuned on other rows.")
+    return shown if figures.n_folds is None else [*shown, crossed]

@@ -20,8 +20,11 @@ from confmax.metrics import resolve
 from confmax.metrics.alignment import aligned
 from confmax.page.template import Settings
 from confmax.page.writing import AnyPath, check_first, check_order, finish, table_of, write
-from confmax.solution import Plan, Solution
+from confmax.report.labels import write_labels_cross_fitted
+from confmax.solution import LabelSolution, Plan, Solution
+from confmax.solution.label_task import LabelPlan
 from confmax.solution.tuning import on_some_rows
+from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState, as_seed, is_whole
 
 __all__ = ["write", "write_cross_fitted"]
@@ -44,9 +47,9 @@ def write_cross_fitted(
     source: str = "rows given",
     again: str | None = None,
     order_known: bool | None = None,
-    solution: Solution | None = None,
+    solution: Solution | LabelSolution | None = None,
     **settings: Any,
-) -> Solution:
+) -> Solution | LabelSolution:
     """Tune a rule on all rows, and write a report that evaluates it by cross-fitting.
 
     For each fold, a rule is tuned on the other folds and decides the rows of the fold. These rules are of the kind of
@@ -88,11 +91,12 @@ def write_cross_fitted(
     solution : Solution or None
         The result of `maximize` on these rows with these settings, if you have it already.
     **settings
-        Further settings of `confmax.maximize`, used for all rows and for every fold.
+        Further settings of `confmax.maximize`, used for all rows and for every fold. With ``decisions`` of several
+        labels the page is theirs, and its folds are stratified by all labels.
 
     Returns
     -------
-    Solution
+    Solution or LabelSolution
         The one of all rows.
 
     Raises
@@ -110,10 +114,16 @@ def write_cross_fitted(
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
     >>> solution = confmax.report.write_cross_fitted("report.html", "g_mean", P, y)  # doctest: +SKIP
     """
-    check_first(path, n_replicates, level)
+    of_labels = decisions_of(settings.pop("decisions", "one"))
+    check_first(path, n_replicates, level, charts=not of_labels.several)
     seed = as_seed(random_state)
     if not is_whole(folds, 2, 100):
         raise ValueError(f"folds is a whole number from 2 to 100; got {folds!r}")
+    if of_labels.several:
+        how = Settings(n_replicates, level, seed, source, again)
+        rows = (proba, y, sample_weight)
+        of_rows = LabelPlan.checked(metric, of_labels, random_state=seed, group=group, **settings)
+        return write_labels_cross_fitted(path, of_rows, rows, classes, int(folds), solution, how, settings)
     table = table_of(proba, y, sample_weight, classes, group)
     chosen, other = (aligned(resolve(name), table.classes) for name in (metric, second))
     # who passes the classes in column order has said what the order is
