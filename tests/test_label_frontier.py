@@ -86,6 +86,11 @@ def test_on_other_rows_it_is_that_of_scikit_learn():
     assert found.on_labels.values == pytest.approx(found.on(P, Y, n_replicates=0).values)
     assert found.values.min() <= found.area() <= found.values.max()
     assert "the best macro_f1 at" in str(found) and "labels_per_row &lt;=" in found._repr_html_()
+    # of large tables the rules are judged one by one, on the same replicates
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("confmax.frontiers.result.ENTRIES", 1)
+        apart = found.on(Q, Z, sample_weight=w)
+    assert (apart.intervals == curve.intervals).all() and apart.marks == curve.marks
     without = confmax.frontier("macro_f1", "recall[b]", P, levels=3, **SET)
     assert without.on_labels is None and (without.upper_bounds >= without.values).all()
 

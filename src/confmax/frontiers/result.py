@@ -35,6 +35,7 @@ from confmax.tables.several import labels_table
 REPLICATES = 200  # of the bootstrap: the intervals are drawn
 ROUNDING = 1e-9
 SHOWN = 25  # lines of a table
+ENTRIES = 1 << 25  # of decisions (n, L) that are held at once: 256 MB
 MARKS = ("argmax", "p/prior")
 AnySolution = Solution | LabelSolution
 Found = tuple[float, Solution] | tuple[float, LabelSolution]
@@ -347,23 +348,33 @@ class Frontier:
 
     def _of_labels(self, table: MemoryTable, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
         """Return the values of rules of several labels, and what they make of the limited quantity, by name."""
-        rules = {f"{id(rule)}": rule for rule in self.rules}
-        plain = plain_decisions(table, [ANY])
-        decided = {**plain, **{name: decided_labels(self.quantity, rule, table) for name, rule in rules.items()}}
         limits = limits_on(self.limit, self.rules[0].class_names, table)
         if limits.limits is None:
             raise ValueError(f"these rows cannot judge {self.quantity}: no row has its label")
         metrics = {"value": replace(self.solutions[0].metric, classes=None)}
-        judged = dict.fromkeys(decided, limits)
-        score = compare_labels(table, metrics, decided, plain=tuple(plain), limits=judged, n_replicates=n_replicates)
-        reached = {}
         (place,) = limits.limits.places
-        for name, H in decided.items():
-            (found,) = score.limits[name]
-            # where no row gets the label, its precision has no value
-            nothing = limits.limits.constraints[0].metric.formula.side == "decided" and not H[:, place].any()
-            reached[name] = Estimate(np.nan, None, None) if nothing else Estimate(found.value, found.low, found.high)  # type: ignore[arg-type]
-        return {name: score.estimate(name, "value") for name in decided}, reached
+        of_decided = limits.limits.constraints[0].metric.formula.side == "decided"
+        rules = {f"{id(rule)}": rule for rule in self.rules}
+        values, reached = {}, {}
+        # the decisions of all rules at once may be more than the memory holds; each part draws the same replicates
+        names = [None, *rules]
+        at_once = max(1, ENTRIES // (table.n_rows * table.n_classes))
+        for start in range(0, len(names), at_once):
+            decided: dict[str, Array] = {}
+            for name in names[start : start + at_once]:
+                if name is None:
+                    decided |= plain_decisions(table, [ANY])
+                else:
+                    decided[name] = decided_labels(self.quantity, rules[name], table)
+            judged = dict.fromkeys(decided, limits)
+            score = compare_labels(table, metrics, decided, plain=(), limits=judged, n_replicates=n_replicates)
+            for name, H in decided.items():
+                values[name] = score.estimate(name, "value")
+                ((_, value, low, high, _, _),) = score.limits[name]
+                # where no row gets the label, its precision has no value
+                nothing = value is None or (of_decided and not H[:, place].any())
+                reached[name] = Estimate(np.nan, None, None) if nothing else Estimate(float(value or 0.0), low, high)
+        return values, reached
 
     def _of_classes(self, table: MemoryTable, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
         """Return the values of rules of one class, and what they make of the limited quantity, by name."""
