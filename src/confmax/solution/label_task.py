@@ -136,10 +136,9 @@ class LabelPlan:
             if why:
                 raise InputError(f"`shrinkage` draws thresholds of single labels together, and {why}", "leave it out")
         if self.callback is not None and not self.by_gains:
-            raise InputError(
-                f"`callback` is called at the steps of a search, and the thresholds for {self.metric.name} are found "
-                f"without one",
-                "leave it out",
+            raise ValueError(
+                f"callback is called at the steps of a search, and the thresholds for {self.metric.name} are found "
+                f"without one; leave it out"
             )
 
 
