@@ -211,7 +211,7 @@ def test_limits_of_labels_without_rows_cannot_be_judged():
     rate, recall = found.limits["rule"]
     assert (recall.text, recall.value, recall.kept) == ("recall[1] >= 0.5", None, None)
     assert (rate.value, rate.low, rate.kept) == (pytest.approx((P[:, 1] > 0.4).mean()), None, True)
-    assert "cannot be judged, since no row has the label" in repr(found)
+    assert "recall[1] >= 0.5: cannot be judged on these rows" in repr(found)
     # of a replicate that lacks the label, its recall has no value
     Y[0, 1] = 1
     drawn = confmax.score("hamming", P, Y, numbered, classes=NAMES, n_replicates=300).limits["rule"][0]

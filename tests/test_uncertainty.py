@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -437,3 +438,37 @@ def test_a_class_without_rows_is_left_out():
     assert found.absent == {}
     expected = np.mean([np.mean(P.argmax(1)[y == k] == k) for k in range(2)])
     assert found.estimate("argmax").value == pytest.approx(expected, abs=1e-12)
+
+
+# --- limits that rules were tuned within ------------------------------------------------------------------------------
+
+
+def test_limits_of_the_tuning_are_judged_on_the_rows():
+    draw = np.random.default_rng(0)
+    P = draw.dirichlet(np.ones(3), 400)
+    y = (P.cumsum(1) < draw.random((400, 1))).sum(1)
+    limits = ("recall[0] >= 0.8", "rate[1] <= 0.3", "precision[2] >= 0.99")
+    rule = replace(confmax.DecisionRule.from_weights([3.0, 1.0, 1.0]), constraints=limits)
+    found = confmax.score("macro_f1", P, y, rule, rules={"other": np.zeros(400, int)})
+    decided = rule.predict(P)
+    values = [np.mean(decided[y == 0] == 0), np.mean(decided == 1), np.mean(y[decided == 2] == 2)]
+    slacks = [values[0] - 0.8, 0.3 - values[1], values[2] - 0.99]
+    assert list(found.limits) == ["rule"] and found.metrics == ("macro_f1",)
+    assert [one.text for one in found.limits["rule"]] == list(limits)
+    assert [one.value for one in found.limits["rule"]] == pytest.approx(values)
+    assert [one.slack for one in found.limits["rule"]] == pytest.approx(slacks)
+    assert [one.kept for one in found.limits["rule"]] == [slack >= 0 for slack in slacks]
+    assert all(one.low < one.value < one.high for one in found.limits["rule"])
+    assert "precision[2] >= 0.99" in repr(found) and "no, missed by" in repr(found)
+    # a class without rows, and groups that are not known
+    rule = replace(rule, constraints=("recall[1] >= 0.5", "min(recall[0] | group) >= 0.5", "rate[0] <= 1"))
+    some = y != 1
+    alone = confmax.score("accuracy", P[some], y[some], rule, n_replicates=0, classes=[0, 1, 2]).limits["rule"]
+    assert {one.text: one.kept for one in alone} == {
+        "rate[0] <= 1": True,
+        rule.constraints[1]: None,
+        rule.constraints[0]: None,
+    }
+    group = np.arange(400) % 2
+    (_, by_group, _) = confmax.score("accuracy", P, y, rule, group=group, n_replicates=0).limits["rule"]
+    assert by_group.value == pytest.approx(min(np.mean(decided[(y == 0) & (group == g)] == 0) for g in (0, 1)))

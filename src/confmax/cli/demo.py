@@ -18,8 +18,8 @@ from confmax.cli.columns import TableOptions, read_rows
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.show import Document, Page, number, print_document
 from confmax.cli.tables import read_frame
+from confmax.evaluate.decided import counts_of
 from confmax.evaluate.evidence import pooled
-from confmax.evaluate.uncertainty import counts_of
 from confmax.progress import Bar
 from confmax.rule import DecisionRule
 from confmax.solution import Plan

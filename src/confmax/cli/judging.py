@@ -22,8 +22,9 @@ from confmax.cli.show import Document, between, finite
 from confmax.cli.texts import joined
 from confmax.constraints import Limits
 from confmax.evaluate import Estimate, Score, uncertainty
+from confmax.evaluate.decided import Decided
 from confmax.evaluate.limits import judged_limits
-from confmax.evaluate.uncertainty import Decided, check_bootstrap, doubts, in_groups, plain_rules
+from confmax.evaluate.uncertainty import check_bootstrap, doubts, in_groups, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import of_decided

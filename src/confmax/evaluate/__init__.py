@@ -1,8 +1,9 @@
 """The value of rules on labelled rows, and how certain it is."""
 
 from confmax.evaluate.coverage_curves import RiskCoverage, risk_coverage
+from confmax.evaluate.decided import Decided
 from confmax.evaluate.scores import Difference, Estimate, Score
-from confmax.evaluate.uncertainty import Decided, check_bootstrap, compare, doubts, plain_rules, score
+from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules, score
 
 __all__ = [
     "Decided",

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion
+from confmax.evaluate.decided import Decided, counts_of
 from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import Difference, Estimate
 from confmax.evaluate.uncertainty import (
     AnyMetric,
-    Decided,
     aligned_rule,
     column_order,
-    counts_of,
     decided_by,
     values_at,
 )

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.errors import extended
+from confmax.evaluate.decided import Decided, counts_of
 from confmax.evaluate.protocols import Tuned, frequent_gain, with_gain
-from confmax.evaluate.uncertainty import Decided, counts_of, decided_by
+from confmax.evaluate.uncertainty import decided_by
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle

@@ -19,6 +19,7 @@ from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, of_class, positive_class
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.coverage_curves import CoverageFigures
+from confmax.evaluate.decided import Decided
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
@@ -35,7 +36,7 @@ from confmax.evaluate.thresholds import (
     threshold_curve,
 )
 from confmax.evaluate.trade_off import TradeOff, trade_off
-from confmax.evaluate.uncertainty import Decided, compare, decided_by, in_groups, plain_rules, values_at
+from confmax.evaluate.uncertainty import compare, decided_by, in_groups, plain_rules, values_at
 from confmax.metrics import Metric, get
 from confmax.metrics.catalogue import title_of
 from confmax.rule import DecisionRule

@@ -12,8 +12,8 @@ from confmax.confusion import Array, Confusion
 from confmax.constraints import Constraint, Limits
 from confmax.constraints.texts import metric_text
 from confmax.evaluate.confusion_change import ConfusionChange
+from confmax.evaluate.decided import Decided, counts_of
 from confmax.evaluate.scores import Difference, Estimate, Score
-from confmax.evaluate.uncertainty import Decided, counts_of
 from confmax.tables import MemoryTable
 
 MISSED = 1e-12  # a limit that is missed by no more, which rounding explains, counts as kept
@@ -63,6 +63,7 @@ class Judged(NamedTuple):
     kept: bool
     vacuous: bool
     by_group: dict[Any, Estimate]
+    slack: float  # by how much it is kept
 
 
 def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, table: MemoryTable) -> list[Judged]:
@@ -77,7 +78,7 @@ def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, tab
             by_group = {name: part.estimate(rule, str(one)) for name, part in score.by_group.items()}
         else:
             estimate = score.estimate(rule, str(one))._replace(value=float(value))
-        found.append(Judged(estimate, bool(slack >= 0.0), bool(vacuous), by_group))
+        found.append(Judged(estimate, bool(slack >= 0.0), bool(vacuous), by_group, float(slack)))
     return found
 
 

@@ -66,7 +66,7 @@ class LimitScore(NamedTuple):
     slack : float or None
         By how much the limit is kept, in the unit of the value; negative if it is missed.
     kept : bool or None
-        None where the rows cannot judge the limit: no row has its label.
+        None where the rows cannot judge the limit: no row has its class or label, or no groups were given.
     """
 
     text: str
@@ -104,7 +104,7 @@ class Score:
     plain : tuple of str
         The rules that others are compared with: "argmax" and "p/prior", or of several labels "p > 0.5".
     limits : dict
-        By the name of each rule of several labels that was tuned within limits, a `LimitScore` for each of them.
+        By the name of each rule that was tuned within limits, a `LimitScore` for each of them.
 
     Notes
     -----
@@ -318,7 +318,7 @@ def _plain(record: Estimate | Difference | LimitScore) -> dict[str, Any]:
 def _of_limit(one: LimitScore) -> str:
     """Return the line of a limit: its text, the value, and whether it is kept."""
     if one.value is None or one.slack is None:
-        return f"{one.text}: cannot be judged, since no row has the label"
+        return f"{one.text}: cannot be judged on these rows"
     kept = kept_or_missed(one.kept, one.slack)
     return f"{one.text}: {_shown(Estimate(one.value, one.low, one.high))}; kept: {kept}"
 

@@ -24,6 +24,7 @@ from confmax.constraints.limits import judged
 from confmax.constraints.outcomes import outcomes
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.coverage_curves import CHOW, CoverageFigures, RiskCoverage, Undecided, chow, chow_curve, curve_of
+from confmax.evaluate.decided import Decided, counts_of
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import (
     MISSED,
@@ -37,7 +38,7 @@ from confmax.evaluate.limits import (
     side_by_side,
 )
 from confmax.evaluate.scores import Estimate, Score
-from confmax.evaluate.uncertainty import Decided, counts_of, plain_rules
+from confmax.evaluate.uncertainty import plain_rules
 from confmax.metrics import Metric, get
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS, as_written, of_decided
 from confmax.optimize.abstaining import first_rules

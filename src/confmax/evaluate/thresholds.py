@@ -18,8 +18,9 @@ from scipy.special import expit, logit
 from confmax.calibration.words import coefficients, one_class, others_of
 from confmax.confusion import Array, Confusion
 from confmax.evaluate.applicable import positive_class
+from confmax.evaluate.decided import Decided
 from confmax.evaluate.protocols import plain_rule, with_gain
-from confmax.evaluate.uncertainty import Decided, by_prior, values_at
+from confmax.evaluate.uncertainty import by_prior, values_at
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable, apply_calibrator

@@ -10,25 +10,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array, Confusion, Gains
+from confmax.constraints import resolve
+from confmax.constraints.limits import judged as judgeable
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.applicable import named
 from confmax.evaluate.bootstrap import Counter, replicates, tally
+from confmax.evaluate.decided import Decided
 from confmax.evaluate.label_scores import score_labels
+from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.protocols import Decides, Tuned
-from confmax.evaluate.scores import PLAIN, Score, lacking
+from confmax.evaluate.scores import PLAIN, LimitScore, Score, lacking
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.catalogue import quantity
 from confmax.metrics.decided import as_written, of_decided
-from confmax.rule import LabelRule
+from confmax.rule import DecisionRule, LabelRule
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
@@ -36,27 +40,6 @@ from confmax.tables.groups import Groups
 from confmax.tables.labels import encode_labels, plain, vector
 
 MOST_REPLICATES = 1_000_000
-
-
-class Decided(NamedTuple):
-    """The decisions of a randomised rule.
-
-    Attributes
-    ----------
-    decisions : ndarray (A, n)
-        Column numbers: one line for each of the A rules that it draws from.
-    shares : ndarray (A,)
-        Probability of each line; they sum to one.
-    n_decisions : int
-        M.
-    abstains : bool
-        Whether the last decision is to leave a row undecided. Metrics are then those of the rows that are decided.
-    """
-
-    decisions: NDArray[np.int64]
-    shares: Array
-    n_decisions: int
-    abstains: bool = False
 
 
 AnyMetric = str | Metric | Callable[[Array], float]
@@ -197,6 +180,9 @@ def score(
     decided = {name: _decided(name, one, table) for name, one in {**plain_rules(table), **judged}.items()}
     result = compare(table, chosen, decided, **settings)
     result = replace(result, by_group=in_groups(table, chosen, decided, **settings))
+    within = {name: one for name, one in judged.items() if isinstance(one, DecisionRule) and one.constraints}
+    limits = {name: _limits_of(name, one, decided[name], table, settings) for name, one in within.items()}
+    result = replace(result, limits=limits)
     # of probabilities that are overconfident nothing is said here
     for sentence in (doubt_of_order(table, calibrated=0.0), *doubts(result, chosen)):
         warn(sentence)
@@ -364,23 +350,22 @@ def decided_by(rule: Decides, table: MemoryTable) -> Decided:
     return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None)
 
 
-def counts_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Array:
-    """Return the weights (K, M) of the rows of a ``table`` by true class and decision.
-
-    Labels are counted, or expected by the probabilities ``proba`` (n, K).
-    """
-    K = table.n_classes
-    M = decided.n_decisions
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    counts = np.zeros((K, M))
-    for line, share in zip(decided.decisions, decided.shares, strict=True):
-        if proba is None:
-            assert table.labels is not None
-            counts += share * np.bincount(table.labels * M + line, weight, K * M).reshape(K, M)
-            continue
-        for k, row in enumerate(counts):
-            row += share * np.bincount(line, weight * proba[:, k], M)
-    return counts
+def _limits_of(
+    name: str, rule: DecisionRule, decided: Decided, table: MemoryTable, settings: Mapping[str, Any]
+) -> tuple[LimitScore, ...]:
+    """Return what a rule makes of the limits that it was tuned within, by what it ``decided``."""
+    known = [one for one in resolve(rule.constraints) if table.groups is not None or not one.of_groups]
+    unknown = [one.text for one in resolve(rule.constraints) if one not in known]
+    limits, absent = judgeable(known, table, abstains=rule.abstain is not None)
+    lost = tuple(map(LimitScore, (*unknown, *absent)))
+    if limits is None:
+        return lost
+    every = {str(one): one.metric for one in limits.constraints}
+    score = compare(table, every, {name: decided}, **settings)
+    if limits.speak_of_groups:
+        score = replace(score, by_group=in_groups(table, every, {name: decided}, **settings))
+    found = zip(limits.texts, judged_limits(limits, score, name, decided, table), strict=True)
+    return (*(LimitScore(text, *one.estimate, one.slack, one.kept) for text, one in found), *lost)
 
 
 def _is_tuned(value: Any) -> TypeGuard[Tuned]:

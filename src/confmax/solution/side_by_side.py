@@ -13,7 +13,8 @@ from confmax.calibration import Calibration
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Layout
 from confmax.constraints import Constraint, Limits
 from confmax.errors import InputError
-from confmax.evaluate.uncertainty import counts_of, decided_by
+from confmax.evaluate.decided import counts_of
+from confmax.evaluate.uncertainty import decided_by
 from confmax.metrics.decided import as_written
 from confmax.metrics.seen import seen
 from confmax.oracle import make_oracle
