@@ -220,7 +220,8 @@ def bucket_of(p: NDArray[Any]) -> NDArray[np.intp]:
 def edge_of(bucket: int) -> float:
     """Return the threshold that decides what lies in the buckets before one."""
     first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
-    return float((np.int32(first + BUCKETS - bucket) << PER_OCTAVE).view(np.float32))
+    # older NumPy makes a shifted int32 an int64
+    return float(np.int32((first + BUCKETS - bucket) << PER_OCTAVE).view(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
