@@ -56,6 +56,11 @@ opened = confmax.open_table(frame(), label="truth")
 assert abs(confmax.maximize("g_mean", opened, confusion="labels", calibration=None).value - drawn.value) < 1e-9
 """,
     "predict": "assert (np.asarray(rule.predict(proba).compute()) == rule.predict(P)).all()",
+    "predict, several labels": """
+several = confmax.LabelRule.from_thresholds([0.2, 0.4, 0.1], classes=["0", "1", "2"])
+assert (several.predict(proba).compute() == several.predict(P)).all()
+assert (several.predict(frame()[["0", "1", "2"]]).compute().to_numpy() == several.predict(P)).all()
+""",
     "predict, frame": """
 assert (rule.predict(frame()[["0", "1", "2"]]).compute().to_numpy() == rule.predict(P)).all()
 """,

@@ -12,6 +12,7 @@ import pytest
 import confmax
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
+from confmax.tables.decisions import decisions_of
 from confmax.tables.partitioned import spark as _spark
 from confmax.tables.partitioned.spark import BATCH_ROWS
 from tests.helpers import assert_same_statistics
@@ -340,6 +341,35 @@ def test_transform_adds_what_predict_decides(spark):
     matrix = confmax.calibration.MatrixScaling(np.eye(3) + np.diag([0.2, -0.1], 1), [0.0, 0.3, 0.0])
     by_matrix = confmax.DecisionRule(offsets.gains, offsets.weights, tuple(names), calibrator=matrix)
     np.testing.assert_array_equal(decided(by_matrix.transform(df)), by_matrix.predict(P))
+
+
+@pytest.mark.parametrize("decisions", ["any", 2, ("at_most", 2)])
+def test_transform_adds_the_labels_that_predict_gives(spark, decisions):
+    """Several labels are an array of 0 and 1 for each row, or of names, where numbers are doubles."""
+    rng = np.random.default_rng(0)
+    P = rng.integers(0, 9, (500, 3)) / 8.0
+    gains = Gains.reduced(rng.random((2, 3)).round(1), -rng.random((2, 3)).round(1))
+    names = ("b", "c", "a")
+    one = confmax.LabelRule(gains[0], np.ones(1), names, decisions_of(decisions))
+    drawn = confmax.LabelRule(gains, np.array([0.4, 0.6]), names, decisions_of(decisions), seed=3)
+    df = frame_of(spark, columns_of(P) | {"id": np.arange(500)}, at=(0, 110))
+    out = one.transform(df)
+    assert dict(out.dtypes)["decision"] == "array<int>"
+    np.testing.assert_array_equal(decided(out), one.predict(P))
+    np.testing.assert_array_equal(decided(drawn.transform(df, keys="id")), drawn.predict(P, keys=np.arange(500)))
+    wide = frame_of(spark, columns_of(P[:, [2, 0, 1]], form="columns", names=["a", "b", "c"]), at=(7,))
+    np.testing.assert_array_equal(decided(one.transform(wide, "labels"), "labels"), one.predict(P))
+    named = one.transform(df, names=True)
+    assert [list(row.decision) for row in named.select("decision").collect()] == one.predict_lists(P)
+    numbered = confmax.LabelRule(gains[0], np.ones(1), (0, 1, 2), decisions_of(decisions)).transform(df, names=True)
+    assert dict(numbered.dtypes)["decision"] == "array<double>"
+    assert [list(row.decision) for row in numbered.select("decision").collect()] == [
+        [float(k) for k in np.flatnonzero(row)] for row in one.predict(P)
+    ]
+    with pytest.raises(ValueError, match=r"use rule.transform\(df\)"):
+        one.predict(df)
+    with pytest.raises(ValueError, match=r"already has a column 'id'"):
+        one.transform(df, "id")
 
 
 @pytest.mark.parametrize(("names", "kind"), [(("a", "b", "c", "abstain"), "string"), ((0, 1, 2, -1), "double")])

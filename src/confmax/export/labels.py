@@ -19,10 +19,10 @@ from confmax.errors import InputError
 from confmax.export.onnx import Graph, checked_dtype, finished, with_opset
 from confmax.export.python import check_name
 from confmax.export.sql import NATIVE, checked_columns, numeral, refuse_odd, sum_of, translated
+from confmax.tables.array.label_rows import OVER
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.kinds import LabelledRule
 from confmax.tables.precision import gain_coefficients, is_wide
-from confmax.tables.several import OVER
 
 LONGEST = 900_000  # characters of SQL: SQLite takes a million by default
 DECISION = "decision"  # what the columns of decisions begin with, as those of `confmax apply`

@@ -19,18 +19,12 @@ from confmax.export.labels import labels_to_onnx, labels_to_python, labels_to_sq
 from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.html import titled_table
-from confmax.tables.columns import column_names, order_of, width
+from confmax.tables import kinds
+from confmax.tables.columns import column_names, order_of
 from confmax.tables.decisions import ANY, Decisions
-from confmax.tables.draws import given_keys, uniform
 from confmax.tables.fingerprints import Fingerprint
-from confmax.tables.several import (
-    as_matrix,
-    checked_labels_proba,
-    chosen_columns,
-    decide_labels,
-    row_hashes,
-    sparse_form,
-)
+from confmax.tables.partitioned.spark import with_labels
+from confmax.tables.several import checked_labels_proba, chosen_columns
 
 SHOWN = 12  # labels that are printed
 
@@ -149,47 +143,31 @@ class LabelRule:
 
         Parameters
         ----------
-        proba : array-like, data frame or scipy.sparse matrix (n, L), or sequence of L arrays (n, 2)
-            Probabilities of the labels, in the order of `classes`; a frame with such column names in any order. What
-            a sparse matrix does not store is zero. Of any number of labels it is never decided, and a calibration
-            leaves it at zero.
-        keys : array-like (n,) or None
+        proba : array-like, data frame, scipy.sparse matrix, torch tensor, opened table or Dask collection (n, L)
+            Probabilities of the labels, in the order of `classes`; a frame with such column names in any order. Also
+            a sequence of L arrays (n, 2). What a sparse matrix does not store is zero. Of any number of labels it is
+            never decided, and a calibration leaves it at zero.
+        keys : array-like, Dask collection (n,) or None
             Identifiers, from which a rule that draws does so; else it draws from the probabilities of a row.
 
         Returns
         -------
         ndarray (n, L) of uint8, or sparse matrix or array in rows
-            As scikit-learn's ``predict`` of several labels; sparse where ``proba`` is.
+            As scikit-learn's ``predict`` of several labels; sparse where ``proba`` is. A tensor gives a tensor of uint8
+            on its device, a Dask array a lazy array with the same chunks of rows, and a Dask DataFrame a lazy one with
+            its index and a column for each label. For a Spark DataFrame use `transform`.
 
         Raises
         ------
         ValueError
             If ``proba`` is no table of probabilities with L columns.
         """
-        P = self.checked(proba)
-        form = sparse_form(proba)
-        if not self.is_randomized:
-            chosen = decide_labels(self.calibrated(P), self.gains, self.decisions)
-            return chosen if form is None else form(chosen)
-        drawn_by = row_hashes(P) if keys is None else given_keys(keys, P.shape[0])
-        atom = np.searchsorted(np.cumsum(self.weights)[:-1], uniform(self.seed, drawn_by), "right")
-        rows = [np.flatnonzero(atom == k) for k in range(len(self.gains))]
-        parts = [
-            decide_labels(self.calibrated(P[some]), self.gains[k], self.decisions)
-            for k, some in enumerate(rows)
-            if len(some)
-        ]
-        order = np.argsort(np.concatenate(rows), kind="stable")
-        if form is None:
-            return np.concatenate(parts)[order]
-        from scipy.sparse import vstack
-
-        return form(vstack(parts, format="csr")[order])
+        return kinds.predict_labels(self, proba, keys)
 
     def predict_lists(self, proba: Any, *, keys: ArrayLike | None = None) -> list[list[Any]]:
         """Return the names of the labels that every row of ``proba`` (n, L) gets, n lists.
 
-        ``keys`` (n,) and the ValueError are those of `predict`.
+        ``keys`` (n,) and the ValueError are those of `predict`. Dask collections are computed.
         """
         chosen = self.predict(proba, keys=keys)
         return [[self.class_names[k] for k in row] for row in chosen_columns(chosen)]
@@ -197,21 +175,53 @@ class LabelRule:
     def decision_probabilities(self, proba: Any) -> Any:
         """Return the exact probability (n, L) with which rows of ``proba`` (n, L) get each label, before any draw.
 
-        It is sparse where ``proba`` is.
+        It is sparse where ``proba`` is, a tensor on the device of one, and lazy for Dask collections.
         """
-        P = self.calibrated(self.checked(proba))
-        every = [decide_labels(P, self.gains[k], self.decisions) for k in range(len(self.gains))]
-        found = sum(chosen * weight for weight, chosen in zip(self.weights, every, strict=True))
-        form = sparse_form(proba)
-        return np.asarray(found) if form is None else form(found)
+        return kinds.label_probabilities(self, proba)
+
+    def transform(
+        self,
+        frame: Any,
+        output: str = "decision",
+        *,
+        columns: Sequence[str] | None = None,
+        keys: str | None = None,
+        names: bool = False,
+    ) -> Any:
+        """Return a Spark DataFrame with a column of decisions, computed by its executors when the column is used.
+
+        Parameters
+        ----------
+        frame : pyspark.sql.DataFrame
+            With probabilities in the column ``probability``, or in columns named like `classes`.
+        output : str
+            Name of the new column. It holds an array of L integers, 0 or 1, in the order of `classes`.
+        columns : sequence of str or None
+            The columns of probabilities in the order of `classes`, or one column that holds arrays of them.
+        keys : str or None
+            Column of identifiers from which a rule that draws does so, see `predict`.
+        names : bool
+            Whether the column holds arrays of the names of the labels that a row gets instead; numbers become doubles.
+
+        Raises
+        ------
+        ValueError
+            If columns are missing. Rows that are no probabilities are refused when the column is computed.
+        """
+        return with_labels(self, frame, output, columns=columns, keys=keys, names=names)
 
     def checked(self, proba: Any) -> Any:
         """Return ``proba`` (n, L) as `predict` reads it; a ValueError if it is no such table."""
-        P = proba if column_names(proba) is not None else as_matrix(proba)
-        n_columns = width(P)
-        if n_columns not in (None, self.n_classes):
+        names = column_names(proba)
+        if names is not None:
+            self._refuse_width(len(names))
+        P = checked_labels_proba(proba, order_of(names, self.class_names)).proba
+        self._refuse_width(P.shape[1])
+        return P
+
+    def _refuse_width(self, n_columns: int) -> None:
+        if n_columns != self.n_classes:
             raise InputError(f"`proba` has {n_columns} columns and the rule has {self.n_classes} labels")
-        return checked_labels_proba(P, order_of(column_names(P), self.class_names)).proba
 
     def calibrated(self, proba: Any) -> Any:
         """Return probabilities ``proba`` (n, L), which are `checked`, as the scores read them."""

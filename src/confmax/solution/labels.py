@@ -196,7 +196,7 @@ class LabelSolution(Tuned):
         )
 
     def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> Any:
-        """Return which labels every row of ``proba`` (n, L) gets, as 0 and 1 (n, L), sparse where ``proba`` is.
+        """Return which labels every row of ``proba`` (n, L) gets, as 0 and 1 (n, L), where and as ``proba`` lies.
 
         ``keys`` (n,) and the ValueError are those of `LabelRule.predict`.
 

@@ -84,6 +84,24 @@ class LabelledRule(Protocol):
     def calibrator(self) -> Any: ...
     @property
     def thresholds(self) -> Array | None: ...
+    @property
+    def n_classes(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def is_randomized(self) -> bool: ...
+
+    def checked(self, proba: Any) -> Any:
+        """Return probabilities (n, L) in the order of the rule's labels, checked."""
+
+    def calibrated(self, proba: Any) -> Any:
+        """Return checked probabilities as the scores read them."""
+
+    def predict(self, proba: Any, *, keys: Any = None) -> Any:
+        """Return which labels every row gets (n, L), 0 or 1."""
+
+    def decision_probabilities(self, proba: Any) -> Any:
+        """Return the probability with which every row gets each label (n, L)."""
 
 
 class Batch(Protocol):
@@ -167,6 +185,23 @@ class Kind(ABC):
     @abstractmethod
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         """Return the names (n,) of decisions (n,) from `predict_index`, in the dtype of ``names`` (M,)."""
+
+    # --- several labels per row -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def check_labels(self, proba: Any, *, order: Sequence[int] | None = None) -> Checked:
+        """Return given probabilities of labels (n, L) as checked rows, which need not sum to one; as `check`."""
+
+    @abstractmethod
+    def predict_labels(self, rule: LabelledRule, proba: Any, beside: Beside) -> Any:
+        """Return which labels a rule gives each row (n, L), 0 or 1, where the rows are, and lazily for lazy rows.
+
+        ``beside`` the rows are their keys.
+        """
+
+    @abstractmethod
+    def label_probabilities(self, rule: LabelledRule, proba: Any) -> Any:
+        """Return the probability with which a rule gives each row each label (n, L), in the same place."""
 
 
 @final
@@ -385,6 +420,21 @@ def decision_probabilities(rule: Rule, proba: Any) -> Any:
     """Return the probability of every decision (n, M) of a ``rule`` on ``proba`` (n, K), where `predict_index` does."""
     kind, rows = known(proba)
     return kind.decision_probabilities(rule, rows, {})
+
+
+def predict_labels(rule: LabelledRule, proba: Any, keys: Any) -> Any:
+    """Return which labels a ``rule`` gives every row of unchecked ``proba`` (n, L), 0 or 1, where these are.
+
+    Lazy for lazy ones. A randomised rule draws from ``keys`` (n,), or from the rows where there are none.
+    """
+    kind, rows = known(proba)
+    return kind.predict_labels(rule, rows, {"keys": keys})
+
+
+def label_probabilities(rule: LabelledRule, proba: Any) -> Any:
+    """Return the probability of every label (n, L) under a ``rule`` on ``proba`` (n, L), as `predict_labels` does."""
+    kind, rows = known(proba)
+    return kind.label_probabilities(rule, rows)
 
 
 def named(names: NDArray[Any], decisions: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -14,8 +14,9 @@ from confmax.errors import InputError
 from confmax.kernels.softmax import scaled_rows
 from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import arranged, column_names, order_of, warn
+from confmax.tables.decisions import Decisions
 from confmax.tables.draws import given_keys, uniform
-from confmax.tables.kinds import Beside, Kind, Rule, calibrated_rows, host_array, known
+from confmax.tables.kinds import Beside, Kind, LabelledRule, Rule, calibrated_rows, host_array, known
 from confmax.tables.labels import encode_labels, plain, refuse_other_rows, resolve_classes, vector
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
 
@@ -75,6 +76,45 @@ class MemoryKind(Kind, Storage):
         if keys is None:
             warn_of_duplicates(found, rule.gains, host_array(used).view(np.uint64))
         return decisions
+
+    def check_labels(self, proba: Any, *, order: Sequence[int] | None = None) -> Checked:
+        """Return given probabilities of labels as checked rows: those of an array, if a kind has no way of its own."""
+        rows = self.host(proba)
+        return known(rows)[0].check_labels(rows, order=order)
+
+    def with_entries(self, proba: Any, change: Callable[[NDArray[Any], Any], NDArray[Any]]) -> Any:
+        found = self.dense(proba, "several labels per row")
+        return found.storage.with_entries(found.proba, change)
+
+    def decide_labels(self, proba: Any, gains: Gains, decisions: Decisions) -> Any:
+        found = self.dense(proba, "several labels per row")
+        return found.storage.decide_labels(found.proba, gains, decisions)
+
+    @final
+    def predict_labels(self, rule: LabelledRule, proba: Any, beside: Beside) -> Any:
+        """Return which labels a rule gives each row of given probabilities (n, L), which are checked first."""
+        P = rule.checked(proba)
+        held = known(P)[0].storage
+        if not rule.is_randomized:
+            return self.as_given(proba, held.decide_labels(rule.calibrated(P), rule.gains, rule.decisions))
+        keys = beside["keys"]
+        drawn_by = held.hashes(P) if keys is None else given_keys(keys, P.shape[0])
+        atom = np.searchsorted(np.cumsum(rule.weights)[:-1], uniform(rule.seed, host_array(drawn_by)), "right")
+        rows = [np.flatnonzero(atom == k) for k in range(len(rule.gains))]
+        parts = [
+            held.decide_labels(rule.calibrated(held.rows(P, some)), rule.gains[k], rule.decisions)
+            for k, some in enumerate(rows)
+            if len(some)
+        ]
+        order = np.argsort(np.concatenate(rows), kind="stable")
+        return self.as_given(proba, held.stacked(parts)[order])
+
+    @final
+    def label_probabilities(self, rule: LabelledRule, proba: Any) -> Any:
+        P = rule.calibrated(rule.checked(proba))
+        held = known(P)[0].storage
+        every = [held.decide_labels(P, rule.gains[k], rule.decisions) for k in range(len(rule.gains))]
+        return self.as_given(proba, held.averaged(every, rule.weights))
 
     def scaled(self, proba: Any, W: Array, b: Array, floor: float) -> Any:
         return scaled_rows(proba, W, b, floor)

@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from confmax.confusion import Gains
 from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.array.labels import decide_labels as of_array
-from confmax.tables.arrays import as_float, check_rows, checked_weight, refuse_entries
+from confmax.tables.array.label_rows import in_one_matrix
+from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import arranged, column_names, first_repeated, frame_columns, matched, warn, width
 from confmax.tables.decisions import Decisions, decisions_of
-from confmax.tables.kinds import kind_for, refuse_elsewhere, refuse_name
+from confmax.tables.kinds import host_array, kind_for, known, refuse_elsewhere, refuse_name
 from confmax.tables.labels import is_missing, plain, refuse_masked, refuse_other_rows
 from confmax.tables.table import Checked, MemoryTable
 
-OVER = 1e-6  # by how much a probability may exceed one, as a sum of float32 may
 MATRIX_ALONE = "a matrix (n, L) of 0 and 1"
 MATRIX = f"{MATRIX_ALONE}, or one list of labels per row"
 
@@ -71,7 +70,7 @@ def labels_table(
     refuse_elsewhere(proba, "several labels per row need rows in memory; pass an array or a data frame")
     names = column_names(proba)
     # L matrices become one here, so that their number is known
-    proba = as_matrix(proba) if names is None else proba
+    proba = in_one_matrix(proba)
     wanted = classes
     of_labels = column_names(y)
     if classes is None and of_labels is not None and width(y) == width(proba) and set(of_labels) != set(names or ()):
@@ -93,58 +92,13 @@ def labels_table(
 
 
 def checked_labels_proba(proba: Any, order: Sequence[int] | None = None) -> Checked:
-    """Return probabilities of labels as an array (n, L) of float32 or float64 in [0, 1], its columns in ``order``.
+    """Return probabilities of labels (n, L) as rows in [0, 1], the columns of a frame in ``order``, where they are.
 
-    What is sparse becomes a csr_array without zeros.
+    Arrays and frames become an array of float32 or float64, and what is sparse a csr_array without zeros.
     """
     refuse_name(proba)
-    refuse_elsewhere(proba, "several labels per row need rows in memory; pass an array or a data frame")
-    P = as_matrix(proba)
-    if is_sparse(P):
-        return _checked_entries(P)
-    P = np.ascontiguousarray(as_float(P if order is None else P[:, list(order)]))
-    totals, broken = check_rows(P)
-    # the compiled pass says only that some row is bad; which one, and why, takes a slower look
-    if broken[:2].any() or not np.isfinite(totals).all():
-        refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
-    most = P.max()
-    if most > 1.0 + OVER:
-        _refuse_over(P.ravel(), lambda k: divmod(k, P.shape[1]))
-    if most > 1.0:
-        P = np.minimum(P, P.dtype.type(1.0))
-        totals = check_rows(P)[0]
-    return Checked(ARRAYS, P, totals)
-
-
-def _checked_entries(proba: Any) -> Checked:
-    """Return sparse probabilities as a csr_array of entries in (0, 1]; what is not stored is zero."""
-    # only who passes a sparse table waits for scipy.sparse
-    from confmax.tables.sparse.kind import SPARSE
-    from confmax.tables.sparse.labels import row_numbers, without_zeros
-    from confmax.tables.sparse.rows import canonical
-
-    P = without_zeros(canonical(proba))
-
-    def place(k: int) -> tuple[int, int]:
-        return int(row_numbers(P)[k]), int(P.indices[k])
-
-    refuse_entries(P.data, place)
-    if (P.data > 1.0).any():
-        _refuse_over(P.data, place)
-        P = P.copy()
-        P.data = np.minimum(P.data, P.dtype.type(1.0))
-    return Checked(SPARSE, P)
-
-
-def _refuse_over(values: NDArray[Any], place: Callable[[int], tuple[int, int]]) -> None:
-    """Refuse, by a ValueError, entries (m,) above one by more than rounding."""
-    k = int(np.argmax(values))
-    if values[k] > 1.0 + OVER:
-        row, column = place(k)
-        raise InputError(
-            f"row {row}, column {column} of `proba` is {values[k]:g}, and a probability is at most 1",
-            "pass the probability of every label, as predict_proba returns it",
-        )
+    kind, rows = known(proba)
+    return kind.check_labels(rows, order=order)
 
 
 def is_sparse(values: Any) -> bool:
@@ -157,23 +111,14 @@ def with_entries(proba: Any, change: Callable[[NDArray[Any], Any], NDArray[Any]]
 
     The columns of a dense matrix are a slice. What a sparse one does not store stays zero.
     """
-    if not is_sparse(proba):
-        return change(np.asarray(proba), slice(None))
-    return type(proba)((change(proba.data, proba.indices), proba.indices, proba.indptr), proba.shape)
-
-
-def row_hashes(P: Any) -> NDArray[np.uint64]:
-    """Return the hash of every row (n,) of checked probabilities."""
-    storage: Any = kind_for(P) if is_sparse(P) else ARRAYS
-    hashes: NDArray[np.uint64] = storage.hashes(P)
-    return hashes
+    return known(proba)[0].storage.with_entries(proba, change)
 
 
 def chosen_columns(chosen: Any) -> list[NDArray[np.intp]]:
     """Return the columns that are chosen in every row of decisions (n, L), n arrays."""
     if is_sparse(chosen):
         return list(np.split(chosen.indices, chosen.indptr[1:-1]))
-    return [np.flatnonzero(row) for row in chosen]
+    return [np.flatnonzero(row) for row in host_array(chosen)]
 
 
 def dense_within(proba: Any, what: str) -> Any:
@@ -194,35 +139,7 @@ def dense_table(table: MemoryTable, what: str) -> MemoryTable:
 
 def decide_labels(proba: Any, gains: Gains, decisions: Decisions) -> Any:
     """Return which labels one gain chooses on every row of checked ``proba`` (n, L), 0 or 1, held as these are."""
-    if not is_sparse(proba):
-        return of_array(proba, gains, decisions)
-    from confmax.tables.sparse.labels import decide_labels as of_sparse
-
-    return of_sparse(proba, gains, decisions)
-
-
-def as_matrix(proba: Any) -> Any:
-    """Return the probabilities (n, L) of labels that are given as a matrix, sparse or not, or as L matrices (n, 2)."""
-    refuse_masked(proba, "proba")
-    if isinstance(proba, (list, tuple)) and len(proba) and all(np.ndim(part) == 2 for part in proba):
-        shapes = [np.shape(part) for part in proba]
-        for label, shape in enumerate(shapes):
-            if shape[1] != 2 or shape[0] != shapes[0][0]:
-                raise InputError(
-                    f"`proba` is a sequence of one matrix per label, and label {label} has shape {shape}, not "
-                    f"({shapes[0][0]}, 2): the probabilities that the label is absent and present"
-                )
-        return np.column_stack([np.asarray(part)[:, 1] for part in proba])
-    if is_sparse(proba):
-        return proba
-    if type(proba).__module__.partition(".")[0] == "torch":
-        raise InputError("`proba` is a tensor, and several labels need an array", "pass proba.cpu().numpy()")
-    P = np.asarray(proba)
-    if P.ndim != 2 or P.shape[1] < 1:
-        raise InputError(f"`proba` must have shape (n, L), one column per label; got shape {P.shape}")
-    if not len(P):
-        raise InputError("`proba` is empty: at least one row of probabilities is needed")
-    return P
+    return known(proba)[0].storage.decide_labels(proba, gains, decisions)
 
 
 def plain_matrix(values: Any) -> NDArray[Any]:

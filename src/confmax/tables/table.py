@@ -307,6 +307,26 @@ class Storage(ABC):
         """Return the probability of every decision (n, M) under a draw of the gain, where the rows are."""
 
     @abstractmethod
+    def with_entries(self, proba: Any, change: Callable[[NDArray[Any], Any], NDArray[Any]]) -> Any:
+        """Return rows (n, L) with other entries, `confmax.tables.several.with_entries`."""
+
+    @abstractmethod
+    def decide_labels(self, proba: Any, gains: Gains, decisions: Decisions) -> Any:
+        """Return which labels one gain chooses on every row (n, L), 0 or 1, held as the rows are."""
+
+    def stacked(self, parts: Sequence[Any]) -> Any:
+        """Return rows of several parts as those of one, in their order."""
+        return np.concatenate(parts)
+
+    def averaged(self, parts: Sequence[Any], weights: Array) -> Any:
+        """Return the sum of ``parts`` (n, L) by their ``weights``, in float64."""
+        return sum(part * weight for part, weight in zip(parts, weights, strict=True))
+
+    def as_given(self, proba: Any, found: Any) -> Any:
+        """Return what was ``found`` for each entry of given ``proba`` (n, L), in the form in which these came."""
+        return found
+
+    @abstractmethod
     def oracle(self, table: Table, model_share: float) -> Oracle:
         """Return this kind's oracle over a table; one in another storage is converted, by way of an array."""
 

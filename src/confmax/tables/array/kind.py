@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.confusion import Array, Gains
 from confmax.tables import arrays
-from confmax.tables.array.labels import LabelsOracle
+from confmax.tables.array.label_rows import checked_matrix
+from confmax.tables.array.labels import LabelsOracle, decide_labels
 from confmax.tables.array.oracle import ArrayOracle, decide, decide_drawn, decide_unchecked
 from confmax.tables.columns import column_names, order_of
+from confmax.tables.decisions import Decisions
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
 from confmax.tables.kinds import Beside, Rule, register
@@ -87,6 +89,15 @@ class Arrays(MemoryKind):
         if kernels.native is None or is_wide(gains, proba.dtype).any():
             return super().drawn(proba, gains, weights, seed, keys)
         return decide_drawn(features(proba, gains.power), gains, weights, words=coefficients(seed), keys=keys)[0]
+
+    def check_labels(self, proba: Any, *, order: Any = None) -> Checked:
+        return Checked(self, *checked_matrix(proba, order))
+
+    def with_entries(self, proba: Any, change: Any) -> NDArray[Any]:
+        return np.asarray(change(np.asarray(proba), slice(None)))
+
+    def decide_labels(self, proba: NDArray[Any], gains: Gains, decisions: Decisions) -> NDArray[np.uint8]:
+        return decide_labels(proba, gains, decisions)
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
         if table.decisions.several:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confmax.kernels.blocks import n_threads, on_threads
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import column_names, order_of
-from confmax.tables.kinds import Batch, Beside, Kind, Rule, given_hashes, here
+from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule, given_hashes, here
 from confmax.tables.labels import vector
 from confmax.tables.partitioned import parts
 from confmax.tables.partitioned.table import partitioned_table
@@ -352,6 +352,19 @@ class DaskCollections(Kind):
         names = (*rule.class_names, *range(len(rule.class_names), rule.n_decisions))
         return _lazily(work, one_column_chunk(proba), beside, names=names, dtype=np.float64)
 
+    # labels are checked where their blocks are decided; who asks for the rows computes them
+    check_labels = ARRAYS.check_labels
+
+    def predict_labels(self, rule: LabelledRule, proba: Any, beside: Beside) -> Any:
+        """Return which labels a rule gives each row (n, L): lazy, uint8."""
+        work = partial(_labels, rule, _order(rule, proba, beside))
+        return _lazily(work, one_column_chunk(proba), beside, names=rule.class_names, dtype=np.uint8)
+
+    def label_probabilities(self, rule: LabelledRule, proba: Any) -> Any:
+        """Return the probability with which a rule gives each row each label (n, L): lazy, float64."""
+        work = partial(_probabilities, rule, _order(rule, proba, {}))
+        return _lazily(work, one_column_chunk(proba), names=rule.class_names, dtype=np.float64)
+
     def named(self, names: NDArray[Any], decisions: Any) -> Any:
         return _lazily(partial(_names, names), decisions, dtype=names.dtype)
 
@@ -359,7 +372,7 @@ class DaskCollections(Kind):
 DASK = DaskCollections()
 
 
-def _order(rule: Rule, proba: Any, beside: Beside) -> tuple[int, ...] | None:
+def _order(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> tuple[int, ...] | None:
     """Return the places of the rule's classes among a frame's columns, where they are not in the same order.
 
     Names are matched here, once: a block that is decided on a worker has no one to warn.
@@ -390,8 +403,12 @@ def _decided_under(
     return batch.decided(batch.ranked(_in_order(block, order), **beside), cut, number)
 
 
-def _probabilities(rule: Rule, order: tuple[int, ...] | None, block: Any, **beside: Any) -> NDArray[Any]:
+def _probabilities(rule: Rule | LabelledRule, order: tuple[int, ...] | None, block: Any, **beside: Any) -> NDArray[Any]:
     return np.asarray(rule.decision_probabilities(_in_order(block, order), **beside))
+
+
+def _labels(rule: LabelledRule, order: tuple[int, ...] | None, block: Any, **beside: Any) -> NDArray[np.uint8]:
+    return np.asarray(rule.predict(_in_order(block, order), **beside))
 
 
 def _names(names: NDArray[Any], block: Any) -> NDArray[Any]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import arranged, order_of, warn
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
-from confmax.tables.kinds import Batch, Beside, Kind, Rule
+from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule
 from confmax.tables.labels import resolve_classes
 from confmax.tables.partitioned import parts
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table, TableOracle
@@ -272,6 +272,7 @@ class ReadInParts(Kind):
 
     storage = property(_refuse)
     check = given_hashes = host = floats = decision_probabilities = named = _refuse
+    check_labels = label_probabilities = _refuse
 
 
 @final
@@ -298,6 +299,13 @@ class Opened(ReadInParts):
         found = source.run(partial(_on_part, rule.predict_index, rule))
         return np.concatenate([np.empty(0, np.int64), *(part for part in found if part is not None)])
 
+    def predict_labels(self, rule: LabelledRule, proba: Any, beside: Beside) -> NDArray[np.uint8]:
+        """Return which labels a rule gives each row (n, L), read part by part; the decisions of all rows are held."""
+        source = _in_order_of(rule, proba, beside)
+        found = source.run(partial(_labels_on_part, rule))
+        none = np.empty((0, len(rule.class_names)), np.uint8)
+        return np.concatenate([none, *(part for part in found if part is not None)])
+
     def predict_batch(self, batch: Batch, proba: Any, beside: Beside) -> NDArray[np.int64]:
         """Return the decisions (n,) under the limit of a batch, in one pass: those of all rows are held anyway."""
         source = _to_decide(batch.rule, proba, beside)
@@ -316,6 +324,11 @@ def _to_decide(rule: Rule, proba: Any, beside: Beside) -> Any:
             f"this rule decides by groups ({shown}), and an opened table brings the group of each row; pass group= "
             f"to open_table"
         )
+    return _in_order_of(rule, proba, beside)
+
+
+def _in_order_of(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> Any:
+    """Return the source of rows with the columns in the order of the classes of a rule."""
     if beside["keys"] is not None:
         raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
     order = order_of(proba.names, rule.class_names[: rule.n_classes])
@@ -328,6 +341,13 @@ def _on_part(work: Callable[..., T], rule: Rule, part: parts.Part) -> T | None:
         return None
     with parts.naming(part.name):
         return work(part.proba, group=part.group if rule.groups else None)
+
+
+def _labels_on_part(rule: LabelledRule, part: parts.Part) -> NDArray[np.uint8] | None:
+    if len(part.proba) == 0:
+        return None
+    with parts.naming(part.name):
+        return np.asarray(rule.predict(part.proba))
 
 
 OPENED = Opened()

@@ -7,13 +7,16 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from confmax.confusion import Array, Gains
 from confmax.tables.array.kind import ARRAYS
+from confmax.tables.array.label_rows import refuse_over
+from confmax.tables.arrays import refuse_entries
+from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import row_hashes, unordered_hashes
 from confmax.tables.memory import MemoryKind
-from confmax.tables.sparse.labels import SparseLabelsOracle
+from confmax.tables.sparse.labels import SparseLabelsOracle, decide_labels, row_numbers, without_zeros
 from confmax.tables.sparse.oracle import SparseOracle
 from confmax.tables.sparse.rows import canonical, decide, divided, probability_of
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
@@ -93,6 +96,33 @@ class SparseRows(MemoryKind):
                 f"pass fewer rows at a time"
             )
         return super().probabilities(proba, gains, weights)
+
+    def check_labels(self, proba: Any, *, order: Any = None) -> Checked:
+        """Return sparse probabilities as a csr_array of entries in (0, 1]; what is not stored is zero."""
+        P = without_zeros(canonical(proba))
+
+        def place(k: int) -> tuple[int, int]:
+            return int(row_numbers(P)[k]), int(P.indices[k])
+
+        refuse_entries(P.data, place)
+        if (P.data > 1.0).any():
+            refuse_over(P.data, place)
+            P = P.copy()
+            P.data = np.minimum(P.data, P.dtype.type(1.0))
+        return Checked(self, P)
+
+    def with_entries(self, proba: Any, change: Any) -> Any:
+        return type(proba)((change(proba.data, proba.indices), proba.indices, proba.indptr), proba.shape)
+
+    def decide_labels(self, proba: Any, gains: Gains, decisions: Decisions) -> Any:
+        return decide_labels(proba, gains, decisions)
+
+    def stacked(self, parts: Sequence[Any]) -> Any:
+        return vstack(parts, format="csr")
+
+    def as_given(self, proba: Any, found: Any) -> Any:
+        """Return a sparse matrix or array in rows, as ``proba`` is."""
+        return type(proba.tocsr())(found)
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
         """Return the scan of the stored entries; zeros of a table in another storage are left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.tables.array.kind import ARRAYS
+from confmax.tables.decisions import Decisions
 from confmax.tables.draws import coefficients
 from confmax.tables.memory import MemoryKind
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Table
+from confmax.tables.tensor.labels import checked_labels, decide_labels
 from confmax.tables.tensor.oracle import TorchOracle, decide_tensor
 from confmax.tables.tensor.rows import (
     FixedPoint,
@@ -141,6 +144,24 @@ class Tensors(MemoryKind):
         """Return the confusions of decisions on a table, by the truth that an oracle counts with, on the device."""
         truth = self.converted(oracle.table)
         return TorchOracle(truth, oracle.model_share, decides_on=table.proba).maximize(gains, matrix=matrix)
+
+    # --- several labels per row -----------------------------------------------------------------------------------
+
+    def check_labels(self, proba: Any, *, order: Any = None) -> Checked:
+        return Checked(self, checked_labels(proba))
+
+    def with_entries(self, proba: Any, change: Any) -> Tensor:
+        """Return other entries, computed in host memory, so that decisions are those on arrays."""
+        return from_host(change(on_host(proba), slice(None)), proba.device)
+
+    def decide_labels(self, proba: Any, gains: Gains, decisions: Decisions) -> Tensor:
+        return decide_labels(proba, gains, decisions)
+
+    def stacked(self, parts: Sequence[Any]) -> Tensor:
+        return torch.cat(list(parts))
+
+    def averaged(self, parts: Sequence[Any], weights: Array) -> Tensor:
+        return sum(part.double() * float(weight) for part, weight in zip(parts, weights, strict=True))
 
     def named(self, names: NDArray[Any], decisions: Any) -> Tensor:
         """Return the names (n,) of decisions (n,), which must be numbers that a tensor holds."""

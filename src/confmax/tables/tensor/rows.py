@@ -174,12 +174,7 @@ def checked_tensor(proba: Tensor) -> Tensor:
     never changed and, being right, not copied. What is refused is refused in the words of arrays, and so are other
     layouts and devices.
     """
-    if proba.layout != torch.strided or proba.is_quantized:
-        raise ValueError(f"proba is a tensor of layout {proba.layout}; pass a dense one: proba.to_dense()")
-    if proba.device.type not in CELLS:
-        raise ValueError(
-            f"proba is on the device {proba.device}, and only cpu and cuda are supported; pass proba.cpu()"
-        )
+    refuse_elsewhere(proba)
     P = as_columns(proba)
     if P.ndim != 2 or P.shape[1] < 2 or P.shape[0] == 0 or P.is_complex():
         # the sentence depends on the shape and the type alone
@@ -197,6 +192,16 @@ def checked_tensor(proba: Tensor) -> Tensor:
     if not (least >= 0.0 and most <= tolerance):  # NaN is neither
         _refuse(P, tolerance)
     return _divided(P, 8 * eps) if P.dtype in WIDE and most > 8 * eps else P
+
+
+def refuse_elsewhere(proba: Tensor) -> None:
+    """Refuse, by a ValueError, tensors of layouts and on devices that are not supported."""
+    if proba.layout != torch.strided or proba.is_quantized:
+        raise ValueError(f"proba is a tensor of layout {proba.layout}; pass a dense one: proba.to_dense()")
+    if proba.device.type not in CELLS:
+        raise ValueError(
+            f"proba is on the device {proba.device}, and only cpu and cuda are supported; pass proba.cpu()"
+        )
 
 
 def as_columns(proba: Tensor) -> Tensor:
