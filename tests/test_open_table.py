@@ -290,7 +290,8 @@ def unreadable(tmp_path_factory):
     pq.write_table(pa.table({"x": ["a"], "y": [1]}), folder / "words.parquet")
     pq.write_table(pa.table({"p": pa.array([[0.5, 0.5], [1.0]])}), folder / "ragged.parquet")
     pq.write_table(other.slice(0, 0), folder / "empty.parquet")
-    for name, array in (("p", P), ("flat", y), ("bytes", y.astype("S1")), ("text", y.astype("U1"))):
+    pq.write_table(other.append_column("tags", pa.array([["a"]] * 50)), folder / "lists.parquet")
+    for name, array in (("p", P), ("other", P[1:]), ("flat", y), ("bytes", y.astype("S1")), ("text", y.astype("U1"))):
         np.save(folder / f"{name}.npy", array)
     (folder / "text.csv").write_text("a,b\n")
     (folder / "broken.npy").write_bytes(b"\x93NUMPY")
@@ -318,7 +319,10 @@ def decide(opened, n_classes=2, **more):
         ("ragged.parquet", {"columns": ["p"]}, None, "column 'p': row 1 of proba has 1 probabilities and row 0 has 2"),
         ("t0.parquet", {"columns": []}, None, "columns is empty"),
         ("p.npy", {"columns": ["a"]}, None, "columns= names columns of Parquet files"),
-        ("p.npy", {"label": "p.npy"}, None, "must hold one entry per row: 50"),
+        ("p.npy", {"label": "p.npy"}, tune, r"y must hold one label per row, .*pass decisions='any'"),
+        ("p.npy", {"label": "other.npy"}, None, "must hold one entry per row: 50"),
+        ("p.npy", {"label": ["a", "b"]}, None, r"label names 2 columns, and an array has none; name a .npy file"),
+        ("lists.parquet", {"label": "tags"}, tune, "y holds a list of labels for each row; pass decisions='any'"),
         ("p.npy", {"label": "y"}, None, "y is not a .npy file"),
         ("p.npy", {"label": "bytes.npy"}, None, r"bytes.npy holds \|S1; it must hold strings or"),
         ("p.npy", {"weight": "text.npy"}, None, "text.npy holds <U1; it must hold numbers"),

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.tables import MemoryTable
+from confmax.tables import MemoryTable, Table
 from confmax.tables.several import with_entries
 
 STRENGTH = 2.0  # true rows that the common map counts as
@@ -79,13 +80,13 @@ class LabelScaling:
         return LabelScaling(self.a[list(index)], self.c[list(index)])
 
 
-def fit(table: MemoryTable, strength: float = STRENGTH) -> LabelScaling | None:
+def fit(table: Table, strength: float = STRENGTH) -> LabelScaling | None:
     """Return the maps that are fitted to a table with labels; None where no map rises.
 
     Parameters
     ----------
-    table : MemoryTable
-        Raw probabilities and labels of rows that the model was not fitted on.
+    table : Table
+        Raw probabilities and labels of rows that the model was not fitted on, in memory or in parts.
     strength : float
         How many true rows of an average label the common map counts as.
 
@@ -100,7 +101,7 @@ def fit(table: MemoryTable, strength: float = STRENGTH) -> LabelScaling | None:
     >>> bool(abs(maps.transform([[0.5]])[0, 0] - 0.125) < 0.05)
     True
     """
-    sets = list(_stored(table)) if table.is_truncated else [Bins(np.arange(table.n_classes), *_binned(table))]
+    sets = _sets(table)
     flat_z, flat_true, flat_every = (_flat([one[k] for one in sets]) for k in (1, 2, 3))
     common = _fitted(flat_z, flat_true, flat_every, np.array([[1.0, 0.0]]), None)
     if not common[0, 0] > LEAST:
@@ -115,6 +116,42 @@ def fit(table: MemoryTable, strength: float = STRENGTH) -> LabelScaling | None:
         # a label whose own map falls has too few rows to say so
         every[labels] = np.where((maps[:, :1] > LEAST) & np.isfinite(maps).all(axis=1, keepdims=True), maps, start)
     return LabelScaling(every[:, 0], every[:, 1])
+
+
+def _sets(table: Table) -> list[Bins]:
+    """Return the bins of all labels, a set for those that have as many."""
+    if not table.is_whole:
+        return [_of_parts(table)]
+    rows = table.in_memory()
+    return list(_stored(rows)) if rows.is_truncated else [Bins(np.arange(table.n_classes), *_binned(rows))]
+
+
+def _of_parts(table: Table) -> Bins:
+    """Return the bins of a table that is read in parts, added up over these."""
+    bins = _n_bins(table.n_classes)
+    found = table.over_parts(partial(_sums_of_part, bins=bins))
+    sums, total, squares = reduce(_both, found)
+    z = np.divide(sums[0], sums[2], out=np.zeros_like(sums[0]), where=sums[2] > 0.0)
+    # as many rows as the weights are worth
+    return Bins(np.arange(table.n_classes), z, *(total / squares * sums[1:]))
+
+
+def _sums_of_part(part: MemoryTable, *, bins: int) -> tuple[Array, float, float]:
+    """Return the sums of logits, of true rows and of all (3, L, bins), by weight, and of weights and their squares."""
+    assert part.labels is not None
+    weights = np.ones(part.n_rows) if part.weight is None else part.weight
+    out = np.empty((3, part.n_classes, bins))
+    for label in range(part.n_classes):
+        out[:, label] = _added(_logit(part.proba[:, label]), weights * part.labels[:, label], weights, bins)
+    return out, float(weights.sum()), float((weights**2).sum())
+
+
+def _both(one: tuple[Array, float, float], other: tuple[Array, float, float]) -> tuple[Array, float, float]:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+def _n_bins(n_labels: int) -> int:
+    return min(BINS, max(64, CELLS // n_labels))
 
 
 class Bins(NamedTuple):
@@ -146,7 +183,7 @@ def _binned(table: MemoryTable) -> tuple[Array, Array, Array]:
     """Return mean logits, and the weight of true and of all rows, (L, bins) each; few rows are bins of their own."""
     assert table.labels is not None
     n, L = table.proba.shape
-    bins = min(BINS, max(64, CELLS // L))
+    bins = _n_bins(L)
     weights = _worth(table)
     if n <= bins:
         z, true, every = _logit(table.proba.T), (weights[:, None] * table.labels).T, np.tile(weights, (L, 1))
@@ -170,10 +207,16 @@ def _worth(table: MemoryTable) -> Array:
 
 def _counted(logits: Array, true: Array, weights: Array, bins: int) -> tuple[Array, Array, Array]:
     """Return mean logits, and the weight of true and of all rows, (bins,) each, of rows of one label."""
+    z, hits, every = _added(logits, true, weights, bins)
+    return np.divide(z, every, out=np.zeros_like(z), where=every > 0.0), hits, every
+
+
+def _added(logits: Array, true: Array, weights: Array, bins: int) -> tuple[Array, Array, Array]:
+    """Return the weighted sum of logits, and the weight of true and of all rows, (bins,) each, of one label."""
     most = np.log1p(-EDGE) - np.log(EDGE)
     place = np.minimum((logits + most) * (bins / (2.0 * most)), bins - 1).astype(np.intp)
     z, hits, every = (np.bincount(place, part, bins).astype(np.float64) for part in (weights * logits, true, weights))
-    return np.divide(z, every, out=np.zeros_like(z), where=every > 0.0), hits, every
+    return z, hits, every
 
 
 def _stored(table: MemoryTable) -> Iterator[Bins]:

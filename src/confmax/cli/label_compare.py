@@ -43,7 +43,7 @@ from confmax.solution.several import on_some_label_rows
 from confmax.tables import MemoryTable
 from confmax.tables.decisions import ANY, Decisions, decisions_of
 from confmax.tables.draws import label_folds_to_judge
-from confmax.tables.several import labels_table, positives
+from confmax.tables.several import labels_table
 
 SEPARATE = "separate thresholds"
 # what is tuned for where no metric is named, of those that the decisions can maximise
@@ -183,7 +183,7 @@ def _per_row(H: Array, table: MemoryTable) -> float:
 
 def _warn_of_rare(table: MemoryTable, n_folds: int) -> None:
     """Warn of labels with so few rows that rules without one fold have seen hardly any of them."""
-    counts = positives(table).tolist()
+    counts = table.positives().tolist()
     rare = [f"{name} ({count})" for name, count in zip(table.classes, counts, strict=True) if 0 < count < 2 * n_folds]
     if rare:
         app.warn(f"few rows have the label {joined(rare)}: rules tuned without one fold have seen hardly any of them")

@@ -24,7 +24,6 @@ from confmax.metrics import labels as label_metrics
 from confmax.rule.labels import LabelRule
 from confmax.tables import MemoryTable
 from confmax.tables.fingerprints import fingerprint
-from confmax.tables.several import positives
 
 TUNED = "tuned rule"
 SEPARATE = "separate thresholds"
@@ -212,7 +211,7 @@ def rows_of_labels(rule: LabelRule, table: MemoryTable, score: Score, H: Array, 
     Y = table.labels.astype(np.float64)
     total = float(weight.sum())
     hits, made, true = ((weight @ part) / total for part in (Y * H, H, Y))
-    n_rows = positives(table)
+    n_rows = table.positives()
     thresholds = rule.thresholds
     at = {str(label): k for k, label in enumerate(rule.class_names)}
     found = []

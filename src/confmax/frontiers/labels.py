@@ -19,6 +19,7 @@ from confmax.errors import InputError
 from confmax.frontiers.levels import INSIDE, checked_levels, in_order, monotone, read_limit, refuse_alike
 from confmax.frontiers.result import Frontier
 from confmax.optimize.label_limits import best_within
+from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar, bar_for
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.label_task import LabelPlan, LabelTask, task_of
@@ -114,7 +115,8 @@ class _Path:
     def _reached(self, tightest: float) -> float:
         """Return the best value that the limited quantity can have beside the other limits."""
         task = self.at(tightest)
-        assert task.limits is not None
+        # limits are searched on rows in memory
+        assert task.limits is not None and isinstance(task.target, Target)
         within = best_within(task.metric, task.target, task.limits, self.free.most, self.free.cuts)
         ends = [one.value for one in within.reached if one.constraint == len(self.limits.places) - 1]
         return ends[0] if ends else tightest

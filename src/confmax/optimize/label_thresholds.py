@@ -16,7 +16,7 @@ scores such as F1 towards the one that is best for all labels, in logarithms, by
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from confmax.metrics.labels import Micro, ratio_of, shares_of
 from confmax.optimize.stored_labels import EQUAL, Stored, best_cuts
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
+from confmax.tables.decisions import Decisions
 from confmax.tables.draws import uniform
 from confmax.tables.several import decide_labels
 
@@ -87,6 +88,34 @@ class Target:
     def known(self) -> dict[int, tuple[NDArray[Any], NDArray[Any]]]:
         """The columns of labels, given and calibrated, that are kept, because they are read several times."""
         return {}
+
+    def best(self, metric: Metric) -> LabelThresholds:
+        """Return the best thresholds for a mean of scores of labels, or for a ratio of sums over them."""
+        return (best_for_all if isinstance(metric.formula, Micro) else best_per_label)(metric, self)
+
+    def most_at(self, labels: list[int], gain: float, price: float) -> tuple[float, float]:
+        """Return the hits and decisions of ``labels`` at the largest ``gain`` hits less ``price`` decisions of each."""
+        return _most_at(self, labels, gain, price)
+
+    @property
+    def n_passes(self) -> int:
+        """How often all rows were read."""
+        return 1 if self.calibrate is not None else max(1, self.oracle.n_passes)
+
+    def deciding(self, decisions: Decisions) -> Target:
+        """Return the estimate of rows for which these ``decisions`` are made."""
+        return replace(self, table=replace(self.table, decisions=decisions))
+
+    def near(self, wanted: Mapping[int, int]) -> Iterator[tuple[int, float, NDArray[Any], Array, Array]]:
+        """Yield some labels, and of so many rows ``wanted`` with the largest probabilities these, estimate and weight.
+
+        All rows that have the least of these probabilities are among them, which is yielded second.
+        """
+        for label, many in wanted.items():
+            p = self.columns(label)[0]
+            edge = -np.inf if many >= len(p) else float(np.partition(p, len(p) - many)[len(p) - many])
+            rows = np.flatnonzero(p >= edge)
+            yield label, edge, p[rows], self.column(label)[rows], self.weight[self.places(label)][rows]
 
     def columns(self, label: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the given and the calibrated probabilities of one ``label``: (n,), of a sparse table those stored."""
@@ -352,12 +381,17 @@ def _thresholds(low: Array, high: Array, target: Target) -> Array:
 def _levels(metric: Metric, target: Target) -> tuple[float, float, float] | None:
     """Return the coefficients of scores whose best levels `by_levels` finds; None where rows are counted and sorted."""
     on_model = target.calibrate is None and not target.table.is_truncated and bool((target.share == 1.0).all())
-    found = ratio_of(metric) if on_model and target.table.proba.size > FEW else None
+    return levels_on_model(metric) if on_model and target.table.proba.size > FEW else None
+
+
+def levels_on_model(metric: Metric) -> tuple[float, float, float] | None:
+    """Return the coefficients of scores whose best levels `by_levels` finds on the model; None for other scores."""
+    found = ratio_of(metric)
     # a precision has no floor below its denominator
     return found if found is not None and found[1] > 0.0 else None
 
 
-def by_levels(metric: Metric, target: Target, coefficients: tuple[float, float, float]) -> LabelThresholds:
+def by_levels(metric: Metric, target: Any, coefficients: tuple[float, float, float]) -> LabelThresholds:
     """Return the best thresholds on the model, of scores such as F1, in a few scans without sorting.
 
     A score ``hits t / (base r + q - less t)``, of a label or of the sums over all, is largest where labels are decided
@@ -367,7 +401,8 @@ def by_levels(metric: Metric, target: Target, coefficients: tuple[float, float, 
     table = target.table
     top, base, less = coefficients
     pooled = isinstance(metric.formula, Micro)
-    some = table.proba[:: -(-table.n_rows // max(1, SAMPLE // (table.n_classes if pooled else 1)))].astype(np.float64)
+    sample = table.in_memory()
+    some = sample.proba[:: -(-sample.n_rows // max(1, SAMPLE // (table.n_classes if pooled else 1)))].astype(np.float64)
     some = -np.sort(-(some.reshape(-1, 1) if pooled else some), axis=0)
     hits = np.cumsum(some, axis=0)
     counts = np.arange(1.0, len(some) + 1.0)[:, None]
@@ -428,7 +463,7 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
     return LabelThresholds(thresholds, statistics, most)
 
 
-def most_of_sums(metric: Metric, target: Target, level: float) -> float:
+def most_of_sums(metric: Metric, target: Any, level: float) -> float:
     """Return the largest value over all thresholds, one for each label, of a ``metric`` of the sums over labels.
 
     ``level`` is the value of some thresholds. At each level the best cut of a label does not depend on the others.
@@ -440,7 +475,7 @@ def most_of_sums(metric: Metric, target: Target, level: float) -> float:
     rows = float(target.rows[labels].sum())
     most = level
     for _ in range(ROUNDS):
-        hits, decided = _most_at(target, labels, top + less * level, level)
+        hits, decided = target.most_at(labels, top + less * level, level)
         below = base * rows + decided - less * hits
         most = level + max(top * hits - level * below, 0.0) / (base * rows)
         if most - level <= EQUAL:
@@ -481,29 +516,23 @@ def thresholds_from(target: Target, high: float) -> Array:
     return thresholds
 
 
-def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: NDArray[Any], seed: int) -> Array:
+def steadied(metric: Metric, target: Any, best: LabelThresholds, positives: NDArray[Any], seed: int) -> Array:
     """Return the ``best`` thresholds (L,), of labels with few true rows the geometric mean of those of `RESAMPLES`.
 
     Which threshold is best depends on few rows, and jumps with them; its mean over resampled rows does not (bagging:
     Breiman 1996). Only the rows near the top are drawn anew, which are `MARGIN` times as many as are decided.
     """
-    table = target.table
     score = replace(metric, classes=None)
     out = best.values.copy()
-    decided = np.ceil(best.statistics.columns * table.n_rows).astype(np.intp)
-    for label in np.flatnonzero((positives > 0) & (positives < ENOUGH) & np.isfinite(best.values)).tolist():
-        p = target.columns(label)[0]
-        near = min(max(LEAST_NEAR, MARGIN * decided[label]), MOST_NEAR)
-        edge = -np.inf if near >= len(p) else np.partition(p, len(p) - near)[len(p) - near]
-        rows = np.flatnonzero(p >= edge)
-        s = target.column(label)[rows]
+    decided = np.ceil(best.statistics.columns * target.table.n_rows).astype(np.intp)
+    few = np.flatnonzero((positives > 0) & (positives < ENOUGH) & np.isfinite(best.values)).tolist()
+    wanted = {label: min(max(LEAST_NEAR, MARGIN * int(decided[label])), MOST_NEAR) for label in few}
+    for label, edge, p, estimate, weight in target.near(wanted):
         # rows that are alike in all of this may change places
-        places = target.places(label)
-        order = np.lexsort((target.weight[places][rows], s, -p[rows]))
-        rows, s = rows[order], s[order]
-        x, w = p[rows].astype(np.float64), target.weight[places][rows]
+        order = np.lexsort((weight, estimate, -p))
+        x, s, w = p[order].astype(np.float64), estimate[order], weight[order]
         last = np.flatnonzero(np.append(x[1:] != x[:-1], True))
-        draws = _poisson(seed, len(rows)) * w
+        draws = _poisson(seed, len(x)) * w
         hits, made = (np.cumsum(part, axis=1)[:, last] for part in (draws * s, draws))
         true = hits[:, -1] + (target.rows[label] - w @ s)
         values = score.values(Confusion(true[:, None, None], hits[..., None], made[..., None]))

@@ -23,11 +23,11 @@ from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import LabelMean, OfVectors
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
 from confmax.optimize.given import GivenRule
-from confmax.optimize.label_thresholds import Target, best_per_label, between
+from confmax.optimize.label_thresholds import Target, between
 from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
 from confmax.solution.label_task import LabelTask
-from confmax.tables import MemoryTable
+from confmax.tables import Table
 from confmax.tables.decisions import ANY
 
 NEAR = ("macro_f1", "g_mean")  # metrics whose best rules a search for a user's function starts from
@@ -58,22 +58,22 @@ def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
     """Return the best rule of gains that is found on the estimate of a ``task``."""
     plan = task.plan
     table = task.calibrated
-    known: Sequence[Gains] = ()
+    known: Sequence[Gains] = _on_sample(task)
     model_most = None
     if isinstance(task.metric.formula, OfVectors):
-        known = _of_named(task, table)
+        known = [*known, *_of_named(task, table)]
     elif task.mode != "model":
         # what bounds the metric holds on the model's estimate alone; its rules are starts
-        _, first, model_most = _searched(task, table, task.target.with_share(1.0))
-        known = (first.mixture if task.metric.structure.is_concave else first.single).atoms
+        _, first, model_most = _searched(task, table, task.target.with_share(1.0), known)
+        known = [*known, *(first.mixture if task.metric.structure.is_concave else first.single).atoms]
     problem, outcome, most = _searched(task, table, task.target, known)
     model_most = most if task.mode == "model" else model_most
     value = problem.value(outcome.mixture.confusion)
     drawn = plan.randomized is True and value > problem.value(outcome.single.confusion)
     gains, weights = (outcome.mixture if drawn else outcome.single).gathered()
     rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
-    # what a sparse table does not store has no place beside a threshold
-    if plan.decisions.most is None and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
+    # what a sparse table does not store has no place beside a threshold, and the rows beside it are not all here
+    if plan.decisions.most is None and table.is_whole and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
         rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
     passes = problem.oracle.n_passes
     return rule, Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
@@ -85,11 +85,22 @@ def plain_rules(task: LabelTask) -> dict[str, LabelRule]:
     k = task.plan.decisions.most
     if k is None:
         return {"p > 0.5": LabelRule.from_thresholds(np.full(table.n_classes, 0.5), **task.settings)}
-    prior = table.mean_probability() if table.labels is None else table.label_weight()
+    prior = table.label_weight() if table.has_labels else table.mean_probability()
     return {
         name: LabelRule(Gains.reduced(scale), np.ones(1), decisions=task.plan.decisions, **_named(task))
         for name, scale in ((f"top-{k}", np.ones(len(prior))), (f"top-{k} of p/prior", _one_over(prior)))
     }
+
+
+def _on_sample(task: LabelTask) -> Sequence[Gains]:
+    """Return the rules that the search finds on a sample of rows that lie in parts; none where all rows are here."""
+    table = task.table
+    if table.is_whole:
+        return ()
+    rows = table.in_memory().calibrated(None)
+    small = replace(task, table=rows, target=Target(rows, task.target.share, task.target.calibrate))
+    _, found, _ = _searched(small, small.calibrated, small.target)
+    return found.single.atoms if task.plan.randomized is not True else found.mixture.atoms
 
 
 def _named(task: LabelTask) -> dict[str, Any]:
@@ -99,7 +110,7 @@ def _named(task: LabelTask) -> dict[str, Any]:
 
 
 def _searched(
-    task: LabelTask, table: MemoryTable, target: Target, known: Sequence[Gains] = ()
+    task: LabelTask, table: Table, target: Any, known: Sequence[Gains] = ()
 ) -> tuple[Problem, Outcome, float | None]:
     """Return the problem of a calibrated ``table`` and the estimate of a ``target``, its outcome, and a bound.
 
@@ -118,7 +129,7 @@ def _searched(
         method = optimize.choose("auto", metric, L, L, exact=exact, blended=task.mode == "blend", several=True)
     bound = None
     if isinstance(metric.formula, LabelMean) and not metric.structure.is_linear:
-        separate = best_per_label(metric, replace(target, table=replace(target.table, decisions=ANY)))
+        separate = target.deciding(ANY).best(metric)
         compromise = metric.gains(metric.at(separate.statistics))
         if compromise.is_finite:
             starts.append(compromise)
@@ -137,13 +148,13 @@ def _searched(
     return problem, outcome, min(bounds, default=None) if exact else None
 
 
-def _of_named(task: LabelTask, table: MemoryTable) -> list[Gains]:
+def _of_named(task: LabelTask, table: Table) -> list[Gains]:
     """Return the best rules (one each) of the metrics `NEAR`, on the calibrated ``table``."""
     found = []
     for name in NEAR:
         near = replace(task, metric=replace(label_metrics.get(name), classes=task.metric.classes))
         if task.plan.decisions.most is None:
-            thresholds = best_per_label(near.metric, near.target).values
+            thresholds = near.target.best(near.metric).values
             if task.maps is not None:
                 inside = np.isfinite(thresholds)
                 calibrated = task.maps.transform(np.where(inside, thresholds, 0.5))
@@ -166,7 +177,7 @@ def _one_over(rows: Array) -> Array:
 
 def _on_given(rule: LabelRule, task: LabelTask) -> Array:
     """Return thresholds (L,) on given probabilities that decide the rows of a task as a ``rule`` without draws does."""
-    proba = task.table.proba
+    proba = task.table.in_memory().proba
     chosen = rule.predict(proba).astype(np.bool_)
     thresholds = rule.thresholds
     assert thresholds is not None

@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 
 from confmax.calibration.labels import LabelScaling
 from confmax.calibration.labels import fit as fit_maps
-from confmax.confusion import ABSENT, Confusion, Gains
+from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.constraints import Constraint, LabelLimits, bind_labels, resolve
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import Micro, OfVectors
+from confmax.optimize.label_parts import PartsTarget
 from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar
 from confmax.rule.labels import LabelRule
 from confmax.solution.plan import CONFUSIONS, check_search, is_auto
-from confmax.tables import MemoryTable
+from confmax.tables import Table
 from confmax.tables.columns import warn
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import as_seed
-from confmax.tables.several import positives
 
 BLENDED = 20.0  # true rows of a label that the model counts as, in a blend
 NAMED = 5  # labels that a warning names
@@ -148,9 +148,9 @@ class LabelTask:
 
     plan: LabelPlan
     metric: Metric
-    table: MemoryTable
+    table: Table
     mode: str
-    target: Target
+    target: Target | PartsTarget
     maps: LabelScaling | None
     # (L,): how many rows have the label; as expected by the model, where there are no labels
     positives: NDArray[Any]
@@ -162,11 +162,11 @@ class LabelTask:
         return {"classes": self.table.classes, "metric": repr(self.plan.metric), "seed": self.plan.random_state}
 
     @cached_property
-    def calibrated(self) -> MemoryTable:
+    def calibrated(self) -> Table:
         """The table whose probabilities rules with the calibration decide by."""
         if self.maps is None:
             return self.table
-        return replace(self.table, proba=self.maps.transform(self.table.proba), totals=None, hashes=None)
+        return self.table.calibrated(self.maps)
 
     def counted(self, rules: Sequence[LabelRule], share: float | None = None) -> list[Confusion]:
         """Return the statistics of ``rules`` on the estimate, or on that with the same ``share`` of the model."""
@@ -184,29 +184,29 @@ class LabelTask:
         return found
 
 
-def task_of(plan: LabelPlan, table: MemoryTable) -> LabelTask:
+def task_of(plan: LabelPlan, table: Table) -> LabelTask:
     """Return the task of a plan on a ``table``, with warnings of labels that no row has."""
     mode = plan.confusion
     if is_auto(mode):
-        mode = "model" if table.labels is None else "blend"
-    if mode != "model" and table.labels is None:
+        mode = "blend" if table.has_labels else "model"
+    if mode != "model" and not table.has_labels:
         raise InputError(f"confusion={mode!r} needs `y`, the true labels", "pass `y=`, or use confusion='model'")
     maps = plan.calibration
     if is_auto(maps):
-        maps = None if table.labels is None else fit_maps(table)
+        maps = fit_maps(table) if table.has_labels else None
     if isinstance(maps, LabelScaling) and len(maps.a) != table.n_classes:
         raise ValueError(f"calibration has maps of {len(maps.a)} labels, and the table has {table.n_classes}")
-    labelled = table.labels is not None
+    labelled = table.has_labels
     rows = table.label_weight() if labelled else table.mean_probability()
     present = rows > ABSENT
     if not present.any():
         raise InputError("no row has any label in `y`" if labelled else "`proba` is zero everywhere")
     _warn_of_absent(table, present)
-    counted = positives(table) if labelled else table.n_rows * rows
+    counted = table.positives() if labelled else table.n_rows * rows
     shares = {"model": np.ones(len(rows)), "labels": np.zeros(len(rows)), "blend": BLENDED / (BLENDED + counted)}
     # nothing but the model speaks of a label that no row has
     share = np.where(present, shares[mode], 1.0).astype(np.float64)
-    target = Target(table, share, None if maps is None else maps.column)
+    target = target_on(table, share, None if maps is None else maps.column)
     kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
     metric = label_metrics.sized(replace(plan.metric, classes=kept), table.n_rows)
     limits = None
@@ -216,7 +216,12 @@ def task_of(plan: LabelPlan, table: MemoryTable) -> LabelTask:
     return LabelTask(plan, metric, table, mode, target, maps, counted, limits)
 
 
-def _warn_of_absent(table: MemoryTable, present: NDArray[np.bool_]) -> None:
+def target_on(table: Table, share: Array, calibrate: Any) -> Target | PartsTarget:
+    """Return the estimate of what is true of the rows of a table, in memory or in parts."""
+    return Target(table.in_memory(), share, calibrate) if table.is_whole else PartsTarget(table, share, calibrate)
+
+
+def _warn_of_absent(table: Table, present: NDArray[np.bool_]) -> None:
     absent = [repr(table.classes[k]) for k in np.flatnonzero(~present)[:NAMED]]
     if not absent:
         return

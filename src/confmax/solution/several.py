@@ -16,11 +16,10 @@ from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import Micro
 from confmax.optimize import Status
 from confmax.optimize.label_limits import LabelCuts, Within, best_within
+from confmax.optimize.label_parts import PartsTarget
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
-    best_for_all,
-    best_per_label,
     drawn_together,
     steadied,
 )
@@ -34,15 +33,14 @@ from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import is_auto
-from confmax.tables import MemoryTable
-from confmax.tables.fingerprints import fingerprint
+from confmax.tables import MemoryTable, Table
 from confmax.tables.several import dense_table
 
 TOGETHER = 10.0  # true rows that the common threshold counts as
 TO_MODEL = 20.0  # true rows that the model's thresholds count as
 
 
-def tune(plan: LabelPlan, table: MemoryTable) -> LabelSolution:
+def tune(plan: LabelPlan, table: Table) -> LabelSolution:
     """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
     if plan.constraints:
         table = dense_table(table, "a limit on several labels")
@@ -116,9 +114,9 @@ def free_thresholds(task: LabelTask) -> Free:
 
 def best_thresholds(task: LabelTask, free: Free) -> tuple[LabelRule, Found]:
     """Return the rule of thresholds, one for each label, and the largest values of such rules."""
-    target = task.target
+    target: Any = task.target
     most, model, drawn = free.most, free.model, free.drawn
-    passes = 1 if target.calibrate is not None else max(1, target.oracle.n_passes)
+    passes = target.n_passes
     if task.limits is None:
         rule = LabelRule.from_thresholds(drawn, **task.settings)
         return rule, Found(most.most, model.most, alone=most.values, n_passes=passes)
@@ -181,11 +179,9 @@ def slacks_of(task: LabelTask, S: Confusion) -> Array:
     return task.limits.slacks(S, rounding_of(task))
 
 
-def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
+def thresholds_of(task: LabelTask, target: Target | PartsTarget) -> LabelThresholds:
     """Return the best thresholds on an estimate."""
-    if isinstance(task.metric.formula, Micro):
-        return best_for_all(task.metric, target)
-    return best_per_label(task.metric, target)
+    return target.best(task.metric)
 
 
 def protected(task: LabelTask, most: LabelThresholds, model: LabelThresholds) -> Array:
@@ -216,14 +212,13 @@ def finished(
     """Return the solution of a ``rule`` with these ``statistics``, and with what its search ``found``."""
     table = task.table
     value = float(task.metric.values(statistics))
-    on_labels = task.counted([rule], 0.0)[0] if table.labels is not None else None
+    on_labels = task.counted([rule], 0.0)[0] if table.has_labels else None
     on_model = statistics if task.mode == "model" else task.counted([rule], 1.0)[0]
     model_value = float(task.metric.values(on_model))
     outcomes = outcomes_of(task, statistics, on_labels, on_model, found.prices)
     why = found.infeasibility or (None if all(one.kept for one in outcomes) else not_met(task))
-    mark = None if table.labels is None else fingerprint(table.unordered_hashes(), table.labels, table.classes)
     return LabelSolution(
-        rule=replace(rule, tuned_on=mark),
+        rule=replace(rule, tuned_on=table.fingerprint()),
         value=value,
         upper_bound=None if found.most is None or why else max(found.most, value),
         randomization_loss=0.0 if found.drawn is None else max(0.0, found.drawn - value),
@@ -240,7 +235,7 @@ def finished(
         model_value=model_value,
         model_upper_bound=None if found.model_most is None else max(found.model_most, model_value),
         counted=on_labels or statistics,
-        positives=task.positives if table.labels is not None else None,
+        positives=task.positives if table.has_labels else None,
         alone=found.alone,
         constraints=outcomes,
         infeasibility=why,

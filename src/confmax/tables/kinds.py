@@ -192,6 +192,12 @@ class Kind(ABC):
     def check_labels(self, proba: Any, *, order: Sequence[int] | None = None) -> Checked:
         """Return given probabilities of labels (n, L) as checked rows, which need not sum to one; as `check`."""
 
+    def label_table(
+        self, decisions: Decisions, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool
+    ) -> Table:
+        """Return `labels_table` of rows that are not in memory, with y and sample_weight ``beside`` them."""
+        raise ValueError("several labels per row are read from arrays, frames, opened tables, Dask and Spark")
+
     @abstractmethod
     def predict_labels(self, rule: LabelledRule, proba: Any, beside: Beside) -> Any:
         """Return which labels a rule gives each row (n, L), 0 or 1, where the rows are, and lazily for lazy rows.

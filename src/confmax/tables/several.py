@@ -14,9 +14,9 @@ from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.array.label_rows import in_one_matrix
 from confmax.tables.arrays import checked_weight
-from confmax.tables.columns import arranged, column_names, first_repeated, frame_columns, matched, warn, width
+from confmax.tables.columns import Columns, arranged, column_names, first_repeated, frame_columns, matched, warn, width
 from confmax.tables.decisions import Decisions, decisions_of
-from confmax.tables.kinds import host_array, kind_for, known, refuse_elsewhere, refuse_name
+from confmax.tables.kinds import host_array, kind_for, known, refuse_name
 from confmax.tables.labels import is_missing, plain, refuse_masked, refuse_other_rows
 from confmax.tables.table import Checked, MemoryTable
 
@@ -32,7 +32,7 @@ def labels_table(
     classes: Sequence[Any] | None = None,
     *,
     stated: bool = True,
-) -> MemoryTable:
+) -> Any:
     """Check probabilities, labels and weights of rows with several labels and return them as one table.
 
     Parameters
@@ -67,17 +67,18 @@ def labels_table(
     for name, values in (("y", y), ("sample_weight", sample_weight)):
         refuse_other_rows(proba, values, name)
     refuse_name(proba)
-    refuse_elsewhere(proba, "several labels per row need rows in memory; pass an array or a data frame")
-    names = column_names(proba)
+    kind, proba = known(proba)
+    if not kind.in_memory:
+        beside = {"y": y, "sample_weight": sample_weight}
+        return kind.label_table(decisions, proba, beside, classes, stated=stated)
     # L matrices become one here, so that their number is known
     proba = in_one_matrix(proba)
-    wanted = classes
-    of_labels = column_names(y)
-    if classes is None and of_labels is not None and width(y) == width(proba) and set(of_labels) != set(names or ()):
-        # the labels name the columns: the columns of probabilities may have a prefix
-        wanted = list(frame_columns(y))
-    found = arranged(names, wanted, None, stated=stated or names is None)
+    of_labels = None if column_names(y) is None else list(frame_columns(y))
+    found = arranged_labels(column_names(proba), of_labels, width(proba), classes, stated=stated)
     checked = checked_labels_proba(proba, found.order)
+    if checked.storage.backend == "torch":
+        # thresholds are searched where rows can be sorted
+        checked = checked.storage.dense(checked.proba, "several labels per row")
     n, L = checked.proba.shape
     decisions_of(decisions.argument, L)
     order = tuple(range(L)) if found.classes is None else found.classes
@@ -85,10 +86,37 @@ def labels_table(
         raise InputError(f"`classes` names {len(order)} labels and `proba` has {L} columns", "give one name per column")
     warn(found.note)
     labels = None
+    y, sample_weight = _from_device(y), _from_device(sample_weight)
     if y is not None:
         labels = encoded_sparse(y, order, n) if is_sparse(checked.proba) else encoded(y, order, n)
     weight = None if sample_weight is None else checked_weight(sample_weight, n)
     return MemoryTable(**vars(checked), labels=labels, weight=weight, classes=order, decisions=decisions)
+
+
+def _from_device(values: Any) -> Any:
+    """Return a tensor as an array in host memory, and others as they are."""
+    kind: Any = kind_for(values)
+    return kind.host(values) if getattr(kind, "backend", "") == "torch" else values
+
+
+def arranged_labels(
+    names: Sequence[str] | None,
+    of_labels: Sequence[Any] | None,
+    n_labels: int | None,
+    classes: Sequence[Any] | None,
+    *,
+    stated: bool,
+) -> Columns:
+    """Return which label each column of probabilities is of, by the ``names`` of these and of the columns of labels.
+
+    ``classes`` and ``stated`` are those of `labels_table`.
+    """
+    wanted = classes
+    fits = classes is None and of_labels is not None and len(of_labels) == n_labels
+    if fits and {str(one) for one in of_labels or ()} != set(names or ()):
+        # the labels name the columns: the columns of probabilities may have a prefix
+        wanted = of_labels
+    return arranged(names, wanted, None, stated=stated or names is None)
 
 
 def checked_labels_proba(proba: Any, order: Sequence[int] | None = None) -> Checked:
@@ -129,8 +157,10 @@ def dense_within(proba: Any, what: str) -> Any:
     return kind.dense(proba, what).proba
 
 
-def dense_table(table: MemoryTable, what: str) -> MemoryTable:
+def dense_table(table: Any, what: str) -> Any:
     """Return a table of several labels as one of arrays, which ``what`` needs; a ValueError if that would be large."""
+    if not table.is_whole:
+        return table.dense(what)
     if not is_sparse(table.proba):
         return table
     labels = None if table.labels is None else plain_matrix(table.labels)
@@ -140,6 +170,16 @@ def dense_table(table: MemoryTable, what: str) -> MemoryTable:
 def decide_labels(proba: Any, gains: Gains, decisions: Decisions) -> Any:
     """Return which labels one gain chooses on every row of checked ``proba`` (n, L), 0 or 1, held as these are."""
     return known(proba)[0].storage.decide_labels(proba, gains, decisions)
+
+
+def in_rows(y: Any) -> NDArray[Any]:
+    """Return labels ``y`` as an array of rows, which can be divided: (n, L), or (n,) of collections of names."""
+    if not kept_as_collections(y):
+        return plain_matrix(y)
+    out = np.empty(len(y), dtype=object)
+    for row, labels in enumerate(y):
+        out[row] = labels
+    return out
 
 
 def plain_matrix(values: Any) -> NDArray[Any]:
@@ -183,12 +223,18 @@ def encoded(y: Any, classes: Sequence[Any], n: int, form: str = MATRIX) -> NDArr
     if matrix is None:
         return _from_lists(y, classes, n)
     if names is not None and len(names) == len(classes):
-        if (twice := first_repeated(names)) is not None:
-            raise InputError(f"`y` has two columns {twice!r}; give each label its own name")
-        order, note = matched(names, classes, stated=tuple(classes) == tuple(range(len(classes))))
-        warn(note.replace("proba", "y"))
+        order = label_places(names, classes)
         matrix = matrix if order is None else matrix[:, list(order)]
     return _checked_matrix(matrix, len(classes), n, form)
+
+
+def label_places(names: Sequence[str], classes: Sequence[Any]) -> tuple[int, ...] | None:
+    """Return the places of the ``classes`` among the ``names`` of columns of labels, None where these are in order."""
+    if (twice := first_repeated(names)) is not None:
+        raise InputError(f"`y` has two columns {twice!r}; give each label its own name")
+    order, note = matched(names, classes, stated=tuple(classes) == tuple(range(len(classes))))
+    warn(note.replace("proba", "y"))
+    return order
 
 
 def encoded_sparse(y: Any, classes: Sequence[Any], n: int) -> Any:
@@ -280,11 +326,3 @@ def _pairs(y: Any, classes: Sequence[Any], n: int) -> tuple[list[int], list[int]
             found[0].append(row)
             found[1].append(k)
     return found
-
-
-def positives(table: MemoryTable) -> NDArray[np.int64]:
-    """Return how many rows have each label (L,), of a table with labels; rows without weight do not count."""
-    labels = table.labels
-    assert labels is not None
-    counted = labels if table.weight is None else labels[table.weight > 0.0]
-    return np.asarray(counted.sum(axis=0, dtype=np.int64))

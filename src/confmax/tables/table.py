@@ -120,6 +120,10 @@ class Table(Protocol):
     def label_weight(self) -> Array:
         """Return the weight of each true class (K,), fractions of all weight; needs labels."""
 
+    def positives(self) -> NDArray[np.int64]:
+        """Return how many rows with weight have each of several labels (L,); needs labels."""
+        return self.in_memory().positives()
+
     def mean_probability(self) -> Array:
         """Return the weighted mean of each column (K,), float64."""
         return self._mean_probability
@@ -147,8 +151,11 @@ class Table(Protocol):
         """Yield what ``work`` returns for the table of every part that has weight; rows in memory are one part."""
         yield work(self.in_memory())
 
-    def oracle(self, model_share: float) -> Oracle:
-        """Return the oracle over these rows, for a confusion with this ``model_share``."""
+    def oracle(self, model_share: Any) -> Oracle:
+        """Return the oracle over these rows, for a confusion with this ``model_share``.
+
+        Of several labels per row, it may be one number for each label (L,).
+        """
 
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
         """Return the confusions of all ``gains``, decided on this table, by the truth that ``oracle`` counts with.
@@ -218,14 +225,16 @@ class TableOracle:
     C is estimated from ``model_share * p + (1 - model_share) * 1[y = i]``: 1 the model, 0 the labels.
     """
 
-    def __init__(self, table: Table, model_share: float) -> None:
+    def __init__(self, table: Table, model_share: ArrayLike) -> None:
         self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
+        self.model_share: Any = model_share
+        # of several labels per row, each may have its own share
+        shares = np.broadcast_to(np.asarray(model_share, dtype=np.float64), (table.n_classes,))
+        self.exact = bool((shares == 1.0).all())
         # for labels alone no column is added up: a table in parts would be read for it
-        self.rows = model_share * table.mean_probability() if model_share > 0 else np.zeros(table.n_classes)
+        self.rows = shares * table.mean_probability() if (shares > 0.0).any() else np.zeros(table.n_classes)
         if not self.exact:
-            self.rows = self.rows + (1.0 - model_share) * table.label_weight()
+            self.rows = self.rows + (1.0 - shares) * table.label_weight()
 
 
 class Storage(ABC):
@@ -377,6 +386,8 @@ class MemoryTable(Checked, Table):
         raw = self if self.raw is None else self.raw
         if calibrator is None:
             return raw
+        if self.decisions.several:
+            return replace(raw, proba=calibrator.transform(raw.proba), calibrator=calibrator, raw=raw, totals=None)
         found = raw.storage.calibrated(calibrator, raw.proba)
         return replace(
             raw, storage=found.storage, proba=found.proba, calibrator=calibrator, raw=raw, totals=found.totals
@@ -504,6 +515,12 @@ class MemoryTable(Checked, Table):
 
     def label_weight(self) -> Array:
         return self._label_weight
+
+    def positives(self) -> NDArray[np.int64]:
+        labels = self.labels
+        assert labels is not None
+        counted = labels if self.weight is None else labels[self.weight > 0.0]
+        return np.asarray(counted.sum(axis=0, dtype=np.int64))
 
     @cached_property
     def _label_weight(self) -> Array:

@@ -24,10 +24,12 @@ from numpy.typing import NDArray
 from confmax.kernels.blocks import n_threads, on_threads
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import column_names, order_of
+from confmax.tables.decisions import Decisions
 from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule, given_hashes, here
 from confmax.tables.labels import vector
 from confmax.tables.partitioned import parts
-from confmax.tables.partitioned.table import partitioned_table
+from confmax.tables.partitioned.table import labels_in_parts, partitioned_table
+from confmax.tables.several import in_rows
 from confmax.tables.table import T, Table
 
 PART_CELLS = 1 << 21  # probabilities up to which small blocks make one part: a core scans them in about a task's cost
@@ -52,6 +54,7 @@ class DaskSource:
     names: tuple[str, ...] | None
     has_labels: bool
     has_groups: bool = False
+    label_names: tuple[str, ...] | None = None
     order: tuple[int, ...] | None = None
     held: tuple[Any, ...] | None = None
     progress: parts.RowsRead | None = None
@@ -104,12 +107,14 @@ def dask_source(
     group: Any = None,
     columns: Sequence[str] | None = None,
     progress: parts.RowsRead | None = None,
+    several: bool = False,
 ) -> DaskSource:
     """Return the blocks of Dask collections as a source; their rows are computed once and held where they lie.
 
     Probabilities are an array (n, K), whose chunks may have unknown sizes, or a frame's ``columns``, else all of its
     columns but those that ``y``, ``sample_weight`` and ``group`` name. These three are names of columns, collections
-    (n,) in the same partitions, or in memory. ``progress`` is called with the number of rows after each pass.
+    (n,) in the same partitions, or in memory. ``progress`` is called with the number of rows after each pass. Rows with
+    ``several`` labels have a matrix (n, L) of 0 and 1 of each kind, a list of columns, or lists of names.
     ValueError if there is no such column, or labels, weights and groups do not lie beside the probabilities.
     """
     names = None
@@ -120,29 +125,48 @@ def dask_source(
             "a Dask array has no column names; pass y, sample_weight and group as arrays, and leave columns= out"
         )
     proba = one_column_chunk(proba)
+    label_names = None
+    if several and y is not None:
+        y, label_names = _several(y)
     proba, y, sample_weight, group = _persisted([proba, y, sample_weight, group])
     x = _blocks(proba)
     lengths, K = _shape(proba, x)
     places = parts.together(lengths, PART_CELLS // max(1, K))
-    labels = _beside(y, "y", "one label", lengths, places)
+    labels = _beside(y, "y", "labels" if several else "one label", lengths, places)
     weights = _beside(sample_weight, "sample_weight", "one weight", lengths, places)
     groups = _beside(group, "group", _EACH["group"], lengths, places)
     first = [place.start for place in places]
     each = [lengths[place] for place in places]
     blocks = tuple(zip(first, each, [x[place] for place in places], labels, weights, groups, strict=True))
-    return DaskSource(blocks, sum(lengths), K, names, y is not None, group is not None, progress=progress)
+    return DaskSource(blocks, sum(lengths), K, names, y is not None, group is not None, label_names, progress=progress)
 
 
 def _of_frame(frame: Any, beside: list[Any], columns: Sequence[str] | None) -> tuple[Any, list[Any], tuple[str, ...]]:
     """Return the columns of probabilities, what lies ``beside`` them (labels, weights, groups), and their names."""
     there = list(frame.columns)
-    named = [each for each in beside if isinstance(each, str)]
+    named = [name for each in beside for name in _columns_of(each)]
     chosen = [name for name in there if name not in named] if columns is None else list(columns)
     parts.refuse_missing("the Dask DataFrame", (*named, *chosen), there)
-    given = [frame[each] if isinstance(each, str) else each for each in beside]
+    given = [frame[list(each) if isinstance(each, tuple) else each] if _columns_of(each) else each for each in beside]
     if len(chosen) < 2:
         raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got the columns {chosen}")
     return frame[chosen], given, tuple(map(str, chosen))
+
+
+def _columns_of(given: Any) -> list[str]:
+    """Return the columns of a frame that are named as what lies beside rows."""
+    if isinstance(given, str):
+        return [given]
+    return list(given) if isinstance(given, tuple) else []
+
+
+def _several(y: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Return several labels per row as blocks take them, and the names of their columns, None where there are none."""
+    if is_frame(y):
+        return y, tuple(map(str, y.columns)) if y.ndim == 2 else None
+    if _is_array(y):
+        return (y.rechunk({1: -1}) if y.ndim == 2 and y.numblocks[1] > 1 else y), None
+    return in_rows(y), None if column_names(y) is None else tuple(column_names(y) or ())
 
 
 def is_frame(values: Any) -> bool:
@@ -202,7 +226,8 @@ def _beside(values: Any, name: str, each: str, lengths: list[int], places: list[
     if values is None:
         return [[] for _ in places]
     if not (is_frame(values) or _is_array(values)):
-        given = _of_length(vector(values, name, each), name, each, sum(lengths))
+        given = values if each == "labels" else vector(values, name, each)
+        given = _of_length(given, name, each, sum(lengths))
         return [[part] for part in _divided(given, [sum(lengths[place]) for place in places])]
     blocks = _blocks(_in_chunks(values, name, each, tuple(lengths)) if _is_array(values) else values)
     _refuse_other_partitions(name, len(blocks), len(lengths))
@@ -326,6 +351,14 @@ class DaskCollections(Kind):
 
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         return partitioned_table(dask_source(proba, **beside), classes, stated=stated)
+
+    def label_table(
+        self, decisions: Decisions, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool
+    ) -> Table:
+        y = beside["y"]
+        columns = is_frame(proba) and isinstance(y, (list, tuple)) and all(isinstance(name, str) for name in y)
+        source = dask_source(proba, tuple(y) if columns else y, beside["sample_weight"], several=True)
+        return labels_in_parts(source, decisions, classes, stated=stated)
 
     def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> Any:
         """Return the decisions of a rule: lazy, int64 (n,)."""

@@ -60,14 +60,15 @@ class FileSource:
     """Rows in files, of which nothing is held.
 
     ``pieces`` are the parts that have rows, in order. One column of lists of K numbers is named alone; an array has no
-    columns, and its label, weight and group are files of their own. ``order`` is that in which columns of Parquet files
+    columns, and its label, weight and group are files of their own. Several labels per row are several columns of 0 and
+    1, a column of lists, or a file of a matrix. ``order`` is that in which columns of Parquet files
     are given on. ``step`` makes something of each part before it is used. ``progress`` is called with the rows read of
     a pass so far, and the rows of the table.
     """
 
     pieces: tuple[Piece, ...]
     columns: tuple[str, ...]
-    label: str | None
+    label: str | tuple[str, ...] | None
     weight: str | None
     n_classes: int
     names: tuple[str, ...] | None = None
@@ -86,6 +87,11 @@ class FileSource:
     @property
     def has_labels(self) -> bool:
         return self.label is not None
+
+    @property
+    def label_names(self) -> tuple[str, ...] | None:
+        """The names of the columns of labels, where there are several; None for one."""
+        return self.label if isinstance(self.label, tuple) else None
 
     @property
     def has_groups(self) -> bool:
@@ -143,7 +149,7 @@ def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tu
     """Yield the row groups of each part, and their Arrow table."""
     import pyarrow as pa
 
-    names = [source.label, source.group]
+    names = [*(source.label_names or (source.label,)), source.group]
     if not labels_only:
         names += [*source.columns, source.weight]
     # a column that is named twice is read once
@@ -171,7 +177,7 @@ def _part_of(
     if isinstance(table, ValueError):
         raise table
     place = str(pieces[0]) if len(pieces) == 1 else f"{pieces[0]} to {pieces[-1]}"
-    labels = None if source.label is None else labels_of(table.column(source.label))
+    labels = _labels(source, table, place)
     group = None if source.group is None else labels_of(table.column(source.group))
     if labels_only:
         return Part(None, labels, None, place, group)
@@ -183,6 +189,16 @@ def _part_of(
     elif source.order is not None:
         proba = np.ascontiguousarray(proba[:, source.order])
     return Part(proba, labels, weight, place, group)
+
+
+def _labels(source: FileSource, table: Any, place: str) -> Any:
+    """Return the labels (n,) of row groups, several columns of them (n, L), or a list for each row; None for none."""
+    if source.label is None:
+        return None
+    if source.label_names is not None:
+        return np.column_stack([_numbers(table.column(name), place, name) for name in source.label_names])
+    column = table.column(source.label)
+    return column.to_pylist() if holds_lists(column.type) else labels_of(column)
 
 
 def _numbers(column: Any, place: str, name: str) -> NDArray[Any]:
@@ -209,6 +225,13 @@ def is_list(kind: Any) -> bool:
     return any(test(kind) for test in lists) and any(test(kind.value_type) for test in numbers)
 
 
+def holds_lists(kind: Any) -> bool:
+    """Whether an Arrow type is one of lists of anything."""
+    import pyarrow as pa
+
+    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
+
+
 def array_of_lists(column: Any) -> NDArray[Any]:
     """Return an Arrow column of lists of K numbers as an array (n, K), a missing one as NaN; else a ValueError."""
     import pyarrow as pa
@@ -233,7 +256,8 @@ def refuse_label_type(kind: Any, name: str, path: Path, what: str = "label") -> 
     """Refuse a column of labels, or of ``what`` else, by its type: it must hold strings or numbers."""
     import pyarrow as pa
 
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    # lists are the labels of rows that have several
+    inner = kind.value_type if pa.types.is_dictionary(kind) or (what == "label" and holds_lists(kind)) else kind
     numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
     if not (is_text(inner) or any(test(inner) for test in numbers)):
         raise ValueError(f"{what} column {name!r} of {path} holds {kind}; it must hold strings or numbers")
@@ -271,7 +295,7 @@ def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[
     for piece in source.pieces:
         piece.refuse_changed()
         rows = slice(piece.start, piece.stop)
-        labels = None if source.label is None else np.array(map_array(source.label)[rows])
+        labels = None if source.label is None else np.array(map_array(str(source.label))[rows])
         weight = None if source.weight is None or labels_only else np.array(map_array(source.weight)[rows])
         proba = None if labels_only else np.array(map_array(piece.path)[rows])
         group = None if source.group is None else np.array(map_array(source.group)[rows])

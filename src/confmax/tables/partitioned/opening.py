@@ -24,7 +24,7 @@ ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib 
 def open_table(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
-    label: str | os.PathLike[str] | None = None,
+    label: str | os.PathLike[str] | Sequence[str] | None = None,
     weight: str | os.PathLike[str] | None = None,
     group: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
@@ -41,7 +41,8 @@ def open_table(
         Spark DataFrame.
     label, weight, group : str or None
         Columns of true classes, of sample weights and of groups, for constraints that speak of groups; with a ``.npy``
-        file of probabilities, the ``.npy`` files that hold them (n,).
+        file of probabilities, the ``.npy`` files that hold them (n,). Several labels per row are a sequence of columns
+        of 0 and 1, one column of lists of names, or a ``.npy`` file (n, L) of 0 and 1.
     columns : sequence of str or None
         The columns of probabilities in class order, or one column that holds a list of K numbers per row. Default: the
         column ``probability`` if it holds lists, otherwise every column of floating-point numbers except label, weight
@@ -85,7 +86,9 @@ def open_table(
     if is_spark(path):
         return frame_source(path, label, weight, group=group, columns=columns)
     paths = files_of(path)
-    label, weight, group = (None if given is None else os.fspath(given) for given in (label, weight, group))
+    weight, group = (None if given is None else os.fspath(given) for given in (weight, group))
+    if label is not None:
+        label = tuple(label) if _is_several(label) else os.fspath(label)  # type: ignore[arg-type]
     if paths[0].suffix.lower() == ".npy":
         if columns is not None:
             raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
@@ -93,6 +96,11 @@ def open_table(
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
     return _parquet(paths, label, weight, group, columns, progress)
+
+
+def _is_several(label: Any) -> bool:
+    """Whether columns of labels are named one by one."""
+    return isinstance(label, (list, tuple))
 
 
 def files_of(path: Any) -> list[Path]:
@@ -182,7 +190,7 @@ def _refuse_partitions(folder: str) -> None:
 
 def _parquet(
     paths: list[Path],
-    label: str | None,
+    label: Any,
     weight: str | None,
     group: str | None,
     columns: Sequence[str] | None,
@@ -198,10 +206,11 @@ def _parquet(
             edges = [0, *accumulate(file.metadata.row_group(number).num_rows for number in numbers)]
             schemas.append(file.schema_arrow)
         pieces += [files.Piece(str(path), number, *rows, stamp) for number, rows in enumerate(pairwise(edges))]
-    chosen = _probability_columns(schemas[0], columns, {label, weight, group}, paths[0])
+    labels = label if _is_several(label) else (label,)
+    chosen = _probability_columns(schemas[0], columns, {*labels, weight, group}, paths[0])
     for path, schema in zip(paths, schemas, strict=True):
-        refuse_missing(str(path), (*chosen, label, weight, group), schema.names)
-        for name, what in ((label, "label"), (group, "group")):
+        refuse_missing(str(path), (*chosen, *labels, weight, group), schema.names)
+        for name, what in (*((one, "label") for one in labels), (group, "group")):
             if name is not None:
                 files.refuse_label_type(schema.field(name).type, name, path, what)
     filled = tuple(piece for piece in pieces if piece.stop > piece.start)
@@ -231,8 +240,10 @@ def _probability_columns(
 
 
 def _mapped(
-    path: str, label: str | None, weight: str | None, group: str | None, progress: RowsRead | None
+    path: str, label: Any, weight: str | None, group: str | None, progress: RowsRead | None
 ) -> files.FileSource:
+    if _is_several(label):
+        raise ValueError(f"label names {len(label)} columns, and an array has none; name a .npy file (n, L) of 0 and 1")
     stamp = files.stamp_of(path)
     array = files.map_array(path)
     if array.ndim != 2 or array.shape[1] < 2:
@@ -250,7 +261,7 @@ def _mapped(
         if name is None:
             continue
         found = files.map_array(name)
-        if found.shape != (n,):
+        if found.shape != (n,) and not (what == "label" and found.ndim == 2 and len(found) == n):
             raise ValueError(f"{what} {name} must hold one entry per row: {n}; got shape {found.shape}")
         if found.dtype.kind not in kinds:
             raise ValueError(f"{what} {name} holds {found.dtype}; it must hold {words}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.errors import extended
+from confmax.errors import InputError, extended
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import as_array, checked_weight
+from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.groups import Groups, distinct_groups
 from confmax.tables.labels import Coded, distinct, encode_labels, vector
+from confmax.tables.several import encoded
 from confmax.tables.table import Checked, MemoryTable, T
 
 RowsRead = Callable[[int, int], None]  # takes the rows read of a pass so far, and the rows of the table
@@ -83,7 +85,7 @@ class Summary:
     Rows, those whose weight is not zero, the sum of the weights, the weighted sum of each column (K,), the weight of
     each true class (K,), the chosen rows of each part, and the number of parts in which some row was divided by its
     sum. Of every group: the number of rows of each true class, their weight, and the weighted sum of each column (3, G,
-    K). Empty without labels or groups.
+    K). Of several labels, how many rows with weight have each (L,). Empty without labels or groups.
     """
 
     n_rows: int
@@ -94,6 +96,7 @@ class Summary:
     sample: tuple[MemoryTable, ...]
     renormalised: int
     by_group: Array
+    positives: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __add__(self, other: Summary) -> Summary:
         """Return the summary of the rows of both."""
@@ -182,6 +185,28 @@ def as_table(
     return CheckedPart(_by_group(table), fraction, found.proba is not P)
 
 
+def as_label_table(
+    part: Part, *, classes: tuple[Any, ...], fraction: float, decisions: Decisions, order: tuple[int, ...] | None
+) -> CheckedPart:
+    """Return the checked table of a part whose rows have several labels; a ValueError begins with the part's name.
+
+    The columns of labels that are a matrix are taken in ``order``.
+    """
+    if len(part.proba) == 0:
+        return CheckedPart(None, fraction)
+    with naming(part.name):
+        P = np.asanyarray(part.proba)
+        if P.ndim == 2 and P.shape[1] != len(classes):
+            raise ValueError(f"proba has {P.shape[1]} columns for {len(classes)} labels; give every part the same")
+        found = ARRAYS.check_labels(P)
+        labels = part.labels
+        if labels is not None:
+            labels = encoded(labels if order is None else labels[:, list(order)], classes, len(P))
+        weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
+    table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, decisions=decisions)
+    return CheckedPart(table, fraction)
+
+
 def _by_group(table: MemoryTable) -> MemoryTable:
     """Return the rows of a part in the order of their groups, if it has any, which then are slices of it."""
     return table if table.groups is None else table.at(np.argsort(table.groups.codes, kind="stable"))
@@ -198,6 +223,8 @@ def joined(found: Iterable[CheckedPart]) -> CheckedPart:
 
 
 def _given(labels: Any) -> Any:
+    if isinstance(labels, list):
+        raise InputError("`y` holds a list of labels for each row", "pass `decisions='any'` for several labels per row")
     return labels if isinstance(labels, Coded) else vector(labels, "y", "one label")
 
 
@@ -207,7 +234,11 @@ def summary_of(checked: CheckedPart) -> Summary | None:
     if table is None:
         return None
     labelled = np.empty(0)
-    if table.labels is not None:
+    counted = np.empty(0, np.int64)
+    if table.labels is not None and table.decisions.several:
+        counted = table.positives()
+        labelled = (np.ones(table.n_rows) if table.weight is None else table.weight) @ table.labels
+    elif table.labels is not None:
         labelled = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
     totals = table.column_sums(table.weight)
     return Summary(
@@ -219,6 +250,7 @@ def summary_of(checked: CheckedPart) -> Summary | None:
         (table.sampled(checked.fraction),),
         int(checked.renormalised),
         _sums_by_group(table),
+        counted,
     )
 
 
@@ -269,7 +301,10 @@ def ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     # rows of one hash are equal in float32; in float64 the last digits may differ
     digits = (whole.proba * column_factors(whole.n_classes).astype(np.float64)).sum(axis=1)
     codes = None if whole.groups is None else whole.groups.codes
-    keys = (whole.weight, codes, whole.labels, digits, whole.row_hashes())
+    labels = whole.labels
+    if labels is not None and labels.ndim == 2:
+        labels = labels.astype(np.uint64) @ column_factors(whole.n_classes)
+    keys = (whole.weight, codes, labels, digits, whole.row_hashes())
     return whole.take(np.lexsort([key for key in keys if key is not None]))
 
 

@@ -21,15 +21,17 @@ import numpy as np
 
 from confmax.kernels.blocks import on_threads
 from confmax.tables.columns import find, matched, warn
+from confmax.tables.decisions import Decisions
 from confmax.tables.kinds import Beside, LabelledRule, Rule
 from confmax.tables.partitioned import parts
-from confmax.tables.partitioned.files import array_of_lists, labels_of
-from confmax.tables.partitioned.table import ReadInParts, partitioned_table
+from confmax.tables.partitioned.files import array_of_lists, holds_lists, labels_of
+from confmax.tables.partitioned.table import ReadInParts, labels_in_parts, partitioned_table
 from confmax.tables.table import T, Table
 
 # columns of the narrowed frame
 PROBA = "p"
 LABEL = "y"
+LABELS = "ys"
 WEIGHT = "w"
 GROUP = "g"
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -44,13 +46,14 @@ _PLANNING = threading.Lock()  # held while a setting of the session is another, 
 class SparkSource:
     """Rows of a Spark DataFrame, a part per partition; only the columns that are named here are read.
 
-    Probabilities are in several columns, in order, or in one of arrays or ``pyspark.ml`` vectors. ``seen`` holds what
+    Probabilities are in several columns, in order, or in one of arrays or ``pyspark.ml`` vectors. So are several labels
+    per row, in columns of 0 and 1, or in one of arrays of names. ``seen`` holds what
     runs over the labels and groups alone have found.
     """
 
     frame: Any
     columns: tuple[str, ...]
-    label: str | None
+    label: str | tuple[str, ...] | None
     weight: str | None
     n_classes: int
     group: str | None = None
@@ -74,6 +77,11 @@ class SparkSource:
     @property
     def has_labels(self) -> bool:
         return self.label is not None
+
+    @property
+    def label_names(self) -> tuple[str, ...] | None:
+        """The names of the columns of labels, where there are several; None for one."""
+        return self.label if isinstance(self.label, tuple) else None
 
     @property
     def has_groups(self) -> bool:
@@ -114,7 +122,10 @@ class SparkSource:
         """Return the RDD of what ``work`` makes of each partition; the size of batches is fixed in its plan."""
         refuse_stopped(self.frame)
         chosen = [] if labels_only else [probabilities(self.frame, self.columns).alias(PROBA)]
-        for name, alias in ((self.label, LABEL), (self.group, GROUP)):
+        if self.label_names is not None:
+            chosen.append(probabilities(self.frame, self.label_names).alias(LABELS))
+        one = self.label if isinstance(self.label, str) else None
+        for name, alias in ((one, LABEL), (self.group, GROUP)):
             if name is not None:
                 # decimals are doubles, as `labels_of` makes those of files
                 decimal = self.frame.schema[name].dataType.typeName() == "decimal"
@@ -149,6 +160,7 @@ def frame_source(
     group: Any = None,
     columns: Sequence[str] | None = None,
     classes: Sequence[Any] | None = None,
+    several: bool = False,
 ) -> SparkSource:
     """Return a Spark DataFrame as a source of parts; its types are checked here, its rows with the first pass.
 
@@ -157,23 +169,30 @@ def frame_source(
     ValueError if a column is missing or of another type, or the frame has no rows, no partitions or no end.
     """
     refuse_frames(frame)
-    for given, what in ((label, "y"), (weight, "sample_weight"), (group, "group")):
+    labels = tuple(label) if isinstance(label, (list, tuple)) else (label,)
+    for given, what in (*((one, "y") for one in labels), (weight, "sample_weight"), (group, "group")):
         if given is not None and not isinstance(given, str):
             raise ValueError(
                 f"with a Spark DataFrame of probabilities, {what} must be the name of a column; got "
                 f"{type(given).__name__}: add it to the frame as a column"
             )
     kinds = {each.name: each.dataType for each in frame.schema.fields}
-    parts.refuse_missing("the Spark DataFrame", (label, weight, group), kinds)
+    parts.refuse_missing("the Spark DataFrame", (*labels, weight, group), kinds)
     if weight is not None and not is_number(kinds[weight]):
         raise ValueError(f"column {weight!r} holds {kinds[weight].simpleString()}, not numbers; name another as weight")
-    for name, what in ((label, "labels"), (group, "groups")):
-        if name is not None and not (is_number(kinds[name]) or kinds[name].typeName() in ("string", "boolean")):
+    for name, what in (*((one, "labels") for one in labels), (group, "groups")):
+        held = None if name is None else kinds[name]
+        # arrays are the labels of rows that have several
+        held = held.elementType if what == "labels" and held is not None and held.typeName() == "array" else held
+        if held is not None and not (is_number(held) or held.typeName() in ("string", "boolean")):
             raise ValueError(
                 f"column {name!r} holds {kinds[name].simpleString()}; {what} are strings, numbers or booleans"
             )
+    label = labels if isinstance(label, (list, tuple)) else label
     source = SparkSource(frame, (), label, weight, 0, group)
-    chosen = chosen_columns(kinds, columns, {label, weight, group}, partial(_known_classes, source, classes))
+    # the columns of several labels name them; an array of names is not searched for them
+    known = partial(_known_classes, source, (source.label_names or ()) if several and classes is None else classes)
+    chosen = chosen_columns(kinds, columns, {*labels, weight, group}, known)
     source = replace(source, columns=chosen, n_classes=len(chosen))
     if source.names is not None:
         return source
@@ -311,10 +330,14 @@ def _on_partition(work: Callable[[Any], Any], batches: Iterator[Any]) -> Iterato
 
 def _part_of(table: Any, name: str) -> parts.Part:
     columns = set(table.column_names)
-    labels = labels_of(table.column(LABEL)) if LABEL in columns else None
+    labels = None
+    if LABEL in columns:
+        column = table.column(LABEL)
+        labels = column.to_pylist() if holds_lists(column.type) else labels_of(column)
     weight = table.column(WEIGHT).to_numpy() if WEIGHT in columns else None
     group = labels_of(table.column(GROUP)) if GROUP in columns else None
     with parts.naming(name):
+        labels = array_of_lists(table.column(LABELS)) if LABELS in columns else labels
         proba = array_of_lists(table.column(PROBA)) if PROBA in columns else None
     return parts.Part(proba, labels, weight, name, group)
 
@@ -381,6 +404,12 @@ class SparkFrames(ReadInParts):
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         source = frame_source(proba, beside["y"], beside["sample_weight"], group=beside["group"], classes=classes)
         return partitioned_table(source, classes, stated=stated)
+
+    def label_table(
+        self, decisions: Decisions, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool
+    ) -> Table:
+        source = frame_source(proba, beside["y"], beside["sample_weight"], classes=classes, several=True)
+        return labels_in_parts(source, decisions, classes, stated=stated)
 
     # decisions are a column of the frame: `with_decisions`, `with_labels`
     predict_index = predict_labels = ReadInParts._refuse

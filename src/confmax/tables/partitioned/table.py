@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import arranged, order_of, warn
+from confmax.tables.decisions import ONE, Decisions, decisions_of
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
 from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule
 from confmax.tables.labels import resolve_classes
 from confmax.tables.partitioned import parts
+from confmax.tables.several import arranged_labels, label_places
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table, TableOracle
 
 # of the sample, on which calibrations are fitted, too
@@ -40,7 +42,7 @@ ROWS_PER_CLASS = 50
 class InParts(Table):
     """What tables in parts share, whether their groups lie side by side or not."""
 
-    def oracle(self, model_share: float) -> Oracle:
+    def oracle(self, model_share: Any) -> Oracle:
         """Return the oracle that scans every part where it lies."""
         return PartsOracle(self, model_share)
 
@@ -65,6 +67,7 @@ class PartitionedTable(InParts):
     sample: MemoryTable
     calibrator: Calibrator | None = None
     groups: GroupsInParts | None = None
+    decisions: Decisions = ONE
 
     backend = "parts"
 
@@ -95,8 +98,13 @@ class PartitionedTable(InParts):
             f"sample of the rows in an array"
         )
 
+    def positives(self) -> NDArray[np.int64]:
+        return self.known.positives
+
     def label_weight(self) -> Array:
-        return np.asarray(self.known.label_weight / self.known.label_weight.sum())
+        # several labels of a row are shares of all rows each, and do not share its weight
+        whole = self.known.weight if self.decisions.several else self.known.label_weight.sum()
+        return np.asarray(self.known.label_weight / whole)
 
     @cached_property
     def _mean_probability(self) -> Array:
@@ -105,7 +113,7 @@ class PartitionedTable(InParts):
         return np.asarray(np.sum(list(self.over_parts(parts.column_totals)), axis=0) / self.known.weight)
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
-        found = self.source.run(partial(_on_table, work, self.calibrator))
+        found = self.source.run(partial(_on_table, work, self.calibrator, self.decisions))
         return (each for each in found if each is not None)
 
 
@@ -129,6 +137,46 @@ def partitioned_table(source: parts.Source, classes: Sequence[Any] | None, *, st
     wanted = max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
     checked = partial(parts.as_table, classes=resolved, groups=names)
     tables = source.kept(partial(checked, fraction=min(1.0, wanted / max(1, source.n_rows))))
+    known = _summary(tables)
+    if not source.holds and not known.renormalised:
+        # the source itself sees to it that rows do not change
+        tables = source.kept(partial(checked, fraction=0.0))
+    groups = None if names is None else GroupsInParts(names)
+    return PartitionedTable(tables, resolved, replace(known, sample=()), parts.ordered(known.sample), groups=groups)
+
+
+def labels_in_parts(
+    source: Any, decisions: Decisions, classes: Sequence[Any] | None, *, stated: bool = True
+) -> MemoryTable | PartitionedTable:
+    """Check all parts of a source of several labels per row in one pass and return them as one table.
+
+    A table that is no larger than a sample is brought into memory. ``stated`` and the ValueErrors as for
+    `labels_table`.
+    """
+    if getattr(source, "has_groups", False):
+        raise ValueError("groups are of one class for every row; open a table of several labels without group=")
+    L = source.n_classes
+    decisions_of(decisions.argument, L)
+    of_labels = getattr(source, "label_names", None)
+    found = arranged_labels(source.names, of_labels, L, classes, stated=stated)
+    if found.order is not None:
+        source = source.with_columns(found.order)
+    order = tuple(range(L)) if found.classes is None else found.classes
+    places = None if of_labels is None or len(of_labels) != L else label_places(of_labels, order)
+    warn(found.note)
+    cells = SAMPLE_CELLS if source.has_labels else SAMPLE_CELLS_UNLABELLED
+    fraction = min(1.0, max(min(cells // L, MOST_ROWS), SAMPLE_ROWS) / max(1, source.n_rows))
+    check = partial(parts.as_label_table, classes=order, fraction=fraction, decisions=decisions, order=places)
+    tables = source.kept(check)
+    known = _summary(tables)
+    sample = parts.ordered(known.sample)
+    if fraction == 1.0:
+        return sample
+    return PartitionedTable(tables, order, replace(known, sample=()), sample, decisions=decisions)
+
+
+def _summary(tables: Any) -> parts.Summary:
+    """Return what all checked parts add up to; ValueError if they have no rows, or no weight."""
     summaries = (summary for summary in tables.run(parts.summary_of) if summary is not None)
     first = next(summaries, None)
     if first is None:
@@ -136,11 +184,7 @@ def partitioned_table(source: parts.Source, classes: Sequence[Any] | None, *, st
     known = reduce(add, summaries, first)
     if known.weight <= 0 or not np.isfinite(known.weight):
         raise ValueError("the weights sum to zero, or to more than a float can hold; give usable weights")
-    if not source.holds and not known.renormalised:
-        # the source itself sees to it that rows do not change
-        tables = source.kept(partial(checked, fraction=0.0))
-    groups = None if names is None else GroupsInParts(names)
-    return PartitionedTable(tables, resolved, replace(known, sample=()), parts.ordered(known.sample), groups=groups)
+    return known
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,11 +294,13 @@ def _totals_by_group(part: MemoryTable) -> Array:
 AnyGroups = Groups | GroupShares | GroupsInParts
 
 
-def _on_table(work: Callable[[MemoryTable], T], calibrator: Calibrator | None, checked: parts.CheckedPart) -> T | None:
+def _on_table(
+    work: Callable[[MemoryTable], T], calibrator: Calibrator | None, decisions: Decisions, checked: parts.CheckedPart
+) -> T | None:
     table = checked.table
     if table is None or (table.weight is not None and not table.weight.any()):
         return None
-    return work(table.calibrated(calibrator))
+    return work(replace(table, decisions=decisions).calibrated(calibrator))
 
 
 # --- opened tables, as values that are given -------------------------------------------------------------------------
@@ -289,9 +335,15 @@ class Opened(ReadInParts):
         """Return `make_table`; labels, weights and groups are named where the table is opened."""
         if beside["group"] is not None:
             raise ValueError("an opened table brings the group of each row; pass group= to open_table")
-        if beside["y"] is not None or beside["sample_weight"] is not None:
-            raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
+        _refuse_beside(beside)
         return partitioned_table(proba, classes, stated=stated)
+
+    def label_table(
+        self, decisions: Decisions, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool
+    ) -> Table:
+        """Return `labels_table`; labels and weights are named where the table is opened."""
+        _refuse_beside(beside)
+        return labels_in_parts(proba, decisions, classes, stated=stated)
 
     def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, read part by part with the group of each row."""
@@ -314,6 +366,11 @@ class Opened(ReadInParts):
         cut = batch.cut(known)
         decided = [batch.decided(part, cut, number) for number, part in known.items()]
         return np.concatenate([np.empty(0, np.int64), *decided])
+
+
+def _refuse_beside(beside: Beside) -> None:
+    if beside["y"] is not None or beside["sample_weight"] is not None:
+        raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
 
 
 def _to_decide(rule: Rule, proba: Any, beside: Beside) -> Any:
