@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.errors import InputError, extended
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.arrays import as_array, checked_weight
+from confmax.tables.arrays import as_array, as_float, checked_weight
 from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.groups import Groups, distinct_groups
 from confmax.tables.labels import Coded, distinct, encode_labels, vector
-from confmax.tables.several import encoded
+from confmax.tables.several import encoded, kept_as_collections
 from confmax.tables.table import Checked, MemoryTable, T
 
 RowsRead = Callable[[int, int], None]  # takes the rows read of a pass so far, and the rows of the table
@@ -188,9 +188,9 @@ def as_table(
 def as_label_table(
     part: Part, *, classes: tuple[Any, ...], fraction: float, decisions: Decisions, order: tuple[int, ...] | None
 ) -> CheckedPart:
-    """Return the checked table of a part whose rows have several labels; a ValueError begins with the part's name.
+    """Return the checked table of a part whose rows have several labels, with fraction zero of one found good before.
 
-    The columns of labels that are a matrix are taken in ``order``.
+    The columns of labels that are a matrix are taken in ``order``. A ValueError begins with the part's name.
     """
     if len(part.proba) == 0:
         return CheckedPart(None, fraction)
@@ -198,13 +198,15 @@ def as_label_table(
         P = np.asanyarray(part.proba)
         if P.ndim == 2 and P.shape[1] != len(classes):
             raise ValueError(f"proba has {P.shape[1]} columns for {len(classes)} labels; give every part the same")
-        found = ARRAYS.check_labels(P)
-        labels = part.labels
+        found = ARRAYS.check_labels(P) if fraction > 0 else Checked(ARRAYS, np.ascontiguousarray(as_float(P)))
+        labels = part.labels if order is None or part.labels is None else np.asarray(part.labels)[:, list(order)]
         if labels is not None:
-            labels = encoded(labels if order is None else labels[:, list(order)], classes, len(P))
+            known = fraction == 0 and not kept_as_collections(labels)
+            labels = np.asarray(labels).astype(np.uint8, order="C") if known else encoded(labels, classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
     table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, decisions=decisions)
-    return CheckedPart(table, fraction)
+    # a sum of float32 above one is made one, anew in every pass
+    return CheckedPart(table, fraction, fraction > 0 and bool((P > 1).any()))
 
 
 def _by_group(table: MemoryTable) -> MemoryTable:

@@ -166,12 +166,15 @@ def labels_in_parts(
     warn(found.note)
     cells = SAMPLE_CELLS if source.has_labels else SAMPLE_CELLS_UNLABELLED
     fraction = min(1.0, max(min(cells // L, MOST_ROWS), SAMPLE_ROWS) / max(1, source.n_rows))
-    check = partial(parts.as_label_table, classes=order, fraction=fraction, decisions=decisions, order=places)
-    tables = source.kept(check)
+    check = partial(parts.as_label_table, classes=order, decisions=decisions, order=places)
+    tables = source.kept(partial(check, fraction=fraction))
     known = _summary(tables)
     sample = parts.ordered(known.sample)
     if fraction == 1.0:
         return sample
+    if not source.holds and not known.renormalised:
+        # as above: rows that were found good are not checked in every pass
+        tables = source.kept(partial(check, fraction=0.0))
     return PartitionedTable(tables, order, replace(known, sample=()), sample, decisions=decisions)
 
 

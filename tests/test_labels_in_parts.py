@@ -1,0 +1,266 @@
+"""Several labels per row, tuned on rows in files, Dask collections and tensors: the answers are those of arrays.
+
+A table that is no larger than a sample is brought into memory. Here samples are made small, so that all is added up
+over parts.
+"""
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax.calibration.labels import fit
+from confmax.confusion import Gains
+from confmax.optimize import label_parts
+from confmax.optimize.label_thresholds import Target
+from confmax.solution.label_task import LabelPlan, task_of
+from confmax.tables.decisions import ANY, decisions_of
+from confmax.tables.several import labels_table
+
+BASE = np.array([0.3, 0.1, 0.05, 0.01, 0.004])
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def rows(seed, n=4000, dtype=np.float64, digits=None):
+    """Return probabilities (n, 5) that are a little too large, labels of which some are rare, and weights."""
+    rng = np.random.default_rng(seed)
+    P = 1 / (1 + np.exp(-(np.log(BASE / (1 - BASE)) + 1.5 * rng.normal(size=(n, 5)))))
+    Y = (rng.random(P.shape) < P**1.2).astype(int)
+    Y[:5] |= np.eye(5, dtype=int)  # every label has a row
+    P = P if digits is None else P.round(digits)
+    return P.astype(dtype), Y, rng.integers(1, 4, n).astype(float)
+
+
+@pytest.fixture
+def small_samples(monkeypatch):
+    for name in ("SAMPLE_CELLS", "SAMPLE_CELLS_UNLABELLED"):
+        monkeypatch.setattr(f"confmax.tables.partitioned.table.{name}", 5 * 600)
+    monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("confmax.tables.partitioned.opening.MAPPED_BYTES", 40_000)
+
+
+def opened(folder, P, Y=None, weight=None):
+    """Return rows as an opened array, in several parts."""
+    given = {"label": Y, "weight": weight}
+    paths = {name: folder / f"{name}.npy" for name, values in given.items() if values is not None}
+    for name, path in paths.items():
+        np.save(path, given[name])
+    np.save(folder / "proba.npy", P)
+    return confmax.open_table(folder / "proba.npy", **paths)
+
+
+SETTINGS = [
+    {}, {"metric": "g_mean"}, {"metric": "mcc"}, {"metric": "micro_f1"}, {"metric": "hamming"},
+    {"confusion": "labels"}, {"confusion": "model"}, {"calibration": None}, {"shrinkage": False},
+    {"metric": "micro_f1", "confusion": "labels", "calibration": None},
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize(("dtype", "digits"), [(np.float64, None), (np.float32, 2)])
+def test_thresholds_are_those_of_arrays(settings, dtype, digits, tmp_path):
+    P, Y, weight = rows(1, dtype=dtype, digits=digits)
+    how = {"metric": "macro_f1", "decisions": "any"} | settings
+    here = confmax.maximize(proba=P, y=Y, sample_weight=weight, **how)
+    there = confmax.maximize(proba=opened(tmp_path, P, Y, weight), **how)
+    assert np.array_equal(there.predict(P), here.predict(P))
+    for name in ("value", "label_value", "model_value", "model_share"):
+        assert getattr(there, name) == pytest.approx(getattr(here, name), abs=1e-12)
+    assert there.baselines == pytest.approx(here.baselines, abs=1e-12)
+    assert np.array_equal(there.positives, here.positives)
+    # what a cut inside a bucket could gain is part of the bound of sums
+    slack = 2e-2 if here.metric.name == "micro_f1" else 1e-12
+    assert here.upper_bound - 1e-12 <= there.upper_bound <= here.upper_bound + slack
+    found = confmax.score(how["metric"], P, Y, there, sample_weight=weight, n_replicates=0)
+    assert found.estimate("rule").value == pytest.approx(there.label_value, abs=1e-12)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("decisions", [1, 2, ("at_most", 2)])
+@pytest.mark.parametrize("metric", ["macro_f1", "macro_recall", "g_mean", "micro_f1"])
+def test_budgets_are_counted_on_all_rows(decisions, metric, tmp_path):
+    P, Y, weight = rows(2, n=2000)
+    here = confmax.maximize(metric, P, sample_weight=weight, decisions=decisions)
+    there = confmax.maximize(metric, opened(tmp_path, P, None, weight), decisions=decisions)
+    assert there.value >= here.value - 1e-3
+    # each bound holds for the other's rule
+    if there.upper_bound is not None:
+        assert there.upper_bound >= here.value - 1e-9
+    rule = there.rule
+    own = confmax.maximize(metric, P, sample_weight=weight, decisions=decisions, calibration=rule.calibrator)
+    assert own.upper_bound is None or own.upper_bound >= there.value - 1e-9
+    labelled = confmax.maximize(metric, opened(tmp_path, P, Y, weight), decisions=decisions)
+    assert labelled.upper_bound is None
+    found = confmax.score(metric, P, Y, labelled, sample_weight=weight, n_replicates=0)
+    assert found.estimate("rule").value == pytest.approx(labelled.label_value, abs=1e-12)
+    best = confmax.maximize(metric, P, Y, sample_weight=weight, decisions=decisions)
+    assert labelled.value >= best.value - 5e-3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_small_table_is_brought_into_memory(seed, tmp_path):
+    P, Y, weight = rows(seed, n=300)
+    for decisions in ("any", 2):
+        here = confmax.maximize("macro_f1", P, Y, sample_weight=weight, decisions=decisions)
+        there = confmax.maximize("macro_f1", opened(tmp_path, P, Y, weight), decisions=decisions)
+        assert np.array_equal(there.predict(P), here.predict(P))
+        assert there.rule.tuned_on == here.rule.tuned_on is not None
+    within = {"decisions": "any", "constraints": "labels_per_row <= 0.4"}
+    limited = confmax.maximize("hamming", opened(tmp_path, P, Y, weight), **within)
+    assert limited.value == pytest.approx(confmax.maximize("hamming", P, Y, sample_weight=weight, **within).value)
+
+
+def columns(P, Y, weight):
+    of_labels = {f"y_{name}": Y[:, k] for k, name in reversed(list(enumerate(NAMES)))}
+    names = [[NAMES[k] for k in np.flatnonzero(row)] for row in Y]
+    return {name: P[:, k] for k, name in enumerate(NAMES)} | of_labels | {"tags": names, "weight": weight}
+
+
+def each_form(P, Y, weight, folder):
+    """Yield the arguments of `maximize` by which the same rows are given, and whether they name the labels."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    dd = pytest.importorskip("dask.dataframe")
+    import pandas as pd
+
+    from tests.dask_helpers import rows as blocks
+
+    path = folder / "rows.parquet"
+    pq.write_table(pa.table(columns(P, Y, weight)), path, row_group_size=700)
+    named = [f"y_{name}" for name in NAMES]
+    how = {"columns": list(NAMES), "weight": "weight"}
+    yield {"proba": confmax.open_table(path, label=named, **how), "classes": NAMES}
+    yield {"proba": confmax.open_table(path, label=named[::-1], **how), "classes": NAMES}
+    yield {"proba": confmax.open_table(path, label="tags", **how)}
+    lengths = (700, 0, 1, len(P) - 701)
+    beside = {"sample_weight": blocks(weight, lengths)}
+    array = blocks(P, lengths).rechunk({1: 2})
+    yield {"proba": array, "y": blocks(Y, lengths).rechunk({1: 3}), **beside}
+    yield {"proba": array, "y": Y, "sample_weight": weight}
+    yield {"proba": array, "y": [[NAMES[k] for k in np.flatnonzero(row)] for row in Y], "classes": NAMES, **beside}
+    frame = pd.DataFrame(columns(P, Y, weight)).drop(columns="tags")
+    lazy = dd.from_pandas(frame, npartitions=3)
+    yield {"proba": lazy, "y": named[::-1], "sample_weight": "weight", "classes": NAMES}
+    yield {"proba": lazy[list(NAMES)], "y": lazy[named], "sample_weight": lazy["weight"], "classes": NAMES}
+
+
+@pytest.mark.parametrize("brought", [True, False])
+def test_every_form_of_labels_is_the_same(brought, tmp_path, request):
+    dask = pytest.importorskip("dask")
+    if not brought:
+        request.getfixturevalue("small_samples")
+    P, Y, weight = rows(3, n=800 if brought else 3000)
+    here = confmax.maximize("macro_f1", P, Y, sample_weight=weight, decisions="any")
+    with dask.config.set(scheduler="synchronous"):
+        for given in each_form(P, Y, weight, tmp_path):
+            there = confmax.maximize("macro_f1", decisions="any", **given)
+            assert np.array_equal(there.predict(P), here.predict(P))
+            assert there.value == pytest.approx(here.value, abs=1e-12)
+            assert there.rule.class_names == (NAMES if "classes" in given or "y" not in given else (0, 1, 2, 3, 4))
+
+
+def test_tensors_are_tuned_like_arrays():
+    torch = pytest.importorskip("torch")
+    P, Y, weight = rows(4, n=500)
+    for decisions in ("any", 2, ("at_most", 2)):
+        here = confmax.maximize("macro_f1", P, Y, sample_weight=weight, decisions=decisions)
+        tensors = [torch.from_numpy(part) for part in (P, Y, weight)]
+        there = confmax.maximize("macro_f1", *tensors[:2], sample_weight=tensors[2], decisions=decisions)
+        assert there.rule == here.rule
+        assert there.value == here.value
+    half = confmax.maximize("macro_f1", tensors[0].half(), decisions="any")
+    assert half.rule == confmax.maximize("macro_f1", tensors[0].half().float().numpy(), decisions="any").rule
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_few_values_are_told_apart_and_the_rest_is_bounded(tmp_path, monkeypatch):
+    """Where too many rows lie in open buckets, values are rounded down: cuts stay exact, and the bound covers them."""
+    P, Y, weight = rows(5)
+    exact = confmax.maximize("macro_f1", P, Y, sample_weight=weight, decisions="any", shrinkage=False)
+    monkeypatch.setattr(label_parts, "MOST", 0)
+    monkeypatch.setattr(label_parts, "DIGITS", 16)
+    rough = confmax.maximize("macro_f1", opened(tmp_path, P, Y, weight), decisions="any", shrinkage=False)
+    assert exact.value - 1e-2 < rough.value < exact.value
+    assert exact.value <= rough.upper_bound <= rough.value + 1e-2
+    found = confmax.score("macro_f1", P, Y, rough, sample_weight=weight, n_replicates=0)
+    assert found.estimate("rule").value == pytest.approx(rough.label_value, abs=1e-12)
+
+
+def test_rounding_down_never_rounds_up():
+    p = np.concatenate([np.random.default_rng(0).random(1000), [0.0, 1.0, 1e-30, 1.0 - 2.0**-53]])
+    down = label_parts._rounded_down(p, 8)
+    assert (down <= p).all()
+    assert (down >= p * (1 - 2.0**-14)).all()
+    assert np.array_equal(label_parts._rounded_down(p, 0), p)
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_calibrations_are_fitted_on_all_parts(tmp_path):
+    P, Y, weight = rows(6)
+    table = labels_table(ANY, opened(tmp_path, P, Y, weight))
+    assert not table.is_whole
+    here, there = fit(labels_table(ANY, P, Y, weight)), fit(table)
+    np.testing.assert_allclose([there.a, there.c], [here.a, here.c], rtol=1e-9)
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_targets_in_parts_count_as_one_in_memory(tmp_path):
+    P, Y, weight = rows(7)
+    plan = LabelPlan.checked("macro_f1", ANY)
+    here, there = (task_of(plan, labels_table(ANY, *given)).target for given in
+                   ((P, Y, weight), (opened(tmp_path, P, Y, weight),)))  # fmt: skip
+    assert isinstance(here, Target) and isinstance(there, label_parts.PartsTarget)
+    gains = Gains.reduced(np.ones((3, 5)), -np.random.default_rng(0).random((3, 5)))
+    for one, other in ((here, there), (here.with_share(0.0), there.with_share(0.0))):
+        for name in ("rows", "diagonal", "columns"):
+            np.testing.assert_allclose(
+                getattr(other.counted(gains), name), getattr(one.counted(gains), name), atol=1e-12
+            )
+    for mine, theirs in zip(here.near({1: 50, 4: 9000}), there.near({1: 50, 4: 9000}), strict=True):
+        assert mine[0] == theirs[0]
+        for k in (2, 3, 4):
+            np.testing.assert_allclose(np.sort(theirs[k]), np.sort(mine[k]), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_what_is_not_possible_says_so(tmp_path):
+    P, Y, weight = rows(8)
+    table = opened(tmp_path, P, Y, weight)
+    with pytest.raises(ValueError, match=r"a limit on several labels needs all rows in memory"):
+        confmax.maximize("hamming", table, decisions="any", constraints="labels_per_row <= 0.4")
+    with pytest.raises(ValueError, match=r"opened table brings its labels and weights; pass label= and weight="):
+        confmax.maximize("macro_f1", table, Y, decisions="any")
+    with pytest.raises(ValueError, match=r"decisions asks for 6 labels of every row, and there are 5"):
+        confmax.maximize("macro_f1", table, decisions=6)
+    wrong = Y.copy()
+    wrong[3500, 2] = 2
+    with pytest.raises(
+        ValueError, match=r"rows 3000 to 3999 of .*: row 500, column 2 of y is 2, and labels are 0 or 1"
+    ):
+        confmax.maximize("macro_f1", opened(tmp_path, P, wrong), decisions="any")
+    P[3500] = 1.5
+    with pytest.raises(ValueError, match=r"rows 3000 to 3999 of .*: row 500, column 0 of proba is 1.5"):
+        confmax.maximize("macro_f1", opened(tmp_path, P), decisions="any")
+    P[3500] = 0.5
+    with pytest.raises(ValueError, match=r"y must be a matrix \(n, L\) of 0 and 1, .* 5 labels; got shape \(1000, 3\)"):
+        confmax.maximize("macro_f1", opened(tmp_path, P, Y[:, :3]), decisions="any")
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_metrics_of_vectors_are_searched_on_all_parts(tmp_path):
+    def lowest(true, hits, decided):
+        return np.sort(2 * hits / np.maximum(true + decided, 1e-9))[:2].mean()
+
+    P, Y, weight = rows(9, n=2000)
+    here = confmax.maximize(lowest, P, Y, sample_weight=weight, decisions="any")
+    there = confmax.maximize(lowest, opened(tmp_path, P, Y, weight), decisions="any")
+    assert there.value >= here.value - 1e-2
+    found = confmax.score(lowest, P, Y, there, sample_weight=weight, n_replicates=0)
+    assert found.estimate("rule").value == pytest.approx(there.label_value, abs=1e-9)
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_sums_above_one_by_rounding_are_one(tmp_path):
+    P, Y, _ = rows(10)
+    P[0, 0] = 1.0 + 1e-9
+    there = confmax.maximize("macro_f1", opened(tmp_path, P, Y), decisions=decisions_of("any"))
+    assert there.value == pytest.approx(confmax.maximize("macro_f1", P, Y, decisions="any").value, abs=1e-12)
