@@ -51,6 +51,13 @@ lazy = frame()
 value = confmax.maximize("g_mean", lazy, "truth", confusion="labels", calibration=None).value
 assert abs(value - drawn.value) < 1e-9
 """,
+    "maximize, several labels": """
+several = (P < [0.5, 0.4, 0.3]).astype(int)
+lazy = da.from_array(several, chunks=(200, 3))
+here = confmax.maximize("macro_f1", P, several, decisions="any", confusion="labels")
+there = confmax.maximize("macro_f1", proba, lazy, decisions="any", confusion="labels")
+assert abs(there.value - here.value) < 1e-9
+""",
     "open_table": """
 opened = confmax.open_table(frame(), label="truth")
 assert abs(confmax.maximize("g_mean", opened, confusion="labels", calibration=None).value - drawn.value) < 1e-9

@@ -106,6 +106,18 @@ for folder in ("scores", "new"):
         columns["sex"] = np.array(["men", "women"])[np.arange(100) % 2]
         pq.write_table(pa.table(columns), f"{folder}/{k}.parquet")
 """
+# the same rows with two labels each, in files of the same names
+LABELS = """
+import shutil
+for folder in ("scores", "new"):
+    shutil.rmtree(folder)
+    os.mkdir(folder)
+    for k in range(3):
+        columns = {f"p_{name}": P[100 * k : 100 * k + 100, j] for j, name in enumerate(("news", "sport"))}
+        if folder == "scores":
+            columns |= {name.replace("p_", "y_"): (p > 0.4).astype(int) for name, p in columns.items()}
+        pq.write_table(pa.table(columns), f"{folder}/{k}.parquet")
+"""
 # stands for zarr, which is not confmax's affair
 ZARR = """
 import dask.array
@@ -129,9 +141,9 @@ model = types.SimpleNamespace(transform=lambda frame: frame)
 def scale():
     """Return the Python of the sections on files, Dask, Spark and groups."""
     code = [code for _, code, _ in BLOCK.findall((ROOT / "docs" / "scale.md").read_text())]
-    assert [word in block for word, block in zip(("open_table", "dask", "Spark", "group="), code, strict=True)] == [
-        True
-    ] * 4
+    assert [
+        word in block for word, block in zip(("open_table", "dask", "Spark", "group=", "decisions="), code, strict=True)
+    ] == [True] * 5
     return code
 
 
@@ -140,16 +152,18 @@ def test_scale_with_optional_packages(tmp_path):
     """Dask comes to a process that has not imported distributed."""
     dask = find_spec("dask") is not None and find_spec("distributed") is not None
     spark = find_spec("pyspark") is not None and shutil.which("java") is not None
-    on_files, on_dask, on_spark, on_groups = scale()
+    on_files, on_dask, on_spark, on_groups, on_labels = scale()
     steps = [{"find": OPTIONAL, "code": TABLES}, {"code": f"{on_files}\nprint(len(decisions))"}]
     steps += [{"code": ""}, {"code": f"{on_groups}\nprint(len(decisions))"}]
+    steps += [{"code": LABELS}, {"code": f"{on_labels}\nprint(decided.shape)"}]
     if dask:
         steps += [{"code": ZARR}, {"code": f"{on_dask}\nprint(len(decided.compute()))"}]
     if spark:
         steps += [{"code": MODEL}, {"code": f"{on_spark}\nprint(decided.select('decision').count())\nspark.stop()"}]
     found = run_fresh(steps, tmp_path)
     assert [step["error"] for step in found] == [None] * len(steps)
-    assert [step["printed"] for step in found[1::2]] == ["300\n"] * (2 + dask) + ["100\n"] * spark
+    printed = ["300\n"] * 2 + ["(300, 2)\n"] + ["300\n"] * dask + ["100\n"] * spark
+    assert [step["printed"] for step in found[1::2]] == printed
     if not (dask and spark):
         pytest.skip("Dask or Spark is not installed; the rest ran")
 

@@ -372,6 +372,56 @@ def test_transform_adds_the_labels_that_predict_gives(spark, decisions):
         one.transform(df, "id")
 
 
+def several_labels(n, seed=0):
+    """Return probabilities (n, 3), labels that they are a little too large for, and weights."""
+    rng = np.random.default_rng(seed)
+    P = rng.random((n, 3)) ** 2
+    return P, (rng.random(P.shape) < P).astype(int), rng.integers(1, 4, n).astype(float)
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_several_labels_are_tuned_as_in_memory(spark, monkeypatch, small):
+    """Labels are columns of 0 and 1 or one of arrays of names; a table like a sample is brought into memory."""
+    if small:
+        for name, most in (("SAMPLE_CELLS", 900), ("SAMPLE_CELLS_UNLABELLED", 900), ("SAMPLE_ROWS", 100)):
+            monkeypatch.setattr(f"confmax.tables.partitioned.table.{name}", most)
+    P, Y, weight = several_labels(3000)
+    names = ["a", "b", "c"]
+    columns = columns_of(P) | {f"y_{name}": Y[:, k] for k, name in enumerate(names)} | {"weight": weight}
+    df = frame_of(spark, columns | {"tags": [[names[k] for k in np.flatnonzero(row)] for row in Y]}, at=(0, 1100, 2000))
+    given = {"sample_weight": "weight", "classes": names}
+    for decisions in ("any", ("at_most", 2)):
+        here = confmax.maximize("macro_f1", P, Y, sample_weight=weight, decisions=decisions)
+        for y in (["y_c", "y_a", "y_b"], "tags") if decisions == "any" else ("tags",):
+            there = confmax.maximize("macro_f1", df, y, decisions=decisions, **given)
+            assert there.value == pytest.approx(here.value, abs=1e-4 if small and decisions != "any" else 1e-12)
+            assert there.rule.class_names == ("a", "b", "c")
+            found = confmax.score("macro_f1", P, Y, there, sample_weight=weight, n_replicates=0)
+            assert found.estimate("rule").value == pytest.approx(there.label_value, abs=1e-12)
+            np.testing.assert_array_equal(decided(there.rule.transform(df)), there.predict(P))
+        of_model = confmax.maximize("macro_f1", df, decisions=decisions, **given)
+        alone = confmax.maximize("macro_f1", P, sample_weight=weight, decisions=decisions)
+        assert of_model.value == pytest.approx(alone.value, abs=1e-4)
+
+
+def test_what_is_no_label_of_several_is_named(spark):
+    P, Y, _ = several_labels(200)
+    wide = {name: P[:, k] for k, name in enumerate(["p_a", "p_b", "p_c"])}
+    labels = {f"y_{name}": Y[:, k] + (k == 1) * (np.arange(200) == 150) for k, name in enumerate("abc")}
+    df = frame_of(spark, wide | labels | {"tags": [["a"]] * 199 + [["z"]]}, at=(100,))
+    cases = [
+        (["y_a", "y_z"], r"has no column 'y_z'"),
+        (["y_a", "y_b", "y_c"], r"partition 1: row 50, column 1 of y is 2(.0)?, and labels are 0 or 1"),
+        ("tags", r"partition 1: row 99 of y has the label 'z', which is none of the 3 \('a', 'b', 'c'\)"),
+        (np.zeros((200, 3)), r"y must be the name of a column"),
+    ]
+    for y, sentence in cases:
+        with pytest.raises(ValueError, match=sentence):
+            confmax.maximize("macro_f1", df, y, decisions="any", classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"y holds a list of labels for each row; pass decisions='any'"):
+        confmax.maximize("macro_f1", df.select("p_a", "p_b", "tags"), "tags", classes=["a", "b"])
+
+
 @pytest.mark.parametrize(("names", "kind"), [(("a", "b", "c", "abstain"), "string"), ((0, 1, 2, -1), "double")])
 def test_rules_that_abstain(spark, names, kind):
     """Names are strings, numbers are doubles, and names beside numbers strings; rules draw and calibrate as others."""

@@ -97,8 +97,9 @@ def maximize(
         ``proba`` (n, L) need not sum to one, and may be a list of one array (n, 2) per label, as scikit-learn's forests
         give it; ``y`` is a matrix (n, L) of 0 and 1, sparse or not, or one list of names per row. The metric is then a
         mean over labels, or (micro) over entries, as in scikit-learn, or a function of three vectors (L,): how often
-        labels are true, decided and true, and decided. The result is a `confmax.solution.labels.LabelSolution`, whose
-        ``predict`` gives a matrix of 0 and 1.
+        labels are true, decided and true, and decided. Of a Dask or Spark DataFrame, ``y`` names the columns of 0 and
+        1, or one column of lists of names. The result is a `confmax.solution.labels.LabelSolution`, whose ``predict``
+        gives a matrix of 0 and 1.
     constraints : str, Constraint, or sequence of these
         What the rule must keep, such as ``"recall[VF] >= 0.8"`` or ``constraints.rate("L") <= 0.1``
         (`confmax.constraints`). They hold on the confusion estimate used. With "model" it is proved that no rule that

@@ -82,7 +82,9 @@ def open_table(
     if is_dask(path):
         from confmax.tables.partitioned.dask import dask_source
 
-        return dask_source(path, label, weight, group=group, columns=columns, progress=progress)
+        several = _is_several(label)
+        label = tuple(label) if several else label  # type: ignore[arg-type]
+        return dask_source(path, label, weight, group=group, columns=columns, progress=progress, several=several)
     if is_spark(path):
         return frame_source(path, label, weight, group=group, columns=columns)
     paths = files_of(path)

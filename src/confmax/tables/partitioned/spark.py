@@ -191,6 +191,7 @@ def frame_source(
     label = labels if isinstance(label, (list, tuple)) else label
     source = SparkSource(frame, (), label, weight, 0, group)
     # the columns of several labels name them; an array of names is not searched for them
+    several = several or source.label_names is not None or (label is not None and kinds[label].typeName() == "array")
     known = partial(_known_classes, source, (source.label_names or ()) if several and classes is None else classes)
     chosen = chosen_columns(kinds, columns, {*labels, weight, group}, known)
     source = replace(source, columns=chosen, n_classes=len(chosen))

@@ -93,9 +93,11 @@ class PartitionedTable(InParts):
 
     def dense(self, what: str) -> NoReturn:
         """Refuse, by a ValueError: ``what`` needs all rows in one place."""
+        # several labels have no solvers to choose from
+        other = "" if self.decisions.several else "choose another solver, or "
         raise ValueError(
-            f"{what} needs all rows in memory, and this table is read in parts; choose another solver, or tune on a "
-            f"sample of the rows in an array"
+            f"{what} needs all rows in memory, and this table is read in parts; {other}tune on a sample of the rows in "
+            f"an array"
         )
 
     def positives(self) -> NDArray[np.int64]:
