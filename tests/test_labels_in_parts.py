@@ -11,7 +11,7 @@ import confmax
 from confmax.calibration.labels import fit
 from confmax.confusion import Gains
 from confmax.optimize import label_parts
-from confmax.optimize.label_thresholds import Target
+from confmax.optimize.label_thresholds import BUCKETS, Target, edge_of
 from confmax.solution.label_task import LabelPlan, task_of
 from confmax.tables.decisions import ANY, decisions_of
 from confmax.tables.several import labels_table
@@ -176,6 +176,16 @@ def test_tensors_are_tuned_like_arrays():
 
 
 @pytest.mark.usefixtures("small_samples")
+def test_wider_buckets_change_nothing(tmp_path, monkeypatch):
+    P, Y, weight = rows(11)
+    here = confmax.maximize("macro_f1", P, Y, sample_weight=weight, decisions="any", shrinkage=False)
+    monkeypatch.setattr(label_parts, "CELLS", 200)
+    there = confmax.maximize("macro_f1", opened(tmp_path, P, Y, weight), decisions="any", shrinkage=False)
+    assert np.array_equal(there.predict(P), here.predict(P))
+    assert there.value == pytest.approx(here.value, abs=1e-12)
+
+
+@pytest.mark.usefixtures("small_samples")
 def test_few_values_are_told_apart_and_the_rest_is_bounded(tmp_path, monkeypatch):
     """Where too many rows lie in open buckets, values are rounded down: cuts stay exact, and the bound covers them."""
     P, Y, weight = rows(5)
@@ -195,6 +205,16 @@ def test_rounding_down_never_rounds_up():
     assert (down <= p).all()
     assert (down >= p * (1 - 2.0**-14)).all()
     assert np.array_equal(label_parts._rounded_down(p, 0), p)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("stride", [1, 3, 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_places_count_the_edges_below(stride, dtype):
+    edges = np.array([edge_of(bucket) for bucket in range(BUCKETS - 1, -1, -1)])[::stride]
+    near = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, 2.0)])
+    p = np.concatenate([near[near <= 1.0], np.random.default_rng(0).random(1000), [0.0, 1.0]]).astype(dtype)
+    assert np.array_equal(label_parts._places(p, stride), np.searchsorted(edges.astype(dtype), p, "right"))
 
 
 @pytest.mark.usefixtures("small_samples")

@@ -23,6 +23,8 @@ from confmax.metrics import Metric
 from confmax.metrics.labels import Micro, shares_of
 from confmax.optimize.label_thresholds import (
     BUCKETS,
+    LEAST,
+    PER_OCTAVE,
     LabelThresholds,
     Target,
     between,
@@ -153,8 +155,12 @@ class PartsTarget:
     @cached_property
     def _edges(self) -> Array:
         """Where buckets begin, rising."""
-        every = np.array([edge_of(bucket) for bucket in range(BUCKETS - 1, -1, -1)])
-        return every[:: -(-self.table.n_classes * BUCKETS // CELLS)]
+        return np.array([edge_of(bucket) for bucket in range(BUCKETS - 1, -1, -1)])[:: self._stride]
+
+    @property
+    def _stride(self) -> int:
+        """How many buckets of a table in memory are one."""
+        return -(-self.table.n_classes * BUCKETS // CELLS)
 
     @cached_property
     def _counts(self) -> Array:
@@ -167,7 +173,7 @@ class PartsTarget:
 
     def _counted_in(self, groups: Sequence[Sequence[int]], *, pooled: bool) -> Array:
         """Return the sums of groups of labels (3, G, B): of calibrated probabilities, ``pooled``, or given ones."""
-        found = reduce(add, self._over_parts(partial(_by_bucket, groups, self._edges, pooled)))
+        found = reduce(add, self._over_parts(partial(_by_bucket, groups, self._stride, pooled)))
         found[:2] /= self.table.weight_total
         return np.asarray(found)
 
@@ -189,7 +195,7 @@ class PartsTarget:
         n = counts[2][open_].sum()
         if not n:
             return [bins._replace(cuttable=np.zeros(len(bins.low), np.bool_)) for bins in every]
-        work = partial(_inside, groups, self._edges, open_, pooled, DIGITS if n > MOST else 0)
+        work = partial(_inside, groups, self._stride, open_, pooled, DIGITS if n > MOST else 0)
         found = list(self._over_parts(work))
         out = []
         for g, bins in enumerate(every):
@@ -316,20 +322,20 @@ def _counted(gains: Gains, target: Target) -> tuple[Array, Array]:
     return found.diagonal * target.table.weight_total, found.columns * target.table.weight_total
 
 
-def _by_bucket(groups: Sequence[Sequence[int]], edges: Array, pooled: bool, target: Target) -> Array:
-    out = np.zeros((3, len(groups), len(edges) + 1))
+def _by_bucket(groups: Sequence[Sequence[int]], stride: int, pooled: bool, target: Target) -> Array:
+    size = len(range(0, BUCKETS, stride)) + 1
+    out = np.zeros((3, len(groups), size))
     weight = _weights(target)
     for g, labels in enumerate(groups):
         for label in labels:
-            p = target.columns(label)[int(pooled)]
-            place = np.searchsorted(edges.astype(p.dtype), p, "right")
+            place = _places(_column(target, label, pooled), stride)
             for k, part in enumerate((weight * target.column(label), weight, None)):
-                out[k, g] += np.bincount(place, part, len(edges) + 1)
+                out[k, g] += np.bincount(place, part, size)
     return out
 
 
 def _inside(
-    groups: Sequence[Sequence[int]], edges: Array, open_: NDArray[np.bool_], pooled: bool, digits: int, target: Target
+    groups: Sequence[Sequence[int]], stride: int, open_: NDArray[np.bool_], pooled: bool, digits: int, target: Target
 ) -> list[tuple[Array, Array, Array]]:
     """Return the distinct probabilities in the buckets that are open, and their sums, of groups of labels."""
     out = []
@@ -337,8 +343,8 @@ def _inside(
     for g, labels in enumerate(groups):
         found = []
         for label in labels:
-            p = target.columns(label)[int(pooled)]
-            rows = np.flatnonzero(open_[g][np.searchsorted(edges.astype(p.dtype), p, "right")])
+            p = _column(target, label, pooled)
+            rows = np.flatnonzero(open_[g][_places(p, stride)])
             w = weight[rows]
             found.append((_rounded_down(p[rows], digits), w * target.column(label)[rows], w))
         out.append(_by_value(*(np.concatenate(part) for part in zip(*found, strict=True))))
@@ -356,9 +362,26 @@ def _rounded_down(p: NDArray[Any], digits: int) -> Array:
     """Return numbers without the last ``digits`` bits of a float32; none is larger than it was."""
     if not digits:
         return p.astype(np.float64)
+    return np.asarray((_bits(p) >> digits << digits).view(np.float32).astype(np.float64))
+
+
+def _bits(p: NDArray[Any]) -> NDArray[np.int32]:
+    """Return the bits of the largest float32 that are no larger than probabilities; they have the order of these."""
     near = p.astype(np.float32)
-    near = np.where(near > p, np.nextafter(near, np.float32(0.0)), near).astype(np.float32)
-    return np.asarray((near.view(np.int32) >> digits << digits).view(np.float32).astype(np.float64))
+    if p.dtype != np.float32:
+        near = np.where(near > p, np.nextafter(near, np.float32(0.0)), near)
+    return np.asarray(near.view(np.int32))
+
+
+def _places(p: NDArray[Any], stride: int) -> NDArray[np.intp]:
+    """Return how many of the buckets begin at or below each of the probabilities (n,)."""
+    below = (_bits(p) >> PER_OCTAVE) - (int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE)
+    return np.asarray((np.clip(below, 0, BUCKETS) + (stride - 1)) // stride, dtype=np.intp)
+
+
+def _column(target: Target, label: int, pooled: bool) -> NDArray[Any]:
+    """Return the probabilities (n,) of a label that are cut: ``pooled`` with others' they are calibrated."""
+    return target.columns(label)[1] if pooled else np.ascontiguousarray(target.table.proba[:, label])
 
 
 def _above(lows: Mapping[int, float], target: Target) -> dict[int, tuple[NDArray[Any], Array, Array]]:
@@ -366,7 +389,7 @@ def _above(lows: Mapping[int, float], target: Target) -> dict[int, tuple[NDArray
     out = {}
     weight = _weights(target)
     for label, low in lows.items():
-        p = target.columns(label)[0]
+        p = _column(target, label, False)
         rows = np.flatnonzero(p >= low)
         out[label] = p[rows], target.column(label)[rows], weight[rows]
     return out
@@ -375,8 +398,8 @@ def _above(lows: Mapping[int, float], target: Target) -> dict[int, tuple[NDArray
 def _ends_of(cuts: Array, pooled: bool, target: Target) -> tuple[Array, Array]:
     low, high = np.full(len(cuts), -np.inf), np.full(len(cuts), np.inf)
     for label, cut in enumerate(cuts.tolist()):
-        p = target.columns(label)[0]
-        decided = target.columns(label)[int(pooled)] >= cut
+        p = _column(target, label, False)
+        decided = _column(target, label, pooled) >= cut
         high[label] = p[decided].min(initial=np.inf)
         low[label] = p[~decided].max(initial=-np.inf)
     return low, high
