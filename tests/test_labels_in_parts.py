@@ -207,7 +207,6 @@ def test_rounding_down_never_rounds_up():
     assert np.array_equal(label_parts._rounded_down(p, 0), p)
 
 
-@pytest.mark.usefixtures("small_samples")
 @pytest.mark.parametrize("stride", [1, 3, 7])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_places_count_the_edges_below(stride, dtype):
@@ -269,6 +268,23 @@ def test_what_is_not_possible_says_so(tmp_path):
     P[3500] = 0.5
     with pytest.raises(ValueError, match=r"y must be a matrix \(n, L\) of 0 and 1, .* 5 labels; got shape \(1000, 3\)"):
         confmax.maximize("macro_f1", opened(tmp_path, P, Y[:, :3]), decisions="any")
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_a_label_that_no_row_has_follows_the_model(tmp_path):
+    P, Y, weight = rows(12)
+    Y[:, 2] = 0
+    P[:, 3] = 0.01
+    found = []
+    for given in ((P, Y, weight), (opened(tmp_path, P, Y, weight),)):
+        with pytest.warns(UserWarning, match="no row of y has the label 2: the metric leaves such labels out"):
+            found.append(confmax.maximize("macro_f1", given[0], *given[1:2], decisions="any", **beside(given)))
+    assert np.array_equal(found[1].predict(P), found[0].predict(P))
+    assert found[1].value == pytest.approx(found[0].value, abs=1e-12)
+
+
+def beside(given):
+    return {"sample_weight": given[2]} if len(given) > 2 else {}
 
 
 @pytest.mark.usefixtures("small_samples")

@@ -133,6 +133,8 @@ class PartsTarget:
         found = list(self._over_parts(partial(_above, lows))) if lows else []
         for label, many in wanted.items():
             p, s, w = (np.concatenate([part[label][k] for part in found]) for k in range(3))
+            if not len(p):
+                continue
             edge = lows[label] if many >= len(p) else float(np.partition(p, len(p) - many)[len(p) - many])
             kept = p >= edge
             yield label, edge, p[kept], s[kept], w[kept] / self.table.weight_total
@@ -288,14 +290,12 @@ def _best(bins: Bins, value: Callable[[Array, Array], Array]) -> tuple[float, fl
 def _reached(rows: Array, edges: Array, many: int) -> float:
     """Return where buckets begin that hold as many of the ``rows`` (B,), by bucket, with the largest probabilities.
 
-    A bucket that alone holds very many more is left out, as where most rows have the same probability.
+    A bucket that holds very many more is left out, as where most rows have the same probability.
     """
     above = np.cumsum(rows[::-1])
-    k = int(np.searchsorted(above, many))
+    k = min(int(np.searchsorted(above, many)), len(above) - 1)
     lows = np.append(edges[::-1], 0.0)
-    if k >= len(lows) or (above[k] > MOST and k > 0 and above[k - 1] > 0):
-        k = min(k, len(lows)) - 1
-    return float(lows[k])
+    return float(lows[k - 1 if above[k] > MOST and k > 0 else k])
 
 
 # --- what is run on a part, whose target is one in memory -------------------------------------------------------------
