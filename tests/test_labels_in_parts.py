@@ -4,6 +4,8 @@ A table that is no larger than a sample is brought into memory. Here samples are
 over parts.
 """
 
+import importlib.util
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,8 @@ def small_samples(monkeypatch):
         monkeypatch.setattr(f"confmax.tables.partitioned.table.{name}", 5 * 600)
     monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_ROWS", 100)
     monkeypatch.setattr("confmax.tables.partitioned.opening.MAPPED_BYTES", 40_000)
+    if importlib.util.find_spec("dask") is not None:
+        monkeypatch.setattr("confmax.tables.partitioned.dask.PART_CELLS", 5 * 800)
 
 
 def opened(folder, P, Y=None, weight=None):
@@ -65,14 +69,14 @@ def test_thresholds_are_those_of_arrays(settings, dtype, digits, tmp_path):
     there = confmax.maximize(proba=opened(tmp_path, P, Y, weight), **how)
     assert np.array_equal(there.predict(P), here.predict(P))
     for name in ("value", "label_value", "model_value", "model_share"):
-        assert getattr(there, name) == pytest.approx(getattr(here, name), abs=1e-12)
-    assert there.baselines == pytest.approx(here.baselines, abs=1e-12)
+        assert getattr(there, name) == pytest.approx(getattr(here, name), abs=1e-9)
+    assert there.baselines == pytest.approx(here.baselines, abs=1e-9)
     assert np.array_equal(there.positives, here.positives)
     # what a cut inside a bucket could gain is part of the bound of sums
-    slack = 2e-2 if here.metric.name == "micro_f1" else 1e-12
-    assert here.upper_bound - 1e-12 <= there.upper_bound <= here.upper_bound + slack
+    slack = 2e-2 if here.metric.name == "micro_f1" else 1e-9
+    assert here.upper_bound - 1e-9 <= there.upper_bound <= here.upper_bound + slack
     found = confmax.score(how["metric"], P, Y, there, sample_weight=weight, n_replicates=0)
-    assert found.estimate("rule").value == pytest.approx(there.label_value, abs=1e-12)
+    assert found.estimate("rule").value == pytest.approx(there.label_value, abs=1e-9)
 
 
 @pytest.mark.usefixtures("small_samples")
@@ -92,7 +96,7 @@ def test_budgets_are_counted_on_all_rows(decisions, metric, tmp_path):
     labelled = confmax.maximize(metric, opened(tmp_path, P, Y, weight), decisions=decisions)
     assert labelled.upper_bound is None
     found = confmax.score(metric, P, Y, labelled, sample_weight=weight, n_replicates=0)
-    assert found.estimate("rule").value == pytest.approx(labelled.label_value, abs=1e-12)
+    assert found.estimate("rule").value == pytest.approx(labelled.label_value, abs=1e-9)
     best = confmax.maximize(metric, P, Y, sample_weight=weight, decisions=decisions)
     assert labelled.value >= best.value - 5e-3
 
@@ -157,7 +161,7 @@ def test_every_form_of_labels_is_the_same(brought, tmp_path, request):
         for given in each_form(P, Y, weight, tmp_path):
             there = confmax.maximize("macro_f1", decisions="any", **given)
             assert np.array_equal(there.predict(P), here.predict(P))
-            assert there.value == pytest.approx(here.value, abs=1e-12)
+            assert there.value == pytest.approx(here.value, abs=1e-9)
             assert there.rule.class_names in (NAMES, (0, 1, 2, 3, 4))
             assert "classes" not in given or there.rule.class_names == NAMES
 
@@ -182,7 +186,7 @@ def test_wider_buckets_change_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(label_parts, "CELLS", 200)
     there = confmax.maximize("macro_f1", opened(tmp_path, P, Y, weight), decisions="any", shrinkage=False)
     assert np.array_equal(there.predict(P), here.predict(P))
-    assert there.value == pytest.approx(here.value, abs=1e-12)
+    assert there.value == pytest.approx(here.value, abs=1e-9)
 
 
 @pytest.mark.usefixtures("small_samples")
@@ -196,7 +200,7 @@ def test_few_values_are_told_apart_and_the_rest_is_bounded(tmp_path, monkeypatch
     assert exact.value - 1e-2 < rough.value < exact.value
     assert exact.value <= rough.upper_bound <= rough.value + 1e-2
     found = confmax.score("macro_f1", P, Y, rough, sample_weight=weight, n_replicates=0)
-    assert found.estimate("rule").value == pytest.approx(rough.label_value, abs=1e-12)
+    assert found.estimate("rule").value == pytest.approx(rough.label_value, abs=1e-9)
 
 
 def test_rounding_down_never_rounds_up():
@@ -280,7 +284,7 @@ def test_a_label_that_no_row_has_follows_the_model(tmp_path):
         with pytest.warns(UserWarning, match="no row of y has the label 2: the metric leaves such labels out"):
             found.append(confmax.maximize("macro_f1", given[0], *given[1:2], decisions="any", **beside(given)))
     assert np.array_equal(found[1].predict(P), found[0].predict(P))
-    assert found[1].value == pytest.approx(found[0].value, abs=1e-12)
+    assert found[1].value == pytest.approx(found[0].value, abs=1e-9)
 
 
 def beside(given):
@@ -305,4 +309,4 @@ def test_sums_above_one_by_rounding_are_one(tmp_path):
     P, Y, _ = rows(10)
     P[0, 0] = 1.0 + 1e-9
     there = confmax.maximize("macro_f1", opened(tmp_path, P, Y), decisions=decisions_of("any"))
-    assert there.value == pytest.approx(confmax.maximize("macro_f1", P, Y, decisions="any").value, abs=1e-12)
+    assert there.value == pytest.approx(confmax.maximize("macro_f1", P, Y, decisions="any").value, abs=1e-9)
