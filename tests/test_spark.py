@@ -418,8 +418,11 @@ def test_what_is_no_label_of_several_is_named(spark):
     for y, sentence in cases:
         with pytest.raises(ValueError, match=sentence):
             confmax.maximize("macro_f1", df, y, decisions="any", classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"column 'tags' holds array<string>; labels are strings, numbers or booleans"):
+        confmax.maximize("macro_f1", df, "tags", classes=["a", "b", "c"])
+    of_lists = confmax.open_table(df, label="tags", columns=["p_a", "p_b", "p_c"])
     with pytest.raises(ValueError, match=r"y holds a list of labels for each row; pass decisions='any'"):
-        confmax.maximize("macro_f1", df.select("p_a", "p_b", "tags"), "tags", classes=["a", "b"])
+        confmax.maximize("macro_f1", of_lists, classes=["a", "b", "c"])
 
 
 @pytest.mark.parametrize(("names", "kind"), [(("a", "b", "c", "abstain"), "string"), ((0, 1, 2, -1), "double")])

@@ -152,6 +152,10 @@ class Kind(ABC):
     def host(self, values: Any) -> NDArray[Any]:
         """Return values of this kind as an array in host memory."""
 
+    def beside(self, values: Any) -> Any:
+        """Return what lies beside rows in memory, several labels or weights, as NumPy reads it."""
+        return values
+
     def floats(self, values: Any) -> Any:
         """Return given probabilities as float32 or float64, dense: a calibrator knows no zeros that are left out."""
         P = self.host(values)

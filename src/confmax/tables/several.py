@@ -75,10 +75,8 @@ def labels_table(
     proba = in_one_matrix(proba)
     of_labels = None if column_names(y) is None else list(frame_columns(y))
     found = arranged_labels(column_names(proba), of_labels, width(proba), classes, stated=stated)
-    checked = checked_labels_proba(proba, found.order)
-    if checked.storage.backend == "torch":
-        # thresholds are searched where rows can be sorted
-        checked = checked.storage.dense(checked.proba, "several labels per row")
+    given = checked_labels_proba(proba, found.order)
+    checked = given.storage.searched(given)
     n, L = checked.proba.shape
     decisions_of(decisions.argument, L)
     order = tuple(range(L)) if found.classes is None else found.classes
@@ -86,17 +84,11 @@ def labels_table(
         raise InputError(f"`classes` names {len(order)} labels and `proba` has {L} columns", "give one name per column")
     warn(found.note)
     labels = None
-    y, sample_weight = _from_device(y), _from_device(sample_weight)
+    y, sample_weight = (kind.beside(rows) for kind, rows in map(known, (y, sample_weight)))
     if y is not None:
         labels = encoded_sparse(y, order, n) if is_sparse(checked.proba) else encoded(y, order, n)
     weight = None if sample_weight is None else checked_weight(sample_weight, n)
     return MemoryTable(**vars(checked), labels=labels, weight=weight, classes=order, decisions=decisions)
-
-
-def _from_device(values: Any) -> Any:
-    """Return a tensor as an array in host memory, and others as they are."""
-    kind: Any = kind_for(values)
-    return kind.host(values) if getattr(kind, "backend", "") == "torch" else values
 
 
 def arranged_labels(

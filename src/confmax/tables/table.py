@@ -323,6 +323,10 @@ class Storage(ABC):
     def decide_labels(self, proba: Any, gains: Gains, decisions: Decisions) -> Any:
         """Return which labels one gain chooses on every row (n, L), 0 or 1, held as the rows are."""
 
+    def searched(self, checked: Checked) -> Checked:
+        """Return rows of labels as thresholds are searched on them: in host memory."""
+        return checked
+
     def stacked(self, parts: Sequence[Any]) -> Any:
         """Return rows of several parts as those of one, in their order."""
         return np.concatenate(parts)

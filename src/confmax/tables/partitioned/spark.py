@@ -160,13 +160,14 @@ def frame_source(
     group: Any = None,
     columns: Sequence[str] | None = None,
     classes: Sequence[Any] | None = None,
-    several: bool = False,
+    several: bool | None = None,
 ) -> SparkSource:
     """Return a Spark DataFrame as a source of parts; its types are checked here, its rows with the first pass.
 
     Probabilities are in ``columns``, else in the column ``probability`` (arrays or ``pyspark.ml`` vectors), else in the
     columns named like the classes, else in all columns of floating-point numbers but label, weight and group.
-    ValueError if a column is missing or of another type, or the frame has no rows, no partitions or no end.
+    ``several`` says whether rows have several labels; None that nobody has said so yet. ValueError if a column is
+    missing or of another type, or the frame has no rows, no partitions or no end.
     """
     refuse_frames(frame)
     labels = tuple(label) if isinstance(label, (list, tuple)) else (label,)
@@ -181,9 +182,9 @@ def frame_source(
     if weight is not None and not is_number(kinds[weight]):
         raise ValueError(f"column {weight!r} holds {kinds[weight].simpleString()}, not numbers; name another as weight")
     for name, what in (*((one, "labels") for one in labels), (group, "groups")):
-        held = None if name is None else kinds[name]
+        held: Any = None if name is None else kinds[name]
         # arrays are the labels of rows that have several
-        held = held.elementType if what == "labels" and held is not None and held.typeName() == "array" else held
+        held = held.elementType if what == "labels" and several is not False and _is_array(held) else held
         if held is not None and not (is_number(held) or held.typeName() in ("string", "boolean")):
             raise ValueError(
                 f"column {name!r} holds {kinds[name].simpleString()}; {what} are strings, numbers or booleans"
@@ -191,7 +192,7 @@ def frame_source(
     label = labels if isinstance(label, (list, tuple)) else label
     source = SparkSource(frame, (), label, weight, 0, group)
     # the columns of several labels name them; an array of names is not searched for them
-    several = several or source.label_names is not None or (label is not None and kinds[label].typeName() == "array")
+    several = several or source.label_names is not None or (label is not None and _is_array(kinds[label]))
     known = partial(_known_classes, source, (source.label_names or ()) if several and classes is None else classes)
     chosen = chosen_columns(kinds, columns, {*labels, weight, group}, known)
     source = replace(source, columns=chosen, n_classes=len(chosen))
@@ -203,6 +204,10 @@ def frame_source(
             f"column {chosen[0]!r} of the Spark DataFrame has no row with probabilities; give at least one"
         )
     return replace(source, n_classes=len(first[PROBA]))
+
+
+def _is_array(kind: Any) -> bool:
+    return kind is not None and bool(kind.typeName() == "array")
 
 
 def _known_classes(source: SparkSource, classes: Sequence[Any] | None) -> Sequence[Any]:
@@ -403,7 +408,8 @@ class SparkFrames(ReadInParts):
     refusal = "a Spark DataFrame is decided by Spark: use rule.transform(df), which adds a column of decisions"
 
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
-        source = frame_source(proba, beside["y"], beside["sample_weight"], group=beside["group"], classes=classes)
+        given = {"group": beside["group"], "classes": classes, "several": False}
+        source = frame_source(proba, beside["y"], beside["sample_weight"], **given)
         return partitioned_table(source, classes, stated=stated)
 
     def label_table(

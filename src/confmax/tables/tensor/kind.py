@@ -59,6 +59,9 @@ class Tensors(MemoryKind):
     def host(self, values: Any) -> NDArray[Any]:
         return on_host(values)
 
+    def beside(self, values: Any) -> NDArray[Any]:
+        return on_host(values)
+
     def floats(self, values: Any) -> Tensor:
         return values
 
@@ -156,6 +159,9 @@ class Tensors(MemoryKind):
 
     def decide_labels(self, proba: Any, gains: Gains, decisions: Decisions) -> Tensor:
         return decide_labels(proba, gains, decisions)
+
+    def searched(self, checked: Checked) -> Checked:
+        return self.dense(checked.proba, "several labels per row")
 
     def stacked(self, parts: Sequence[Any]) -> Tensor:
         return torch.cat(list(parts))
