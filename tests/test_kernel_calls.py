@@ -65,6 +65,11 @@ def rare_calls():
             np.zeros((n, 3), np.uint8),
         ],
         "turn": [P, np.zeros((3, n))],
+        "turn_labels": [P, np.ones((n, 3), np.uint8), 1, np.zeros((2, n))],
+        "bin_labels": [
+            P[:, 0].copy(), np.ones(n), np.ones(2), np.zeros(2), 1, np.zeros((50, 4)), np.ones(50, bool),
+            np.zeros(n, np.int64), np.zeros(n),
+        ],
         "times": [P, 0, n, np.eye(3)[:, :2].copy(), np.zeros((n, 2))],
         "stable_order": [P[:, 0].copy(), np.zeros(n, np.int64)],
         "gather": [P, np.arange(5), 0, 5, np.zeros((5, 3))],

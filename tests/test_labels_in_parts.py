@@ -12,8 +12,9 @@ import pytest
 import confmax
 from confmax.calibration.labels import fit
 from confmax.confusion import Gains
+from confmax.kernels.label_bins import BUCKETS, EDGES
 from confmax.optimize import label_parts
-from confmax.optimize.label_thresholds import BUCKETS, Target, edge_of
+from confmax.optimize.label_thresholds import Target
 from confmax.solution.label_task import LabelPlan, task_of
 from confmax.tables.decisions import ANY, decisions_of
 from confmax.tables.several import labels_table
@@ -214,7 +215,7 @@ def test_rounding_down_never_rounds_up():
 @pytest.mark.parametrize("stride", [1, 3, 7])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_places_count_the_edges_below(stride, dtype):
-    edges = np.array([edge_of(bucket) for bucket in range(BUCKETS - 1, -1, -1)])[::stride]
+    edges = EDGES[BUCKETS - 1 :: -1][::stride]
     near = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, 2.0)])
     p = np.concatenate([near[near <= 1.0], np.random.default_rng(0).random(1000), [0.0, 1.0]]).astype(dtype)
     assert np.array_equal(label_parts._places(p, stride), np.searchsorted(edges.astype(dtype), p, "right"))

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.kernels.label_bins import EDGE, LOGIT, binned, mapped
 from confmax.tables import MemoryTable, Table
 from confmax.tables.several import with_entries
 
 STRENGTH = 2.0  # true rows that the common map counts as
-EDGE = 1e-6  # probabilities are taken to lie as far from zero and one
 BINS = 2048  # of a label
 CELLS = 1 << 19  # bins of all labels, where these are many
 ROUNDS = 60
@@ -60,7 +60,9 @@ class LabelScaling:
 
     def column(self, p: NDArray[Any], label: Any) -> Array:
         """Return the calibrated probabilities (n,) of one ``label``, or of one for each (n,), from given ones (n,)."""
-        return _sigmoid(self.a[label] * _logit(p) + self.c[label])
+        whole = np.ascontiguousarray(p, None if p.dtype in (np.float32, np.float64) else np.float64)
+        a, c = (np.ascontiguousarray(part[label]) for part in (self.a, self.c))
+        return mapped(whole.ravel(), a, c).reshape(whole.shape)
 
     def transform(self, proba: Any) -> Any:
         """Return the calibrated probabilities (n, L) of ``proba`` (n, L), in float64.
@@ -190,12 +192,12 @@ def _binned(table: MemoryTable) -> tuple[Array, Array, Array]:
         # sums in another order of the rows would differ in their last digits
         order = np.lexsort((every, true, z))
         return tuple(np.take_along_axis(part, order, axis=1) for part in (z, true, every))  # type: ignore[return-value]
-    z, true, every = (np.zeros((L, bins)) for _ in range(3))
-    for label in range(L):
-        z[label], true[label], every[label] = _counted(
-            _logit(table.proba[:, label]), weights * table.labels[:, label], weights, bins
-        )
-    return z, true, every
+    # weights of one need no multiplication
+    given = None if table.weight is None else weights
+    found = table.label_columns.each(lambda _, numbers: binned(numbers, given, LOGIT, bins), 0, L)
+    true, every = (np.stack([getattr(one, name) for one in found]) for name in ("true", "weight"))
+    z = np.stack([one.value for one in found])
+    return np.divide(z, every, out=z, where=every > 0.0), true, every
 
 
 def _worth(table: MemoryTable) -> Array:

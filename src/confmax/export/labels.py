@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.calibration.labels import EDGE, LabelScaling
+from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.export.onnx import Graph, checked_dtype, finished, with_opset
 from confmax.export.python import check_name
 from confmax.export.sql import NATIVE, checked_columns, numeral, refuse_odd, sum_of, translated
+from confmax.kernels.label_bins import EDGE
 from confmax.tables.array.label_rows import OVER
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.kinds import LabelledRule

@@ -8,6 +8,7 @@
 #include "draw.h"
 #include "labels.h"
 #include "softmax.h"
+#include "label_bins.h"
 #include "left_out.h"
 #include "products.h"
 #include "matrix_scaling.h"

@@ -113,6 +113,8 @@ struct Word<double> {
            "d[2]? b![4]? l![B,n]?")                                                                      \
   K(draw, "T[n,K] i:n i:n s T[A,1,K]|[A,K,M] T[A,M]? u[K] u[6] d[*] u[n]? d[2] b![4]? u![n]? l![n]")     \
   K(scan_labels, "T[n,L] i:n i:n T[B,L] T[B,L] i i y[n,L]? d[n]? i d![B,3,L]? y![n,L]?")                 \
+  ONCE(turn_labels, "T[n,L] y[n,L]? i T![m,n]")                                                          \
+  K(bin_labels, "T[n] d[n]? d[a]? d[a]? i d![B,4]? b[B]? l![*]? d![n]?")                                 \
   K(near_ties, "T[n,K] i:n i:n s i T[K] T[M] f d[n]? d![M,M,6]")                                         \
   K(logs, "T[n] f T![n]")                                                                                \
   K(scale, "T[n,K] i:n i:n d[K]|[K,K] d[K] f T![n,K]")                                                   \

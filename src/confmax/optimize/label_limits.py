@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion
 from confmax.constraints.labels import LabelLimits, two_columns
 from confmax.constraints.limits import Limits
+from confmax.kernels.label_bins import LEAST
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.labels import Micro, ratio_of, shares_of
 from confmax.optimize.label_thresholds import (
-    LEAST,
     LabelThresholds,
     Target,
     between,

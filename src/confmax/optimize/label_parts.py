@@ -18,19 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array, Confusion, Gains
+from confmax.kernels.label_bins import BUCKETS, EDGES, LEAST, PER_OCTAVE
 from confmax.metrics import Metric
 from confmax.metrics.labels import Micro, shares_of
 from confmax.optimize.label_thresholds import (
-    BUCKETS,
-    LEAST,
-    PER_OCTAVE,
     LabelThresholds,
     Target,
     between,
     by_levels,
     counted_in,
-    edge_of,
     levels_on_model,
     most_of_sums,
     score_of_one,
@@ -71,7 +69,7 @@ class PartsTarget:
 
     table: Table
     share: Array
-    calibrate: Callable[[NDArray[Any], int], Array] | None = None
+    maps: LabelScaling | None = None
     passes: list[int] = field(default_factory=lambda: [0])
 
     @cached_property
@@ -87,14 +85,14 @@ class PartsTarget:
     @cached_property
     def mean(self) -> Array:
         """The means (L,) of the calibrated probabilities."""
-        if self.calibrate is None:
+        if self.maps is None:
             return self.table.mean_probability()
         return np.asarray(sum(self._over_parts(_means)) / self.table.weight_total)
 
     @cached_property
     def rows(self) -> Array:
         """How often every label is true (L,)."""
-        if self.calibrate is None:
+        if self.maps is None:
             return self.oracle.rows
         true = self.table.label_weight() if (self.share < 1.0).any() else 0.0
         model = self.mean if (self.share > 0.0).any() else 0.0
@@ -114,14 +112,14 @@ class PartsTarget:
 
     def counted(self, gains: Gains) -> Confusion:
         """Return the statistics (B) of deciding by each of ``gains`` on the given probabilities."""
-        if self.calibrate is None:
+        if self.maps is None:
             return self.oracle.maximize(gains)
         hits, decided = reduce(_both, self._over_parts(partial(_counted, gains)))
         return Confusion(self.rows, hits / self.table.weight_total, decided / self.table.weight_total)
 
     def best(self, metric: Metric) -> LabelThresholds:
         """Return the best thresholds for a mean of scores of labels, or for a ratio of sums over them."""
-        on_model = self.calibrate is None and bool((self.share == 1.0).all())
+        on_model = self.maps is None and bool((self.share == 1.0).all())
         coefficients = levels_on_model(metric) if on_model else None
         if coefficients is not None:
             return by_levels(metric, self, coefficients)
@@ -152,12 +150,12 @@ class PartsTarget:
 
     def _over_parts(self, work: Callable[[Target], T]) -> Iterator[T]:
         self.passes[0] += 1
-        return self.table.over_parts(partial(_on_target, work, self.share, self.calibrate))
+        return self.table.over_parts(partial(_on_target, work, self.share, self.maps))
 
     @cached_property
     def _edges(self) -> Array:
         """Where buckets begin, rising."""
-        return np.array([edge_of(bucket) for bucket in range(BUCKETS - 1, -1, -1)])[:: self._stride]
+        return EDGES[BUCKETS - 1 :: -1][:: self._stride]
 
     @property
     def _stride(self) -> int:
@@ -250,7 +248,7 @@ class PartsTarget:
         bins = self._told_apart([labels], counts, [_bins(counts[:, 0], self._edges)], [value], pooled=True)[0]
         at = _best(bins, value)[0]
         low, high = self._ends(np.full(L, at), pooled=True)
-        if self.calibrate is None:
+        if self.maps is None:
             low, high = np.full(L, low[labels].max()), np.full(L, high[labels].min())
         thresholds = np.array(
             [between(*ends, self.table.dtype) for ends in zip(low.tolist(), high.tolist(), strict=True)]
@@ -301,8 +299,8 @@ def _reached(rows: Array, edges: Array, many: int) -> float:
 # --- what is run on a part, whose target is one in memory -------------------------------------------------------------
 
 
-def _on_target(work: Callable[[Target], T], share: Array, calibrate: Any, part: MemoryTable) -> T:
-    return work(Target(part, share, calibrate))
+def _on_target(work: Callable[[Target], T], share: Array, maps: LabelScaling | None, part: MemoryTable) -> T:
+    return work(Target(part, share, maps))
 
 
 def _weights(target: Target) -> Array:

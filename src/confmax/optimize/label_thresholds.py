@@ -2,11 +2,8 @@
 
 A metric that is a mean of one score per label is maximised label by label, over all places where the rows may be cut,
 sorted by the probability of the label. A ratio of sums over all labels has one threshold for all of them, and its
-entries are sorted together. Most rows need no sorting: they are counted in buckets of similar probabilities. All scores
-here rise with the hits and fall with the decisions, so within a bucket no cut is better than one that would decide all
-of its true rows and no other. Only the rows of buckets where this is better than the best cut between buckets are
-sorted. What is cut are the probabilities as they are given; a calibration that rises keeps their order, and takes part
-in the estimate alone.
+entries are sorted together (`confmax.optimize.label_cuts`). What is cut are the probabilities as they are given; a
+calibration that rises keeps their order, and takes part in the estimate alone.
 
 Of labels with few true rows, the best threshold follows these rows. `drawn_together` moves the thresholds of a mean of
 scores such as F1 towards the one that is best for all labels, in logarithms, by the number of true rows. Before that,
@@ -18,52 +15,51 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array, Confusion, Gains
-from confmax.kernels.order import stable_order
+from confmax.kernels.label_bins import BUCKETS, EDGES, LEAST, MAPPED, bucket_of
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
-from confmax.metrics.labels import Micro, ratio_of, shares_of
-from confmax.optimize.stored_labels import EQUAL, Stored, best_cuts
+from confmax.metrics.labels import Micro, each_of, ratio_of, shares_of
+from confmax.optimize.label_cuts import FEW, Counted, Cuts, LabelBins, Sorted, Values, beside, best_cuts, estimate
+from confmax.optimize.stored_labels import EQUAL, Stored
+from confmax.optimize.stored_labels import best_cuts as best_of_stored
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable
-from confmax.tables.decisions import Decisions
+from confmax.tables.array.label_columns import MOST_KEPT
+from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import uniform
 from confmax.tables.several import decide_labels
 
 MOST_DIGITS = 17
-FEW = 1 << 12  # rows that are sorted as fast as they are counted
-LEAST = 2.0**-24  # probabilities below it share a bucket, and its logarithm
-PER_OCTAVE = 16  # bits of a float32 that a bucket leaves out: 128 buckets between a probability and its double
 RESAMPLES = 30
 ENOUGH = 300  # true rows, from which on a label's best threshold is not resampled
 MARGIN = 4
-MOST_KEPT = 1 << 24  # entries of a table whose columns are kept
 SAMPLE = 1 << 10  # rows, or entries, whose levels are the first ones
 ROUNDS = 20
 LEAST_NEAR = 512  # rows that are drawn anew at least, and at most
 MOST_NEAR = 1 << 15
 # how likely it is that a Poisson number of mean one is at most 0, 1, ...
 POISSON = np.cumsum(np.exp(-1.0) / np.array([math.factorial(k) for k in range(12)]))
-KEPT = ("weight", "mean", "known", "stored", "_modelled")  # what estimates of all shares have in common
-BUCKETS = (24 << (23 - PER_OCTAVE)) + 2
+KEPT = ("weight", "mean", "known", "stored", "_modelled", "bins")  # what estimates of all shares have in common
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
     """The estimate of what is true of every row and label: ``share p + (1 - share) y``, by label.
 
-    ``calibrate`` maps probabilities (n,) of label number l to calibrated ones, rising; None leaves them as they are.
+    ``maps`` are those of the calibration; None leaves probabilities as they are.
     """
 
     table: MemoryTable
     share: Array
-    calibrate: Callable[[NDArray[Any], int], Array] | None = None
+    maps: LabelScaling | None = None
 
     @cached_property
     def weight(self) -> Array:
@@ -82,7 +78,7 @@ class Target:
         """The calibrated probabilities of what a sparse table stores, in its order."""
         csr = self.table.proba
         # the map of one label is that of many, a label for each entry
-        return csr.data if self.calibrate is None else self.calibrate(csr.data, csr.indices)
+        return csr.data if self.maps is None else self.maps.column(csr.data, csr.indices)
 
     @cached_property
     def known(self) -> dict[int, tuple[NDArray[Any], NDArray[Any]]]:
@@ -100,7 +96,7 @@ class Target:
     @property
     def n_passes(self) -> int:
         """How often all rows were read."""
-        return 1 if self.calibrate is not None else max(1, self.oracle.n_passes)
+        return 1 if self.maps is not None else max(1, self.oracle.n_passes)
 
     def deciding(self, decisions: Decisions) -> Target:
         """Return the estimate of rows for which these ``decisions`` are made."""
@@ -124,8 +120,8 @@ class Target:
             return self.stored.p[part], self.stored.calibrated[part]
         found = self.known.get(label)
         if found is None:
-            p = np.ascontiguousarray(self.table.proba[:, label])
-            found = p, p if self.calibrate is None else self.calibrate(p, label)
+            p = np.abs(self.table.label_columns.of_label(label))
+            found = p, p if self.maps is None else self.maps.column(p, label)
             if self.table.proba.size <= MOST_KEPT:
                 self.known[label] = found
         return found
@@ -135,19 +131,25 @@ class Target:
         return slice(None) if self.stored is None else self.stored.row[self.stored.of_label(label)]
 
     @cached_property
+    def bins(self) -> LabelBins:
+        """The rows of an array in bins."""
+        return LabelBins(self.table, self.maps)
+
+    @cached_property
     def mean(self) -> Array:
         """The means (L,) of the calibrated probabilities."""
         if self.stored is not None:
             values = self.weight[self.stored.row] * self.stored.calibrated
             return np.bincount(self.stored.label, values, self.table.n_classes).astype(np.float64)
-        if self.calibrate is None:
+        if self.maps is None:
             return self.table.mean_probability()
-        return np.array([self.weight @ self.columns(label)[1] for label in range(self.table.n_classes)])
+        sums = np.concatenate([self.bins.sums(labels).value.sum(axis=1) for labels in self.bins.batches()])
+        return sums / self.table.weight_total
 
     @cached_property
     def rows(self) -> Array:
         """How often every label is true (L,)."""
-        if self.calibrate is None or self.stored is not None:
+        if self.maps is None or self.stored is not None:
             return self.oracle.rows
         true = self.table.label_weight() if (self.share < 1.0).any() else 0.0
         model = self.mean if (self.share > 0.0).any() else 0.0
@@ -156,11 +158,16 @@ class Target:
     @cached_property
     def oracle(self) -> CountingOracle:
         """The oracle of this estimate, without the calibration; that of a sparse table counts with it."""
-        if self.stored is not None and self.calibrate is not None:
+        if self.stored is not None and self.maps is not None:
             from confmax.tables.sparse.labels import SparseLabelsOracle
 
             return CountingOracle(SparseLabelsOracle(self.table, self.share, self._modelled))
         return CountingOracle(self.table.oracle(self.share))
+
+    @cached_property
+    def answers(self) -> dict[bytes, Confusion]:
+        """The statistics of rules that are counted by scans: a rule that is found is asked for again."""
+        return {}
 
     def with_share(self, share: float) -> Target:
         """Return the estimate with the same ``share`` of the model for every label."""
@@ -194,31 +201,26 @@ class Target:
     def counted(self, gains: Gains) -> Confusion:
         """Return the statistics (B) of deciding by each of ``gains`` on the given probabilities."""
         table = self.table
-        if self.calibrate is None or self.stored is not None:
-            return self.oracle.maximize(gains)
-        modelled = np.flatnonzero(self.share > 0.0)
-        by_label = replace(self, calibrate=None, share=np.zeros(len(self.share))) if table.has_labels else None
+        if self.maps is None or self.stored is not None:
+            keys = [b"".join(part.tobytes() for part in gains[k].pair()) for k in range(len(gains))]
+            new = [k for k, key in enumerate(keys) if key not in self.answers]
+            if new:
+                answers = self.oracle.maximize(Gains.concatenate([gains[k] for k in new]))
+                self.answers.update({keys[k]: answers[place] for place, k in enumerate(new)})
+            return replace(Confusion.stack([self.answers[key] for key in keys]), rows=self.rows)
+        known = self.bins.above(gains) if table.decisions == ANY else None
+        if known is not None:
+            made, true, value = known
+            return Confusion(self.rows, estimate(self.share, value, true), made)
         found = []
         for k in range(len(gains)):
-            chosen = decide_labels(table.proba, gains[k], table.decisions)
-            made = self.weight @ chosen
-            hits = np.zeros(len(self.share)) if by_label is None else by_label.oracle.maximize(gains[k])[0].diagonal
-            hits = (1.0 - self.share) * hits
-            for label in modelled.tolist():
-                made_here = np.flatnonzero(chosen[:, label])
-                expected = self.weight[made_here] @ self.columns(label)[1][made_here]
-                hits[label] += self.share[label] * expected
-            found.append(Confusion(self.rows, hits, made))
+            chosen = decide_labels(table.proba, gains[k], table.decisions) != 0
+            hits = np.empty(len(self.share))
+            for label in range(len(hits)):
+                there = np.flatnonzero(chosen[:, label])
+                hits[label] = self.weight[there] @ self.column(label)[there]
+            found.append(Confusion(self.rows, hits, self.weight @ chosen))
         return replace(Confusion.stack(found), rows=self.rows)
-
-
-class Cut(NamedTuple):
-    """A place where rows are cut: decided are those with a probability of ``high`` and more, which is above ``low``."""
-
-    low: float
-    high: float
-    hits: float
-    decided: float
 
 
 def between(low: float, high: float, dtype: np.dtype[Any]) -> float:
@@ -236,84 +238,6 @@ def between(low: float, high: float, dtype: np.dtype[Any]) -> float:
         if low <= dtype.type(short) < high and low <= short < high:
             return short
     return low
-
-
-def bucket_of(p: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the bucket of every probability (n,), the largest ones first."""
-    # the bits of positive numbers have the order of these numbers, also where float32 rounds them
-    bits = np.maximum(p.astype(np.float32), np.float32(LEAST)).view(np.int32) >> PER_OCTAVE
-    first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
-    return np.asarray((BUCKETS - 1) - (bits.astype(np.intp) - first))
-
-
-def edge_of(bucket: int) -> float:
-    """Return the threshold that decides what lies in the buckets before one."""
-    first = int(np.float32(LEAST).view(np.int32)) >> PER_OCTAVE
-    # older NumPy makes a shifted int32 an int64
-    return float(np.int32((first + BUCKETS - bucket) << PER_OCTAVE).view(np.float32))
-
-
-@dataclass(frozen=True, eq=False)
-class Buckets:
-    """Rows with their probabilities ``p``, ``target`` and ``weight`` (n,), counted from the largest probability on.
-
-    ``hits`` and ``decided`` (B + 1,) are those before each bucket, and after the last one.
-    """
-
-    p: NDArray[Any]
-    target: Array
-    weight: Array
-    place: NDArray[np.intp]
-    hits: Array
-    decided: Array
-
-    @classmethod
-    def of(cls, p: NDArray[Any], target: Array, weight: Array) -> Buckets:
-        """Count rows."""
-        place = bucket_of(p)
-        counts = [np.bincount(place, part, BUCKETS) for part in (weight * target, weight)]
-        return cls(p, target, weight, place, *(np.append(0.0, np.cumsum(part)) for part in counts))
-
-    def best(self, values: Callable[[Array, Array], Array]) -> Cut:
-        """Return the best cut by ``values(hits, decided)``; of equal ones that with most right decisions."""
-        edges = np.nan_to_num(values(self.hits, self.decided), nan=-np.inf)
-        some = np.diff(self.decided) > 0.0
-        if len(self.p) > FEW:
-            most = self.hits[:-1] + np.diff(self.hits)
-            bounds = values(most, self.decided[:-1] + np.diff(self.hits))
-            some &= ~(bounds <= edges.max() + EQUAL)
-        rows = np.flatnonzero(some[self.place])
-        order = rows[stable_order(-self.p[rows])]
-        x, at = self.p[order], self.place[order]
-        w = self.weight[order]
-        inside = [np.cumsum(w * self.target[order]), np.cumsum(w)]
-        # the sums begin anew in every bucket, with what lies before it
-        starts = np.flatnonzero(np.append(True, at[1:] != at[:-1])) if len(at) else np.zeros(0, np.intp)
-        sizes = np.diff(np.append(starts, len(at)))
-        last = np.flatnonzero(np.append(x[1:] != x[:-1], True)) if len(at) else np.zeros(0, np.intp)
-        sums = []
-        for running, before in zip(inside, (self.hits, self.decided), strict=True):
-            earlier = np.append(0.0, running)[starts]
-            sums.append((running + np.repeat(before[at[starts]] - earlier, sizes))[last])
-        # the edges first, that is: nothing, then all rows of the first buckets
-        hits = np.append(self.hits, sums[0])
-        decided = np.append(self.decided, sums[1])
-        reached = np.append(edges, np.nan_to_num(values(*sums), nan=-np.inf)) if len(last) else edges
-        right = np.where(reached >= reached.max() - EQUAL, 2.0 * hits - decided, -np.inf)
-        # rounding, which the order of rows changes, chooses between no cuts
-        k = int(np.argmax(right >= right.max() - EQUAL))
-        return self._cut(k, x[last], float(hits[k]), float(decided[k]))
-
-    def _cut(self, k: int, values: NDArray[Any], hits: float, decided: float) -> Cut:
-        """Return the cut below bucket ``k``, or beyond these at the ``values``."""
-        p = self.p
-        if k < len(self.hits):
-            above = p[self.place < k]
-            high = above.min() if len(above) else np.inf
-        else:
-            high = values[k - len(self.hits)]
-        below = p[p < high]
-        return Cut(float(below.max()) if len(below) else -np.inf, float(high), hits, decided)
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,36 +259,76 @@ def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
         return by_levels(metric, target, coefficients)
     if target.stored is not None:
         return of_stored(metric, target, target.stored)
-    table = target.table
-    L = table.n_classes
-    # the mean over one label is its score
-    score = replace(metric, classes=None)
     rows = target.rows
     shares = shares_of(metric, rows)
-    thresholds, hits, decided = (np.empty(L) for _ in range(3))
+    cuts = []
     together = np.zeros(BUCKETS + 1)
-    for label in range(L):
-        found = Buckets.of(target.columns(label)[0], target.column(label), target.weight)
-        values = score_of_one(score, rows[label])
-        cut = found.best(values)
-        thresholds[label] = between(cut.low, cut.high, table.proba.dtype)
-        hits[label] = cut.hits
-        decided[label] = cut.decided
-        together += shares[label] * values(found.hits, found.decided)
+    for labels in target.bins.batches():
+        found = cuts_of(target, labels, partial(_scores_at, metric, rows[labels]))
+        together += found.at_all(shares[labels])
+        cuts.append(found)
+    low, high, hits, decided = (np.concatenate(parts) for parts in list(zip(*cuts, strict=True))[:4])
     statistics = Confusion(rows, hits, decided)
-    return LabelThresholds(thresholds, statistics, float(metric.values(statistics)), edge_of(int(np.argmax(together))))
+    common = float(EDGES[np.argmax(together)])
+    return LabelThresholds(_thresholds(low, high, target), statistics, float(metric.values(statistics)), common)
+
+
+def _scores_at(metric: Metric, rows: Array, hits: Array, decided: Array, label: NDArray[np.intp]) -> Array:
+    """Return the scores (...) of labels of which ``rows`` (m,) is how often each is true."""
+    return each_of(metric, Confusion(rows[label], hits, decided))
+
+
+def cuts_of(target: Target, labels: range, values: Values) -> Cuts:
+    """Return the best cuts of some ``labels`` (m,) by ``values`` of their hits and decisions."""
+    sums = target.bins.sums(labels)
+    share = target.share[labels]
+    total = target.table.weight_total
+
+    def take(wanted: NDArray[np.bool_]) -> Sorted:
+        entries = target.bins.entries(labels, wanted)
+        made = estimate(share[entries.label], entries.value, entries.true)
+        return Sorted(entries.label, entries.key, entries.weight / total, made)
+
+    hits = estimate(share[:, None], sums.value, sums.true) / total
+    counted = Counted(hits, sums.weight / total, sums.rows > 0.0)
+    return best_cuts(counted, values, take, target.table.n_rows <= FEW)
+
+
+def common_cut(target: Target, labels: list[int], values: Callable[[Array, Array], Array]) -> Cuts:
+    """Return the best cut (1,) of the calibrated probabilities of all ``labels`` by ``values``."""
+    bins = target.bins
+    sums = [np.zeros((1, BUCKETS)) for _ in range(3)]
+    counted = np.isin(np.arange(target.table.n_classes), labels)
+    for batch in bins.batches():
+        made = bins.sums(batch, MAPPED)
+        parts = estimate(target.share[batch, None], made.value, made.true), made.weight, made.rows
+        for total, part in zip(sums, parts, strict=True):
+            total += counted[batch] @ part
+
+    def take(wanted: NDArray[np.bool_]) -> Sorted:
+        found = []
+        for batch in bins.batches():
+            one = bins.entries(batch, wanted & counted[batch, None], MAPPED)
+            made = estimate(target.share[batch][one.label], one.value, one.true)
+            found.append((one.value, one.weight / target.table.weight_total, made))
+        return Sorted.by_key(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+    rows = sums[2]
+    hits, decided = (part / target.table.weight_total for part in sums[:2])
+    n = target.table.n_rows * len(labels)
+    return best_cuts(Counted(hits, decided, rows > 0.0), lambda t, q, _: values(t, q), take, n <= FEW)
 
 
 def of_stored(metric: Metric, target: Target, stored: Stored) -> LabelThresholds:
     """Return `best_per_label` of a sparse table: rows that do not store a label are below its threshold."""
     rows = target.rows
     weight = target.weight[stored.row]
-    found = best_cuts(metric, stored, rows, shares_of(metric, rows), target.stored_estimate, weight)
+    found = best_of_stored(metric, stored, rows, shares_of(metric, rows), target.stored_estimate, weight)
     changes = np.bincount(bucket_of(stored.p[stored.ends]) + 1, found.changes, BUCKETS + 1)
     changes[0] += found.first
     thresholds = _thresholds(found.low, found.high, target)
     statistics = target.counted(Gains.above(thresholds))[0]
-    common = edge_of(int(np.argmax(np.cumsum(changes))))
+    common = float(EDGES[np.argmax(np.cumsum(changes))])
     return LabelThresholds(thresholds, statistics, float(metric.values(statistics)), common)
 
 
@@ -380,7 +344,7 @@ def _thresholds(low: Array, high: Array, target: Target) -> Array:
 
 def _levels(metric: Metric, target: Target) -> tuple[float, float, float] | None:
     """Return the coefficients of scores whose best levels `by_levels` finds; None where rows are counted and sorted."""
-    on_model = target.calibrate is None and not target.table.is_truncated and bool((target.share == 1.0).all())
+    on_model = target.maps is None and not target.table.is_truncated and bool((target.share == 1.0).all())
     return levels_on_model(metric) if on_model and target.table.proba.size > FEW else None
 
 
@@ -409,7 +373,8 @@ def by_levels(metric: Metric, target: Any, coefficients: tuple[float, float, flo
     level = safe_ratio(top * hits, base * hits[-1] + counts - less * hits).max(axis=0)
     for _ in range(ROUNDS):
         each = np.broadcast_to(level, (table.n_classes,))
-        S = target.oracle.maximize(Gains.reduced(top + less * each, -each))[0]
+        thresholds = each / (top + less * each)
+        S = target.counted(Gains.above(thresholds))[0]
         parts = (S.rows, S.diagonal, S.columns)
         r, t, q = (part.sum(keepdims=True) for part in parts) if pooled else parts
         below = base * r + q - less * t
@@ -423,7 +388,7 @@ def by_levels(metric: Metric, target: Any, coefficients: tuple[float, float, flo
     bound = float(most[0])
     if not pooled:
         bound = float(shares_of(metric, S.rows) @ most)
-    return LabelThresholds(each / (top + less * each), S, max(bound, value))
+    return LabelThresholds(thresholds, S, max(bound, value))
 
 
 def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
@@ -440,22 +405,19 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
     values = score_of_one(replace(metric, classes=None), float(target.rows[labels].sum()))
     stored = target.stored
     if stored is None:
-        every = np.concatenate([target.column(label) for label in labels])
-        p = np.concatenate([target.columns(label)[1] for label in labels])
-        cut = Buckets.of(p, every, np.tile(target.weight, len(labels))).best(values)
-        thresholds = thresholds_from(target, cut.high)
-        if target.calibrate is None:
-            thresholds[:] = between(cut.low, cut.high, table.proba.dtype)
+        cut = common_cut(target, labels, values)
+        low, high = float(cut.low[0]), float(cut.high[0])
+        thresholds = thresholds_from(target, high)
     else:
         some = np.isin(stored.label, labels)
         weight = target.weight[stored.row]
-        cut = Buckets.of(stored.calibrated[some], target.stored_estimate[some], weight[some]).best(values)
-        ends = stored.within(stored.calibrated >= cut.high)
-        if target.calibrate is None:
-            ends = np.full(L, max(cut.low, stored.lowest.max())), np.full(L, cut.high)
+        low, high = _cut_of_all(stored.calibrated[some], target.stored_estimate[some], weight[some], values)
+        ends = stored.within(stored.calibrated >= high)
+        if target.maps is None:
+            ends = np.full(L, max(low, stored.lowest.max())), np.full(L, high)
         thresholds = _thresholds(*ends, target)
-    if target.calibrate is None:
-        thresholds[:] = between(cut.low, cut.high, table.proba.dtype)
+    if target.maps is None:
+        thresholds[:] = between(low, high, table.proba.dtype)
     statistics = target.counted(Gains.above(thresholds))[0]
     value = float(metric.values(statistics))
     # on the model's estimate, no thresholds of the labels are better than a common one
@@ -488,9 +450,12 @@ def _most_at(target: Target, labels: list[int], gain: float, price: float) -> tu
     """Return the hits and decisions of all ``labels`` at the largest ``gain`` hits less ``price`` decisions of each."""
     stored = target.stored
     if stored is None:
-        parts = (Buckets.of(target.columns(k)[0], target.column(k), target.weight) for k in labels)
-        cuts = [part.best(lambda t, q: gain * t - price * q) for part in parts]
-        return sum(cut.hits for cut in cuts), sum(cut.decided for cut in cuts)
+        counted = np.isin(np.arange(target.table.n_classes), labels)
+        sums = np.zeros(2)
+        for batch in target.bins.batches():
+            cuts = cuts_of(target, batch, lambda t, q, _: gain * t - price * q)
+            sums += [counted[batch] @ part for part in (cuts.hits, cuts.decided)]
+        return float(sums[0]), float(sums[1])
     weight = target.weight[stored.row]
     hits, decided = stored.sums(weight * target.stored_estimate), stored.sums(weight)
     kept = np.zeros(target.table.n_classes, dtype=np.bool_)
@@ -506,14 +471,37 @@ def counted_in(metric: Metric, n_labels: int) -> list[int]:
 
 def thresholds_from(target: Target, high: float) -> Array:
     """Return thresholds (L,) that decide every label where its calibrated probability is ``high`` or more."""
-    L = target.table.n_classes
-    thresholds = np.empty(L)
-    for label, (p, q) in enumerate(target.columns(label) for label in range(L)):
-        decided = q >= high
-        least = p[decided].min() if decided.any() else np.inf
-        most = p[~decided].max() if not decided.all() else -np.inf
-        thresholds[label] = between(float(most), float(least), target.table.proba.dtype)
-    return thresholds
+    most, least = np.full(target.table.n_classes, -np.inf), np.full(target.table.n_classes, np.inf)
+    bins = target.bins
+    place = bucket_of(np.array([high]))[0]
+    for labels in bins.batches():
+        some = bins.sums(labels, MAPPED).rows > 0.0
+        inside = some & (np.arange(BUCKETS) == place)
+        edges = np.arange(BUCKETS + 1)
+        near = np.broadcast_to((edges == place) | (edges == place + 1), (len(labels), BUCKETS + 1))
+        entries = bins.entries(labels, inside | beside(some, inside, near), MAPPED)
+        decided = entries.value >= high
+        label = entries.label + labels.start
+        np.minimum.at(least, label[decided], entries.p[decided])
+        np.maximum.at(most, label[~decided], entries.p[~decided])
+    dtype = target.table.proba.dtype
+    return np.array([between(*ends, dtype) for ends in zip(most.tolist(), least.tolist(), strict=True)])
+
+
+def _cut_of_all(
+    value: Array, made: Array, weight: Array, values: Callable[[Array, Array], Array]
+) -> tuple[float, float]:
+    """Return the ends of the best cut of all entries (m,) of a sparse table, with these estimates and weights."""
+    place = bucket_of(value)
+    parts = (weight * made, weight, np.ones(len(value)))
+    hits, decided, count = (np.bincount(place, part, BUCKETS).astype(np.float64)[None] for part in parts)
+
+    def take(wanted: NDArray[np.bool_]) -> Sorted:
+        some = np.flatnonzero(wanted[0, place])
+        return Sorted.by_key(value[some], weight[some], made[some])
+
+    cut = best_cuts(Counted(hits, decided, count > 0.0), lambda t, q, _: values(t, q), take, len(value) <= FEW)
+    return float(cut.low[0]), float(cut.high[0])
 
 
 def steadied(metric: Metric, target: Any, best: LabelThresholds, positives: NDArray[Any], seed: int) -> Array:
@@ -527,10 +515,10 @@ def steadied(metric: Metric, target: Any, best: LabelThresholds, positives: NDAr
     decided = np.ceil(best.statistics.columns * target.table.n_rows).astype(np.intp)
     few = np.flatnonzero((positives > 0) & (positives < ENOUGH) & np.isfinite(best.values)).tolist()
     wanted = {label: min(max(LEAST_NEAR, MARGIN * int(decided[label])), MOST_NEAR) for label in few}
-    for label, edge, p, estimate, weight in target.near(wanted):
+    for label, edge, p, made_true, weight in target.near(wanted):
         # rows that are alike in all of this may change places
-        order = np.lexsort((weight, estimate, -p))
-        x, s, w = p[order].astype(np.float64), estimate[order], weight[order]
+        order = np.lexsort((weight, made_true, -p))
+        x, s, w = p[order].astype(np.float64), made_true[order], weight[order]
         last = np.flatnonzero(np.append(x[1:] != x[:-1], True))
         draws = _poisson(seed, len(x)) * w
         hits, made = (np.cumsum(part, axis=1)[:, last] for part in (draws * s, draws))
@@ -551,7 +539,7 @@ def _poisson(seed: int, n: int) -> Array:
 def score_of_one(metric: Metric, rows: float) -> Callable[[Array, Array], Array]:
     """Return a function of hits and decisions (T,): the ``metric`` of one label that is true of the share ``rows``."""
     true = np.array([rows])
-    return lambda hits, decided: metric.values(Confusion(true, hits[:, None], decided[:, None]))
+    return lambda hits, decided: metric.values(Confusion(true, hits[..., None], decided[..., None]))
 
 
 def drawn_together(own: Array, towards: Array, positives: NDArray[Any], strength: float) -> Array:

@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.calibration.labels import EDGE, LabelScaling
+from confmax.calibration.labels import LabelScaling
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Gains
 from confmax.errors import InputError
 from confmax.export.labels import labels_to_onnx, labels_to_python, labels_to_sql
+from confmax.kernels.label_bins import EDGE
 from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.html import titled_table

@@ -206,7 +206,7 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
     shares = {"model": np.ones(len(rows)), "labels": np.zeros(len(rows)), "blend": BLENDED / (BLENDED + counted)}
     # nothing but the model speaks of a label that no row has
     share = np.where(present, shares[mode], 1.0).astype(np.float64)
-    target = target_on(table, share, None if maps is None else maps.column)
+    target = target_on(table, share, maps)
     kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
     metric = label_metrics.sized(replace(plan.metric, classes=kept), table.n_rows)
     limits = None
@@ -216,9 +216,9 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
     return LabelTask(plan, metric, table, mode, target, maps, counted, limits)
 
 
-def target_on(table: Table, share: Array, calibrate: Any) -> Target | PartsTarget:
+def target_on(table: Table, share: Array, maps: LabelScaling | None) -> Target | PartsTarget:
     """Return the estimate of what is true of the rows of a table, in memory or in parts."""
-    return Target(table.in_memory(), share, calibrate) if table.is_whole else PartsTarget(table, share, calibrate)
+    return Target(table.in_memory(), share, maps) if table.is_whole else PartsTarget(table, share, maps)
 
 
 def _warn_of_absent(table: Table, present: NDArray[np.bool_]) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.tables.array.label_columns import LabelColumns, label_counts
 from confmax.tables.decisions import ONE, Decisions
 from confmax.tables.fingerprints import Fingerprint, chosen_by_hash, fingerprint
 from confmax.tables.ties import density_of_ties, rows_read
@@ -517,21 +518,26 @@ class MemoryTable(Checked, Table):
         # the last one: searches within limits of other numbers ask for it again
         return {}
 
+    @cached_property
+    def label_columns(self) -> LabelColumns:
+        """The columns of several labels per row in an array."""
+        return LabelColumns(self.proba, self.labels)
+
     def label_weight(self) -> Array:
         return self._label_weight
 
     def positives(self) -> NDArray[np.int64]:
         labels = self.labels
         assert labels is not None
-        counted = labels if self.weight is None else labels[self.weight > 0.0]
-        return np.asarray(counted.sum(axis=0, dtype=np.int64))
+        return label_counts(labels if self.weight is None else labels[self.weight > 0.0])
 
     @cached_property
     def _label_weight(self) -> Array:
         assert self.labels is not None
         if self.decisions.several:
-            weights = np.ones(self.n_rows) if self.weight is None else self.weight
-            return np.asarray(weights @ self.labels / weights.sum())
+            if self.weight is None:
+                return label_counts(self.labels) / self.n_rows
+            return np.asarray(self.weight @ self.labels / self.weight.sum())
         counts = np.bincount(self.labels, weights=self.weight, minlength=self.n_classes)
         return counts / counts.sum()
 
