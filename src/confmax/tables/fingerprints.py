@@ -96,8 +96,22 @@ def fingerprint(unordered: NDArray[np.uint64], labels: NDArray[Any], classes: Se
     place = np.empty(len(names), dtype=np.uint64)
     place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.uint64)
     words = mixed(place + np.uint64(1))
-    words = words[labels] if labels.ndim == 1 else labels.astype(np.uint64) @ words
+    words = words[labels] if labels.ndim == 1 else _words_of_labels(labels, words)
     return Fingerprint(labels.shape[0], int(mixed(unordered ^ words).sum(dtype=np.uint64)))
+
+
+def _words_of_labels(labels: Any, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the sums of the ``words`` (K,) of the labels of every row (n,), of a matrix (n, K) of 0 and 1."""
+    if not isinstance(labels, np.ndarray):
+        return np.asarray(labels.astype(np.uint64) @ words)
+    # eight labels are a byte, whose sums are looked up: products of whole numbers take no vectors
+    packed = np.packbits(labels, axis=1)
+    words = np.append(words, np.zeros(-len(words) % 8, np.uint64))
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.uint64)
+    out = np.zeros(len(labels), dtype=np.uint64)
+    for k in range(packed.shape[1]):
+        out += (bits @ words[8 * k : 8 * k + 8])[packed[:, k]]
+    return out
 
 
 def chosen_by_hash(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np.intp]:

@@ -278,6 +278,8 @@ def _checked_matrix(matrix: NDArray[Any], L: int, n: int, form: str) -> NDArray[
     if matrix.dtype == object:
         # pandas' missing value refuses to be compared
         matrix = np.where(np.frompyfunc(is_missing, 1, 1)(matrix).astype(np.bool_), np.nan, matrix)
+    if matrix.dtype in (np.uint8, np.bool_) and matrix.max(initial=0) <= 1:
+        return np.array(matrix, dtype=np.uint8, order="C")
     # comparing with both numbers also finds NaN and texts
     ones = np.asarray(matrix == 1, dtype=np.bool_)
     wrong = ~(ones | np.asarray(matrix == 0, dtype=np.bool_))

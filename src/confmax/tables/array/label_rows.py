@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.errors import InputError
+from confmax.kernels.blocks import chunk_rows, over_rows
 from confmax.tables.arrays import as_float, check_rows, refuse_entries
 from confmax.tables.labels import refuse_masked
 
@@ -49,7 +50,7 @@ def checked_matrix(proba: Any, order: Sequence[int] | None) -> tuple[NDArray[Any
     # the compiled pass says only that some row is bad; which one, and why, takes a slower look
     if broken[:2].any() or not np.isfinite(totals).all():
         refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
-    most = P.max()
+    most = max(over_rows(lambda _, start, stop: P[start:stop].max(), len(P), chunk_rows(P.shape[1], len(P))))
     if most > 1.0 + OVER:
         refuse_over(P.ravel(), lambda k: divmod(k, P.shape[1]))
     if most > 1.0:
