@@ -147,7 +147,7 @@ class LabelMean(Formula):
             return safe_ratio(hits * S.diagonal, below - less * S.diagonal if less else below)
         return self.score(S.rows, S.diagonal, S.columns, **params)[0]
 
-    def ratio(self, *, beta: float = 1.0) -> tuple[float, float, float] | None:
+    def ratio(self, *, beta: float = 1.0, **_: Any) -> tuple[float, float, float] | None:
         """Return (hits, base, less) of a score ``hits t / (base r + q - less t)``; None for other scores."""
         known = _RATIOS.get(self.score)
         return None if known is None else known(beta * beta)

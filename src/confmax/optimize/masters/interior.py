@@ -89,6 +89,9 @@ def least_norm(points: Array, slack: Array) -> Array:
 
     The points are (A, r), and slacks (A, m) which some weights meet may have no column.
     """
+    if points.shape[1] > points.shape[0]:
+        # norms of mixtures stay as they are, and the method takes the cube of the dimensions
+        points = np.linalg.qr(points.T)[1].T
     largest = np.sqrt(np.square(points).sum(axis=1).max())
     weights = central_path(points / max(largest, TINIEST), np.ones(len(points)), slack, SQUARES)[0]
     return without_traces(weights)
