@@ -324,3 +324,22 @@ def test_missing_labels_and_several_labels_without_decisions_are_refused():
         confmax.maximize("macro_f1", P, missing, decisions="any")
     with pytest.raises(ValueError, match=r"got shape \(20, 3\); for several labels per row pass decisions='any'"):
         confmax.maximize("macro_f1", P / P.sum(axis=1, keepdims=True), Y)
+
+
+def test_at_most_k_labels_are_no_worse_than_exactly_k():
+    rng = np.random.default_rng(1)
+    P = 1.0 / (1.0 + np.exp(3.0 - rng.normal(size=50)[None] - 1.5 * rng.normal(size=(50, 50))))
+    Y = rng.random(P.shape) < P
+    Y[0] = True  # every label has a row
+    for confusion in ("labels", "model"):
+        values = {}
+        for decisions in (5, ("at_most", 5)):
+            found = confmax.maximize("macro_precision", P, Y, decisions=decisions, confusion=confusion, max_passes=9)
+            values[decisions] = found.value
+        assert values["at_most", 5] >= values[5] - 1e-12
+
+
+def test_coverage_of_given_probabilities_is_searched():
+    P = np.random.default_rng(0).random((900, 6))
+    found = confmax.maximize("coverage", P, decisions=2, confusion="model", calibration=None)
+    assert found.gap < 1e-6

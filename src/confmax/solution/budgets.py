@@ -28,8 +28,9 @@ from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
 from confmax.solution.label_task import LabelTask
 from confmax.tables import Table
-from confmax.tables.decisions import ANY
+from confmax.tables.decisions import ANY, Decisions
 
+ABOVE = 2.0**-10  # how far above zero the lowest score is, in the unit of weights
 NEAR = ("macro_f1", "g_mean")  # metrics whose best rules a search for a user's function starts from
 
 
@@ -58,14 +59,16 @@ def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
     """Return the best rule of gains that is found on the estimate of a ``task``."""
     plan = task.plan
     table = task.calibrated
-    known: Sequence[Gains] = _on_sample(task)
+    known: list[Gains] = [*_on_sample(task)]
     model_most = None
+    if plan.decisions.positive and plan.decisions.most is not None and not _is_proved(task):
+        known += _of_exactly(task, plan.decisions.most)
     if isinstance(task.metric.formula, OfVectors):
-        known = [*known, *_of_named(task, table)]
+        known += _of_named(task, table)
     elif task.mode != "model":
         # what bounds the metric holds on the model's estimate alone; its rules are starts
         _, first, model_most = _searched(task, table, task.target.with_share(1.0), known)
-        known = [*known, *(first.mixture if task.metric.structure.is_concave else first.single).atoms]
+        known += (first.mixture if task.metric.structure.is_concave else first.single).atoms
     problem, outcome, most = _searched(task, table, task.target, known)
     model_most = most if task.mode == "model" else model_most
     value = problem.value(outcome.mixture.confusion)
@@ -77,6 +80,28 @@ def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
         rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
     passes = problem.oracle.n_passes
     return rule, Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
+
+
+def _is_proved(task: LabelTask) -> bool:
+    """Return whether a search ends at the best rule of all, wherever it starts."""
+    return task.mode == "model" and task.metric.structure.is_concave
+
+
+def _of_exactly(task: LabelTask, most: int) -> list[Gains]:
+    """Return the best rules that are found for exactly so many labels, as rules for at ``most`` so many.
+
+    A search that is not sure to end at the best rule would otherwise end below rules that decide more.
+    """
+    exactly = Decisions(most)
+    table: Any = task.table
+    table = replace(table, decisions=exactly)
+    plan = replace(task.plan, decisions=exactly, callback=None)
+    rule, _ = best_gains(replace(task, plan=plan, table=table, target=task.target.deciding(exactly)))
+    a, b = rule.gains.pair()
+    # scores that are all above zero decide as many as there may be
+    lowest = np.minimum(b, a + b).min(axis=1, keepdims=True)
+    every = Gains.reduced(a, b + np.maximum(0.0, ABOVE * np.abs(a).max(axis=1, keepdims=True) - lowest))
+    return [every[k] for k in range(len(every))]
 
 
 def plain_rules(task: LabelTask) -> dict[str, LabelRule]:
@@ -98,7 +123,7 @@ def _on_sample(task: LabelTask) -> Sequence[Gains]:
     if table.is_whole:
         return ()
     rows = table.in_memory().calibrated(None)
-    small = replace(task, table=rows, target=Target(rows, task.target.share, task.target.calibrate))
+    small = replace(task, table=rows, target=Target(rows, task.target.share, task.target.maps))
     _, found, _ = _searched(small, small.calibrated, small.target)
     return found.single.atoms if task.plan.randomized is not True else found.mixture.atoms
 
