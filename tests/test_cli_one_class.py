@@ -8,8 +8,8 @@ import confmax
 from confmax import metrics
 from confmax.calibration import Temperature, VectorScaling
 from confmax.confusion import Gains
-from confmax.evaluate.applicable import named
 from confmax.metrics.alignment import aligned
+from confmax.metrics.catalogue import named
 from confmax.page.words import how_it_decides
 from confmax.rule.html import rule_table
 from tests.cli_helpers import document, run, small

@@ -32,7 +32,7 @@ docscrape = pytest.importorskip("numpydoc.docscrape")
 
 MODULES = ["metrics", "constraints", "optimize", "theory", "populations", "checks", "calibration", "oracle",
            "tables", "estimators", "export", "rule", "solution", "evaluate", "confusion", "plotting", "frontiers",
-           "report", "errors"]  # fmt: skip
+           "report", "errors", "shift"]  # fmt: skip
 # objects that state or implement results, and must say whose
 RESULTS = ["metrics", "optimize", "theory", "populations", "calibration"]
 PLAIN = {

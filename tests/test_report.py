@@ -6,10 +6,10 @@ from sklearn import metrics as reference
 
 import confmax
 from confmax.confusion import Gains
-from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import kind_of, pooled, tuned_on
 from confmax.evaluate.figures import reliability
 from confmax.evaluate.uncertainty import plain_rules
+from confmax.metrics.catalogue import named
 from confmax.oracle import make_table
 from confmax.rule import DecisionRule
 from confmax.tables.draws import folds_to_judge

@@ -136,7 +136,7 @@ def with_further(**changes):
         # a pickle that would run code is just text
         (b"cos\nsystem\n(S'touch pwned'\ntR.", "not JSON"),
         ('{"a": 1}', "not a rule"),
-        (edited(version=9), "version is 9 and this confmax reads versions 1 to 8; update"),
+        (edited(version=10), "version is 10 and this confmax reads versions 1 to 9; update"),
         (edited(version=True), "version is True"),
         (edited(atoms=...), r"missing: 'atoms'; unknown: none"),
         (edited(extra=1), r"unknown: 'extra'"),
@@ -176,7 +176,7 @@ def with_further(**changes):
         (edited(classes=["a", "b", None]), "strings or numbers; got NoneType"),
         (edited(classes=["a", "b", 9]).replace(" 9", " 1e999"), "finite numbers; got inf: rename this class"),
         (edited().replace('"weight"', '"weight": 1.0, "weight"'), "it names the field 'weight' twice in one object"),
-        (edited(version="x" * 20_000), r"its version is 'x{39}\.\.\. and this confmax reads versions 1 to 8"),
+        (edited(version="x" * 20_000), r"its version is 'x{39}\.\.\. and this confmax reads versions 1 to 9"),
         (edited(version=int("9" * 4000)), r"its version is 9{40}\.\.\. and this confmax reads"),
         (edited(**{"k\n" * 9000: 1}), r"\(missing: none; unknown: '(k\\n){13}\.\.\.\)"),
         (edited(atoms=[]), "list of 1 to"),

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 from confmax._version import __version__
 
 if TYPE_CHECKING:
-    from confmax import calibration, checks, constraints, metrics, optimize, plotting, populations, report, theory
+    from confmax import (
+        calibration,
+        checks,
+        constraints,
+        metrics,
+        optimize,
+        plotting,
+        populations,
+        report,
+        shift,
+        theory,
+    )
     from confmax.errors import InputError
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV, MetricMultilabelCV, RuleScorer, make_scorer
     from confmax.evaluate import RiskCoverage, Score, risk_coverage, score
@@ -50,6 +61,7 @@ __all__ = [
     "report",
     "risk_coverage",
     "score",
+    "shift",
     "theory",
 ]
 

@@ -16,9 +16,9 @@ from confmax.cli.csvs import as_names
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import joined
 from confmax.confusion import MAX_MATRIX_CLASSES
-from confmax.evaluate.applicable import named
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, or_its_name
+from confmax.metrics.catalogue import named
 from confmax.rule import DecisionRule
 
 

@@ -15,9 +15,9 @@ from confmax.cli.label_options import labelled_rows, only_options, refuse_label_
 from confmax.cli.matching import over, rows_for
 from confmax.cli.outputs import check_output, load_any_rule, refuse_same, writing
 from confmax.cli.show import print_document
-from confmax.evaluate.applicable import named
 from confmax.metrics import Metric, get
 from confmax.metrics import labels as label_metrics
+from confmax.metrics.catalogue import named
 from confmax.places import check_place, same_place
 from confmax.rule import LabelRule
 from confmax.solution import LabelSolution, Solution

@@ -1,18 +1,15 @@
-"""Which metrics a report shows, and the metric that a rule's file names."""
+"""Which metrics a report shows."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from confmax import metrics
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order
-from confmax.metrics.catalogue import plain_names, quantity
-from confmax.metrics.decided import COVERAGE
+from confmax.metrics.catalogue import plain_names
 from confmax.tables import MemoryTable
 
 # what most people know first; f_beta and macro_f_beta are here only if they were asked for, with their beta
@@ -81,19 +78,3 @@ def positive_class(metric: Metric) -> int:
 def of_class(part: str, k: int) -> Metric:
     """Return precision, recall or F1 of class k as a metric for a bootstrap; a class without rows has no recall."""
     return replace(metrics.get(part), classes=(k,), binary=False, ordered=False)
-
-
-def named(text: str) -> Metric | None:
-    """Return the metric that a rule's file names, None for tables of costs, functions and what is not understood."""
-    parts = re.fullmatch(r"(\w+)(\[.*\])?(\(.*\))?", text, re.DOTALL)  # the name of a class may have parentheses
-    if parts is None or parts[1] == "linear" or parts[1] not in (*metrics.names(), COVERAGE.name):
-        return None
-    params: dict[str, Any] = dict(re.findall(r"(\w+)=(\([\d, ]*\)|[^,()]+)", parts[3] or ""))
-    classes = params.pop("classes", None)
-    try:
-        # numbers have digits and words have none; whether a value fits its parameter is checked by the catalogue
-        numbers = {key: float(value) for key, value in params.items() if not value.isalpha()}
-        metric = quantity(parts[1] + (parts[2] or ""), **{**params, **numbers})
-        return metric if classes is None else metric.over([int(k) for k in re.findall(r"\d+", classes)])
-    except ValueError:
-        return None

@@ -70,6 +70,9 @@ class Tuned:
     tested_on: str = "other rows"
     model_value: float | None = None
     model_upper_bound: float | None = None
+    shift: Any = None
+    plan: Any = None
+    tuned_by: Any = None
 
     @property
     def feasible(self) -> bool:

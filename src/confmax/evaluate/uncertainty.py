@@ -21,7 +21,6 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import resolve
 from confmax.constraints.limits import judged as judgeable
 from confmax.errors import InputError, Sentence
-from confmax.evaluate.applicable import named
 from confmax.evaluate.bootstrap import Counter, replicates, tally
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.label_scores import score_labels
@@ -30,7 +29,7 @@ from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, LimitScore, Score, lacking
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
-from confmax.metrics.catalogue import quantity
+from confmax.metrics.catalogue import named, quantity
 from confmax.metrics.decided import as_written, of_decided
 from confmax.rule import DecisionRule, LabelRule
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere

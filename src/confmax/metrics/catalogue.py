@@ -7,6 +7,7 @@ The rows stand beside the formulas, in `confmax.metrics.recalls`, `confmax.metri
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -217,6 +218,22 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
     known = _QUANTITIES.get(metric.partition("[")[0].strip())
     within_limits = known is not None and known.use == "within limits"
     return _named(metric, {}, _QUANTITIES) if within_limits else get(metric)
+
+
+def named(text: str) -> Metric | None:
+    """Return the metric that a rule's file names, None for tables of costs, functions and what is not understood."""
+    parts = re.fullmatch(r"(\w+)(\[.*\])?(\(.*\))?", text, re.DOTALL)  # the name of a class may have parentheses
+    if parts is None or parts[1] == "linear" or parts[1] not in (*names(), COVERAGE.name):
+        return None
+    params: dict[str, Any] = dict(re.findall(r"(\w+)=(\([\d, ]*\)|[^,()]+)", parts[3] or ""))
+    classes = params.pop("classes", None)
+    try:
+        # numbers have digits and words have none; whether a value fits its parameter is checked by the catalogue
+        numbers = {key: float(value) for key, value in params.items() if not value.isalpha()}
+        metric = quantity(parts[1] + (parts[2] or ""), **{**params, **numbers})
+        return metric if classes is None else metric.over([int(k) for k in re.findall(r"\d+", classes)])
+    except ValueError:
+        return None
 
 
 def refuse_without_limits(metric: Metric) -> None:

@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 from confmax._version import __version__
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.errors import InputError
-from confmax.evaluate.applicable import named
 from confmax.evaluate.evidence import Evidence, evidence_of, seen_by_tuning
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
 from confmax.evaluate.label_figures import TunedLabels
@@ -32,6 +31,7 @@ from confmax.evaluate.scores import AS_GOOD
 from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
+from confmax.metrics.catalogue import named
 from confmax.metrics.decided import as_written
 from confmax.page import coverage_words, sections, words
 from confmax.page.charts import charts

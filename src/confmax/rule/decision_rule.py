@@ -26,6 +26,8 @@ from confmax.places import write_whole
 from confmax.rule import file, html, spark
 from confmax.rule.batch import caps_of, decide_batch
 from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
+from confmax.rule.shares import SourceShares
+from confmax.rule.shifted import shifted_rule
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import width
 from confmax.tables.decisions import ONE, Decisions
@@ -72,6 +74,9 @@ class DecisionRule:
         Number of the labelled rows that `confmax.maximize` tuned the rule on, and a hash of their content that does not
         depend on their order. Reports and ``confmax score`` warn on the same rows. None if these are not known: for
         rules of `MetricClassifierCV`, of rows in parts, and without labels. Rules that differ by it alone are equal.
+    shares : confmax.rule.shares.SourceShares or None
+        The class shares of the tuning rows, against which `confmax.shift` holds those of other rows, and what the rule
+        decided there. Rules that differ by them alone are equal.
 
     Examples
     --------
@@ -94,6 +99,7 @@ class DecisionRule:
     groups: tuple[Any, ...] = ()
     groups_known: bool = True
     tuned_on: Fingerprint | None = None
+    shares: SourceShares | None = None
     decisions: ClassVar[Decisions] = ONE
 
     def __post_init__(self) -> None:
@@ -513,6 +519,7 @@ class DecisionRule:
             self.constraints,
             self.abstain,
             tuned_on=self.tuned_on,
+            shares=None if self.shares is None else self.shares.reordered(index),
         )
 
     def checked(self, proba: ArrayLike) -> NDArray[Any]:
@@ -590,9 +597,10 @@ class DecisionRule:
     to_sql = to_sql
     to_onnx = to_onnx
     to_python = to_python
+    shifted = shifted_rule
 
     def __eq__(self, other: object) -> bool:
-        """Rules are equal if their files are, but for the rows that they were tuned on."""
+        """Rules are equal if their files are, but for what these say of the rows of the tuning."""
         if not isinstance(other, DecisionRule) or not _same(self.calibrator, other.calibrator):
             return False
         return self._text() == other._text()
@@ -602,7 +610,7 @@ class DecisionRule:
 
     def _text(self) -> str:
         """Return what the file of an equal rule holds beside the calibrator, which may be an object."""
-        return file.dump(replace(self, tuned_on=None), None)
+        return file.dump(replace(self, tuned_on=None, shares=None), None)
 
     def __repr__(self) -> str:
         return describe(self)

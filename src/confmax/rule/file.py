@@ -20,6 +20,7 @@ from confmax.calibration import Scaling
 from confmax.calibration.calibrators import SCALINGS
 from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array, Gains, Layout
+from confmax.rule.shares import SourceShares
 from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.fingerprints import Fingerprint
 
@@ -29,7 +30,7 @@ FORMAT = "confmax.rule"
 # a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
 # keys, 4 the calibration by a matrix, 5 the constraints, 6 the name of abstaining, offsets of decisions beyond the
 # classes, and groups, 7 what tells the rows of the tuning, and a class that a calibration leaves as it is, 8 several
-# labels per row
+# labels per row, 9 the class shares of the rows of the tuning
 VERSION = 1
 CALIBRATED = 2
 DRAWN = 3
@@ -38,7 +39,8 @@ CONSTRAINED = 5
 FURTHER = 6
 MARKED = 7
 LABELS = 8
-NEWEST = LABELS
+SHARED = 9
+NEWEST = SHARED
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
@@ -54,6 +56,7 @@ _SINCE = {
     "groups_known": FURTHER,
     "tuned_on": MARKED,
     "decisions": LABELS,
+    "shares": SHARED,
 }
 
 
@@ -73,6 +76,9 @@ def dump(rule: Any, calibrator: Any) -> str:
     if rule.tuned_on is not None:
         # the hash as text, as other readers of JSON round such numbers
         fields["tuned_on"] = {"rows": int(rule.tuned_on.n_rows), "hash": f"{rule.tuned_on.content:016x}"}
+    shares = getattr(rule, "shares", None)
+    if shares is not None:
+        fields["shares"] = shares.written()
     fields["classes"] = list(rule.class_names)
     if rule.abstain is not None:
         fields["abstain"] = rule.abstain
@@ -154,6 +160,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
         "constraints": _constraints(document.get("constraints", [])),
         "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None,
         **({"decisions": _decisions(document, gains)} if several else {"abstain": abstain}),
+        **({"shares": SourceShares.read(document["shares"], K, M)} if "shares" in document else {}),
         **groups,
     }
 

@@ -111,7 +111,7 @@ class LabelSolution(Tuned):
         Why no rule keeps all constraints, in a sentence; None where the rule does.
     missed_by : tuple of str
         The ``baselines`` that miss a constraint, so that their values do not compare with that of the rule.
-    tuned_on, confidence, doubt, tested_on : as in `confmax.Solution`
+    tuned_on, confidence, doubt, tested_on, shift, plan, tuned_by : as in `confmax.Solution`
         They have no use here, and neither has ``multipliers``.
     multipliers : ndarray (L,) or None
         None.

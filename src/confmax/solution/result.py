@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,6 +110,12 @@ class Solution(Tuned):
         needs no rows apart to be tested; ``value`` and ``label_value`` are then those of all rows.
     doubt : str or None
         Where a limit is kept on the labels alone: what the labels show and what the model expects, in a sentence.
+    shift : confmax.shift.PriorShift or None
+        What rows without labels have said of their class shares, of a solution that `adapt` has made of them.
+    plan : Plan or None
+        The settings of the search, which `adapt` follows again. No row is kept.
+    tuned_by : callable or None
+        The function that follows them.
     """
 
     # all fields are those of `Tuned`
@@ -219,6 +225,72 @@ class Solution(Tuned):
         """
         given = {"keys": keys, "group": group, "group_proba": group_proba}
         return self.rule.predict(proba, **given, normalize=normalize, at_most=at_most)
+
+    def adapt(
+        self,
+        new_proba: ArrayLike | None = None,
+        *,
+        priors: Any = None,
+        tuned_on: Sequence[Any] | None = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        proba_shifted: bool = False,
+    ) -> Solution:
+        """Return the solution for rows whose class shares differ from those of the tuning rows.
+
+        Parameters
+        ----------
+        new_proba : array-like (n, K) or None
+            Raw class probabilities of the new rows, from the same model; no labels are needed. Without ``priors`` their
+            shares are estimated (`confmax.shift.estimate_priors`), and where they show no change, the rule stays the
+            same object.
+        priors : mapping of class names, array (K,), "balanced", or None
+            The new class shares, if they are known: they are taken as they are.
+        tuned_on : (proba, y) or (proba, y, sample_weight), or None
+            The rows that the rule was tuned on, which a solution does not keep. The rule is then tuned on them again,
+            each class weighted by its new share: this is the best way. Without them it is tuned on the new rows, on
+            the confusion matrix that the probabilities lead to.
+        y : array-like (n,) or None
+            True classes of new rows where they are known; None, NaN or -1 where they are not.
+        sample_weight : array-like (n,) or None
+            Non-negative weights of the new rows.
+        proba_shifted : bool
+            Whether the model that makes the new probabilities was corrected for ``priors`` already.
+
+        Returns
+        -------
+        Solution
+            Of the same metric within the same limits, for the new shares; ``shift`` says what was estimated. Metrics of
+            the recalls alone, such as the G-mean and balanced accuracy, keep their rule: it stays the best. A linear
+            metric needs no rows if the shares are known; ``value`` is then not known, NaN.
+
+        Raises
+        ------
+        ValueError
+            If neither rows nor shares are given; if the shares are not those of the classes; if the metric or limits
+            need rows and there are none.
+
+        Warns
+        -----
+        UserWarning
+            If the rows are few or hardly say their shares; if their mean probabilities are ``priors`` already.
+
+        Notes
+        -----
+        This holds where the classes look as before and only their shares have changed.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]] * 25, [0, 0, 0, 1] * 25
+        >>> solution = confmax.maximize("accuracy", P, y, calibration=None)
+        >>> solution.predict([[0.6, 0.4]]), solution.adapt(priors={0: 0.3, 1: 0.7}).predict([[0.6, 0.4]])
+        (array([0]), array([1]))
+        """
+        from confmax.solution.adapted import adapt
+
+        given = {"priors": priors, "tuned_on": tuned_on, "y": y, "sample_weight": sample_weight}
+        return adapt(self, new_proba, **given, proba_shifted=proba_shifted)
 
     def report(
         self,

@@ -10,18 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax.calibration.column_order import doubt_of_order
+from confmax.calibration.shifted import before_shift
 from confmax.calibration.words import printable
-from confmax.confusion import Array
+from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.alignment import with_positive
-from confmax.metrics.catalogue import refuse_without_limits
-from confmax.optimize import Progress
+from confmax.metrics.catalogue import named, refuse_without_limits
+from confmax.optimize import Progress, Status
 from confmax.progress import bar_for, beside
 from confmax.rule import DecisionRule
+from confmax.shift.source import shares_of
 from confmax.solution.confidence import tune_with_confidence
 from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import LabelPlan
@@ -38,6 +41,8 @@ from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.normalize import divided
 from confmax.tables.several import labels_table
+
+LEAST_OF_MODEL = 0.05  # share of the model in a blend, from which its row sums tell those of the model
 
 
 def maximize(
@@ -315,7 +320,64 @@ def tune(task: Task) -> Solution:
         solution = search(task) if plan.confidence is None else tune_with_confidence(task)
         if bar is not None:
             bar.solved(solution.n_passes, solution.value)
-        return solution
+        return _with_shares(solution, plan, task.raw)
+
+
+def _with_shares(solution: Solution, plan: Plan, raw: Table) -> Solution:
+    """Return the solution with its ``plan``, whose rule knows the class shares of the rows that it was tuned on."""
+    rule = solution.rule
+    known = None
+    share = solution.model_share
+    fitted = None if solution.calibration is None else solution.calibration.calibrator
+    whole = solution.confidence is None and rule.calibrator is fitted and before_shift(fitted) is fitted
+    if whole and share >= LEAST_OF_MODEL:
+        # the row sums of a blend are those of the labels and of the model
+        of_labels = (1.0 - share) * raw.label_weight() if share < 1.0 else 0.0
+        known = (solution.statistics.rows - of_labels) / share
+    shares = shares_of(rule.calibrator, raw, solution.statistics.columns, known)
+    return replace(solution, rule=replace(rule, shares=shares), plan=plan, tuned_by=tune)
+
+
+def solution_of_rule(rule: DecisionRule) -> Solution:
+    """Return a solution of which the rule alone is known, such as that in a file, so that it can be adapted.
+
+    Its value is NaN. A ValueError if the rule's metric is no text that can be read.
+    """
+    metric = named(rule.metric)
+    if metric is None:
+        raise InputError(
+            f"the rule does not name a metric of the catalogue, but {rule.metric!r}",
+            "adapt the solution, which knows the metric, or tune a rule on rows of the new kind",
+        )
+    plan = Plan.checked(
+        metric,
+        constraints=rule.constraints,
+        abstain=False if rule.abstain is None else rule.abstain,
+        random_state=rule.seed,
+    )
+    K = rule.n_classes
+    shares = np.full(K, 1.0 / K) if rule.shares is None else rule.shares.meant
+    # a table of the classes, among which metrics are placed
+    table = make_table(np.tile(shares, (2, 1)), None, None, rule.class_names[:K])
+    task = plan.on(table)
+    statistics = Confusion(shares, np.full(K, np.nan), np.full(rule.n_decisions, np.nan))
+    return Solution(
+        rule,
+        float("nan"),
+        upper_bound=None,
+        randomization_loss=None,
+        status=Status.CONVERGED,
+        n_passes=0,
+        history=(),
+        statistics=statistics,
+        label_value=None,
+        baselines={},
+        metric=task.metric,
+        mode="model",
+        model_share=1.0,
+        plan=plan,
+        tuned_by=tune,
+    )
 
 
 def warn_of_trivial(metric: Metric) -> None:

@@ -1,0 +1,13 @@
+"""A world whose class shares change: what unlabelled rows say of their class shares.
+
+>>> import confmax
+>>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6]] * 50
+>>> solution = confmax.maximize("macro_f1", P, [0, 0, 0, 1] * 50)
+>>> confmax.shift.estimate_priors(P, solution).shrinkage
+0.0
+"""
+
+from confmax.shift.detection import Detection, Promise, detect
+from confmax.shift.priors import PriorShift, estimate_priors
+
+__all__ = ["Detection", "PriorShift", "Promise", "detect", "estimate_priors"]

@@ -1,0 +1,290 @@
+"""The class shares of unlabelled rows: how many rows of each class they hold, how sure that is, and what to believe.
+
+The estimate is the most likely one (`likelihood.py`) beside ``K / 2 (1 + n / n_source)`` rows with the shares of the
+source, which keep what the rows say little about where it was. It is drawn back to the shares of the source by the
+evidence that anything has changed. Twice the logarithm of the likelihood ratio has the distribution of chi squared
+with K - 1 degrees of freedom, times ``v = 1 + n / n_source`` because the tuning rows are a sample too. Of a shift whose
+ratio is LR, the part ``s = max(0, 1 - v chi2_{.95} / LR)`` is believed, so that nothing changes where nothing is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confmax.confusion import Array
+from confmax.errors import InputError
+from confmax.shift.likelihood import LEAST_SHARE, Estimate, Likelihood, from_sample, most_likely, worth
+from confmax.shift.source import Source, source_of
+from confmax.shift.spread import information, spread
+from confmax.tables import Table
+from confmax.tables.columns import warn
+from confmax.tables.labels import refuse_masked
+
+BELIEVED = 0.95  # level of the test whose quantile draws the estimate back
+LEVEL = 0.05
+FEW_ROWS = 50
+FEW_PER_CLASS = 5
+UNSURE = 0.1  # standard error of a share, from which the rows do not say it
+FLAT = 1e-3  # smallest information of a row about a direction of the shares
+
+
+@dataclass(frozen=True, eq=False)
+class PriorShift:
+    """Class shares of rows without labels, and what they are worth: the result of `estimate_priors`.
+
+    Attributes
+    ----------
+    classes : tuple
+        Names of the K classes.
+    priors : ndarray (K,)
+        The shares to go by: those of the source, moved towards ``raw_priors`` by ``shrinkage``.
+    raw_priors : ndarray (K,)
+        The shares that the rows show, as the head of `confmax.shift` says.
+    source : ndarray (K,)
+        Shares of the rows that the rule was tuned on: their mean calibrated probabilities.
+    shrinkage : float
+        Which part of the difference between both is believed; 0 where the rows show no change.
+    stderr : ndarray (K,)
+        Standard errors of ``raw_priors``.
+    statistic, p_value : float
+        Twice the logarithm of the likelihood ratio of the most likely shares over those of the source, divided by
+        ``1 + n / n_source``; and how likely one as large is if no share has changed.
+    gap : float
+        By how much, in the logarithm of the likelihood, other shares may be better than those found, at most.
+    n_passes : int
+        Number of passes over the rows.
+    n_rows : float
+        As how many rows these count.
+    labelled : ndarray (K,)
+        Number of rows of each class whose label is known.
+    warnings : tuple of str
+        What the estimate may lack, in sentences.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> solution = confmax.maximize("macro_f1", [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]] * 50, confusion="model")
+    >>> shift = confmax.shift.estimate_priors([[0.9, 0.1], [0.3, 0.7], [0.3, 0.7]] * 50, solution)
+    >>> shift.source.round(2).tolist(), shift.detected
+    ([0.67, 0.33], True)
+    """
+
+    classes: tuple[Any, ...]
+    priors: Array
+    raw_priors: Array
+    source: Array
+    shrinkage: float
+    stderr: Array
+    statistic: float
+    p_value: float
+    gap: float
+    n_passes: int
+    n_rows: float
+    labelled: Array
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def detected(self) -> bool:
+        """Whether the shares differ from those of the source, by a test at 5 %."""
+        return self.p_value < LEVEL
+
+    def interval(self, level: float = 0.9) -> Array:
+        """Return intervals (K, 2) of the shares, each of which is right with probability ``level``."""
+        from scipy.special import ndtri
+
+        if not 0.0 < level < 1.0:
+            raise InputError(f"`level` lies between 0 and 1; got {level!r}")
+        half = ndtri(0.5 + level / 2.0) * self.stderr
+        return np.clip(np.stack([self.raw_priors - half, self.raw_priors + half], axis=1), 0.0, 1.0)
+
+    def moved(self, level: float = LEVEL) -> list[int]:
+        """Return the classes whose shares have moved, at this ``level`` for all together; none without a shift."""
+        if self.p_value >= level:
+            return []
+        ends = self.interval(1.0 - level / len(self.classes))
+        return np.flatnonzero((self.source < ends[:, 0]) | (self.source > ends[:, 1])).tolist()
+
+    def __str__(self) -> str:
+        ends = self.interval()
+        lines = [self.sentence]
+        for k, name in enumerate(self.classes):
+            low, high = ends[k]
+            shown = f"shown {self.raw_priors[k]:.4g}, 90% {low:.3g} to {high:.3g}"
+            lines.append(f"  {name}: {self.source[k]:.4g} -> {self.priors[k]:.4g} ({shown})")
+        return "\n".join([*lines, *self.warnings])
+
+    __repr__ = __str__
+
+    @property
+    def sentence(self) -> str:
+        """Whether the shares have moved, and which, in a sentence."""
+        n = f"{self.n_rows:.0f} rows"
+        if not self.detected:
+            same = f"the class shares of these {n} are those of the tuning rows, as far as they show"
+            return f"{same} (p = {self.p_value:.2g})"
+        moved = [
+            f"{self.classes[k]} from {self.source[k]:.3g} to {self.raw_priors[k]:.3g}"
+            for k in sorted(self.moved(), key=lambda k: -abs(self.raw_priors[k] - self.source[k]))
+        ]
+        which = ", ".join(moved[:5]) + (f", and {len(moved) - 5} more" if len(moved) > 5 else "")
+        return f"the class shares of these {n} have moved (p = {self.p_value:.2g}){': ' if moved else ''}{which}"
+
+
+def estimate_priors(
+    new_proba: ArrayLike,
+    source: Any,
+    *,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    shrink: Any = "auto",
+    tuned_on: Sequence[Any] | None = None,
+) -> PriorShift:
+    """Return the class shares of rows without labels, held against those that a rule was tuned on.
+
+    Parameters
+    ----------
+    new_proba : array-like, data frame, torch tensor, scipy.sparse matrix, Dask collection or opened table (n, K)
+        Raw class probabilities of the new rows, from the same model. For two classes also a vector (n,).
+    source : Solution, DecisionRule, or fitted estimator
+        What the shares are held against. Its rule knows the mean calibrated probabilities of its tuning rows.
+    y : array-like (n,) or None
+        True classes where they are known; None, NaN or -1 where they are not. They count in full.
+    sample_weight : array-like (n,) or None
+        Non-negative weights of the new rows.
+    shrink : {"auto"}, None or float
+        How much of the shift is believed: by the evidence, all of it for None, or a part from 0 to 1.
+    tuned_on : (proba, y) or (proba, y, sample_weight), or None
+        The tuning rows with raw probabilities. Intervals then take into account how far the calibration is right. Rules
+        that were saved before version 9 of the rule file need it, as they do not know the shares.
+
+    Returns
+    -------
+    PriorShift
+        The shares with intervals and a test.
+
+    Raises
+    ------
+    ValueError
+        If the input is invalid; if the source knows no shares.
+
+    Warns
+    -----
+    UserWarning
+        If there are fewer than 50 rows, or 5 for a class, or if the rows do not say some share.
+
+    Notes
+    -----
+    The estimate holds where the classes look as before and only their shares have changed.
+
+    Examples
+    --------
+    >>> import confmax
+    >>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6]] * 50
+    >>> solution = confmax.maximize("macro_f1", P, [0, 0, 0, 1] * 50)
+    >>> shift = confmax.shift.estimate_priors([[0.4, 0.6], [0.3, 0.7], [0.9, 0.1]] * 50, solution)
+    >>> shift.detected
+    True
+    """
+    held = source_of(source, tuned_on)
+    part = _checked_part(shrink)
+    table = held.table(new_proba, sample_weight)
+    found = shift_of(table, held, counts_of(y, held.classes, table), part)
+    for sentence in found.warnings:
+        warn(sentence)
+    return found
+
+
+def shift_of(table: Table, held: Source, counts: Array, part: float | None) -> PriorShift:
+    """Return the shift of the rows of a calibrated ``table``, beside ``counts`` (K,) of rows with known classes.
+
+    ``part`` is how much of it is believed; None is by the evidence.
+    """
+    # scipy takes longer to import than confmax
+    from scipy.special import chdtrc, chdtri
+
+    pi = held.shares.meant
+    K = len(pi)
+    n, n_source = worth(table)[0], held.shares.n_rows
+    likelihood = Likelihood.of(table, pi)
+    seen = likelihood.with_counts(counts)
+    start = from_sample(table, pi)
+    plain = most_likely(seen, start)
+    v = 1.0 + (n + counts.sum()) / n_source
+    drawn = seen.with_counts(K / 2.0 * v * pi)
+    # the pseudo-counts move the estimate by little
+    tempered = most_likely(drawn, 0.99 * plain.shares + 0.01 * pi)
+    at_source = float(counts @ np.log(np.maximum(pi, LEAST_SHARE)))
+    ratio = max(2.0 * (plain.value - at_source), 0.0)
+    free = int((pi >= LEAST_SHARE).sum()) - 1
+    if part is None:
+        quantile = float(chdtri(free, 1.0 - BELIEVED))
+        part = max(0.0, 1.0 - quantile * v / ratio) if ratio > 0.0 else 0.0
+    priors = pi + part * (tempered.shares - pi)
+    counted = information(table, pi, tempered.shares, drawn.counts)
+    errors = spread(counted, held, tempered.shares, n, v)
+    return PriorShift(
+        held.classes,
+        priors / priors.sum() if part > 0.0 else pi,
+        tempered.shares,
+        pi,
+        part,
+        errors,
+        ratio / v,
+        float(chdtrc(free, ratio / v)),
+        max(plain.gap, tempered.gap),
+        plain.n_passes + tempered.n_passes,
+        n,
+        counts,
+        tuple(_doubts(n + counts.sum(), K, counted.least / n, errors, tempered, held.classes)),
+    )
+
+
+def _doubts(n: float, K: int, least: float, errors: Array, found: Estimate, names: Sequence[Any]) -> list[str]:
+    """Return in sentences what an estimate from n rows may lack."""
+    doubts = []
+    if n < max(FEW_ROWS, FEW_PER_CLASS * K):
+        least_rows = max(FEW_ROWS, FEW_PER_CLASS * K)
+        doubts.append(f"{n:.0f} rows are few for the shares of {K} classes; have at least {least_rows}")
+    unsure = np.flatnonzero(errors > np.maximum(UNSURE, found.shares))
+    if len(unsure) or least < FLAT:
+        shown = ", ".join(str(names[k]) for k in unsure[:5])
+        of = f" of {shown}" if shown else ""
+        doubts.append(
+            f"these rows hardly say the shares{of}: the probabilities do not tell some classes apart; labels of some "
+            f"new rows would"
+        )
+    return doubts
+
+
+def _checked_part(shrink: Any) -> float | None:
+    if isinstance(shrink, str) and shrink == "auto":
+        return None
+    if shrink is None:
+        return 1.0
+    if isinstance(shrink, (int, float, np.number)) and 0.0 <= shrink <= 1.0:
+        return float(shrink)
+    raise InputError(f"`shrink` is 'auto', None, or a part from 0 to 1; got {shrink!r}")
+
+
+def counts_of(y: Any, names: Sequence[Any], table: Table) -> Array:
+    """Return how many rows of each class (K,) have a label that is known."""
+    if y is None:
+        return np.zeros(len(names))
+    refuse_masked(y, "y")
+    given: NDArray[Any] = np.asarray(y, dtype=object)
+    if given.shape != (table.n_rows,):
+        raise InputError(f"`y` has shape {given.shape}, and there are {table.n_rows} rows", "pass one entry per row")
+    place = {name: k for k, name in enumerate(names)}
+    counts = np.zeros(len(names))
+    for row, label in enumerate(given):
+        if label is None or label != label or (label not in place and label == -1):
+            continue
+        if label not in place:
+            raise InputError(f"row {row} of `y` has the class {label!r}, which is none of the rule's")
+        counts[place[label]] += 1
+    return counts

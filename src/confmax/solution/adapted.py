@@ -1,0 +1,164 @@
+"""A solution for rows with other class shares: `Solution.adapt`.
+
+The calibration of the rule is kept, and shifted to the new shares. Then the plan of the solution runs again: on the
+tuning rows, each weighted by how much more frequent its class has become, or on the new rows, on the confusion matrix
+that their probabilities lead to. Metrics of the recalls alone keep their rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from confmax.calibration import Calibration
+from confmax.calibration.shifted import before_shift, shifted
+from confmax.confusion import Array
+from confmax.errors import InputError
+from confmax.evaluate.protocols import Tuned
+from confmax.oracle import make_oracle
+from confmax.rule import DecisionRule
+from confmax.rule.shifted import corrected_upstream, reads_recalls_alone, shares_from
+from confmax.shift.priors import counts_of, shift_of
+from confmax.shift.source import Source, source_of
+from confmax.solution.infeasible import or_raise
+from confmax.solution.plan import Plan
+from confmax.tables import MemoryTable, Table, make_table
+from confmax.tables.columns import warn
+
+S = TypeVar("S", bound=Tuned)
+
+ABSENT = 1e-5  # share below which a class counts as absent
+APART = 0.1  # distance of class shares, below which nobody can see that a model was corrected
+UPSTREAM = 0.25  # part of this distance, within which mean probabilities are the new shares
+
+
+def adapt(
+    solution: S,
+    new_proba: Any,
+    *,
+    priors: Any,
+    tuned_on: Sequence[Any] | None,
+    y: Any,
+    sample_weight: Any,
+    proba_shifted: bool,
+) -> S:
+    """Return `Solution.adapt`."""
+    if new_proba is None and priors is None:
+        raise InputError(
+            "nothing says what has changed",
+            "pass `new_proba=`, probabilities of the new rows, or `priors=`, their class shares",
+        )
+    if proba_shifted and priors is None:
+        raise InputError(
+            "`proba_shifted` undoes a known shift", "pass `priors=`, the shares that the model was corrected for"
+        )
+    held = source_of(solution, tuned_on)
+    table = None
+    if new_proba is not None:
+        table = make_table(new_proba, None, sample_weight, held.classes, stated=True)
+    if priors is not None:
+        return for_shares(solution, held, shares_from(priors, held.classes), table, proba_shifted=proba_shifted)
+    assert table is not None
+    shift = shift_of(table.calibrated(held.calibrator), held, counts_of(y, held.classes, table), None)
+    for sentence in shift.warnings:
+        warn(sentence)
+    if shift.shrinkage == 0.0:
+        return replace(solution, shift=shift)
+    return replace(for_shares(solution, held, shift.priors, table), shift=shift)
+
+
+def for_shares(solution: S, held: Source, target: Array, table: Table | None, *, proba_shifted: bool = False) -> S:
+    """Return the solution for rows with class shares ``target`` (K,).
+
+    ``held`` are the shares of the source, with its rows where these are known, and ``table`` holds new rows.
+    """
+    plan: Plan = solution.plan
+    rule = corrected_upstream(solution.rule, target, proba_shifted=proba_shifted)
+    calibrator = before_shift(rule.calibrator)
+    source = held.shares.meant
+    if table is not None and not proba_shifted:
+        _warn_if_corrected(table.calibrated(calibrator).mean_probability(), source, target)
+    metric = solution.metric
+    M = max(solution.rule.n_decisions, solution.rule.n_classes)
+    if not (plan.constraints or plan.abstains) and reads_recalls_alone(metric, len(target), M):
+        return replace(solution, rule=rule)
+    if held.rows is None and table is None:
+        return _without_rows(solution, target, proba_shifted=proba_shifted)
+    moved = shifted(calibrator, source, target)
+    stale = None
+    if held.rows is None:
+        assert table is not None
+        found = solution.tuned_by(plan.but(confusion="model", calibration=Calibration("given", moved)).on(table))
+    else:
+        rows = _weighted(held, target)
+        confusion = "blend" if plan.confusion == "auto" else plan.confusion
+        found = solution.tuned_by(
+            plan.but(confusion=confusion, calibration=None).on(replace(rows, calibrator=None, raw=None))
+        )
+        stale = _value_of(solution.rule, found, rows)
+        found = replace(found, rule=replace(found.rule, calibrator=moved))
+    shares = replace(
+        held.shares.shifted(target), decided=tuple(found.statistics.columns / found.statistics.columns.sum())
+    )
+    marked = replace(found.rule, shares=shares, tuned_on=solution.rule.tuned_on)
+    if stale is not None and not plan.constraints and stale >= found.value:
+        # the calibration of the rule does not change with it
+        return replace(found, rule=replace(rule, shares=solution.rule.shares), value=stale)
+    return or_raise(replace(found, rule=marked), plan.on_infeasible)
+
+
+def _weighted(held: Source, target: Array) -> MemoryTable:
+    """Return the tuning rows under shares ``target`` (K,), whose classes together weigh as much as these say."""
+    rows = held.rows
+    assert rows is not None and rows.labels is not None
+    raw = rows if rows.raw is None else rows.raw
+    before = raw.label_weight()
+    lacking = np.flatnonzero((target >= ABSENT) & (before == 0.0))
+    if len(lacking):
+        raise InputError(
+            f"the tuning rows hold no row of {held.classes[lacking[0]]!r}, and its share is {target[lacking[0]]:.3g}",
+            "pass `tuned_on=` with rows of this class, or leave it out",
+        )
+    # no rule is tuned on rows of one class
+    least = ABSENT if (target >= ABSENT).sum() < 2 else 0.0
+    factor = np.divide(np.where(target >= ABSENT, target, least), before, out=np.zeros_like(target), where=before > 0.0)
+    weight = factor[rows.labels] * (1.0 if raw.weight is None else raw.weight)
+    return replace(raw, weight=weight, totals=None).calibrated(shifted(held.calibrator, held.shares.meant, target))
+
+
+def _value_of(rule: DecisionRule, found: Tuned, rows: MemoryTable) -> float | None:
+    """Return the value of the rule from before on the estimate of a solution ``found`` on ``rows``."""
+    if found.statistics.rows.shape != (rows.n_classes,) or rule.groups:
+        return None
+    oracle = make_oracle(rows, "blend", model_share=found.model_share)
+    return float(found.metric.values(rule.evaluate(oracle, matrix=found.metric.statistics == "matrix")))
+
+
+def _without_rows(solution: S, target: Array, *, proba_shifted: bool) -> S:
+    """Return the solution of a linear metric, whose rule the shares say; no row says what it is worth."""
+    plan = solution.plan
+    if plan.constraints or plan.abstains or not solution.metric.structure.is_linear:
+        why = "limits, and what is left undecided," if plan.constraints or plan.abstains else f"{solution.metric!r}"
+        raise InputError(
+            f"the best rule for {why} depends on the rows" if not plan.constraints else "limits depend on the rows",
+            "pass `tuned_on=(proba, y)`, the rows that it was tuned on, or `new_proba=`, probabilities of the new rows",
+        )
+    rule = solution.rule.shifted(target, proba_shifted=proba_shifted)
+    unknown: dict[str, Any] = dict.fromkeys(("upper_bound", "label_value", "model_value", "model_upper_bound"))
+    return replace(solution, rule=rule, value=float("nan"), baselines={}, randomization_loss=None, **unknown)
+
+
+def _warn_if_corrected(mean: Array, source: Array, target: Array) -> None:
+    """Warn if the ``mean`` probabilities (K,) of new rows are the ``target`` shares already, and not those of before.
+
+    Those of a model that was not corrected lie between both.
+    """
+    distance = float(np.abs(target - source).sum())
+    if distance > APART and float(np.abs(mean - target).sum()) < UPSTREAM * APART:
+        warn(
+            "the mean probabilities of these rows are the new class shares already: if the model was corrected for "
+            "them, pass proba_shifted=True, or the shift counts twice"
+        )
