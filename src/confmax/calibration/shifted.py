@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from confmax.calibration.scaling import FLOOR
 from confmax.confusion import Array
 from confmax.tables.kinds import scaled
 
+ALIKE = 1e-9  # relative difference of powers that is rounding
 MOST = 20.0  # nats by which a class is shifted at most
 
 
@@ -35,8 +37,8 @@ def shifted(calibrator: Any, source: Array, target: Array) -> Any:
 def raised(calibrator: Any, source: Array, target: Array) -> Any:
     """Return the calibrator of probabilities that were shifted from ``source`` to ``target`` (K,) before it sees them.
 
-    It undoes this shift, and then does what ``calibrator`` does, None for nothing. An object that is not confmax's
-    cannot be told so: a ValueError.
+    It undoes this shift, and then does what ``calibrator`` does, None for nothing. A scaling whose powers differ, or an
+    object that is not confmax's, is wrapped in `Reweighted`.
 
     Examples
     --------
@@ -44,13 +46,14 @@ def raised(calibrator: Any, source: Array, target: Array) -> Any:
     array([[0.8, 0.2]])
     """
     offsets = _offsets(source, target)
-    if calibrator is not None and not isinstance(calibrator, Scaling):
-        raise ValueError(
-            f"the calibration {type(calibrator).__name__} of this rule reads probabilities that no shift has changed; "
-            f"pass those of the model before the correction, without proba_shifted"
-        )
-    W = np.ones(len(offsets)) if calibrator is None else calibrator.parameters(len(offsets))[0]
-    return _with_offsets(before_shift(calibrator), -(W @ offsets if W.ndim == 2 else W * offsets))
+    calibrator = before_shift(calibrator)
+    if calibrator is None or isinstance(calibrator, Scaling):
+        W = np.ones(len(offsets)) if calibrator is None else calibrator.parameters(len(offsets))[0]
+        powers = W if W.ndim == 1 else W.sum(axis=1)
+        # rows were divided by their sums, which all classes must read alike
+        if np.ptp(powers) <= ALIKE * np.abs(powers).max():
+            return _with_offsets(calibrator, -(W @ offsets if W.ndim == 2 else W * offsets))
+    return Reweighted(calibrator, np.zeros(len(offsets)), -offsets)
 
 
 def _offsets(source: Array, target: Array) -> Array:
@@ -64,8 +67,10 @@ def _with_offsets(calibrator: Any, offsets: Array) -> Any:
     K = len(offsets)
     if calibrator is None:
         return VectorScaling(np.ones(K), offsets)
+    if isinstance(calibrator, Reweighted):
+        return replace(calibrator, after=calibrator.after + offsets)
     if not isinstance(calibrator, Scaling):
-        return Reweighted(calibrator, offsets)
+        return Reweighted(calibrator, offsets, np.zeros(K))
     if isinstance(calibrator, MatrixScaling):
         return replace(calibrator, b=calibrator.b + offsets, kept=None)
     a, b = calibrator.parameters(K)
@@ -79,17 +84,30 @@ def before_shift(calibrator: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Reweighted:
-    """An object that calibrates, and what the logarithms of its probabilities are raised by: ``offsets`` (K,).
+    """A calibrator that no offsets of its own can shift, between two shifts.
 
-    Files and exports refuse it, as they refuse the object itself.
+    The logarithms of probabilities are raised by ``before`` (K,), rows divided by their sums, calibrated, raised by
+    ``after`` (K,), and divided again. Files and exports refuse it.
     """
 
     calibrator: Any
-    offsets: Array
+    after: Array
+    before: Array
 
     def transform(self, proba: ArrayLike) -> Any:
         """Return the probabilities (n, K) of ``proba`` (n, K) under the other class shares."""
-        powers = np.ones(len(self.offsets))
-        return scaled(
-            self.calibrator.transform(proba), lambda _: (powers, self.offsets), FLOOR, identity=False, kept=None
-        )
+        found = self.calibrator.transform(_raised_by(proba, self.before))
+        return _raised_by(found, self.after)
+
+    def reordered(self, index: Sequence[int]) -> Reweighted:
+        """Return the calibrator for the columns in the order ``index`` (K,)."""
+        if not callable(getattr(self.calibrator, "reordered", None)):
+            raise ValueError(f"the calibration {type(self.calibrator).__name__} has no reordered(index)")
+        order = list(index)
+        return Reweighted(self.calibrator.reordered(order), self.after[order], self.before[order])
+
+
+def _raised_by(proba: Any, offsets: Array) -> Any:
+    """Return probabilities whose logarithms are raised by ``offsets`` (K,), rows divided by their sums."""
+    powers = np.ones(len(offsets))
+    return scaled(proba, lambda _: (powers, offsets), FLOOR, identity=not offsets.any(), kept=None)

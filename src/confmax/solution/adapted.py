@@ -32,7 +32,7 @@ S = TypeVar("S", bound=Tuned)
 
 ABSENT = 1e-5  # share below which a class counts as absent
 APART = 0.1  # distance of class shares, below which nobody can see that a model was corrected
-UPSTREAM = 0.25  # part of this distance, within which mean probabilities are the new shares
+OVERSHOT = 0.1  # by which the mean probabilities of a model that was corrected miss the new shares, once shifted again
 
 
 def adapt(
@@ -80,7 +80,7 @@ def for_shares(solution: S, held: Source, target: Array, table: Table | None, *,
     calibrator = before_shift(rule.calibrator)
     source = held.shares.meant
     if table is not None and not proba_shifted:
-        _warn_if_corrected(table.calibrated(calibrator).mean_probability(), source, target)
+        _warn_if_corrected(table, calibrator, source, target)
     metric = solution.metric
     M = max(solution.rule.n_decisions, solution.rule.n_classes)
     if not (plan.constraints or plan.abstains) and reads_recalls_alone(metric, len(target), M):
@@ -151,13 +151,18 @@ def _without_rows(solution: S, target: Array, *, proba_shifted: bool) -> S:
     return replace(solution, rule=rule, value=float("nan"), baselines={}, randomization_loss=None, **unknown)
 
 
-def _warn_if_corrected(mean: Array, source: Array, target: Array) -> None:
-    """Warn if the ``mean`` probabilities (K,) of new rows are the ``target`` shares already, and not those of before.
+def _warn_if_corrected(table: Table, calibrator: Any, source: Array, target: Array) -> None:
+    """Warn if the mean probabilities of a raw ``table`` are the ``target`` shares, and not if they are shifted there.
 
-    Those of a model that was not corrected lie between both.
+    Those of a model that was not corrected are, once they are shifted.
     """
-    distance = float(np.abs(target - source).sum())
-    if distance > APART and float(np.abs(mean - target).sum()) < UPSTREAM * APART:
+    if np.abs(target - source).sum() < APART:
+        return
+    as_given, after = (
+        float(np.abs(table.calibrated(one).mean_probability() - target).sum())
+        for one in (calibrator, shifted(calibrator, source, target))
+    )
+    if after > max(2.0 * as_given, OVERSHOT):
         warn(
             "the mean probabilities of these rows are the new class shares already: if the model was corrected for "
             "them, pass proba_shifted=True, or the shift counts twice"

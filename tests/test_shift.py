@@ -1,0 +1,405 @@
+"""Class shares of unlabelled rows: by other algorithms, by enumeration, and what stays when nothing has changed."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from sklearn.metrics import f1_score
+
+import confmax
+from confmax.calibration.calibrators import MatrixScaling, Temperature, VectorScaling
+from confmax.calibration.shifted import raised, shifted
+from confmax.rule.shares import SourceShares
+from confmax.shift import likelihood as about
+from confmax.shift.likelihood import Likelihood, from_sample, most_likely
+from confmax.tables import make_table
+
+
+def rows(K, n, seed=0, sharp=0.5):
+    """Return probabilities (n, K), and labels drawn from them, so that they are calibrated."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(K, sharp), n)
+    return P, (P.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+
+
+def of_shares(P, y, q, n, seed=1):
+    """Return n rows that are drawn from each class as often as ``q`` says, and their labels."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.choice(len(q), n, p=q)
+    at = np.array([rng.choice(np.flatnonzero(y == k)) for k in drawn])
+    return P[at], y[at]
+
+
+def log_likelihood(P, pi, counts, weight=None):
+    """Return the function of shares that is to be largest, in NumPy."""
+    R = (P + about.FLOOR) / pi
+
+    def value(q):
+        each = np.log(R @ q)
+        return (each if weight is None else each * weight).sum() + (counts * np.log(np.maximum(q, 1e-300))).sum()
+
+    return value
+
+
+@pytest.mark.parametrize("K", [2, 3, 7])
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_most_likely_shares_are_those_of_another_algorithm(K, counted, weighted):
+    P, _ = rows(K, 150, seed=K)
+    rng = np.random.default_rng(K)
+    pi = rng.dirichlet(np.full(K, 5.0))
+    counts = rng.integers(0, 4, K).astype(float) if counted else np.zeros(K)
+    weight = rng.random(150) if weighted else None
+    found = most_likely(Likelihood.of(make_table(P, None, weight), pi).with_counts(counts), tol=1e-9)
+    worth = None if weight is None else weight * (weight.sum() / (weight**2).sum())
+    value = log_likelihood(P, pi, counts, worth)
+    q = np.full(K, 1.0 / K)
+    for _ in range(20_000):
+        R = P / pi
+        f = (R @ q)[:, None]
+        q = q * (R / f if worth is None else worth[:, None] * R / f).sum(axis=0) + counts
+        q = q / q.sum()
+    assert found.value == pytest.approx(value(found.shares), abs=1e-8)
+    assert value(found.shares) >= value(q) - 1e-7
+    assert np.abs(found.shares - q).sum() < 1e-3
+
+
+def test_no_shares_on_a_grid_are_better_than_the_certificate_says():
+    rng = np.random.default_rng(0)
+    grid = np.array([c for c in itertools.product(range(11), repeat=3) if sum(c) == 10]) / 10.0
+    for seed in range(40):
+        n = int(rng.integers(1, 8))
+        P = rng.dirichlet(np.full(3, 0.3), n)
+        pi = rng.dirichlet(np.ones(3)) + 0.01
+        counts = rng.integers(0, 2, 3).astype(float)
+        value = log_likelihood(P, pi, counts)
+        at = np.where((grid > 0).all(axis=1) | (counts == 0).all(), [value(q) for q in grid], -np.inf)
+        for tol in (10.0, 0.01):
+            found = most_likely(Likelihood.of(make_table(P), pi).with_counts(counts), tol=tol)
+            assert at.max() <= found.value + found.gap + 1e-9, seed
+            assert found.gap <= tol
+        best = minimize(lambda z, value=value: -value(np.exp(z) / np.exp(z).sum()), np.zeros(3), method="BFGS")
+        assert -best.fun <= found.value + found.gap + 1e-6
+
+
+def test_many_rows_and_classes():
+    P, _ = rows(10, 60_000)
+    pi = P.mean(axis=0)
+    table = make_table(P.astype(np.float32))
+    start = from_sample(table, pi)
+    found = most_likely(Likelihood.of(table, pi), start)
+    assert found.gap <= about.TOL and found.n_passes <= 5
+    alone = most_likely(Likelihood.of(table, pi), tol=1e-6)
+    assert np.abs(found.shares - alone.shares).sum() < 1e-3
+    assert np.abs(found.shares - pi).sum() < 0.05
+    P, _ = rows(250, 4000, sharp=0.01)
+    found = most_likely(Likelihood.of(make_table(P), P.mean(axis=0)))
+    assert found.gap <= about.TOL
+
+
+def test_every_storage_says_the_same(monkeypatch):
+    P, _ = rows(4, 500)
+    P[P < 0.02] = 0.0
+    P /= P.sum(axis=1, keepdims=True)
+    weight = np.random.default_rng(0).random(500)
+    pi = np.array([0.4, 0.3, 0.2, 0.1])
+    wanted = most_likely(Likelihood.of(make_table(P, None, weight), pi), tol=1e-9).shares
+    sparse = most_likely(Likelihood.of(make_table(csr_array(P), None, weight), pi), tol=1e-9).shares
+    np.testing.assert_allclose(sparse, wanted, atol=1e-6)
+    monkeypatch.setattr(about, "CACHED", 0)
+    monkeypatch.setattr(about, "ROWS", 64)
+    blocks = most_likely(Likelihood.of(make_table(P, None, weight), pi), tol=1e-9).shares
+    np.testing.assert_allclose(blocks, wanted, atol=1e-6)
+    dask = pytest.importorskip("dask.array")
+    parts = make_table(dask.from_array(P, chunks=(120, 4)), None, dask.from_array(weight, chunks=120))
+    found = most_likely(Likelihood.of(parts, pi), from_sample(parts, pi), tol=1e-9).shares
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    """A rule for macro F1, the rows that it was tuned on, and others of the same population."""
+    P, y = rows(4, 1600, seed=1)
+    return confmax.maximize("macro_f1", P[:800], y[:800]), P[:800], y[:800], P[800:], y[800:]
+
+
+def test_rows_of_the_same_shares_leave_the_rule_as_it_is(tuned):
+    solution, P, y, Q, _ = tuned
+    found = solution.adapt(Q, tuned_on=(P, y))
+    assert found.rule is solution.rule
+    assert found.shift.shrinkage == 0.0 and not found.shift.detected
+    assert not confmax.shift.detect(Q, solution).changed
+    np.testing.assert_array_equal(found.shift.priors, found.shift.source)
+
+
+def test_other_shares_are_seen_and_the_rule_adapts(tuned):
+    solution, P, y, Q, z = tuned
+    q = np.array([0.05, 0.15, 0.3, 0.5])
+    new, truth = of_shares(Q, z, q, 1500)
+    shift = confmax.shift.estimate_priors(new, solution)
+    assert shift.detected and shift.moved()
+    assert np.abs(shift.priors - q).sum() < 0.5 * np.abs(shift.source - q).sum()
+    detection = confmax.shift.detect(new, solution)
+    assert detection.changed and detection.decided.sum() == pytest.approx(1.0)
+    before = (solution.predict(new) == truth).mean()
+    for adapted in (
+        solution.adapt(new, tuned_on=(P, y)),
+        solution.adapt(new),
+        solution.adapt(priors=q, tuned_on=(P, y)),
+    ):
+        assert (adapted.predict(new) == truth).mean() > before
+
+
+def test_intervals_hold_the_shares_of_the_population():
+    P, y = rows(3, 4000)
+    solution = confmax.maximize("accuracy", P[:1000], y[:1000])
+    q = np.array([0.2, 0.2, 0.6])
+    held = []
+    for seed in range(60):
+        new, _ = of_shares(P[1000:], y[1000:], q, 400, seed)
+        shift = confmax.shift.estimate_priors(new, solution, tuned_on=(P[:1000], y[:1000]))
+        ends = shift.interval(0.9)
+        held.append((ends[:, 0] <= q) & (q <= ends[:, 1]))
+    assert 0.8 <= np.mean(held) <= 1.0
+
+
+def test_false_alarms_are_as_rare_as_the_level_says():
+    P, y = rows(3, 40_000)
+    solution = confmax.maximize("accuracy", P[:2000], y[:2000], calibration=None)
+    alarms = [confmax.shift.detect(P[at : at + 400], solution) for at in range(2000, 40_000, 400)]
+    assert np.mean([one.p_value < 0.05 for one in alarms]) <= 0.12
+    assert np.mean([one.changed for one in alarms]) <= 0.12
+
+
+def test_labelled_rows_count(tuned):
+    solution, _, _, Q, z = tuned
+    new, truth = of_shares(Q, z, np.array([0.05, 0.15, 0.3, 0.5]), 300)
+    some = [label if k < 150 else None for k, label in enumerate(truth)]
+    with_labels = confmax.shift.estimate_priors(new, solution, y=some)
+    np.testing.assert_array_equal(with_labels.labelled, np.bincount(truth[:150], minlength=4))
+    shares = np.bincount(truth, minlength=4) / 300
+    without = confmax.shift.estimate_priors(new, solution)
+    assert np.abs(with_labels.raw_priors - shares).sum() < np.abs(without.raw_priors - shares).sum()
+
+
+# --- known shares -----------------------------------------------------------------------------------------------------
+
+
+def test_metrics_of_recalls_keep_their_rule():
+    P, y = rows(4, 600)
+    for metric in ("g_mean", "balanced_accuracy", "min_recall", "h_mean", "q_mean"):
+        solution = confmax.maximize(metric, P, y)
+        adapted = solution.adapt(priors=[0.1, 0.2, 0.3, 0.4], tuned_on=(P, y))
+        assert adapted.rule is solution.rule
+        assert solution.rule.shifted([0.1, 0.2, 0.3, 0.4]) is solution.rule
+
+
+@pytest.mark.parametrize("calibration", [None, "temperature", "vector", "matrix"])
+def test_the_rule_for_accuracy_is_exact(calibration):
+    P, y = rows(3, 600)
+    solution = confmax.maximize(
+        "accuracy", P, y, calibration=calibration, confusion="model" if calibration is None else "auto"
+    )
+    q = np.array([0.1, 0.3, 0.6])
+    C = P if calibration is None else np.asarray(solution.calibration.calibrator.transform(P))
+    wanted = (C * q / C.mean(axis=0)).argmax(axis=1)
+    for rule in (solution.adapt(priors=q).rule, solution.rule.shifted(dict(enumerate(q)))):
+        assert (rule.predict(P) == wanted).mean() > 0.995
+    again = confmax.DecisionRule.from_json(solution.adapt(priors=q).rule.to_json())
+    np.testing.assert_array_equal(again.predict(P), solution.adapt(priors=q).rule.predict(P))
+    np.testing.assert_allclose(again.shares.meant, q)
+
+
+def test_weighted_rows_are_repeated_rows():
+    P, y = rows(3, 400, sharp=1.0)
+    y[:3] = [0, 1, 2]
+    solution = confmax.maximize("macro_f1", P, y, calibration=None, confusion="labels")
+    repeated = np.repeat(np.arange(400), np.array([1, 2, 4])[y])
+    q = np.bincount(y[repeated], minlength=3) / len(repeated)
+    adapted = solution.adapt(priors=q, tuned_on=(P, y))
+    ratio = q / P.mean(axis=0)
+    again = P * ratio / (P * ratio).sum(axis=1, keepdims=True)
+    alone = confmax.maximize("macro_f1", again[repeated], y[repeated], calibration=None, confusion="labels")
+    assert adapted.value == pytest.approx(alone.value, abs=0.01)
+    counted = f1_score(y, adapted.predict(P), average="macro", sample_weight=np.array([1.0, 2.0, 4.0])[y])
+    assert counted == pytest.approx(adapted.value, abs=1e-9)
+
+
+CALIBRATORS = [
+    None,
+    Temperature(1.7, floor=1e-3),
+    VectorScaling([0.5, 1.2, 2.0], [0.1, -0.3, 0.0], floor=1e-2),
+    MatrixScaling([[1.0, 0.2, 0.0], [0.0, 0.8, -0.1], [0.3, 0.0, 1.1]], [0.0, 0.5, -0.5], floor=1e-4),
+    VectorScaling([0.5, 1.2, 2.0], [0.1, -0.3, 0.0], kept=1),
+]
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=str)
+def test_a_shifted_calibration_multiplies_probabilities_by_ratios(calibrator):
+    P, _ = rows(3, 50)
+    source, target = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
+    before = calibrator if calibrator is None else calibrator.keeping(None)
+    C = P if before is None else np.asarray(before.transform(P))
+    wanted = C * target / source
+    wanted /= wanted.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(shifted(calibrator, source, target).transform(P), wanted, atol=1e-9)
+    # probabilities that were corrected upstream lead back to the same
+    upstream = P * target / source
+    upstream /= upstream.sum(axis=1, keepdims=True)
+    if before is None or before.floor < 1e-11:  # a floor is added to what is given
+        np.testing.assert_allclose(raised(calibrator, source, target).transform(upstream), C, atol=1e-6)
+
+
+class Squared:
+    """A calibration that is not confmax's."""
+
+    def fit(self, proba, y):
+        return self
+
+    def transform(self, proba):
+        return proba**2 / (proba**2).sum(axis=1, keepdims=True)
+
+
+def test_other_objects_are_wrapped_and_no_file_holds_them():
+    P, _ = rows(3, 400, sharp=1.0)
+    right = Squared().transform(P)
+    y = (right.cumsum(axis=1) > np.random.default_rng(0).random((400, 1))).argmax(axis=1)
+    solution = confmax.maximize("accuracy", P, y, calibration=Squared(), confusion="model")
+    assert solution.rule.calibrator is not None
+    adapted = solution.adapt(priors=[0.1, 0.3, 0.6])
+    C = Squared().transform(P) * np.array([0.1, 0.3, 0.6]) / solution.rule.shares.meant
+    assert (adapted.predict(P) == C.argmax(axis=1)).mean() > 0.99
+    with pytest.raises(ValueError, match="Reweighted"):
+        adapted.rule.to_json()
+    upstream = P * np.array([0.1, 0.3, 0.6]) / solution.rule.shares.meant
+    upstream /= upstream.sum(axis=1, keepdims=True)
+    known = solution.adapt(priors=[0.1, 0.3, 0.6], proba_shifted=True)
+    assert (known.predict(upstream) == adapted.predict(P)).mean() > 0.99
+
+
+def test_models_that_were_corrected_upstream(tuned):
+    _, P, y, Q, _ = tuned
+    q = np.array([0.1, 0.2, 0.3, 0.4])
+    for metric in ("macro_f1", "g_mean", "accuracy"):
+        solution = confmax.maximize(metric, P, y, calibration=None)
+        upstream = Q * q / solution.rule.shares.meant
+        upstream /= upstream.sum(axis=1, keepdims=True)
+        plain = solution.adapt(priors=q, tuned_on=(P, y)).predict(Q)
+        known = solution.adapt(priors=q, tuned_on=(P, y), proba_shifted=True).predict(upstream)
+        assert (plain == known).mean() > 0.995
+    # their mean probabilities say so
+    new, _ = of_shares(P, y, q, 3000)
+    corrected = new * q / solution.rule.shares.meant
+    corrected /= corrected.sum(axis=1, keepdims=True)
+    with pytest.warns(UserWarning, match="pass proba_shifted=True"):
+        solution.adapt(corrected, priors=q)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solution.adapt(new, priors=q)
+
+
+def test_limits_are_kept_under_the_new_shares(tuned):
+    _, P, y, Q, z = tuned
+    solution = confmax.maximize("accuracy", P, y, constraints=["recall[3] >= 0.6", "rate[0] <= 0.2"])
+    q = np.array([0.5, 0.2, 0.2, 0.1])
+    adapted = solution.adapt(priors=q, tuned_on=(P, y))
+    assert adapted.feasible and adapted.rule.constraints == solution.rule.constraints
+    weight = (q / np.bincount(y, minlength=4) * len(y))[y]
+    decided = adapted.predict(P)
+    assert np.average(decided == 0, weights=weight) <= 0.2 + 1e-6
+    new, _ = of_shares(Q, z, q, 2000)
+    broken = confmax.shift.detect(new, solution)
+    assert [one.text for one in broken.promises] == ["rate[0] <= 0.2"]
+    assert broken.promises[0].value == pytest.approx((solution.predict(new) == 0).mean())
+    with pytest.raises(ValueError, match=r"limits depend on the rows; pass tuned_on="):
+        solution.adapt(priors=q)
+
+
+# --- files and bad input ----------------------------------------------------------------------------------------------
+
+
+def test_rule_files_hold_the_shares(tuned, tmp_path):
+    rule = tuned[0].rule
+    rule.save(tmp_path / "rule.json")
+    again = confmax.DecisionRule.load(tmp_path / "rule.json")
+    assert again.shares == rule.shares and again == rule
+    names = (3, 1, 0, 2)
+    assert again.reordered(names).shares.classes == tuple(rule.shares.classes[k] for k in names)
+    shift = confmax.shift.estimate_priors(tuned[3][:, names], again.reordered(names))
+    np.testing.assert_allclose(shift.raw_priors, confmax.shift.estimate_priors(tuned[3], rule).raw_priors[list(names)])
+
+
+@pytest.mark.parametrize(
+    ("shares", "reason"),
+    [
+        ({"classes": [0.5, 0.5], "rows": 3.0}, "the classes of its source shares are not 4 numbers"),
+        ({"classes": [0.5, 0.5, 0.5, 0.5], "rows": 3.0}, "do not sum to one"),
+        ({"classes": [0.5, 0.5, 0.5, -0.5], "rows": 3.0}, "are negative"),
+        ({"classes": [0.25] * 4, "rows": 0}, "the number of its tuning rows is positive"),
+        ({"classes": [0.25] * 4, "rows": True}, "the rows of its source shares are no number"),
+        ({"classes": [0.25] * 4}, "do not hold classes and rows"),
+        ({"classes": [0.25] * 4, "rows": 3.0, "more": 1}, "do not hold classes and rows"),
+    ],
+)
+def test_files_with_other_shares_are_refused(tuned, shares, reason):
+    import json
+
+    document = json.loads(tuned[0].rule.to_json())
+    assert document["version"] == 9
+    document["shares"] = shares
+    with pytest.raises(ValueError, match=reason):
+        confmax.DecisionRule.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({}, "nothing says what has changed; pass new_proba=.* or priors="),
+        ({"priors": [0.5, 0.5, 0.5, 0.5]}, "priors sum to 2, and shares sum to one; divide them by their sum"),
+        ({"priors": [1.5, -0.5, 0, 0]}, "the share of 1 in priors is -0.5"),
+        ({"priors": {0: 0.5, 1: 0.5}}, "the class 2 has no share"),
+        ({"priors": {0: 0.5, 1: 0.5, 2: 0, 3: 0, "x": 0}}, "'x' is none of the classes"),
+        ({"priors": "equal"}, "or 'balanced'; got 'equal'"),
+        ({"priors": [0.5, 0.5]}, r"priors have shape \(2,\), and the rule has 4 classes"),
+        ({"priors": [0.25] * 4}, "the best rule for macro_f1 depends on the rows; pass tuned_on="),
+        ({"priors": [0.25] * 4, "tuned_on": [[0.5, 0.5]]}, r"tuned_on is \(proba, y\) or"),
+        ({"new_proba": [[0.2, 0.8]]}, "4"),
+        ({"new_proba": [[0.25] * 4], "proba_shifted": True}, "proba_shifted undoes a known shift; pass priors="),
+        ({"new_proba": [[0.25] * 4], "y": [9]}, "row 0 of y has the class 9"),
+        ({"new_proba": [[0.25] * 4], "y": [1, 1]}, r"y has shape \(2,\), and there are 1 rows"),
+    ],
+)
+def test_bad_input_gets_one_sentence(tuned, arguments, reason):
+    with pytest.raises(ValueError, match=reason):
+        tuned[0].adapt(**arguments)
+
+
+def test_rules_without_shares_say_what_they_need(tuned):
+    _, P, y, Q, _ = tuned
+    old = confmax.DecisionRule.from_weights([1.0, 1.0, 2.0, 1.0])
+    with pytest.raises(ValueError, match=r"does not know the class shares .* pass tuned_on=\(proba, y\)"):
+        confmax.shift.detect(Q, old)
+    found = confmax.shift.estimate_priors(Q, old, tuned_on=(P, y))
+    np.testing.assert_allclose(found.source, P.mean(axis=0))
+    with pytest.raises(ValueError, match="source is a solution, a rule for one class per row"):
+        confmax.shift.estimate_priors(Q, "rule.json")
+
+
+def test_few_rows_and_classes_that_look_alike_are_warned_of(tuned):
+    with pytest.warns(UserWarning, match=r"rows are few|hardly say") as heard:
+        shift = confmax.shift.estimate_priors(tuned[3][:20], tuned[0])
+    assert str(heard[0].message) == "20 rows are few for the shares of 4 classes; have at least 50" == shift.warnings[0]
+    P = np.full((400, 3), [0.2, 0.3, 0.5]) + np.random.default_rng(0).normal(0, 1e-4, (400, 3))
+    P /= P.sum(axis=1, keepdims=True)
+    solution = confmax.maximize("accuracy", P, confusion="model")
+    with pytest.warns(UserWarning, match="hardly say the shares"):
+        confmax.shift.estimate_priors(P, solution)
+
+
+def test_shares_of_a_source_are_shares():
+    assert SourceShares((0.5, 0.5), 10.0).shifted(np.array([0.25, 0.75])).meant.tolist() == [0.25, 0.75]
+    with pytest.raises(ValueError, match="do not sum to one"):
+        SourceShares((0.5, 0.4), 10.0)
