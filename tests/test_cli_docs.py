@@ -11,7 +11,7 @@ import pytest
 import confmax as library
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
-from tests.cli_helpers import cli, demonstrated, document, small
+from tests.cli_helpers import cli, demonstrated, document, run, small
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.usefixtures("inside")
@@ -85,6 +85,7 @@ def outputs():
     labelled = (path, "--label", "y", "--weight", "w")
     costs = Path("costs.csv")
     costs.write_text("true,a,b,c\na,0,1,1\nb,1,0,1\nc,1,1,0\n")
+    run("tune", *labelled, "--metric", "accuracy", "--subject-to", "rate[a] <= 0.9", "-o", "s.json")
     pages = find_spec("vl_convert") is not None
     asks = ("--metric", "accuracy", "--abstain", "ask", "--subject-to", "coverage >= 0.5")
     more = ("tune", path, "--label", "y", "--metric", "macro_f1", "--report", "page.html")
@@ -112,6 +113,11 @@ def outputs():
         "frontier": [("frontier", *labelled, "--metric", "accuracy", "--over", "recall[a] >= 0.5",
                       "--levels", "0.2,0.9",
                       *(("--plot", "f.png") if find_spec("matplotlib") else ()))],
+        "shift": [
+            ("shift", "s.json", path, "--label", "y"),
+            ("shift", "s.json", path, "--priors", "balanced", "-o", "adapted.json"),
+            ("shift", "s.json", path, "--check"),
+        ],
         "apply": [("apply", f"{name}.json", path, "-o", "out.csv", "--at-most", "a=9") for name in "ra"],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),
                   ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json"),
@@ -140,7 +146,7 @@ def test_documented_keys_are_those_of_the_output(monkeypatch):
     assert {*runs, "completion"} == set(cli.confmax.commands)
     for name, lines in runs.items():
         keys, seen = documented(name), set()
-        if name in ("tune", "apply", "score", "compare", "frontier"):
+        if name in ("tune", "apply", "score", "compare", "frontier", "shift"):
             keys = {**documented("source"), **keys}
         for line in lines:
             walk(document(*line), "", keys, seen)

@@ -26,12 +26,16 @@ PUBLIC = (
     confmax.DecisionRule.to_onnx,
     confmax.DecisionRule.to_python,
     confmax.metrics.get,
+    confmax.Solution.adapt,
+    confmax.DecisionRule.shifted,
+    confmax.shift.detect,
+    confmax.shift.estimate_priors,
 )
 ARGUMENTS = {name for function in PUBLIC for name in inspect.signature(function).parameters}
 # options of the command line alone, and those by which it calls an argument that has another name
 OWN = set(
     "as_json costs file force in_parts install key language levels list names out over params plot positive report "
-    "rules score sep label_columns separator".split()
+    "rules score sep label_columns separator check false_alarms tuned_label tuned_weight".split()
 )
 RENAMED = {"label": "y", "weight": "sample_weight", "seed": "random_state"}
 

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
@@ -16,11 +17,23 @@ resource = pytest.importorskip("resource")
 pytestmark = pytest.mark.usefixtures("inside")
 LIMIT = 200  # bytes that a file may have
 TUNE = ["tune", "small.csv", "--label", "y", "--metric", "g_mean"]
+TUNED_ON = ["--tuned-on", "small.csv", "--tuned-label", "y"]
 # every command that writes, by the file that it writes
 WRITING = {
     "new.json": [*TUNE, "-o", "new.json"],
     "old.json": [*TUNE, "-o", "old.json"],
     **{f"out.{kind}": ["apply", "old.json", "small.csv", "-o", f"out.{kind}"] for kind in ("csv", "parquet", "npz")},
+    "adapted.json": [
+        "shift",
+        "old.json",
+        "small.csv",
+        *TUNED_ON,
+        "--priors",
+        "balanced",
+        "--force",
+        "-o",
+        "adapted.json",
+    ],
     "rule.sql": ["export", "old.json", "--to", "sql", "-o", "rule.sql"],
     "rule.py": ["export", "old.json", "--to", "python", "-o", "rule.py"],
 }
@@ -62,7 +75,8 @@ def few_bytes():
 
 def test_every_command_says_so_and_leaves_the_old_file(tmp_path):
     small(tmp_path)
-    confmax.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc")).save("old.json")
+    plain = confmax.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc"))
+    replace(plain, metric="macro_f1").save("old.json")
     for name in WRITING:
         if name not in ("old.json", "new.json"):
             (tmp_path / name).write_text("old")

@@ -45,6 +45,10 @@ _OPTIONS = {"y": "label", "sample_weight": "weight", "keys": "key", "order_known
 _WORDS = {
     "proba": "the table of probabilities",
     "proba=array": "--in-parts no",
+    "tuned_on=(proba, y)": "--tuned-on and --tuned-label, the table that it was tuned on",
+    "new_proba=": "FILE",
+    "source": "RULE",
+    "shrink": "the shrinkage",
     "y": "the label column",
     "sample_weight": "the weight column",
     "confmax.metrics.names()": "'confmax metrics'",

@@ -47,10 +47,12 @@ class TableOptions:
     # of rows with several labels: columns of 0 and 1, or the mark between the names in the column of labels
     label_columns: tuple[str, ...] = ()
     separator: str | None = None
+    # whether cells of the label column may be empty, where the class of a row is not known
+    some_labels: bool = False
 
 
 # options of what a file's columns mean that tuning takes
-_OTHERS = ("key", "group", "label_columns", "separator")
+_OTHERS = ("key", "group", "label_columns", "separator", "some_labels")
 TABLE_OPTIONS = tuple(option.name for option in fields(TableOptions) if option.name not in _OTHERS)
 
 
@@ -59,7 +61,8 @@ class FileRows:
     """A file's rows as the library takes them, and which columns they come from.
 
     ``proba`` (n, K) are checked probabilities, columns in the order of ``classes``, or a table opened by
-    `open_table`; ``labels`` and ``group`` (n,) are names; ``labels`` of rows with several are 0 and 1 (n, L).
+    `open_table`; ``labels`` and ``group`` (n,) are names; ``labels`` of rows with several are 0 and 1 (n, L), and None
+    where ``options.some_labels`` allows a class that is not known.
     ``columns`` are those that the classes are read from, ``block`` the two-dimensional array (NPZ), or the column
     of lists, that holds all of them, and ``order`` the place of each class's column among those that were chosen.
     ``order_known`` says that the order of the classes was given, or is that of numbers, and ``notes`` what the
@@ -132,7 +135,8 @@ def read_rows(
     """
     labels = None
     if options.label is not None:
-        labels = frame.names_in(existing(options.label, frame, "--label"), "label column")
+        existing(options.label, frame, "--label")
+        labels = None if options.some_labels else frame.names_in(options.label, "label column")
     distinct = [] if labels is None else np.unique(labels).tolist()
     # the classes come from --classes, else from the rule, else from the labels, else from the names of the columns
     wanted = class_order(options, rule_classes, distinct)
@@ -154,6 +158,8 @@ def read_rows(
     proba, note = _checked(np.ascontiguousarray(proba[:, rows.order]), frame, place, rows.columns, options.normalize)
     rows = replace(rows, notes=(*rows.notes, note)) if note else rows
     coded = None if labels is None else _as_classes(labels, rows.classes, frame, options.label)
+    if options.label is not None and options.some_labels:
+        coded = _known_classes(rows.classes, frame, options.label)
     weight = None if options.weight is None else frame.numbers(existing(options.weight, frame, "--weight"))
     group = None if options.group is None else frame.names_in(existing(options.group, frame, "--group"), "group column")
     for name, part in ((options.label, coded), (options.weight, weight), (options.group, group)):
@@ -406,17 +412,33 @@ def _place_of_positive(positive: str, classes: Sequence[Any]) -> int:
     return found.places[0]
 
 
-def _as_classes(labels: NDArray[Any], classes: Sequence[Any], frame: Frame, label: str | None) -> NDArray[Any]:
-    """Return labels as class names, matched as they are written."""
+def _known_classes(classes: Sequence[Any], frame: Frame, label: str) -> NDArray[Any]:
+    """Return the class names (n,) in the label column, None where it is empty."""
+    given, rows = frame.names_where_given(label, "label column")
+    found = np.full(len(frame.columns[label]), None, dtype=object)
+    if len(rows):
+        found[rows] = _as_classes(given, classes, frame, label, rows)
+    return found
+
+
+def _as_classes(
+    labels: NDArray[Any],
+    classes: Sequence[Any],
+    frame: Frame,
+    label: str | None,
+    rows: NDArray[np.intp] | None = None,
+) -> NDArray[Any]:
+    """Return labels as class names, matched as they are written; ``rows`` (n,) are their places in the file."""
     # names are matched once per class, not once per row
     seen, inverse = np.unique(labels, return_inverse=True)
     found = find([str(name) for name in classes], seen.tolist(), affix=False)
     own = dict(found.own)
     codes = np.array([own.get(k, -1) for k in range(len(seen))])[inverse.reshape(-1)]
     if (codes < 0).any():
-        row = int(np.argmax(codes < 0))
+        first = int(np.argmax(codes < 0))
+        row = first if rows is None else int(rows[first])
         raise ValueError(
-            f"row {row} of label column {label!r} of {frame.path} holds {labels[row].item()!r}, which is none of the "
+            f"row {row} of label column {label!r} of {frame.path} holds {labels[first].item()!r}, which is none of the "
             f"classes ({joined(classes)}); name all classes with --classes"
         )
     return np.array(classes)[codes]

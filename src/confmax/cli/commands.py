@@ -35,6 +35,7 @@ from confmax.cli.options import (
     between_names,
     bootstrap_options,
     choice,
+    class_shares,
     column,
     levels,
     list_option,
@@ -426,6 +427,59 @@ def explain() -> None:
       confmax explain rule.json
       confmax explain rule.json --proba 0.2,0.5,0.3
       confmax explain rule.json --json
+    """
+
+
+@_command("confmax.cli.shift")
+@RULE
+@FILE
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Only test whether anything has changed: the class shares, how often the rule makes each decision, and its "
+    "limits on rates and the coverage. Exit code 3 if so.",
+)
+@click.option(
+    "--false-alarms",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    metavar="X",
+    help="For --check: how often it says that something has changed where nothing has.  [default: 0.05]",
+)
+@click.option(
+    "--priors",
+    callback=class_shares,
+    metavar="NAME=X,NAME=X,...",
+    help="The new class shares, where they are known; or balanced. Default: estimated from the rows of FILE.",
+)
+@column("--label", "Column of true classes, where some are known; its empty cells are unknown.")
+@click.option(
+    "--tuned-on",
+    type=PATH,
+    metavar="TABLE",
+    help="The table that the rule was tuned on. The new rule is tuned on it again, its classes weighted to the new "
+    "shares: this is the best way. Rule files before version 9 need it.",
+)
+@click.option("--tuned-label", metavar="COL", help="Column of true classes in --tuned-on.")
+@click.option("--tuned-weight", metavar="COL", help="Column of sample weights in --tuned-on.")
+@click.option(
+    "--proba-shifted", is_flag=True, help="The probabilities of FILE were corrected for the shares of --priors already."
+)
+@table_options
+@rule_output
+@AS_JSON
+def shift() -> None:
+    """Adapt RULE to rows whose class shares have changed.
+
+    The rows of FILE need no labels. Their class shares are estimated from their probabilities and held against those of
+    the rows that RULE was tuned on. Where they show no change, the rule stays as it is. This assumes that rows of a
+    class look as before. With --check nothing is adapted, and the exit code says whether anything has changed.
+
+    \b
+    Example:
+      confmax shift rule.json month.csv --check
+      confmax shift rule.json month.csv -o new.json
+      confmax shift rule.json month.csv --tuned-on scores.csv --tuned-label truth -o new.json
+      confmax shift rule.json month.csv --priors yes=0.2,no=0.8 -o new.json
     """
 
 

@@ -55,6 +55,28 @@ def rows_by_name(_context: click.Context, _option: click.Parameter, values: tupl
     return found
 
 
+def class_shares(_context: click.Context, _option: click.Parameter, value: str | None) -> dict[str, float] | str | None:
+    """Return shares by class name of NAME=X,NAME=X, of which names with commas are quoted; or the word balanced."""
+    if value is None or value.strip() == "balanced":
+        return value and value.strip()
+    found: dict[str, float] = {}
+    for cell in next(csv.reader([value], skipinitialspace=True), []):
+        name, sign, text = cell.rpartition("=")
+        name = name.strip()
+        try:
+            share = float(text)
+        except ValueError:
+            sign = ""
+        if not sign or not name:
+            raise click.BadParameter(
+                f"{cell!r} is not NAME=SHARE; give a share for every class, such as VF=0.2,F=0.8, or balanced"
+            )
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice; give each class once")
+        found[name] = share
+    return found
+
+
 class _Output(click.Path):
     """A path to write to; ``-`` is standard output."""
 

@@ -12,7 +12,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,14 @@ class Frame:
             )
         names = as_names([cell.strip() for cell in seen]) if self.is_text else _whole(np.array(seen))
         return names[csvs.as_array(coded.indices)]
+
+    def names_where_given(self, name: str, role: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return the names (m,) in a column as `names_in` does, without its empty cells, and the rows (m,) of them."""
+        column = self.columns[name]
+        rows = np.flatnonzero([not _is_empty(cell) for cell in column.to_pylist()])
+        if not len(rows):
+            return np.empty(0, dtype=str), rows
+        return replace(self, columns={name: column.take(rows)}).names_in(name, role), rows
 
 
 def no_column(name: str, frame: Frame, option: str) -> ValueError:

@@ -32,6 +32,7 @@ S = TypeVar("S", bound=Tuned)
 
 ABSENT = 1e-5  # share below which a class counts as absent
 APART = 0.1  # distance of class shares, below which nobody can see that a model was corrected
+OLD = "old rule"  # what the rule from before is called among the baselines
 OVERSHOT = 0.1  # by which the mean probabilities of a model that was corrected miss the new shares, once shifted again
 
 
@@ -92,14 +93,17 @@ def for_shares(solution: S, held: Source, target: Array, table: Table | None, *,
     if held.rows is None:
         assert table is not None
         found = solution.tuned_by(plan.but(confusion="model", calibration=Calibration("given", moved)).on(table))
+        before = _value_of(rule, found, table.calibrated(moved))
     else:
         rows = _weighted(held, target)
         confusion = "blend" if plan.confusion == "auto" else plan.confusion
         found = solution.tuned_by(
             plan.but(confusion=confusion, calibration=None).on(replace(rows, calibrator=None, raw=None))
         )
-        stale = _value_of(solution.rule, found, rows)
+        before = stale = _value_of(solution.rule, found, rows)
         found = replace(found, rule=replace(found.rule, calibrator=moved))
+    if before is not None and not (plan.constraints or plan.abstains):
+        found = replace(found, baselines={**found.baselines, OLD: before})
     shares = replace(
         held.shares.shifted(target), decided=tuple(found.statistics.columns / found.statistics.columns.sum())
     )
@@ -129,11 +133,11 @@ def _weighted(held: Source, target: Array) -> MemoryTable:
     return replace(raw, weight=weight, totals=None).calibrated(shifted(held.calibrator, held.shares.meant, target))
 
 
-def _value_of(rule: DecisionRule, found: Tuned, rows: MemoryTable) -> float | None:
+def _value_of(rule: DecisionRule, found: Tuned, rows: Table) -> float | None:
     """Return the value of the rule from before on the estimate of a solution ``found`` on ``rows``."""
     if found.statistics.rows.shape != (rows.n_classes,) or rule.groups:
         return None
-    oracle = make_oracle(rows, "blend", model_share=found.model_share)
+    oracle = make_oracle(rows, found.mode, model_share=found.model_share)
     return float(found.metric.values(rule.evaluate(oracle, matrix=found.metric.statistics == "matrix")))
 
 

@@ -75,7 +75,7 @@ class Solution(Tuned):
     baselines : dict
         The metric, under the same estimate, of simple rules on the raw probabilities: "argmax", "p/prior" (divided by
         the class shares of the labels, or without labels by the mean probabilities) and, beside labels, "p/mean(p)"
-        (divided by the mean probabilities).
+        (divided by the mean probabilities). A solution of `adapt` has "old rule" among them, the rule from before.
     metric : Metric
         The metric that was maximised. If some classes are absent, it covers the present ones. AMS without a regulariser
         is infinite at a background of zero, so its background is at least half a row.

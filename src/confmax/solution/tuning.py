@@ -18,7 +18,7 @@ from confmax.calibration.shifted import before_shift
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
-from confmax.metrics import Metric
+from confmax.metrics import Metric, get
 from confmax.metrics.alignment import with_positive
 from confmax.metrics.catalogue import named, refuse_without_limits
 from confmax.optimize import Progress, Status
@@ -344,6 +344,9 @@ def solution_of_rule(rule: DecisionRule) -> Solution:
     Its value is NaN. A ValueError if the rule's metric is no text that can be read.
     """
     metric = named(rule.metric)
+    if metric is None and rule.metric == "linear" and not rule.is_randomized and not rule.groups:
+        # the best rule of a table of gains is this table
+        metric = get("linear", gain=rule.gains.matrices()[0])
     if metric is None:
         raise InputError(
             f"the rule does not name a metric of the catalogue, but {rule.metric!r}",
