@@ -4,6 +4,7 @@ import itertools
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
@@ -183,6 +184,16 @@ def test_labelled_rows_count(tuned):
     shares = np.bincount(truth, minlength=4) / 300
     without = confmax.shift.estimate_priors(new, solution)
     assert np.abs(with_labels.raw_priors - shares).sum() < np.abs(without.raw_priors - shares).sum()
+    # a row counts by its label or by its probabilities, not by both
+    assert (with_labels.n_rows, without.n_rows) == (150.0, 300.0)
+    assert with_labels.sentence.startswith("the class shares of these 300 rows have moved")
+    noise = [[0.25] * 4 if k < 150 else row for k, row in enumerate(new.tolist())]
+    again = confmax.shift.estimate_priors(noise, solution, y=some)
+    np.testing.assert_allclose(again.raw_priors, with_labels.raw_priors, atol=1e-3)
+    names = confmax.shift.estimate_priors(new, solution, y=pd.Series(some, dtype="Int64"))
+    np.testing.assert_array_equal(names.labelled, with_labels.labelled)
+    with pytest.raises(ValueError, match=r"every row of y has a class.*pass their shares as priors="):
+        confmax.shift.estimate_priors(new, solution, y=truth)
 
 
 # --- known shares -----------------------------------------------------------------------------------------------------

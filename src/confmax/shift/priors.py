@@ -23,7 +23,7 @@ from confmax.shift.source import Source, source_of
 from confmax.shift.spread import information, spread
 from confmax.tables import Table
 from confmax.tables.columns import warn
-from confmax.tables.labels import refuse_masked
+from confmax.tables.labels import is_missing, refuse_masked
 
 BELIEVED = 0.95  # level of the test whose quantile draws the estimate back
 LEVEL = 0.05
@@ -59,7 +59,7 @@ class PriorShift:
     n_passes : int
         Number of passes over the rows.
     n_rows : float
-        As how many rows these count.
+        As how many rows those without a label count.
     labelled : ndarray (K,)
         Number of rows of each class whose label is known.
     warnings : tuple of str
@@ -123,7 +123,7 @@ class PriorShift:
     @property
     def sentence(self) -> str:
         """Whether the shares have moved, and which, in a sentence."""
-        n = f"{self.n_rows:.0f} rows"
+        n = f"{self.n_rows + self.labelled.sum():.0f} rows"
         if not self.detected:
             same = f"the class shares of these {n} are those of the tuning rows, as far as they show"
             return f"{same} (p = {self.p_value:.2g})"
@@ -153,7 +153,8 @@ def estimate_priors(
     source : Solution, DecisionRule, or fitted estimator
         What the shares are held against. Its rule knows the mean calibrated probabilities of its tuning rows.
     y : array-like (n,) or None
-        True classes where they are known; None, NaN or -1 where they are not. They count in full.
+        True classes where they are known; None, NaN or -1 where they are not. A row whose class is known counts as one
+        row of it, and its probabilities are not read.
     sample_weight : array-like (n,) or None
         Non-negative weights of the new rows.
     shrink : {"auto"}, None or float
@@ -192,15 +193,14 @@ def estimate_priors(
     """
     held = source_of(source, tuned_on)
     part = _checked_part(shrink)
-    table = held.table(new_proba, sample_weight)
-    found = shift_of(table, held, counts_of(y, held.classes, table), part)
+    found = shift_of(*rows_and_counts(new_proba, y, sample_weight, held), part)
     for sentence in found.warnings:
         warn(sentence)
     return found
 
 
 def shift_of(table: Table, held: Source, counts: Array, part: float | None) -> PriorShift:
-    """Return the shift of the rows of a calibrated ``table``, beside ``counts`` (K,) of rows with known classes.
+    """Return the shift of the rows of a calibrated ``table``, beside ``counts`` (K,) of other rows with known classes.
 
     ``part`` is how much of it is believed; None is by the evidence.
     """
@@ -271,20 +271,39 @@ def _checked_part(shrink: Any) -> float | None:
     raise InputError(f"`shrink` is 'auto', None, or a part from 0 to 1; got {shrink!r}")
 
 
-def counts_of(y: Any, names: Sequence[Any], table: Table) -> Array:
-    """Return how many rows of each class (K,) have a label that is known."""
+def rows_and_counts(proba: Any, y: Any, sample_weight: Any, held: Source) -> tuple[Table, Source, Array]:
+    """Return the calibrated table of the rows whose class is not known, ``held``, and the counts (K,) of the others.
+
+    The others are in the table too, with the weight zero, wherever it lies.
+    """
+    table = held.table(proba, sample_weight)
     if y is None:
-        return np.zeros(len(names))
+        return table, held, np.zeros(len(held.classes))
+    codes = _codes(y, held.classes, table.n_rows)
+    known = codes >= 0
+    if known.all():
+        raise InputError(
+            "every row of `y` has a class, so no share is to be estimated",
+            "pass their shares as `priors=`, or tune a rule on these rows",
+        )
+    if known.any():
+        table = held.table(proba, np.where(known, 0.0, 1.0 if sample_weight is None else sample_weight))
+    return table, held, np.bincount(codes[known], minlength=len(held.classes)).astype(np.float64)
+
+
+def _codes(y: Any, names: Sequence[Any], n_rows: int) -> NDArray[np.intp]:
+    """Return the place (n,) of the class of every row, -1 where it is not known."""
     refuse_masked(y, "y")
     given: NDArray[Any] = np.asarray(y, dtype=object)
-    if given.shape != (table.n_rows,):
-        raise InputError(f"`y` has shape {given.shape}, and there are {table.n_rows} rows", "pass one entry per row")
+    if given.shape != (n_rows,):
+        raise InputError(f"`y` has shape {given.shape}, and there are {n_rows} rows", "pass one entry per row")
     place = {name: k for k, name in enumerate(names)}
-    counts = np.zeros(len(names))
+    codes = np.full(n_rows, -1)
     for row, label in enumerate(given):
-        if label is None or label != label or (label not in place and label == -1):
+        if is_missing(label):
             continue
-        if label not in place:
+        if label in place:
+            codes[row] = place[label]
+        elif label != -1:
             raise InputError(f"row {row} of `y` has the class {label!r}, which is none of the rule's")
-        counts[place[label]] += 1
-    return counts
+    return codes

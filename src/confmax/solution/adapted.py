@@ -21,7 +21,7 @@ from confmax.evaluate.protocols import Tuned
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.rule.shifted import corrected_upstream, reads_recalls_alone, shares_from
-from confmax.shift.priors import counts_of, shift_of
+from confmax.shift.priors import rows_and_counts, shift_of
 from confmax.shift.source import Source, source_of
 from confmax.solution.infeasible import or_raise
 from confmax.solution.plan import Plan
@@ -63,7 +63,7 @@ def adapt(
     if priors is not None:
         return for_shares(solution, held, shares_from(priors, held.classes), table, proba_shifted=proba_shifted)
     assert table is not None
-    shift = shift_of(table.calibrated(held.calibrator), held, counts_of(y, held.classes, table), None)
+    shift = shift_of(*rows_and_counts(new_proba, y, sample_weight, held), None)
     for sentence in shift.warnings:
         warn(sentence)
     if shift.shrinkage == 0.0:
@@ -169,5 +169,5 @@ def _warn_if_corrected(table: Table, calibrator: Any, source: Array, target: Arr
     if after > max(2.0 * as_given, OVERSHOT):
         warn(
             "the mean probabilities of these rows are the new class shares already: if the model was corrected for "
-            "them, pass proba_shifted=True, or the shift counts twice"
+            "them, pass `proba_shifted=True`, or the shift counts twice"
         )
