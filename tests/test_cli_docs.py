@@ -114,7 +114,7 @@ def outputs():
                       "--levels", "0.2,0.9",
                       *(("--plot", "f.png") if find_spec("matplotlib") else ()))],
         "shift": [
-            ("shift", "s.json", path, "--label", "y"),
+            ("shift", "s.json", path),
             ("shift", "s.json", path, "--priors", "balanced", "-o", "adapted.json"),
             ("shift", "s.json", path, "--check"),
         ],

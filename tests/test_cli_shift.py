@@ -96,8 +96,24 @@ def test_known_shares_and_costs(months):
     wanted = solution.rule.shifted(NEW, metric=solution.metric)
     assert confmax.DecisionRule.load("new.json").predict(P).tolist() == wanted.predict(P).tolist()
     assert found["new"] > found["old"]
-    # undone before the calibration, and done again
-    run("shift", "rule.json", "moved.csv", "--priors", text, "--proba-shifted")
+    # a matrix of unequal powers cannot undo a correction, and what does is no numbers of a file
+    said = refusal("shift", "rule.json", "moved.csv", "--priors", text, "--proba-shifted")
+    assert "give the probabilities of the model before its correction, without --proba-shifted" in said
+
+
+def test_a_correction_of_the_model_is_undone(months):
+    solution = tuned(months[0], "macro_f1", calibration=None)
+    text = ",".join(f"{name}={share}" for name, share in NEW.items())
+    P = months[2][CLASSES].to_numpy()
+    corrected = P * np.array(list(NEW.values())) / solution.rule.shares.meant
+    corrected /= corrected.sum(axis=1, keepdims=True)
+    pd.DataFrame(corrected, columns=CLASSES).to_csv("corrected.csv", index=False)
+    run("shift", "rule.json", "corrected.csv", "--priors", text, "--proba-shifted", *TUNED, "-o", "new.json")
+    run("shift", "rule.json", "moved.csv", "--priors", text, *TUNED, "-o", "plain.json")
+    decided = [confmax.DecisionRule.load(name).predict(Q) for name, Q in (("new.json", corrected), ("plain.json", P))]
+    assert np.mean(decided[0] == decided[1]) > 0.995
+    _, said = run("shift", "rule.json", "corrected.csv", "--priors", text)
+    assert "were the new class shares already" in said or "are the new class shares already" in said
 
 
 def test_labels_that_are_known_count(months):
@@ -135,8 +151,10 @@ def test_two_classes_with_one_column_of_scores(months):
 
 def test_rows_of_the_tuning_are_recognised(months):
     tuned(months[0], "macro_f1")
-    _, labelled = run("shift", "rule.json", "tune.csv", "--label", "obs")
-    assert "these are the 1,734 rows that rule.json was tuned on: they show no change" in labelled
+    assert "tune.csv holds the rows that the rule was tuned on" in refusal(
+        "shift", "rule.json", "tune.csv", "--label", "obs"
+    )
+    assert "every row of the label column has a class" in refusal("shift", "rule.json", "same.csv", "--label", "obs")
     _, said = run("shift", "rule.json", "tune.csv", "--check")
     assert "very likely the same rows" in said
     # as many rows of another kind are not

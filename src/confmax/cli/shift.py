@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
+from confmax.calibration.shifted import Reweighted
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, read_rows
 from confmax.cli.matching import positive_of, rows_for
@@ -132,15 +133,8 @@ def _tuning_rows(
 
 
 def _warn_of_same_rows(rows: FileRows, rule: DecisionRule, path: str) -> None:
-    """Warn if the rows of FILE are those of the tuning, which labels show, and without them their number and means."""
+    """Warn if the rows of FILE seem to be those of the tuning: as many, with the same mean probabilities."""
     if rule.tuned_on is None or rule.tuned_on.n_rows != rows.n_rows:
-        return
-    labels = rows.labels
-    names = rule.class_names[: rule.n_classes]
-    if labels is not None and all(label is not None for label in labels):
-        known = make_table(rows.proba, labels.tolist(), None, names, stated=True)
-        if known.fingerprint() == rule.tuned_on:
-            app.warn(f"these are the {rows.n_rows:,} rows that {path} was tuned on: they show no change")
         return
     if rule.shares is None or rule.shares.shifted_to is not None:
         return
@@ -250,8 +244,13 @@ def _share_table(page: Page, shares: list[Document]) -> None:
 
 def _adapted(rows: FileRows, rule: DecisionRule, tuned_on: Any, given: Mapping[str, Any]) -> Solution:
     """Return the solution for the class shares that are given, or that the rows show."""
+    labels = rows.labels
+    if labels is not None and not any(label is None for label in labels):
+        names = rule.class_names[: rule.n_classes]
+        if make_table(rows.proba, labels.tolist(), None, names, stated=True).fingerprint() == rule.tuned_on:
+            raise ValueError(f"{rows.path} holds the rows that the rule was tuned on, which show no change")
     try:
-        return solution_of_rule(rule).adapt(
+        solution = solution_of_rule(rule).adapt(
             rows.proba,
             priors=given["priors"],
             tuned_on=tuned_on,
@@ -261,6 +260,12 @@ def _adapted(rows: FileRows, rule: DecisionRule, tuned_on: Any, given: Mapping[s
         )
     except Infeasible as error:
         app.fail(error.sentence, 3)
+    if isinstance(solution.rule.calibrator, Reweighted):
+        raise ValueError(
+            "no rule file holds what undoes the correction before this calibration, whose powers differ; give the "
+            "probabilities of the model before its correction, without --proba-shifted"
+        )
+    return solution
 
 
 def _by_name(priors: Any, names: Sequence[Any]) -> Any:
