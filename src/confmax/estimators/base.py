@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from confmax.confusion import Array
+from confmax.errors import InputError
 from confmax.estimators.steps import checked_labels, with_abstain
 from confmax.rule import DecisionRule
+from confmax.solution import Solution
+from confmax.solution.tuning import solution_of_rule
+from confmax.tables import make_table
 from confmax.tables.columns import stated_order
 from confmax.tables.kinds import here, host_array, named
 from confmax.tables.labels import refuse_masked
@@ -157,6 +161,9 @@ class RuleClassifier(BehindModel):
         ValueError
             If a parameter or the data are invalid. The message says what is wrong, where, and how to correct it.
         """
+        # what `adapt` has set is of the model from before
+        for name in ("solution_", "shift_"):
+            self.__dict__.pop(name, None)
         # of an ordered categorical, which scikit-learn turns into an array
         self._order = None if y is None else stated_order(y)
         self._fit_checked(X, y, sample_weight, group, params)
@@ -164,6 +171,87 @@ class RuleClassifier(BehindModel):
 
     def _labels(self, y: Any) -> NDArray[Any]:
         return checked_labels(y)
+
+    def adapt(
+        self,
+        X_new: Any = None,
+        y: ArrayLike | None = None,
+        *,
+        priors: Any = None,
+        tuned_on: Sequence[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Any:
+        """Set the rule for rows whose class shares differ from those that it was tuned on.
+
+        The wrapped model stays as it is. ``rule_`` and ``solution_`` become those for the new class shares, and
+        ``shift_`` says what the rows have shown (`confmax.shift.PriorShift`; None for known shares). Nothing is kept of
+        the rows. A further call goes on from the rule that this one has set. What `MetricClassifierCV` says of the
+        folds is of the old rule: ``fold_rules_`` is then empty.
+
+        Parameters
+        ----------
+        X_new : array-like, sparse matrix or data frame (n, d), or None
+            Features of new rows, from which the class shares are estimated. With ``priors`` they may be left out where
+            ``tuned_on`` is given, or the metric needs no rows.
+        y : array-like (n,) or None
+            True classes of new rows where they are known; None, NaN or -1 where they are not.
+        priors : mapping of class names, array (K,) in the order of ``classes_``, "balanced", or None
+            The new class shares, if they are known.
+        tuned_on : (X, y) or (X, y, sample_weight), or None
+            Labelled rows that the model was not fitted on. The rule is then tuned on them, each class weighted by its
+            new share: this is the best way. Without them it is tuned on the new rows, on the confusion matrix that the
+            probabilities lead to.
+        sample_weight : array-like (n,) or None
+            Non-negative weights of the new rows.
+
+        Returns
+        -------
+        self
+            The classifier, with another rule.
+
+        Raises
+        ------
+        ValueError
+            As `confmax.Solution.adapt` does.
+
+        Warns
+        -----
+        UserWarning
+            As `confmax.Solution.adapt` does.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> X, y = [[k / 50] for k in range(100)], ["no"] * 45 + ["no", "yes"] * 10 + ["yes"] * 35
+        >>> model = confmax.MetricClassifierCV(LogisticRegression(), metric="accuracy").fit(X, y)
+        >>> model.predict([[0.9]]), model.adapt(priors={"no": 0.1, "yes": 0.9}).predict([[0.9]])
+        (array(['no'], dtype='<U3'), array(['yes'], dtype='<U3'))
+        """
+        check_is_fitted(self, "estimator_")
+        solution: Solution = getattr(self, "solution_", None) or solution_of_rule(self.rule_)
+        proba = None if X_new is None else self.estimator_.predict_proba(X_new)
+        rows = None
+        if tuned_on is not None:
+            if not (isinstance(tuned_on, (tuple, list)) and len(tuned_on) in (2, 3)):
+                raise InputError(
+                    "`tuned_on` is (X, y) or (X, y, sample_weight), labelled rows that the model was not fitted on"
+                )
+            rows = (self.estimator_.predict_proba(tuned_on[0]), *tuned_on[1:])
+        found = solution.adapt(proba, priors=priors, tuned_on=rows, y=y, sample_weight=sample_weight)
+        changed = found.rule != self.rule_
+        self.rule_ = found.rule
+        self.solution_ = found
+        self.shift_ = found.shift if priors is None else None
+        if changed:
+            of_rows = proba if rows is None or proba is not None else rows[0]
+            known = found.rule.shares
+            assert known is not None
+            self._rule_has_changed(known.meant if of_rows is None else make_table(of_rows, None).mean_probability())
+        return self
+
+    def _rule_has_changed(self, mean: Array) -> None:
+        """Set what else is known of the rule; ``mean`` (K,) are mean probabilities of rows that it is for."""
 
     @property
     def classes_(self) -> NDArray[Any]:

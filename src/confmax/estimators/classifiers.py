@@ -143,6 +143,8 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
     fold_spread_ : ndarray (K,)
         Standard deviation over the folds of ``log(t / (1 - t))``, where t are the thresholds. NaN with fewer than two
         folds. Infinite if some of the rules, but not all, never decide the class or always decide it.
+    shift_ : confmax.shift.PriorShift or None
+        What new rows have said of their class shares, once `adapt` was called.
     classes_ : ndarray (K,)
         Class labels, sorted.
     n_features_in_, feature_names_in_
@@ -339,6 +341,10 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         n_folds, *shape = self.fold_thresholds_.shape
         self.fold_spread_ = spread_of(self.fold_thresholds_.reshape(n_folds, int(np.prod(shape)))).reshape(shape)
 
+    def _rule_has_changed(self, mean: Array) -> None:
+        self.fold_rules_ = []
+        self._set_thresholds(mean)
+
     def _checked(self, weight: Any) -> Plan:
         """Return the plan; refuse settings that are no such, by a ValueError."""
         plan = Plan.checked(**{name: getattr(self, name) for name in SETTINGS})
@@ -440,6 +446,8 @@ class FixedRuleClassifier(RuleClassifier):
         The fitted model that computes the probabilities.
     rule_ : DecisionRule
         The rule for the columns ``classes_``.
+    solution_, shift_ : Solution, and confmax.shift.PriorShift or None
+        The rule for other class shares, and what new rows have said of these, once `adapt` was called.
     classes_ : ndarray (K,)
         Class labels, sorted.
     n_features_in_, feature_names_in_
