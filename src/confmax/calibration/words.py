@@ -50,6 +50,8 @@ def headline(rule: Any) -> list[str]:
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
     if rule.constraints:
         lines.append(f"  tuned within {_first(rule.constraints)}")
+    if (shares := rule.shares) is not None and shares.shifted_to is not None:
+        lines.append(f"  for other class shares than those of its tuning rows: {_moved_shares(rule)}")
     if rule.calibrator is not None:
         known = isinstance(rule.calibrator, Scaling)
         kept = kept_class(rule.calibrator)
@@ -57,6 +59,14 @@ def headline(rule: Any) -> list[str]:
         shown = rule.calibrator if known else printable(type(rule.calibrator).__name__)
         lines.append(f"  calibrates p first{but}: {shown}")
     return [*lines, f"  {how(rule)}: {_first(rule.groups)}"] if rule.groups else lines
+
+
+def _moved_shares(rule: Any) -> str:
+    """Return the class shares of the tuning rows, and those that a rule was adapted to, the most different first."""
+    pairs = list(zip(rule.class_names, rule.shares.classes, rule.shares.shifted_to, strict=False))
+    if len(pairs) > SHOWN:
+        pairs.sort(key=lambda pair: -abs(pair[2] - pair[1]))
+    return _first([f"{name} {old:.3g} -> {new:.3g}" for name, old, new in pairs])
 
 
 def _first(names: Sequence[Any]) -> str:

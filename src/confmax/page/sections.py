@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from confmax.evaluate.figures import Figures, GroupFigures, MetricRow, metric_name
 from confmax.evaluate.limits import LimitRow
 from confmax.evaluate.protocols import if_right
@@ -62,6 +64,53 @@ def given_up(figures: Figures) -> str:
         f"these rows, the tuned rule {number(main.tuned.value)}: "
         f"{difference(limits.given_up, 'the rule without limits')}. The two rules decide {percent(limits.moved)} of "
         f"the rows differently."
+    )
+
+
+class ShareRow(NamedTuple):
+    """A class: its share of the tuning rows, the one that the rule is for, what unlabelled rows showed, and here."""
+
+    name: str
+    source: float
+    target: float
+    shown: str
+    here: float
+
+
+def shares(figures: Figures) -> list[ShareRow]:
+    """Return the class shares of a rule that was adapted to others; none of other rules."""
+    evidence = figures.evidence
+    rule = evidence.rule
+    found = None if evidence.solution is None else evidence.solution.shift
+    known = rule.shares
+    if known is None or (known.shifted_to is None and found is None):
+        return []
+    here = evidence.table.label_weight()
+    ends = {} if found is None else dict(zip(found.classes, found.interval().tolist(), strict=True))
+    seen = {} if found is None else dict(zip(found.classes, found.raw_priors.tolist(), strict=True))
+    names = figures.names[: len(known.classes)]
+    rows = []
+    for k, (name, source, target) in enumerate(zip(names, known.classes, known.meant.tolist(), strict=True)):
+        own = rule.class_names[k]
+        shown = f"{number(seen[own])} [{number(ends[own][0])}, {number(ends[own][1])}]" if own in seen else "–"
+        rows.append(ShareRow(name, source, target, shown, float(here[k])))
+    return rows
+
+
+def adapted(figures: Figures) -> str:
+    """Return what the class shares of a rule are, where they come from, and what is assumed."""
+    solution = figures.evidence.solution
+    found = None if solution is None else solution.shift
+    # a rule file does not say where its shares come from
+    text = "The rule was adapted to other class shares" + (" that were given." if solution is not None else ".")
+    if found is not None:
+        believed = f"Of the difference {percent(found.shrinkage)} was believed, by the evidence for it."
+        if found.shrinkage == 0.0:
+            believed = "So the rule stayed as it was."
+        text = f"{capital(found.sentence)}. {believed} Brackets are 90 % intervals."
+    return (
+        f"{text} This assumes that rows of a class look as they did when the rule was tuned, and only the shares of "
+        f"the classes have changed."
     )
 
 
