@@ -18,7 +18,7 @@ PAGES = sorted(path.name for path in DOCS.glob("*.md") if path.name not in ("fir
 BLOCK = re.compile(
     r"(<!-- not run -->\n)?^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE
 )
-MODULES = ("calibration", "checks", "constraints", "metrics", "optimize", "plotting", "report", "theory")
+MODULES = ("calibration", "checks", "constraints", "metrics", "optimize", "plotting", "report", "shift", "theory")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -40,6 +40,7 @@ NEEDS = {
     "plot_limits_capacity.py": (),
     "plot_limits_recall.py": (),
     "plot_several_labels.py": (),
+    "plot_shift.py": (),
     "plot_theory.py": (),
 }
 # metric, rule, and what the text says of its difference to argmax: the interval lies above zero, below, or around it
@@ -58,6 +59,7 @@ SAID = {
     "plot_limits_capacity.py": [("recall[L]", "rule", "="), ("accuracy", "rule", "=")],
     "plot_limits_recall.py": [("recall[malignant]", "rule", "="), ("accuracy", "rule", "<")],
     "plot_several_labels.py": [],
+    "plot_shift.py": [],
     "plot_theory.py": [],
 }
 # what examples print beside scores, and their words repeat
@@ -79,6 +81,10 @@ PRINTED = {
     "plot_several_labels.py": (
         r"p > 0\.5: macro F1 0\.6[012]", r"search per label: macro F1 0\.65", r"confmax: macro F1 0\.66",
         r"above the search in (5[5-9]|[67]\d)% of",
+    ),
+    "plot_shift.py": (
+        r"month 1: nothing has changed", r"month 6: the class shares of these 800 rows have moved",
+        r"as tuned last year: 0\.57", r"adapted: 0\.59", r"shares known: 0\.59",
     ),
 }  # fmt: skip
 DRAWN = "; import matplotlib.pyplot as plt; assert plt.get_fignums(), 'no figure'"
