@@ -280,10 +280,13 @@ at_most: a=3 b=0 c=999 z=1|params: beta=2 rho=0.1 beta=x|over: recall[a]>= rate[
 levels: 3 0.2,0.5 0 x|replicates: 20 20 1 0|positive: b a|proba: 0.2,0.5,0.3 1,0,0 0.5,0.5 x|level: 0.9 0.5 1
 dialect: standard duckdb sqlite mysql|sep: , comma ; tab|confidence: 0.9 0.5 1|integer: 1 2 0 -1 20|float: 0.9 0 -1 1e-3
 out: o.csv o.csv o.json o.json o.parquet o.npz o.html o.tsv o.onnx o.svg t.csv none/o.csv o
+priors: a=0.2,b=0.3,c=0.5 balanced a=1,b=0,c=0 a=1 x=0.5,y=0.5|tuned_on: t.csv t.csv t.parquet odd.csv none.csv
+tuned_label: y y y a yy|tuned_weight: w id|false_alarms: 0.05 0.5 1
 report: o.html t.csv|plot: o.svg|text:  é 1 0.9 -1 nan auto none yes a,b --x y \0"""
 VALUES = {name: words.split(" ") for name, words in (one.split(": ") for one in LINES.replace("\n", "|").split("|"))}
 # the shares of lines with an option
 SHARES = {"label": 0.97, "metric": 0.97, "over": 0.97, "language": 0.97, "out": 0.6, "subject_to": 0.3}
+SHARES |= dict.fromkeys(("tuned_on", "tuned_label"), 0.9)
 RARE = 0.05  # and with another one
 
 
@@ -328,11 +331,13 @@ def commands(seed):
     from tests.test_cli_errors import everything
 
     rng = random.Random(seed)
-    name = rng.choice(["apply", "compare", "explain", "export", "frontier", "report", "score", "tune", "tune"])
+    name = rng.choice(["apply", "compare", "explain", "export", "frontier", "report", "score", "shift", "tune", "tune"])
     words, outputs = [name], {"report.html": "out"} if name == "report" else {}
     for option in cli.confmax.commands[name].params:
         is_argument = option.param_type_name == "argument"
-        if is_argument or rng.random() < SHARES.get(option.name, RARE):
+        # where every row has a label there is no share to estimate
+        share = RARE if (name, option.name) == ("shift", "label") else SHARES.get(option.name, RARE)
+        if is_argument or rng.random() < share:
             value = [] if getattr(option, "is_flag", False) else [value_of(rng, option)]
             words += [*([] if is_argument else [option.opts[-1]]), *value]
             outputs |= {text: option.name for text in value if option.name in ("out", "report", "plot")}
@@ -363,7 +368,7 @@ def read_back(command, option, path):
 
     if (command, option) == ("apply", "out"):
         assert "decision" in read_frame(path).columns
-    elif (command, option) == ("tune", "out"):
+    elif (command, option) in (("tune", "out"), ("shift", "out")):
         DecisionRule.load(path)
     elif (command, option) in (("report", "out"), ("tune", "report")):
         assert path.read_text().rstrip().endswith("</html>")

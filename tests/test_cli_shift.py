@@ -193,6 +193,8 @@ def test_limits_out_of_reach_are_an_error(months):
         (["--priors", "balanced", "--label", "y"], "--priors says the class shares, so --label adds nothing"),
         (["--proba-shifted"], "--proba-shifted undoes a known shift; give --priors"),
         (["--tuned-on", "small.csv"], "--tuned-on is a table with true classes, whose column --tuned-label names"),
+        (["--tuned-on", "small.csv", "--tuned-label", "z"], "small.csv has no column 'z'"),
+        (["--tuned-on", "small.csv", "--tuned-label", "yy"], "(nearest: y); correct --tuned-label"),
         (["--tuned-weight", "w"], "--tuned-weight is a column of --tuned-on; give both"),
         (["--priors", "a"], "'a' is not NAME=SHARE"),
         (["--priors", "a=1,a=0"], "a is given twice"),

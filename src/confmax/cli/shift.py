@@ -14,7 +14,7 @@ import numpy as np
 
 from confmax.calibration.shifted import Reweighted
 from confmax.cli import app
-from confmax.cli.columns import FileRows, TableOptions, read_rows
+from confmax.cli.columns import FileRows, TableOptions, existing, read_rows
 from confmax.cli.matching import positive_of, rows_for
 from confmax.cli.outputs import check_rule_output, load_rule, one_result, save_rule
 from confmax.cli.show import Document, Page, between, finite, number, print_document, show_source, source_document
@@ -119,9 +119,11 @@ def _tuning_rows(
     names = rule.class_names[: rule.n_classes]
     sep = options.sep if format_of(path) == ".csv" else None
     alike = {name: getattr(options, name) for name in ("columns", "classes", "positive", "score", "normalize")}
-    rows = read_rows(
-        read_frame(path, sep), TableOptions(label=label, weight=weight, **alike), names, positive_of(rule)
-    ).in_order(names)
+    frame = read_frame(path, sep)
+    for name, option in ((label, "--tuned-label"), (weight, "--tuned-weight")):
+        if name is not None:
+            existing(name, frame, option)
+    rows = read_rows(frame, TableOptions(label=label, weight=weight, **alike), names, positive_of(rule)).in_order(names)
     app.warn(*rows.notes)
     print_of = make_table(rows.proba, rows.labels, rows.weight, names, stated=True).fingerprint()
     if rule.tuned_on is not None and rule.tuned_on != print_of:
