@@ -20,7 +20,7 @@ from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.shift.likelihood import LEAST_SHARE, Estimate, Likelihood, from_sample, most_likely, worth
 from confmax.shift.source import Source, source_of
-from confmax.shift.spread import information, spread
+from confmax.shift.spread import information, misfit, spread
 from confmax.tables import Table
 from confmax.tables.columns import warn
 from confmax.tables.labels import is_missing, refuse_masked
@@ -29,6 +29,11 @@ BELIEVED = 0.95  # level of the test whose quantile draws the estimate back
 LEVEL = 0.05
 FEW_ROWS = 50
 FEW_PER_CLASS = 5
+UNLIKE = 0.01  # level of the test that the shares alone have changed
+OTHERWISE = (
+    "these rows do not look like the tuning rows with other class shares: the rows have changed in another way too, or "
+    "the probabilities are not calibrated for some of them, so that the shares may be wrong"
+)
 UNSURE = 0.1  # standard error of a share, from which the rows do not say it
 FLAT = 1e-3  # smallest information of a row about a direction of the shares
 
@@ -62,6 +67,9 @@ class PriorShift:
         As how many rows those without a label count.
     labelled : ndarray (K,)
         Number of rows of each class whose label is known.
+    misfit : float or None
+        How likely rows that look so different would be if the tuning rows had other class shares and nothing else had
+        changed; None without the tuning rows.
     warnings : tuple of str
         What the estimate may lack, in sentences.
 
@@ -86,6 +94,7 @@ class PriorShift:
     n_passes: int
     n_rows: float
     labelled: Array
+    misfit: float | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -227,6 +236,7 @@ def shift_of(table: Table, held: Source, counts: Array, part: float | None) -> P
     priors = pi + part * (tempered.shares - pi)
     counted = information(table, pi, tempered.shares, drawn.counts)
     errors = spread(counted, held, tempered.shares, n, v)
+    unlike = misfit(table, held, tempered.shares)
     return PriorShift(
         held.classes,
         priors / priors.sum() if part > 0.0 else pi,
@@ -240,7 +250,11 @@ def shift_of(table: Table, held: Source, counts: Array, part: float | None) -> P
         plain.n_passes + tempered.n_passes,
         n,
         counts,
-        tuple(_doubts(n + counts.sum(), K, counted.least / n, errors, tempered, held.classes)),
+        unlike,
+        (
+            *_doubts(n + counts.sum(), K, counted.least / n, errors, tempered, held.classes),
+            *([OTHERWISE] if unlike is not None and unlike < UNLIKE else []),
+        ),
     )
 
 

@@ -77,3 +77,51 @@ def _scores(rows: MemoryTable, pi: Array, q: Array) -> tuple[Array, NDArray[np.i
     P = some.proba.astype(np.float64) + 1e-12
     R = P * np.divide(1.0, pi, out=np.zeros_like(pi), where=pi > 0.0)
     return R / (R @ q)[:, None], some.labels
+
+
+def misfit(table: Table, held: Source, q: Array) -> float | None:
+    """Return the p-value of a test that new rows are the tuning rows with class shares ``q`` (K,), as the model says.
+
+    Compared are the means of probabilities and of their squares on the rows of a calibrated ``table`` with those on the
+    tuning rows, each weighted by ``sum_k q_k p_k / pi_k``; what other shares would explain is left out. None where the
+    tuning rows are not known, or there are very many classes.
+    """
+    # scipy takes longer to import than confmax
+    from scipy.special import chdtrc
+
+    pi = held.shares.meant
+    if held.rows is None or len(pi) > BY_NEWTON:
+        return None
+    (P, w), (T, u) = (_some(rows) for rows in (table.in_memory(), held.rows))
+    ratios = T * np.divide(1.0, pi, out=np.zeros_like(pi), where=pi > 0.0)
+    f = ratios @ q
+    f /= u @ f
+    new, tuning = (np.hstack([part[:, :-1], part**2]) for part in (P, T))
+    difference = w @ new - (u * f) @ tuning
+    noise = _noise(new, w) + _noise(f[:, None] * tuning, u)
+    basis = np.linalg.qr(np.eye(len(pi)) - 1.0 / len(pi))[0][:, :-1]
+    explained = (u[:, None] * tuning).T @ ratios @ basis
+    size, ways = np.linalg.eigh(noise)
+    kept = size > 1e-8 * max(float(size.max()), 0.0)
+    if not kept.any():
+        return None
+    scale = ways[:, kept] / np.sqrt(size[kept])
+    left, values, _ = np.linalg.svd(scale.T @ explained, full_matrices=False)
+    left = left[:, values > 1e-6 * values.max(initial=0.0)]
+    rest = scale.T @ difference
+    rest = rest - left @ (left.T @ rest)
+    free = len(rest) - left.shape[1]
+    return float(chdtrc(free, rest @ rest)) if free > 0 else None
+
+
+def _some(rows: MemoryTable) -> tuple[Array, Array]:
+    """Return probabilities (m, K) in float64, and weights (m,) that sum to one, of at most about `READ` rows."""
+    some = rows.at(slice(None, None, max(1, rows.n_rows // READ))).dense("a test of class shares")
+    weight = np.ones(some.n_rows) if some.weight is None else some.weight
+    return some.proba.astype(np.float64), weight / weight.sum()
+
+
+def _noise(values: Array, weight: Array) -> Array:
+    """Return the covariance (d, d) of the mean of ``values`` (m, d) with weights (m,) that sum to one."""
+    apart = values - weight @ values
+    return np.asarray((apart * weight[:, None] ** 2).T @ apart)
