@@ -414,3 +414,49 @@ def test_shares_of_a_source_are_shares():
     assert SourceShares((0.5, 0.5), 10.0).shifted(np.array([0.25, 0.75])).meant.tolist() == [0.25, 0.75]
     with pytest.raises(ValueError, match="do not sum to one"):
         SourceShares((0.5, 0.4), 10.0)
+
+
+# --- whether any shares explain the rows ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    """Return a solution, its tuning rows, and rows of a large population with their classes, all calibrated."""
+    P, y = rows(4, 20_000)
+    return confmax.maximize("accuracy", P[:4000], y[:4000], calibration=None), (P[:4000], y[:4000]), P[4000:], y[4000:]
+
+
+def test_other_shares_are_no_misfit_and_other_rows_are(jobs):
+    solution, tuned_on, Q, z = jobs
+    rng = np.random.default_rng(0)
+    shares, doubtful = [], []
+    for _ in range(20):
+        new, _ = of_shares(Q, z, rng.dirichlet(np.ones(4)) * 0.9 + 0.025, 500)
+        shares.append(confmax.shift.estimate_priors(new, solution, tuned_on=tuned_on).misfit)
+        weight = (1.0 - Q.max(axis=1)) ** 2
+        other = Q[rng.choice(len(Q), 1000, p=weight / weight.sum())]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            doubtful.append(confmax.shift.estimate_priors(other, solution, tuned_on=tuned_on).misfit)
+    assert np.mean(np.array(shares) < 0.05) <= 0.15
+    assert np.mean(np.array(doubtful) < 0.01) >= 0.9
+    with pytest.warns(UserWarning, match="these rows do not look like the tuning rows with other class shares"):
+        solution.adapt(other, tuned_on=tuned_on)
+    with pytest.warns(UserWarning, match="these rows do not look like the tuning rows with other class shares"):
+        found = confmax.shift.detect(other, solution, tuned_on=tuned_on)
+    assert "rows of a class look otherwise than those of the tuning" in found.sentence
+    assert "rows of a class" not in confmax.shift.detect(other, solution).p_values
+
+
+def test_without_the_tuning_rows_it_is_not_tested(jobs):
+    solution, _, Q, _ = jobs
+    assert confmax.shift.estimate_priors(Q[:500], solution).misfit is None
+
+
+def test_the_misfit_counts_weights_as_repeated_rows(jobs):
+    solution, (P, y), Q, _ = jobs
+    weight = np.random.default_rng(1).integers(1, 4, 600)
+    weighted = confmax.shift.estimate_priors(Q[:600], solution, sample_weight=weight, tuned_on=(P, y)).misfit
+    assert 0.0 < weighted < 1.0
+    twice = confmax.shift.estimate_priors(Q[:600], solution, sample_weight=2 * weight, tuned_on=(P, y)).misfit
+    assert weighted == pytest.approx(twice)

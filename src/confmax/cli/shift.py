@@ -290,6 +290,7 @@ def _estimated(rule: DecisionRule, solution: Solution, source: Array, priors: An
         "sentence": found.sentence,
         "p_value": found.p_value,
         "shrinkage": found.shrinkage,
+        "misfit": finite(found.misfit),
         "labelled": int(found.labelled.sum()),
         "shares": _shares(found),
     }

@@ -107,7 +107,8 @@ def adapted(figures: Figures) -> str:
         believed = f"Of the difference {percent(found.shrinkage)} was believed, by the evidence for it."
         if found.shrinkage == 0.0:
             believed = "So the rule stayed as it was."
-        text = f"{capital(found.sentence)}. {believed} Brackets are 90 % intervals."
+        doubts = "".join(f" {capital(sentence)}." for sentence in found.warnings)
+        text = f"{capital(found.sentence)}. {believed} Brackets are 90 % intervals.{doubts}"
     return (
         f"{text} This assumes that rows of a class look as they did when the rule was tuned, and only the shares of "
         f"the classes have changed."

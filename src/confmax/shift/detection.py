@@ -93,6 +93,8 @@ class Detection:
         raw = {"class shares": self.p_value, **{one.text: one.p_value for one in self.promises}}
         if len(self.decided_before):
             raw["decisions"] = self.decided_p_value
+        if self.shares.misfit is not None:
+            raw["rows of a class"] = self.shares.misfit
         adjusted: dict[str, float] = {}
         most = 0.0
         for rank, name in enumerate(sorted(raw, key=raw.__getitem__)):
@@ -118,6 +120,8 @@ class Detection:
                 f"the rule decides {self.decisions[k]} for {self.decided[k]:.3g} of the rows, "
                 f"{self.decided_before[k]:.3g} of the tuning rows"
             )
+        if found.get("rows of a class", 1.0) < self.level:
+            parts.append("rows of a class look otherwise than those of the tuning")
         for one in self.promises:
             if found[one.text] < self.level:
                 low, high = one.interval
@@ -151,13 +155,14 @@ def detect(
     level : float
         Probability of a false alarm, of all tests together.
     tuned_on : (proba, y) or (proba, y, sample_weight), or None
-        The tuning rows, for rules that do not know their shares.
+        The tuning rows. It is then tested too whether rows of a class look as before. Rules that do not know their
+        shares need them.
 
     Returns
     -------
     Detection
-        A test of the class shares (a ratio of likelihoods), of how often the rule makes each decision (chi squared),
-        and of each limit on a rate or the coverage (binomial).
+        A test of the class shares (a ratio of likelihoods), of how often the rule makes each decision (chi squared), of
+        each limit on a rate or the coverage (binomial), and with ``tuned_on`` whether rows of a class look as before.
 
     Raises
     ------

@@ -185,7 +185,8 @@ def estimate_priors(
     Warns
     -----
     UserWarning
-        If there are fewer than 50 rows, or 5 for a class, or if the rows do not say some share.
+        If there are fewer than 50 rows, or 5 for a class, or if the rows do not say some share; with ``tuned_on`` also
+        if they do not look like the tuning rows with other class shares.
 
     Notes
     -----

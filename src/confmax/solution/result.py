@@ -273,7 +273,8 @@ class Solution(Tuned):
         Warns
         -----
         UserWarning
-            If the rows are few or hardly say their shares; if their mean probabilities are ``priors`` already.
+            If the rows are few or hardly say their shares; if they do not look like the tuning rows
+            with other shares, which ``tuned_on`` shows; if the mean probabilities are ``priors`` already.
 
         Notes
         -----
