@@ -13,7 +13,10 @@ from confmax.shift.source import Source
 from confmax.tables import MemoryTable, Table
 
 PRESENT = 1e-6  # share from which a class has an error
-READ = 200_000  # tuning rows that are read
+READ = 200_000  # rows that are read
+FEW = 10  # tuning rows of a class, with fewer of which its means are not known
+LEFT_OUT = 0.01  # share of such classes together, above which nothing is tested
+SMALL = 1e-8  # smallest eigenvalue of a covariance that counts, as a part of the largest
 
 
 class Information(NamedTuple):
@@ -80,48 +83,50 @@ def _scores(rows: MemoryTable, pi: Array, q: Array) -> tuple[Array, NDArray[np.i
 
 
 def misfit(table: Table, held: Source, q: Array) -> float | None:
-    """Return the p-value of a test that new rows are the tuning rows with class shares ``q`` (K,), as the model says.
+    """Return the p-value of a test that new rows are the tuning rows with class shares near ``q`` (K,).
 
-    Compared are the means of probabilities and of their squares on the rows of a calibrated ``table`` with those on the
-    tuning rows, each weighted by ``sum_k q_k p_k / pi_k``; what other shares would explain is left out. None where the
-    tuning rows are not known, or there are very many classes.
+    Where only class shares change, the mean of any function g of the rows of a calibrated ``table`` is
+    ``sum_k q_k E[g | k]``, with the means of the tuning rows by their labels. The functions are the probabilities and
+    their squares: more than there are shares, so that no shares may fit. The distance at those that fit best, in terms
+    of how far both samples let the means vary, is chi squared (Hansen 1982). None without the tuning rows, with few of
+    a class, and with very many classes.
     """
     # scipy takes longer to import than confmax
     from scipy.special import chdtrc
 
-    pi = held.shares.meant
-    if held.rows is None or len(pi) > BY_NEWTON:
+    rows = held.rows
+    if rows is None or len(q) > BY_NEWTON:
         return None
-    (P, w), (T, u) = (_some(rows) for rows in (table.in_memory(), held.rows))
-    ratios = T * np.divide(1.0, pi, out=np.zeros_like(pi), where=pi > 0.0)
-    f = ratios @ q
-    f /= u @ f
-    new, tuning = (np.hstack([part[:, :-1], part**2]) for part in (P, T))
-    difference = w @ new - (u * f) @ tuning
-    noise = _noise(new, w) + _noise(f[:, None] * tuning, u)
-    basis = np.linalg.qr(np.eye(len(pi)) - 1.0 / len(pi))[0][:, :-1]
-    explained = (u[:, None] * tuning).T @ ratios @ basis
-    size, ways = np.linalg.eigh(noise)
-    kept = size > 1e-8 * max(float(size.max()), 0.0)
-    if not kept.any():
+    assert rows.labels is not None
+    known = (np.bincount(rows.labels, minlength=len(q)) >= FEW) & (rows.label_weight() > 0.0)
+    live = np.flatnonzero(known)
+    if q[~known].sum() > LEFT_OUT or len(live) < 2:
         return None
-    scale = ways[:, kept] / np.sqrt(size[kept])
-    left, values, _ = np.linalg.svd(scale.T @ explained, full_matrices=False)
-    left = left[:, values > 1e-6 * values.max(initial=0.0)]
-    rest = scale.T @ difference
-    rest = rest - left @ (left.T @ rest)
-    free = len(rest) - left.shape[1]
-    return float(chdtrc(free, rest @ rest)) if free > 0 else None
+    means, noise = _moments(table.in_memory(), live)
+    D = np.empty((len(live), len(means)))
+    for i, k in enumerate(live):
+        D[i], spread = _moments(rows.at(rows.labels == k), live)
+        noise = noise + q[k] ** 2 * spread
+    values, vectors = np.linalg.eigh(noise)
+    kept = values > SMALL * values[-1]
+    # to independent functions of variance one
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    basis = np.linalg.qr(np.eye(len(live)) - 1.0 / len(live))[0][:, : len(live) - 1]
+    A = root.T @ D.T @ basis
+    z = root.T @ (means - D.T @ (q[live] / q[live].sum()))
+    x, _, rank, _ = np.linalg.lstsq(A, z, rcond=None)
+    free = int(kept.sum()) - int(rank)
+    return float(chdtrc(free, ((z - A @ x) ** 2).sum())) if free > 0 else None
 
 
-def _some(rows: MemoryTable) -> tuple[Array, Array]:
-    """Return probabilities (m, K) in float64, and weights (m,) that sum to one, of at most about `READ` rows."""
-    some = rows.at(slice(None, None, max(1, rows.n_rows // READ))).dense("a test of class shares")
-    weight = np.ones(some.n_rows) if some.weight is None else some.weight
-    return some.proba.astype(np.float64), weight / weight.sum()
-
-
-def _noise(values: Array, weight: Array) -> Array:
-    """Return the covariance (d, d) of the mean of ``values`` (m, d) with weights (m,) that sum to one."""
-    apart = values - weight @ values
-    return np.asarray((apart * weight[:, None] ** 2).T @ apart)
+def _moments(table: MemoryTable, live: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Return the means (m,) of the functions of the rows of a table, and the covariance (m, m) of these means."""
+    some = table.at(slice(None, None, max(1, table.n_rows // READ))).dense("a test of class shares")
+    P = some.proba[:, live].astype(np.float64)
+    # the probabilities sum to one
+    g = np.hstack([P[:, :-1], P**2])
+    w = np.ones(len(g)) if some.weight is None else some.weight.astype(np.float64)
+    w /= w.sum()
+    mean = w @ g
+    apart = (g - mean) * w[:, None]
+    return mean, apart.T @ apart
