@@ -134,12 +134,12 @@ def test_the_column_of_spark_holds_names_as_before():
     """The function that executors run, without a session."""
     pa = pytest.importorskip("pyarrow")
     pytest.importorskip("pyspark")
-    decider = importlib.import_module("confmax.tables.partitioned.spark")._decider
+    spark = importlib.import_module("confmax.tables.partitioned.spark")
     P = table(30)
     for names, expected in ((("no", "maybe", "yes"), None), ((4, 5, 6), [4.0, 5.0, 6.0])):
         rule = DecisionRule.from_weights(WEIGHTS, classes=names)
         lists = pa.FixedSizeListArray.from_arrays(pa.array(P.ravel()), 3).cast(pa.list_(pa.float64()))
-        (found,) = list(decider(rule, ())(iter([lists])))
+        (found,) = list(spark._decider(spark._OneClass(rule, spark._kind(names)), ())(iter([lists])))
         assert found.to_pylist() == witness(P, expected or names)
 
 

@@ -188,7 +188,7 @@ def dealt_labels(Y: NDArray[Any], shares: Array, order: NDArray[np.integer]) -> 
 
     >>> Y = np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 0], [0, 0]])
     >>> dealt_labels(Y, np.array([0.5, 0.5]), np.arange(6)).tolist()
-    [0, 1, 0, 1, 1, 0]
+    [1, 0, 0, 1, 0, 1]
     """
     n = len(Y)
     # the rarer value of every label
