@@ -91,8 +91,10 @@ def test_every_instruction_set_gives_the_same_rule_and_decisions():
             check=True,
         )
         used, answers[instructions] = run.stdout.split(maxsplit=1)
-        fits[instructions] = run.stderr
         assert used == {"numpy": "None"}.get(instructions, used)
+        if used != "None":
+            fits[instructions] = run.stderr
     assert len(set(answers.values())) == 1
-    # the sums of the NumPy form have another order, and its fits agree to fewer digits
-    assert fits["avx512"] == fits["avx2"] == fits["baseline"]
+    # the sums of the NumPy form have another order, and its fits agree to fewer digits; so has the narrowest set of a
+    # release, which on x86 is NumPy
+    assert len(fits) >= 2 and len(set(fits.values())) == 1

@@ -144,12 +144,19 @@ typedef int64_t (*Kernel)(const Slot*);
 #define BOTH(name, _) {name<float>, name<double>},
 #define BOTH_NARROW(name, _) BOTH(narrow::name, _)
 
-// processors of x86 without AVX2 are those from before 2013: for them the code is small, an eighth of the module, and
-// scans take up to twice as long
+// processors of x86 without AVX2 are those from before 2013: for them the code is small, and scans take up to twice as
+// long. Wheels of a release (ONLY_WIDE) leave it out, and NumPy decides there
 #if defined(__x86_64__) && !defined(__clang__)
 #define FAST __attribute__((optimize("Os")))
 #else
 #define FAST
+#endif
+#if defined(__x86_64__) && defined(ONLY_WIDE)
+#define BOTH_IF_BUILT(name, _) {nullptr, nullptr},
+const bool has_narrow = false;
+#else
+#define BOTH_IF_BUILT(name, _) {narrow::name<float>, narrow::name<double>},
+const bool has_narrow = true;
 #endif
 #define WIDTH 16
 namespace narrow {
@@ -157,7 +164,7 @@ namespace narrow {
 #include "rows.h"
 #include "sparse.h"
 #include "breakpoints.h"
-const Kernel all[][2] = {KERNELS(BOTH, BOTH_NARROW)};
+const Kernel all[][2] = {KERNELS(BOTH_IF_BUILT, BOTH_NARROW)};
 }  // namespace narrow
 #undef FAST
 #undef WIDTH
@@ -284,6 +291,10 @@ PyMethodDef methods[] = {
 
 int fill(PyObject* module) {
   choose();
+  if (kernels == narrow::all && !has_narrow) {
+    PyErr_SetString(PyExc_ImportError, "these kernels need a processor with AVX2");
+    return -1;
+  }
   if (PyModule_AddStringConstant(module, "sources", SOURCES) != 0) return -1;
   return PyModule_AddStringConstant(module, "instructions", instructions);
 }
