@@ -20,7 +20,7 @@ from confmax.calibration import Scaling
 from confmax.calibration.calibrators import SCALINGS
 from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array, Gains, Layout
-from confmax.rule.shares import SourceShares
+from confmax.rule.shares import LabelShares, SourceShares
 from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.fingerprints import Fingerprint
 
@@ -160,9 +160,13 @@ def parse(text: str | bytes) -> dict[str, Any]:
         "constraints": _constraints(document.get("constraints", [])),
         "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None,
         **({"decisions": _decisions(document, gains)} if several else {"abstain": abstain}),
-        **({"shares": SourceShares.read(document["shares"], K, M)} if "shares" in document else {}),
+        **({"shares": _shares(document["shares"], K, M, several=several)} if "shares" in document else {}),
         **groups,
     }
+
+
+def _shares(record: Any, K: int, M: int, *, several: bool) -> SourceShares | LabelShares:
+    return LabelShares.read(record, K) if several else SourceShares.read(record, K, M)
 
 
 def load(path: str | os.PathLike[str], read: Callable[[bytes], T]) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from confmax.kernels.label_bins import EDGE
 from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.html import titled_table
+from confmax.rule.shares import LabelShares
 from confmax.tables import kinds
 from confmax.tables.columns import column_names, order_of
 from confmax.tables.decisions import ANY, Decisions
@@ -54,6 +55,9 @@ class LabelRule:
         The limits that it was tuned within.
     tuned_on : Fingerprint or None
         Number and hash of the labelled rows that it was tuned on.
+    shares : confmax.rule.shares.LabelShares or None
+        How often labels were true and decided on the tuning rows, against which `confmax.shift` holds other rows. Rules
+        that differ by it alone are equal.
 
     Examples
     --------
@@ -73,6 +77,7 @@ class LabelRule:
     calibrator: LabelScaling | None = None
     constraints: tuple[str, ...] = ()
     tuned_on: Fingerprint | None = None
+    shares: LabelShares | None = None
     # what a rule of one class for every row may have beside this
     groups: ClassVar[tuple[Any, ...]] = ()
     abstain: ClassVar[None] = None
@@ -263,7 +268,7 @@ class LabelRule:
         return hash(self._text())
 
     def _text(self) -> tuple[str, str]:
-        return self.to_json(), repr(self.tuned_on)
+        return replace(self, shares=None).to_json(), repr(self.tuned_on)
 
     def __repr__(self) -> str:
         lines = [self._headline(), *([f"  tuned within {', '.join(self.constraints)}"] if self.constraints else [])]

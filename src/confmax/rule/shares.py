@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array
 
 CLOSE = 1e-6  # by which shares may miss the sum of one
@@ -96,6 +97,82 @@ class SourceShares:
             float(record["rows"]),
             *(tuple(record[name]) if name in record else None for name in ("decided", "shifted_to")),
         )
+
+
+@dataclass(frozen=True)
+class LabelShares:
+    """What a rule of several labels per row knows of its tuning rows: how often each label is true, by the model.
+
+    Attributes
+    ----------
+    labels : tuple of float (L,)
+        Mean probability of every label, under ``maps``; fractions of all weight.
+    n_rows : float
+        As how many rows the tuning rows count.
+    decided : tuple of float (L,)
+        How often every label was decided.
+    maps : LabelScaling or None
+        The calibration of the labels, which thresholds on given probabilities do not need.
+
+    Raises
+    ------
+    ValueError
+        If shares do not lie between zero and one.
+
+    Examples
+    --------
+    >>> LabelShares((0.5, 0.1), 200.0, (0.4, 0.2)).meant
+    array([0.5, 0.1])
+    """
+
+    labels: tuple[float, ...]
+    n_rows: float
+    decided: tuple[float, ...]
+    maps: LabelScaling | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("labels", "decided"):
+            shares = np.asarray(getattr(self, name), dtype=np.float64)
+            if not ((shares >= 0.0) & (shares <= 1.0 + CLOSE)).all():
+                raise ValueError(f"the {name} of its source shares do not lie between zero and one")
+            object.__setattr__(self, name, tuple(shares.tolist()))
+        if not (np.isfinite(self.n_rows) and self.n_rows > 0):
+            raise ValueError(f"the number of its tuning rows is positive; got {self.n_rows!r}")
+
+    @property
+    def meant(self) -> Array:
+        """How often the labels are true (L,), by the probabilities under ``maps``."""
+        return np.minimum(np.array(self.labels), 1.0)
+
+    def written(self) -> dict[str, Any]:
+        """Return the record as a rule file holds it."""
+        known = {"labels": list(self.labels), "rows": self.n_rows, "decided": list(self.decided)}
+        return known if self.maps is None else {**known, "maps": {"a": self.maps.a.tolist(), "c": self.maps.c.tolist()}}
+
+    @classmethod
+    def read(cls, record: Any, n_labels: int) -> LabelShares:
+        """Return what a rule file holds for so many labels; a ValueError for anything else."""
+        fields = {"labels", "rows", "decided"}
+        if not isinstance(record, dict) or not fields <= set(record) <= fields | {"maps"}:
+            raise ValueError("its source shares do not hold labels, rows and decided, perhaps maps, alone")
+        numbers = _numbers(record, ("labels", "decided"), n_labels)
+        maps = None
+        if "maps" in record:
+            if not isinstance(record["maps"], dict) or set(record["maps"]) != {"a", "c"}:
+                raise ValueError("the maps of its source shares do not hold a and c alone")
+            maps = LabelScaling(*(np.array(part) for part in _numbers(record["maps"], ("a", "c"), n_labels)))
+        if not _is_number(record["rows"]):
+            raise ValueError("the rows of its source shares are no number")
+        return cls(numbers[0], float(record["rows"]), numbers[1], maps)
+
+
+def _numbers(record: dict[str, Any], names: Sequence[str], size: int) -> list[tuple[float, ...]]:
+    """Return the lists of so many numbers that a record holds by these names; a ValueError for anything else."""
+    for name in names:
+        found = record[name]
+        if not (isinstance(found, list) and len(found) == size and all(map(_is_number, found))):
+            raise ValueError(f"the {name} of its source shares are not {size} numbers")
+    return [tuple(map(float, record[name])) for name in names]
 
 
 def _checked(shares: Sequence[float], name: str) -> tuple[float, ...]:

@@ -8,6 +8,7 @@
 """
 
 from confmax.shift.detection import Detection, Promise, detect
+from confmax.shift.labels import LabelShift
 from confmax.shift.priors import PriorShift, estimate_priors
 
-__all__ = ["Detection", "PriorShift", "Promise", "detect", "estimate_priors"]
+__all__ = ["Detection", "LabelShift", "PriorShift", "Promise", "detect", "estimate_priors"]

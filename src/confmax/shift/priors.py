@@ -18,12 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
 from confmax.errors import InputError
+from confmax.shift.labels import LabelShift, label_shift, shares_of_rule
 from confmax.shift.likelihood import LEAST_SHARE, Estimate, Likelihood, from_sample, most_likely, worth
-from confmax.shift.source import Source, source_of
+from confmax.shift.source import Source, label_rule_of, source_of
 from confmax.shift.spread import information, misfit, spread
 from confmax.tables import Table
 from confmax.tables.columns import warn
 from confmax.tables.labels import is_missing, refuse_masked
+from confmax.tables.several import labels_table
 
 BELIEVED = 0.95  # level of the test whose quantile draws the estimate back
 LEVEL = 0.05
@@ -152,7 +154,7 @@ def estimate_priors(
     sample_weight: ArrayLike | None = None,
     shrink: Any = "auto",
     tuned_on: Sequence[Any] | None = None,
-) -> PriorShift:
+) -> PriorShift | LabelShift:
     """Return the class shares of rows without labels, held against those that a rule was tuned on.
 
     Parameters
@@ -174,7 +176,7 @@ def estimate_priors(
 
     Returns
     -------
-    PriorShift
+    PriorShift, or LabelShift for rules of several labels per row
         The shares with intervals and a test.
 
     Raises
@@ -201,8 +203,20 @@ def estimate_priors(
     >>> shift.detected
     True
     """
-    held = source_of(source, tuned_on)
     part = _checked_part(shrink)
+    of_labels = label_rule_of(source)
+    found: Any
+    if of_labels is not None:
+        if y is not None or tuned_on is not None:
+            raise InputError(
+                "of several labels per row, shares are estimated without `y` and `tuned_on`", "leave both out"
+            )
+        table = labels_table(of_labels.decisions, new_proba, None, sample_weight, of_labels.class_names)
+        found = label_shift(table, of_labels.class_names, shares_of_rule(of_labels), part)
+        for sentence in found.warnings:
+            warn(sentence)
+        return found
+    held = source_of(source, tuned_on)
     found = shift_of(*rows_and_counts(new_proba, y, sample_weight, held), part)
     for sentence in found.warnings:
         warn(sentence)

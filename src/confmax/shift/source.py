@@ -10,7 +10,7 @@ import numpy as np
 from confmax.calibration.shifted import before_shift
 from confmax.confusion import Array
 from confmax.errors import InputError
-from confmax.rule import DecisionRule
+from confmax.rule import DecisionRule, LabelRule
 from confmax.rule.shares import SourceShares
 from confmax.shift.likelihood import worth
 from confmax.tables import MemoryTable, Table, make_table
@@ -32,12 +32,19 @@ class Source(NamedTuple):
         return make_table(proba, None, sample_weight, self.classes, stated=True).calibrated(self.calibrator)
 
 
+def label_rule_of(source: Any) -> LabelRule | None:
+    """Return the rule of several labels per row of a solution, a rule or a fitted estimator; None if it is none."""
+    rule = getattr(source, "rule", getattr(source, "rule_", source))
+    return rule if isinstance(rule, LabelRule) else None
+
+
 def source_of(source: Any, tuned_on: Sequence[Any] | None = None) -> Source:
     """Return what shares are held against, of a solution, a rule or a fitted estimator; a ValueError if it is none."""
     rule = getattr(source, "rule", getattr(source, "rule_", source))
     if not isinstance(rule, DecisionRule):
         raise InputError(
-            f"`source` is a solution, a rule for one class per row, or a fitted estimator; got {type(source).__name__}"
+            f"`source` is a solution, a rule for one class per row, or a fitted estimator; got {type(source).__name__}",
+            "use estimate_priors for a rule of several labels" if isinstance(rule, LabelRule) else "",
         )
     if rule.groups:
         raise InputError(

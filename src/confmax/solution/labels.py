@@ -111,8 +111,12 @@ class LabelSolution(Tuned):
         Why no rule keeps all constraints, in a sentence; None where the rule does.
     missed_by : tuple of str
         The ``baselines`` that miss a constraint, so that their values do not compare with that of the rule.
-    tuned_on, confidence, doubt, tested_on, shift, plan, tuned_by : as in `confmax.Solution`
+    tuned_on, confidence, doubt, tested_on : as in `confmax.Solution`
         They have no use here, and neither has ``multipliers``.
+    shift : confmax.shift.LabelShift or None
+        What rows without labels have said of the shares of labels, of a solution that `adapt` has made of them.
+    plan, tuned_by : as in `confmax.Solution`
+        The settings of the search, and the function that follows them.
     multipliers : ndarray (L,) or None
         None.
     labels : tuple of LabelOutcome
@@ -194,6 +198,49 @@ class LabelSolution(Tuned):
             f"{most}; the thresholds of labels with few true rows are drawn towards ones that few rows cannot move, "
             f"so that they hold on new rows: `shrinkage=False` switches this off"
         )
+
+    def adapt(
+        self, new_proba: Any = None, *, priors: Any = None, sample_weight: ArrayLike | None = None
+    ) -> LabelSolution:
+        """Return the solution for rows on which labels are more or less frequent than on the tuning rows.
+
+        Parameters
+        ----------
+        new_proba : array-like (n, L) or what else `confmax.maximize` takes
+            Raw probabilities of the new rows, from the same model; no labels are needed.
+        priors : mapping of label names, array (L,), or None
+            How often labels are true on the new rows, if it is known; labels that a mapping does not name keep their
+            share. Without it the shares are estimated (`confmax.shift.estimate_priors`).
+        sample_weight : array-like (n,) or None
+            Non-negative weights of the new rows.
+
+        Returns
+        -------
+        LabelSolution
+            Tuned on the new rows, on what their probabilities lead to under the new shares. The rule stays the same
+            object where no share has moved, and for means of scores that read recalls and false positive rates alone.
+            In other means over labels, labels whose share has not moved keep their thresholds.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows; if shares do not lie between zero and one, or are of other labels.
+
+        Notes
+        -----
+        This holds where rows with a label look as before, and rows without it.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> P, Y = [[0.9, 0.1], [0.4, 0.6], [0.3, 0.2], [0.6, 0.5]] * 50, [[1, 0], [0, 1], [0, 0], [1, 1]] * 50
+        >>> solution = confmax.maximize("macro_f1", P, Y, decisions="any")
+        >>> solution.adapt(P).rule is solution.rule
+        True
+        """
+        from confmax.solution.label_shift import adapt
+
+        return adapt(self, new_proba, priors=priors, sample_weight=sample_weight)
 
     def predict(self, proba: Any, *, keys: ArrayLike | None = None) -> Any:
         """Return which labels every row of ``proba`` (n, L) gets, as 0 and 1 (n, L), where and as ``proba`` lies.

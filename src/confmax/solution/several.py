@@ -28,6 +28,8 @@ from confmax.optimize.stored_labels import EQUAL
 from confmax.progress import bar_for, beside
 from confmax.rule.file import canonical
 from confmax.rule.labels import LabelRule
+from confmax.rule.shares import LabelShares
+from confmax.shift.likelihood import worth
 from confmax.solution.budgets import Found, best_gains, plain_rules
 from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
@@ -44,13 +46,14 @@ def tune(plan: LabelPlan, table: Table) -> LabelSolution:
     """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
     if plan.constraints:
         table = dense_table(table, "a limit on several labels")
+    settings = replace(plan, progress=False)
     with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
         if bar is not None:
             plan = replace(plan, callback=beside(bar, plan.callback), progress=False)
         solution = solve(task_of(plan, table))
         if bar is not None:
             bar.solved(solution.n_passes, solution.value)
-        return solution
+        return replace(solution, plan=settings, tuned_by=tune)
 
 
 def solve(task: LabelTask, free: Free | None = None) -> LabelSolution:
@@ -217,8 +220,14 @@ def finished(
     model_value = float(task.metric.values(on_model))
     outcomes = outcomes_of(task, statistics, on_labels, on_model, found.prices)
     why = found.infeasibility or (None if all(one.kept for one in outcomes) else not_met(task))
+    shares = LabelShares(
+        tuple(np.clip(task.target.mean, 0.0, 1.0).tolist()),
+        worth(table)[0],
+        tuple(np.clip(statistics.columns, 0.0, 1.0).tolist()),
+        task.maps,
+    )
     return LabelSolution(
-        rule=replace(rule, tuned_on=table.fingerprint()),
+        rule=replace(rule, tuned_on=table.fingerprint(), shares=shares),
         value=value,
         upper_bound=None if found.most is None or why else max(found.most, value),
         randomization_loss=0.0 if found.drawn is None else max(0.0, found.drawn - value),
