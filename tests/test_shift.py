@@ -1,6 +1,7 @@
 """Class shares of unlabelled rows: by other algorithms, by enumeration, and what stays when nothing has changed."""
 
 import itertools
+import pickle
 import warnings
 
 import numpy as np
@@ -408,6 +409,17 @@ def test_few_rows_and_classes_that_look_alike_are_warned_of(tuned):
     solution = confmax.maximize("accuracy", P, confusion="model")
     with pytest.warns(UserWarning, match="hardly say the shares"):
         confmax.shift.estimate_priors(P, solution)
+
+
+def test_solutions_are_adapted_in_another_process(tuned):
+    _, P, y, Q, _ = tuned
+    solution = pickle.loads(pickle.dumps(confmax.maximize("macro_f1", P, y, callback=lambda _: False)))
+    assert solution.adapt(priors=[0.1, 0.2, 0.3, 0.4], tuned_on=(P, y)).rule.shares.meant.tolist() == [
+        0.1,
+        0.2,
+        0.3,
+        0.4,
+    ]
 
 
 def test_shares_of_a_source_are_shares():

@@ -46,7 +46,8 @@ def tune(plan: LabelPlan, table: Table) -> LabelSolution:
     """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
     if plan.constraints:
         table = dense_table(table, "a limit on several labels")
-    settings = replace(plan, progress=False)
+    # what is called in this process need not be there in another that reads the solution
+    settings = replace(plan, progress=False, callback=None)
     with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
         if bar is not None:
             plan = replace(plan, callback=beside(bar, plan.callback), progress=False)

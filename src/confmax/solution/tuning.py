@@ -335,7 +335,9 @@ def _with_shares(solution: Solution, plan: Plan, raw: Table) -> Solution:
         of_labels = (1.0 - share) * raw.label_weight() if share < 1.0 else 0.0
         known = (solution.statistics.rows - of_labels) / share
     shares = shares_of(rule.calibrator, raw, solution.statistics.columns, known)
-    return replace(solution, rule=replace(rule, shares=shares), plan=plan, tuned_by=tune)
+    # what was called in this process need not be there in another that reads the solution
+    kept = plan.but(callback=None, progress=False)
+    return replace(solution, rule=replace(rule, shares=shares), plan=kept, tuned_by=tune)
 
 
 def solution_of_rule(rule: DecisionRule) -> Solution:
