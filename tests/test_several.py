@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -343,3 +344,20 @@ def test_coverage_of_given_probabilities_is_searched():
     P = np.random.default_rng(0).random((900, 6))
     found = confmax.maximize("coverage", P, decisions=2, confusion="model", calibration=None)
     assert found.gap < 1e-6
+
+
+def test_columns_in_another_order_than_the_labels_are_warned_of():
+    rng = np.random.default_rng(0)
+    P = rng.beta(0.6, 1.2, (400, 6))
+    Y = (rng.random(P.shape) < P).astype(int)
+    names = list("abcdef")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        confmax.maximize("macro_f1", P, Y, classes=names, decisions="any")
+        # labels that go together, and a model that is poor at some
+        together = np.column_stack([P[:, 0], P[:, 0], 0.5 * P[:, 2] + 0.25])
+        confmax.maximize("macro_f1", together, Y[:, [0, 0, 2]], decisions="any")
+    with pytest.warns(UserWarning, match="probably in another order than the labels: 5 of 6 labels fit other columns"):
+        confmax.maximize("macro_f1", P[:, [1, 0, 3, 4, 2, 5]], Y, classes=names, decisions="any")
+    with pytest.warns(UserWarning, match="are the rows of y and proba in the same order"):
+        confmax.maximize("macro_f1", P[rng.permutation(400)], Y, classes=names, decisions=2)

@@ -412,7 +412,7 @@ def test_few_rows_and_classes_that_look_alike_are_warned_of(tuned):
 
 
 def test_solutions_are_adapted_in_another_process(tuned):
-    _, P, y, Q, _ = tuned
+    _, P, y, _, _ = tuned
     solution = pickle.loads(pickle.dumps(confmax.maximize("macro_f1", P, y, callback=lambda _: False)))
     assert solution.adapt(priors=[0.1, 0.2, 0.3, 0.4], tuned_on=(P, y)).rule.shares.meant.tolist() == [
         0.1,

@@ -26,10 +26,9 @@ from confmax.constraints.outcomes import price_note
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
 from confmax.solution import Infeasible, LabelSolution
-from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.plan import is_auto
-from confmax.solution.several import tune
+from confmax.solution.several import tune_all_label_rows
 from confmax.tables.decisions import decisions_of
 from confmax.tables.several import labels_table
 
@@ -78,7 +77,7 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, rep
     app.warn(*rows.notes)
     try:
         table = labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes)
-        solution = or_raise(tune(plan, table), plan.on_infeasible)
+        solution = tune_all_label_rows(plan, table)
     except Infeasible as error:
         app.fail(error.sentence, 3)
     document = {**label_source(rows), **_solution_document(solution)}

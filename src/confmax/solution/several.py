@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from confmax.calibration.column_order import doubt_of_label_order
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
 from confmax.constraints import ConstraintOutcome
@@ -36,6 +37,7 @@ from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import is_auto
 from confmax.tables import MemoryTable, Table
+from confmax.tables.columns import warn
 from confmax.tables.several import dense_table
 
 TOGETHER = 10.0  # true rows that the common threshold counts as
@@ -55,6 +57,16 @@ def tune(plan: LabelPlan, table: Table) -> LabelSolution:
         if bar is not None:
             bar.solved(solution.n_passes, solution.value)
         return replace(solution, plan=settings, tuned_by=tune)
+
+
+def tune_all_label_rows(plan: LabelPlan, table: Table) -> LabelSolution:
+    """Return the solution of a plan on the rows that a caller has, with a warning of columns in another order.
+
+    `Infeasible` is raised if no rule keeps the limits, unless the plan wants the closest one.
+    """
+    solution = tune(plan, table)
+    warn(doubt_of_label_order(table))
+    return or_raise(solution, plan.on_infeasible)
 
 
 def solve(task: LabelTask, free: Free | None = None) -> LabelSolution:

@@ -32,7 +32,7 @@ from confmax.solution.labels import LabelSolution
 from confmax.solution.plan import Plan, Task, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.search import search
-from confmax.solution.several import tune as tune_labels
+from confmax.solution.several import tune_all_label_rows
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_surprises
 from confmax.tables import MemoryTable, Table, make_table
@@ -235,7 +235,7 @@ def maximize(
     if chosen.several:
         labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
         table = labels_table(chosen, proba, y, sample_weight, classes, stated=classes is not None)
-        return or_raise(tune_labels(labels, table), labels.on_infeasible)
+        return tune_all_label_rows(labels, table)
     if not is_auto(shrinkage):
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     plan = Plan.checked(metric, **settings)
