@@ -505,6 +505,17 @@ def test_maximize_with_groups(spark):
             confmax.maximize("accuracy", df, "label", sample_weight="weight", **given, **more)
 
 
+def test_class_shares_of_other_rows(spark):
+    P, y, _ = labelled(1500, 3, sharp=0.7)
+    solution = confmax.maximize("macro_f1", P[:900], y[:900])
+    other = P[900:][np.argsort(P[900:, 0])[:400]]
+    df = frame_of(spark, columns_of(other, form="columns", names=["0", "1", "2"]), at=(150,))
+    found, wanted = (confmax.shift.detect(rows, solution) for rows in (df, other))
+    np.testing.assert_allclose(found.shares.raw_priors, wanted.shares.raw_priors, atol=1e-9)
+    np.testing.assert_allclose(found.decided, wanted.decided, atol=1e-12)
+    assert found.changed and solution.adapt(df).value == pytest.approx(solution.adapt(other).value, abs=1e-5)
+
+
 def test_maximize_with_abstaining(spark):
     P, y, w = labelled(1500, 3, sharp=0.7)
     df = frame_of(spark, columns_of(P, y, w), at=(0, 700))
