@@ -151,12 +151,17 @@ def from_sample(table: Table, source: Array) -> Array | None:
 def worth(table: Table) -> tuple[float, float]:
     """Return as how many rows those of a table count, ``(sum w)^2 / sum w^2``, and by what their weights are scaled."""
     total = table.weight_total
-    squares = sum(table.over_parts(_squares))
-    return total**2 / squares, total / squares
+    # a power of two, which rounds nothing: weights may be too large, or too small, to be squared
+    unit = float(np.ldexp(1.0, np.frexp(total)[1] - 1))
+    squares = sum(table.over_parts(partial(_squares, unit=unit)))
+    return (total / unit) ** 2 / squares, total / unit / squares / unit
 
 
-def _squares(part: MemoryTable) -> float:
-    return float(part.n_rows if part.weight is None else part.weight @ part.weight)
+def _squares(part: MemoryTable, unit: float) -> float:
+    if part.weight is None:
+        return part.n_rows / unit**2
+    weight = part.weight / unit
+    return float(weight @ weight)
 
 
 def _scaled(sums: Sums, scale: Array, factor: float) -> Sums:

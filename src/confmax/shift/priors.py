@@ -9,7 +9,7 @@ ratio is LR, the part ``s = max(0, 1 - v chi2_{.95} / LR)`` is believed, so that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -331,6 +331,8 @@ def _codes(y: Any, names: Sequence[Any], n_rows: int) -> NDArray[np.intp]:
     for row, label in enumerate(given):
         if is_missing(label):
             continue
+        if not isinstance(label, Hashable):
+            raise InputError(f"row {row} of `y` is {label!r:.80}, and a class is a name, a number or a truth value")
         if label in place:
             codes[row] = place[label]
         elif label != -1:

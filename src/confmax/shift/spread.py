@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from confmax.tables import MemoryTable, Table
 
 PRESENT = 1e-6  # share from which a class has an error
 READ = 200_000  # rows that are read
-FEW = 10  # tuning rows of a class, with fewer of which its means are not known
+FEW = 10  # tuning rows of a class, and new rows beside one for each function, with fewer of which means are not known
 LEFT_OUT = 0.01  # share of such classes together, above which nothing is tested
 SMALL = 1e-8  # smallest eigenvalue of a covariance that counts, as a part of the largest
 
@@ -88,11 +89,12 @@ def misfit(table: Table, held: Source, q: Array) -> float | None:
     Where only class shares change, the mean of any function g of the rows of a calibrated ``table`` is
     ``sum_k q_k E[g | k]``, with the means of the tuning rows by their labels. The functions are the probabilities and
     their squares: more than there are shares, so that no shares may fit. The distance at those that fit best, in terms
-    of how far both samples let the means vary, is chi squared (Hansen 1982). None without the tuning rows, with few of
-    a class, and with very many classes.
+    of how far the samples let the means vary, is chi squared (Hansen 1982). How far they do is known from few rows
+    only, so F takes its place (Hotelling), with the degrees of freedom of all samples together (Welch 1947). None
+    without the tuning rows, with few of a class, with few new rows for so many functions, and with very many classes.
     """
     # scipy takes longer to import than confmax
-    from scipy.special import chdtrc
+    from scipy.special import fdtrc
 
     rows = held.rows
     if rows is None or len(q) > BY_NEWTON:
@@ -102,25 +104,38 @@ def misfit(table: Table, held: Source, q: Array) -> float | None:
     live = np.flatnonzero(known)
     if q[~known].sum() > LEFT_OUT or len(live) < 2:
         return None
-    means, noise = _moments(table.in_memory(), live)
+    means, spread, n = _moments(table.in_memory(), live)
+    if n < FEW + len(means):
+        return None
+    samples = [(spread, n)]
     D = np.empty((len(live), len(means)))
     for i, k in enumerate(live):
-        D[i], spread = _moments(rows.at(rows.labels == k), live)
-        noise = noise + q[k] ** 2 * spread
-    values, vectors = np.linalg.eigh(noise)
+        D[i], spread, n = _moments(rows.at(rows.labels == k), live)
+        samples.append((q[k] ** 2 * spread, n))
+    values, vectors = np.linalg.eigh(np.sum([noise for noise, _ in samples], axis=0))
     kept = values > SMALL * values[-1]
     # to independent functions of variance one
     root = vectors[:, kept] / np.sqrt(values[kept])
+    known_by = _degrees(root, samples)
     basis = np.linalg.qr(np.eye(len(live)) - 1.0 / len(live))[0][:, : len(live) - 1]
     A = root.T @ D.T @ basis
     z = root.T @ (means - D.T @ (q[live] / q[live].sum()))
     x, _, rank, _ = np.linalg.lstsq(A, z, rcond=None)
     free = int(kept.sum()) - int(rank)
-    return float(chdtrc(free, ((z - A @ x) ** 2).sum())) if free > 0 else None
+    left = known_by + 1.0 - kept.sum()
+    if free < 1 or left <= 0.0:
+        return None
+    return float(fdtrc(free, left, ((z - A @ x) ** 2).sum() * left / (free * known_by)))
 
 
-def _moments(table: MemoryTable, live: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the means (m,) of the functions of the rows of a table, and the covariance (m, m) of these means."""
+def _degrees(root: Array, samples: Sequence[tuple[Array, float]]) -> float:
+    """Return the degrees of freedom of the sum of the covariances of ``samples``, each of which counts n rows."""
+    parts = [(float(np.sum((noise @ root) * root)), n) for noise, n in samples]
+    return sum(size for size, _ in parts) ** 2 / sum(size**2 / max(n - 1.0, SMALL) for size, n in parts)
+
+
+def _moments(table: MemoryTable, live: NDArray[np.intp]) -> tuple[Array, Array, float]:
+    """Return the means (m,) of the functions of the rows of a table, their covariance (m, m), and the rows' number."""
     some = table.at(slice(None, None, max(1, table.n_rows // READ))).dense("a test of class shares")
     P = some.proba[:, live].astype(np.float64)
     # the probabilities sum to one
@@ -129,4 +144,4 @@ def _moments(table: MemoryTable, live: NDArray[np.intp]) -> tuple[Array, Array]:
     w /= w.sum()
     mean = w @ g
     apart = (g - mean) * w[:, None]
-    return mean, apart.T @ apart
+    return mean, apart.T @ apart, 1.0 / float(w @ w)
