@@ -195,7 +195,7 @@ class RuleClassifier(BehindModel):
             ``tuned_on`` is given, or the metric needs no rows.
         y : array-like (n,) or None
             True classes of new rows where they are known; None, NaN or -1 where they are not.
-        priors : mapping of class names, array (K,) in the order of ``classes_``, "balanced", or None
+        priors : mapping or Series of class names, array (K,) in the order of ``classes_``, "balanced", or None
             The new class shares, if they are known.
         tuned_on : (X, y) or (X, y, sample_weight), or None
             Labelled rows that the model was not fitted on. The rule is then tuned on them, each class weighted by its

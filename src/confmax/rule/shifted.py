@@ -12,6 +12,7 @@ from confmax.calibration.shifted import before_shift, raised, shifted
 from confmax.confusion import Array, Confusion, Gains
 from confmax.errors import InputError
 from confmax.tables import make_table
+from confmax.tables.labels import refuse_masked
 
 if TYPE_CHECKING:
     from confmax.metrics import Metric
@@ -31,6 +32,10 @@ def shares_from(priors: Any, names: Sequence[Any]) -> Array:
         if priors != "balanced":
             raise InputError(f"`priors` are shares by class name, an array, or 'balanced'; got {priors!r}")
         return np.full(K, 1.0 / K)
+    refuse_masked(priors, "priors")
+    if hasattr(priors, "to_dict") and (set(priors.index) == set(names) or list(priors.index) != list(range(K))):
+        # a Series of pandas, such as value_counts returns, names its classes in an order of its own
+        priors = priors.to_dict()
     if isinstance(priors, Mapping):
         place = {name: k for k, name in enumerate(names)}
         other = [name for name in priors if name not in place]
@@ -66,6 +71,23 @@ def reads_recalls_alone(metric: Metric, n_classes: int, n_decisions: int) -> boo
         if not abs(one - two) <= ALIKE * max(1.0, abs(one)):
             return False
     return True
+
+
+def metric_of(rule: Any) -> Metric | None:
+    """Return the metric that a ``rule`` was tuned for, None where the rule does not hold it.
+
+    A table of costs is the gain of its best rule. Prices of limits may be part of other gains. A gain that is zero off
+    its diagonal may be argmax, or argmax divided by class shares, either of which may do better on labels.
+    """
+    # a rule that is applied loads no metrics
+    from confmax.metrics import get
+    from confmax.metrics.catalogue import named
+
+    if rule.metric != "linear" or rule.is_randomized or rule.groups or rule.constraints:
+        return named(rule.metric)
+    gain = rule.gains.matrices()[0]
+    is_plain = np.count_nonzero(gain) == np.count_nonzero(np.diagonal(gain))
+    return None if is_plain else get("linear", gain=gain)
 
 
 def checked_source(rule: Any) -> Array:
@@ -104,7 +126,7 @@ def shifted_rule(
     ----------
     rule : DecisionRule
         The rule, which knows the class shares of its tuning rows.
-    priors : mapping of class names, array (K,), or "balanced"
+    priors : mapping or Series of class names, array (K,), or "balanced"
         The class shares of the new rows; they sum to one.
     metric : str, Metric or callable, or None
         What the new rule maximises; by default what the rule was tuned for.
@@ -142,17 +164,16 @@ def shifted_rule(
     # a rule that is applied loads no metrics
     from confmax.metrics import resolve
     from confmax.metrics.alignment import fit_metric
-    from confmax.metrics.catalogue import named
 
     names = rule.class_names[: rule.n_classes]
     target = shares_from(priors, names)
     source = checked_source(rule)
-    wanted = named(rule.metric) if metric is None else resolve(metric)
+    wanted = metric_of(rule) if metric is None else resolve(metric)
     if wanted is None:
-        raise InputError(f"the rule does not name a metric of the catalogue, but {rule.metric!r}", "pass `metric=`")
+        raise InputError(f"the rule does not hold its metric, but only the word {rule.metric!r}", "pass `metric=`")
     K, M = rule.n_classes, rule.n_decisions
     # a table of the classes, of which a metric reads names and shares
-    sample = make_table(np.tile(target, (2, 1)), None, None, names)
+    sample = make_table(np.tile(np.maximum(target, ALIKE), (2, 1)), None, None, names)
     wanted = fit_metric(wanted, sample, explicit=True)
     new = corrected_upstream(rule, target, proba_shifted=proba_shifted)
     if rule.constraints or rule.abstain is not None:

@@ -244,7 +244,7 @@ class Solution(Tuned):
             Raw class probabilities of the new rows, from the same model; no labels are needed. Without ``priors`` their
             shares are estimated (`confmax.shift.estimate_priors`), and where they show no change, the rule stays the
             same object.
-        priors : mapping of class names, array (K,), "balanced", or None
+        priors : mapping or Series of class names, array (K,), "balanced", or None
             The new class shares, if they are known: they are taken as they are.
         tuned_on : (proba, y) or (proba, y, sample_weight), or None
             The rows that the rule was tuned on, which a solution does not keep. The rule is then tuned on them again,

@@ -18,12 +18,13 @@ from confmax.calibration.shifted import before_shift
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
-from confmax.metrics import Metric, get
+from confmax.metrics import Metric
 from confmax.metrics.alignment import with_positive
-from confmax.metrics.catalogue import named, refuse_without_limits
+from confmax.metrics.catalogue import refuse_without_limits
 from confmax.optimize import Progress, Status
 from confmax.progress import bar_for, beside
 from confmax.rule import DecisionRule
+from confmax.rule.shifted import metric_of
 from confmax.shift.source import shares_of
 from confmax.solution.confidence import tune_with_confidence
 from confmax.solution.infeasible import or_raise
@@ -345,13 +346,10 @@ def solution_of_rule(rule: DecisionRule) -> Solution:
 
     Its value is NaN. A ValueError if the rule's metric is no text that can be read.
     """
-    metric = named(rule.metric)
-    if metric is None and rule.metric == "linear" and not rule.is_randomized and not rule.groups:
-        # the best rule of a table of gains is this table
-        metric = get("linear", gain=rule.gains.matrices()[0])
+    metric = metric_of(rule)
     if metric is None:
         raise InputError(
-            f"the rule does not name a metric of the catalogue, but {rule.metric!r}",
+            f"the rule does not hold its metric, but only the word {rule.metric!r}",
             "adapt the solution, which knows the metric, or tune a rule on rows of the new kind",
         )
     plan = Plan.checked(
