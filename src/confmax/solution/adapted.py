@@ -15,13 +15,14 @@ import numpy as np
 
 from confmax.calibration import Calibration
 from confmax.calibration.shifted import before_shift, shifted
-from confmax.confusion import Array
+from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
 from confmax.evaluate.protocols import Tuned
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.rule.shifted import corrected_upstream, reads_recalls_alone, shares_from
-from confmax.shift.priors import rows_and_counts, shift_of
+from confmax.shift.likelihood import worth
+from confmax.shift.priors import PriorShift, rows_and_counts, shift_of
 from confmax.shift.source import Source, source_of
 from confmax.solution.infeasible import or_raise
 from confmax.solution.plan import Plan
@@ -61,14 +62,24 @@ def adapt(
     if new_proba is not None:
         table = make_table(new_proba, None, sample_weight, held.classes, stated=True)
     if priors is not None:
-        return for_shares(solution, held, shares_from(priors, held.classes), table, proba_shifted=proba_shifted)
+        target = shares_from(priors, held.classes)
+        return replace(for_shares(solution, held, target, table, proba_shifted=proba_shifted), shift=None)
     assert table is not None
     shift = shift_of(*rows_and_counts(new_proba, y, sample_weight, held), None)
     for sentence in shift.warnings:
         warn(sentence)
     if shift.shrinkage == 0.0:
         return replace(solution, shift=shift)
-    return replace(for_shares(solution, held, shift.priors, table), shift=shift)
+    return replace(_known_from(for_shares(solution, held, shift.priors, table), held, shift), shift=shift)
+
+
+def _known_from(found: S, held: Source, shift: PriorShift) -> S:
+    """Return a solution whose rule says how well the shares that it is meant for are known: as of an estimate."""
+    shares = found.rule.shares
+    if shares is None or shares.shifted_to is None or not np.array_equal(shares.meant, shift.priors):
+        return found
+    rows = 1.0 / (1.0 / held.shares.n_rows + 1.0 / (shift.n_rows + float(shift.labelled.sum())))
+    return replace(found, rule=replace(found.rule, shares=replace(shares, n_rows=min(rows, shares.n_rows))))
 
 
 def for_shares(solution: S, held: Source, target: Array, table: Table | None, *, proba_shifted: bool = False) -> S:
@@ -88,29 +99,40 @@ def for_shares(solution: S, held: Source, target: Array, table: Table | None, *,
         return replace(solution, rule=rule)
     if held.rows is None and table is None:
         return _without_rows(solution, target, proba_shifted=proba_shifted)
+    if plan.confidence is not None:
+        raise InputError(
+            "the solution keeps limits with a `confidence`, and only labelled rows of the new kind assure that",
+            "tune a rule on such rows, or adapt a solution without `confidence`",
+        )
     moved = shifted(calibrator, source, target)
-    stale = None
+    before = None
+    rows: Table
     if held.rows is None:
         assert table is not None
+        rows = table
         found = solution.tuned_by(plan.but(confusion="model", calibration=Calibration("given", moved)).on(table))
-        before = _value_of(rule, found, table.calibrated(moved))
+        before = _counted(rule, found, table.calibrated(moved))
     else:
         rows = _weighted(held, target)
         confusion = "blend" if plan.confusion == "auto" else plan.confusion
         found = solution.tuned_by(
             plan.but(confusion=confusion, calibration=None).on(replace(rows, calibrator=None, raw=None))
         )
-        before = stale = _value_of(solution.rule, found, rows)
+        before = _counted(solution.rule, found, rows)
         found = replace(found, rule=replace(found.rule, calibrator=moved))
-    if before is not None and not (plan.constraints or plan.abstains):
-        found = replace(found, baselines={**found.baselines, OLD: before})
+    # to adapt it once more follows the settings that were given, not those of these rows
+    found = replace(found, plan=plan)
+    value = None if before is None else float(found.metric.values(before))
+    if value is not None and not (plan.constraints or plan.abstains):
+        found = replace(found, baselines={**found.baselines, OLD: value})
     shares = replace(
-        held.shares.shifted(target), decided=tuple(found.statistics.columns / found.statistics.columns.sum())
+        held.shares.shifted(target),
+        n_rows=worth(rows)[0],
+        decided=tuple(found.statistics.columns / found.statistics.columns.sum()),
     )
     marked = replace(found.rule, shares=shares, tuned_on=solution.rule.tuned_on)
-    if stale is not None and not plan.constraints and stale >= found.value:
-        # the calibration of the rule does not change with it
-        return replace(found, rule=replace(rule, shares=solution.rule.shares), value=stale)
+    if held.rows is not None and before is not None and not plan.constraints and value >= found.value:
+        return _with_rule(found, solution.rule, before, rows, rule)
     return or_raise(replace(found, rule=marked), plan.on_infeasible)
 
 
@@ -133,12 +155,33 @@ def _weighted(held: Source, target: Array) -> MemoryTable:
     return replace(raw, weight=weight, totals=None).calibrated(shifted(held.calibrator, held.shares.meant, target))
 
 
-def _value_of(rule: DecisionRule, found: Tuned, rows: Table) -> float | None:
-    """Return the value of the rule from before on the estimate of a solution ``found`` on ``rows``."""
+def _counted(rule: DecisionRule, found: Tuned, rows: Table) -> Confusion | None:
+    """Return the confusion of the rule from before on the estimate of a solution ``found`` on ``rows``."""
     if found.statistics.rows.shape != (rows.n_classes,) or rule.groups:
         return None
     oracle = make_oracle(rows, found.mode, model_share=found.model_share)
-    return float(found.metric.values(rule.evaluate(oracle, matrix=found.metric.statistics == "matrix")))
+    return rule.evaluate(oracle, matrix=found.metric.statistics == "matrix" or found.statistics.matrix is not None)
+
+
+def _with_rule(found: S, old: DecisionRule, counted: Confusion, rows: Table, rule: DecisionRule) -> S:
+    """Return a solution ``found`` on calibrated ``rows`` with the ``old`` rule, which is ``counted`` there.
+
+    ``rule`` is the old one for probabilities as they come (`corrected_upstream`).
+    """
+    matrix = found.metric.statistics == "matrix"
+    on = {
+        mode: float(found.metric.values(old.evaluate(make_oracle(rows, mode), matrix=matrix)))
+        for mode in ("labels", "model")
+    }
+    return replace(
+        found,
+        rule=rule,
+        value=float(found.metric.values(counted)),
+        statistics=counted,
+        label_value=on["labels"],
+        model_value=None if found.model_value is None else on["model"],
+        randomization_loss=None,
+    )
 
 
 def _without_rows(solution: S, target: Array, *, proba_shifted: bool) -> S:
@@ -150,7 +193,7 @@ def _without_rows(solution: S, target: Array, *, proba_shifted: bool) -> S:
             f"the best rule for {why} depends on the rows" if not plan.constraints else "limits depend on the rows",
             "pass `tuned_on=(proba, y)`, the rows that it was tuned on, or `new_proba=`, probabilities of the new rows",
         )
-    rule = solution.rule.shifted(target, proba_shifted=proba_shifted)
+    rule = solution.rule.shifted(target, metric=solution.metric, proba_shifted=proba_shifted)
     unknown: dict[str, Any] = dict.fromkeys(("upper_bound", "label_value", "model_value", "model_upper_bound"))
     return replace(solution, rule=rule, value=float("nan"), baselines={}, randomization_loss=None, **unknown)
 
