@@ -499,6 +499,8 @@ def test_a_series_of_shares_is_read_by_its_names():
         solution.adapt(priors=shares.rename({"a": "d"}))
     with pytest.raises(ValueError, match="row 1 of priors is masked"):
         solution.adapt(priors=np.ma.array([0.2, 0.7, 0.1], mask=[0, 1, 0]))
+    with pytest.raises(ValueError, match="level lies between 0 and 1; got None"):
+        confmax.shift.detect(P, solution, level=None)
     some = pd.Series([["a"], *[None] * 299])
     with pytest.raises(ValueError, match=r"row 0 of y is \['a'\], and a class is a name"):
         confmax.shift.estimate_priors(P, solution, y=some)
@@ -572,6 +574,23 @@ def test_tables_of_costs(tuned):
     for rule in (limited.rule, replace(labels, metric="linear", shares=SourceShares((0.25,) * 4, 10.0))):
         with pytest.raises(ValueError, match="the rule does not hold its metric, but only the word 'linear'"):
             rule.shifted(q)
+
+
+def test_a_class_without_a_share_keeps_none():
+    P, y = rows(3, 300)
+    # a calibration leaves such a probability
+    old = P * [1.0, 1.0, 0.0] / P[:, :2].sum(axis=1, keepdims=True) + [0.0, 0.0, 1e-12]
+    z = (np.random.default_rng(1).random(300) < old[:, 1]).astype(int)
+    solution = confmax.maximize("accuracy", old, z, classes=[0, 1, 2], calibration=None)
+    assert 0.0 < solution.rule.shares.meant[2] < about.LEAST_SHARE
+    shift = confmax.shift.estimate_priors(P, solution)
+    assert np.isfinite(shift.raw_priors).all() and shift.raw_priors[2] == 0.0
+    # nor do rows of this class hide that others have moved
+    moved = np.concatenate([P[y == 2], old[z == 1]])
+    found = confmax.shift.estimate_priors(moved, solution)
+    assert found.detected and found.moved() == [0, 1]
+    with pytest.raises(ValueError, match="y has rows of 2, and the tuning rows had none"):
+        confmax.shift.estimate_priors(P, solution, y=[2, *[None] * 299])
 
 
 def test_one_class_alone(tuned):

@@ -177,7 +177,7 @@ def detect(
     >>> print(confmax.shift.detect(P, solution).sentence)
     nothing has changed that 200 rows without labels can show
     """
-    if not 0.0 < level < 1.0:
+    if not (isinstance(level, (int, float, np.number)) and 0.0 < level < 1.0):
         raise InputError(f"`level` lies between 0 and 1; got {level!r}")
     rule: DecisionRule = getattr(source, "rule", getattr(source, "rule_", source))
     held = source_of(source, tuned_on)

@@ -85,8 +85,9 @@ class Likelihood:
         return cls(read, n, source, 0 * source)
 
     def with_counts(self, counts: Array) -> Likelihood:
-        """Return the likelihood with ``counts`` (K,) more rows of known classes."""
-        return Likelihood(self.read, self.n, self.source, self.counts + counts)
+        """Return the likelihood with ``counts`` (K,) more rows of known classes; those without a share have none."""
+        known = self.source >= LEAST_SHARE
+        return Likelihood(self.read, self.n, self.source, self.counts + np.where(known, counts, 0.0))
 
     @property
     def total(self) -> float:

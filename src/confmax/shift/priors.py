@@ -118,7 +118,8 @@ class PriorShift:
         if self.p_value >= level:
             return []
         ends = self.interval(1.0 - level / len(self.classes))
-        return np.flatnonzero((self.source < ends[:, 0]) | (self.source > ends[:, 1])).tolist()
+        outside = (self.source < ends[:, 0]) | (self.source > ends[:, 1])
+        return np.flatnonzero(outside & (self.source >= LEAST_SHARE)).tolist()
 
     def __str__(self) -> str:
         ends = self.interval()
@@ -242,9 +243,11 @@ def shift_of(table: Table, held: Source, counts: Array, part: float | None) -> P
     drawn = seen.with_counts(K / 2.0 * v * pi)
     # the pseudo-counts move the estimate by little
     tempered = most_likely(drawn, 0.99 * plain.shares + 0.01 * pi)
-    at_source = float(counts @ np.log(np.maximum(pi, LEAST_SHARE)))
+    known = pi >= LEAST_SHARE
+    # a row sums to one, but for classes without a share, which no shares explain
+    at_source = float(counts @ np.log(pi)) if known.all() else seen.at(np.where(known, pi, 0.0), bends=False).value
     ratio = max(2.0 * (plain.value - at_source), 0.0)
-    free = int((pi >= LEAST_SHARE).sum()) - 1
+    free = int(known.sum()) - 1
     if part is None:
         quantile = float(chdtri(free, 1.0 - BELIEVED))
         part = max(0.0, 1.0 - quantile * v / ratio) if ratio > 0.0 else 0.0
@@ -317,7 +320,14 @@ def rows_and_counts(proba: Any, y: Any, sample_weight: Any, held: Source) -> tup
         )
     if known.any():
         table = held.table(proba, np.where(known, 0.0, 1.0 if sample_weight is None else sample_weight))
-    return table, held, np.bincount(codes[known], minlength=len(held.classes)).astype(np.float64)
+    counts = np.bincount(codes[known], minlength=len(held.classes)).astype(np.float64)
+    new = np.flatnonzero((counts > 0.0) & (held.shares.meant < LEAST_SHARE))
+    if len(new):
+        raise InputError(
+            f"`y` has rows of {held.classes[new[0]]!r}, and the tuning rows had none",
+            "tune a rule on labelled rows of the new kind",
+        )
+    return table, held, counts
 
 
 def _codes(y: Any, names: Sequence[Any], n_rows: int) -> NDArray[np.intp]:
