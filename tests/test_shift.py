@@ -572,7 +572,7 @@ def test_tables_of_costs(tuned):
     limited = confmax.maximize(metric, P, y, constraints=["recall[1] >= 0.9"])
     labels = confmax.DecisionRule.from_weights(np.ones(4), classes=range(4))
     for rule in (limited.rule, replace(labels, metric="linear", shares=SourceShares((0.25,) * 4, 10.0))):
-        with pytest.raises(ValueError, match="the rule does not hold its metric, but only the word 'linear'"):
+        with pytest.raises(ValueError, match="the rule does not name a metric that it holds in full, but 'linear'"):
             rule.shifted(q)
 
 

@@ -170,7 +170,9 @@ def shifted_rule(
     source = checked_source(rule)
     wanted = metric_of(rule) if metric is None else resolve(metric)
     if wanted is None:
-        raise InputError(f"the rule does not hold its metric, but only the word {rule.metric!r}", "pass `metric=`")
+        raise InputError(
+            f"the rule does not name a metric that it holds in full, but {rule.metric!r}", "pass `metric=`"
+        )
     K, M = rule.n_classes, rule.n_decisions
     # a table of the classes, of which a metric reads names and shares
     sample = make_table(np.tile(np.maximum(target, ALIKE), (2, 1)), None, None, names)

@@ -255,7 +255,8 @@ class Solution(Tuned):
         sample_weight : array-like (n,) or None
             Non-negative weights of the new rows.
         proba_shifted : bool
-            Whether the model that makes the new probabilities was corrected for ``priors`` already.
+            Whether the model that makes the new probabilities was corrected for ``priors`` already; ``tuned_on`` are
+            those before. The solution then takes corrected ones, and so do its own `adapt` and the ``tuned_on`` there.
 
         Returns
         -------

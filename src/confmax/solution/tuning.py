@@ -349,7 +349,7 @@ def solution_of_rule(rule: DecisionRule) -> Solution:
     metric = metric_of(rule)
     if metric is None:
         raise InputError(
-            f"the rule does not hold its metric, but only the word {rule.metric!r}",
+            f"the rule does not name a metric that it holds in full, but {rule.metric!r}",
             "adapt the solution, which knows the metric, or tune a rule on rows of the new kind",
         )
     plan = Plan.checked(
