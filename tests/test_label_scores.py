@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, f1_score, jaccard_score, precision_score
 
 import confmax
-from confmax import LabelRule
+from confmax import LabelRule, metrics
 from confmax.confusion import Gains
 from confmax.evaluate.label_scores import compare_labels
 from confmax.metrics import labels as label_metrics
@@ -216,3 +216,47 @@ def test_limits_of_labels_without_rows_cannot_be_judged():
     Y[0, 1] = 1
     drawn = confmax.score("hamming", P, Y, numbered, classes=NAMES, n_replicates=300).limits["rule"][0]
     assert drawn.low == drawn.value == drawn.high == float(P[0, 1] > 0.4)
+
+
+def without_rain():
+    P, Y, _ = rows()
+    Y[:, 2] = 0
+    return P, Y, np.roll(Y, 1, axis=1)
+
+
+@pytest.mark.filterwarnings("ignore:no row")
+def test_the_metric_of_a_solution_is_over_the_labels_of_the_rows_that_it_judges():
+    P, Y, others = without_rain()
+    solution = confmax.maximize("macro_f1", P, Y, classes=NAMES, decisions="any")
+    best = f1_score(others, solution.predict(P), average=None)[1:].mean()
+    for metric in ("macro_f1", metrics.get("macro_f1"), solution.metric):
+        found = confmax.score(metric, P, others, solution, n_replicates=0)
+        assert found.metrics == ("macro_f1",) and found.estimate("rule").value == pytest.approx(best)
+
+
+@pytest.mark.filterwarnings("ignore:no row")
+def test_no_sentence_lists_the_labels_that_some_row_has():
+    P, Y, _ = without_rain()
+    plan = {"classes": NAMES, "decisions": "any", "confusion": "labels"}
+    path = confmax.frontier("macro_f1", "labels_per_row <=", P, Y, levels=[1.0, 0.5], **plan)
+    limited = confmax.maximize("macro_f1", P, Y, constraints="labels_per_row <= 1", **plan)
+    assert path.metric == "macro_f1"
+    for one in (path, limited, confmax.maximize("macro_f1", P, Y, **plan)):
+        assert "macro_f1" in repr(one) and "(0, 1)" not in repr(one)
+
+
+def test_the_warning_of_a_label_without_rows_names_what_lacks_it():
+    P, Y, _ = without_rain()
+    with pytest.warns(UserWarning, match="no row of y has the label 2"):
+        confmax.maximize("macro_f1", P, Y, decisions="any")
+    with pytest.warns(UserWarning, match="no row of proba has the label 2"):
+        confmax.maximize("macro_f1", P * [1, 1, 0], decisions="any")
+
+
+@pytest.mark.parametrize("metric", [metrics.get("macro_f1").over((0, 1)), metrics.get("g_mean", rho=0.1)], ids=repr)
+def test_what_a_metric_of_labels_does_not_take_is_refused(metric):
+    P, Y, _ = rows()
+    for run in (lambda: confmax.maximize(metric, P, Y, decisions="any"), lambda: confmax.score(metric, P, Y, RULE)):
+        with pytest.raises(ValueError, match=f"one class for every row; .* pass '{metric.name}'"):
+            run()
+    assert label_metrics.resolve(metrics.get("macro_f_beta", beta=2), ANY).name == "macro_f_beta"

@@ -171,3 +171,13 @@ def test_very_many_labels_take_no_dense_table():
     assert solution.value > max(solution.baselines.values())
     made = solution.predict(P)
     assert (made.sum(axis=1) == 5).all()
+
+
+def test_one_label_is_taken_as_of_arrays():
+    P, Y = np.array([[0.3], [0.8], [0.1], [0.6]]), np.array([[0], [1], [0], [1]])
+    dense = confmax.maximize("macro_f1", P, Y, decisions="any")
+    sparse = confmax.maximize("macro_f1", sp.csr_matrix(P), sp.csr_matrix(Y), decisions="any")
+    assert sparse.rule == dense.rule
+    np.testing.assert_array_equal(sparse.predict(sp.csr_matrix(P)).toarray(), dense.predict(P))
+    with pytest.raises(ValueError, match=r"proba must have shape \(n, L\); got shape \(4, 0\)"):
+        confmax.maximize("macro_f1", sp.csr_matrix((4, 0)), decisions="any")

@@ -93,7 +93,7 @@ def _solution_document(solution: LabelSolution) -> Document:
     limits = [constraint_document(one) for one in solution.constraints]
     bounds = ("upper_bound", "gap", "model_value", "model_upper_bound", "model_gap")
     return {
-        "metric": repr(solution.metric),
+        "metric": solution.rule.metric,
         "decisions": solution.rule.decisions.argument,
         "confusion": solution.mode,
         "model_share": solution.model_share,

@@ -193,7 +193,9 @@ class Frontier:
         levels, solutions = zip(*found, strict=True)
         first = solutions[0]
         limit = replace(limit, limit=float(levels[0] if asked is None else asked))
-        made = cls(repr(as_written(first.metric)), limit, np.array(levels), solutions, asked)
+        # rules of several labels are named by their metric without the numbers of the labels that it is over
+        name = first.rule.metric if isinstance(first.rule, LabelRule) else repr(as_written(first.metric))
+        made = cls(name, limit, np.array(levels), solutions, asked)
         if not (raw.is_whole and raw.has_labels) or not first.rule.groups_known:
             return made
         return replace(made, on_labels=made._curve(raw.in_memory(), REPLICATES))

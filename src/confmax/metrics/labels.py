@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -421,11 +421,19 @@ def resolve(metric: Any, decisions: Decisions | None) -> Metric:
     if isinstance(metric, Metric):
         known = CATALOGUE.get(metric.name)
         if isinstance(metric.formula, (LabelMean, Micro, OfVectors)):
-            return _useful(CATALOGUE.get(metric.name), metric, decisions)
+            # that of a solution is over the labels that its rows had, and other rows may have others
+            return _useful(CATALOGUE.get(metric.name), replace(metric, classes=None), decisions)
         if known is None or metric.label is not None:
             raise InputError(f"{metric!r} is a metric of one class for every row", _ways_out(decisions))
         params = {key: value for key, value in metric.params if key == "beta"}
-        return _useful(known, known.metric.with_params(params), decisions)
+        wanted = known.metric.with_params(params)
+        if metric.classes is not None or repr(metric) != repr(wanted):
+            raise InputError(
+                f"{metric!r} is a metric of one class for every row; that of several labels is over all labels that "
+                f"some row has, and takes no parameter but beta",
+                f"pass {repr(wanted)!r}",
+            )
+        return _useful(known, wanted, decisions)
     if callable(metric):
         return from_vectors(metric)
     if not isinstance(metric, str):

@@ -228,6 +228,6 @@ def _warn_of_absent(table: Table, present: NDArray[np.bool_]) -> None:
     more = int((~present).sum()) - len(absent)
     named = ", ".join(absent) + (f" and {more} more" if more else "")
     warn(
-        f"no row of y has the label{'s' if len(absent) > 1 else ''} {named}: the metric leaves such labels out, and "
-        f"their decision follows the other labels and the model"
+        f"no row of {'y' if table.has_labels else 'proba'} has the label{'s' if len(absent) > 1 else ''} {named}: the "
+        f"metric leaves such labels out, and their decision follows the other labels and the model"
     )

@@ -172,7 +172,8 @@ class LabelSolution(Tuned):
     @property
     def guarantee(self) -> str:
         """What is proved about the rule, or why nothing is proved, in a sentence."""
-        name = repr(self.metric)
+        # the metric itself also lists the numbers of the labels that it is over, which may be thousands
+        name = self.rule.metric
         estimate = ESTIMATES[self.mode]
         if self.infeasibility is not None:
             return f"{self.infeasibility}; this rule misses the limits least"

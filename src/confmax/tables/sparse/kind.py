@@ -99,7 +99,7 @@ class SparseRows(MemoryKind):
 
     def check_labels(self, proba: Any, *, order: Any = None) -> Checked:
         """Return sparse probabilities as a csr_array of entries in (0, 1]; what is not stored is zero."""
-        P = without_zeros(canonical(proba))
+        P = without_zeros(canonical(proba, fewest=1))
 
         def place(k: int) -> tuple[int, int]:
             return int(row_numbers(P)[k]), int(P.indices[k])

@@ -127,10 +127,14 @@ def _csr(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape:
     return csr_array((data, indices, indptr), shape=shape, copy=False)
 
 
-def canonical(proba: Any) -> Any:
-    """Return the entries as a csr_array of floats (n, K), each row's classes rising, none twice."""
-    if proba.ndim != 2 or proba.shape[1] < 2:
-        raise ValueError(f"proba must have shape (n, K) with K >= 2 classes; got shape {proba.shape}")
+def canonical(proba: Any, fewest: int = 2) -> Any:
+    """Return the entries as a csr_array of floats (n, K), each row's classes rising, none twice.
+
+    There are at least ``fewest`` columns: two classes, or one label of several that a row may have.
+    """
+    if proba.ndim != 2 or proba.shape[1] < fewest:
+        wanted = "(n, K) with K >= 2 classes" if fewest > 1 else "(n, L)"
+        raise ValueError(f"proba must have shape {wanted}; got shape {proba.shape}")
     if proba.shape[0] == 0:
         raise ValueError("proba is empty: at least one row of probabilities is needed")
     csr = proba.tocsr()
