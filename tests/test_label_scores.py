@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, f1_score, jaccard_score, precision_score
 
@@ -260,3 +261,33 @@ def test_what_a_metric_of_labels_does_not_take_is_refused(metric):
         with pytest.raises(ValueError, match=f"one class for every row; .* pass '{metric.name}'"):
             run()
     assert label_metrics.resolve(metrics.get("macro_f_beta", beta=2), ANY).name == "macro_f_beta"
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["array", "sparse"])
+def test_a_matrix_of_objects_is_one_of_numbers_and_not_of_names(form):
+    P, Y, _ = rows()
+    given = Y.astype(object)
+    plain = confmax.maximize("macro_f1", form(P), Y, decisions="any")
+    assert confmax.maximize("macro_f1", form(P), given, decisions="any").rule == plain.rule
+    given[3, 1] = pd.NA
+    with pytest.raises(ValueError, match="row 3, column 1 of y is nan, and labels are 0 or 1"):
+        confmax.maximize("macro_f1", form(P), given, decisions="any")
+
+
+@pytest.mark.parametrize(
+    ("y", "sentence"),
+    [
+        (5, "y must be a matrix .*; got 5"),
+        ([[["sea"], "sun"]] * 200, r"row 0 of y has the label \['sea'\], which is none"),
+    ],
+    ids=["number", "list in a list"],
+)
+def test_labels_of_no_kind_are_refused_in_a_sentence(y, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("macro_f1", rows()[0], y, classes=NAMES, decisions="any")
+
+
+def test_a_function_without_a_value_is_refused():
+    P, Y, _ = rows()
+    with pytest.raises(ValueError, match="user function is nan for the best rule that was found; it must be finite"):
+        confmax.maximize(lambda true, hits, decided: np.nan, P, Y, decisions="any")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import f1_score
 
 import confmax
 from confmax.calibration.labels import LabelScaling, fit
@@ -129,12 +130,37 @@ def test_rules_return_the_container_that_they_are_given(form):
 def test_limits_need_a_dense_table():
     P, Y = rows_of(5, 60, 5, digits=4)
     settings = {"decisions": "any", "confusion": "labels", "calibration": None, "constraints": ["recall[0] >= 0.9"]}
+    settings["constraints"] = ["rate[0] <= 0.1"]
     one = confmax.maximize("macro_f1", P, Y, **settings)
     other = confmax.maximize("macro_f1", sp.csr_array(P), sp.csr_array(Y), **settings)
-    assert one.value == pytest.approx(other.value, abs=1e-12)
+    assert one.rule == other.rule and one.value == pytest.approx(other.value, abs=1e-12)
+    decided = other.predict(sp.csr_array(P)).toarray()
+    assert other.constraints[0].value == pytest.approx(decided[:, 0].mean()) and other.constraints[0].kept
+    assert other.value == pytest.approx(f1_score(Y, decided, average="macro"))
     wide = sp.csr_array((sp.csr_array(P).data, sp.csr_array(P).nonzero()), shape=(60, 1_000_000))
     with pytest.raises(ValueError, match="a limit on several labels needs a dense table, and this sparse one would"):
         confmax.maximize("macro_f1", wide, **{**settings, "confusion": "model"})
+
+
+@pytest.mark.parametrize(("quantity", "level"), [("recall[0] >=", 0.99), ("labels_per_row >=", 4)])
+def test_no_limit_is_kept_by_labels_that_are_not_stored(quantity, level):
+    P, Y = rows_of(5, 60, 5)
+    Y[:5, 0] = 1
+    settings = {"decisions": "any", "confusion": "labels", "calibration": None}
+    limit = f"{quantity} {level}"
+    sentence = r"within the limits give every row the label .* pass proba as an array"
+    assert confmax.maximize("hamming", P, Y, constraints=limit, **settings).feasible
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("hamming", sp.csr_array(P), Y, constraints=limit, **settings)
+    with pytest.raises(ValueError, match=sentence):
+        confmax.frontier("hamming", quantity, sp.csr_array(P), Y, levels=[0.1, level], **settings)
+
+
+def test_a_frontier_is_that_of_the_dense_table():
+    P, Y = rows_of(5, 60, 5)
+    settings = {"decisions": "any", "confusion": "labels", "calibration": None, "levels": [0.5, 0.2]}
+    paths = [confmax.frontier("hamming", "labels_per_row <=", form, Y, **settings) for form in (P, sp.csr_array(P))]
+    assert paths[0].rules == paths[1].rules and paths[0].on_labels.values.tolist() == paths[1].on_labels.values.tolist()
 
 
 def test_lists_of_names_are_labels():

@@ -24,7 +24,7 @@ from confmax.progress import Bar, bar_for
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.label_task import LabelPlan, LabelTask, task_of
 from confmax.solution.labels import LabelSolution
-from confmax.solution.several import Free, free_thresholds, solve
+from confmax.solution.several import Free, free_thresholds, refuse_unstored, solve
 from confmax.tables.decisions import Decisions
 from confmax.tables.several import dense_table, labels_table
 
@@ -57,11 +57,15 @@ def label_frontier(
     )
     proba, y, weight = rows
     table = labels_table(decisions, proba, y, weight, classes, stated=classes is not None)
-    task = task_of(plan, dense_table(table, "a frontier of several labels"))
+    dense = dense_table(table, "a frontier of several labels")
+    task = task_of(plan, dense)
     with bar_for(progress, f"frontier of {printable(repr(plan.metric))}", "levels") as bar:
         path = _Path(task, free_thresholds(task), bar)
         solutions = path.solutions(path.levels(wanted) if isinstance(wanted, int) else wanted, asked)
-    return Frontier.of(template, solutions, asked, table)
+    if dense is not table:
+        for _, solution in solutions:
+            refuse_unstored(table, solution.rule)
+    return Frontier.of(template, solutions, asked, dense)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
 from confmax.constraints import ConstraintOutcome
 from confmax.constraints.proportions import counted_rows
+from confmax.errors import InputError
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import Micro
 from confmax.optimize import Status
@@ -38,7 +39,7 @@ from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import is_auto
 from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
-from confmax.tables.several import dense_table
+from confmax.tables.several import dense_table, is_sparse
 
 TOGETHER = 10.0  # true rows that the common threshold counts as
 TO_MODEL = 20.0  # true rows that the model's thresholds count as
@@ -46,14 +47,15 @@ TO_MODEL = 20.0  # true rows that the model's thresholds count as
 
 def tune(plan: LabelPlan, table: Table) -> LabelSolution:
     """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
-    if plan.constraints:
-        table = dense_table(table, "a limit on several labels")
+    dense = dense_table(table, "a limit on several labels") if plan.constraints else table
     # what is called in this process need not be there in another that reads the solution
     settings = replace(plan, progress=False, callback=None)
     with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
         if bar is not None:
             plan = replace(plan, callback=beside(bar, plan.callback), progress=False)
-        solution = solve(task_of(plan, table))
+        solution = solve(task_of(plan, dense))
+        if dense is not table:
+            refuse_unstored(table, solution.rule)
         if bar is not None:
             bar.solved(solution.n_passes, solution.value)
         return replace(solution, plan=settings, tuned_by=tune)
@@ -69,6 +71,24 @@ def tune_all_label_rows(plan: LabelPlan, table: Table) -> LabelSolution:
     return or_raise(solution, plan.on_infeasible)
 
 
+def refuse_unstored(table: Any, rule: LabelRule) -> None:
+    """Refuse, by a ValueError, a ``rule`` that decides labels where a sparse ``table`` stores nothing.
+
+    Limits are searched on a dense table, and what they say of such a rule would be false of the sparse rows.
+    """
+    if not is_sparse(table.proba):
+        return
+    always = rule.predict(np.zeros((1, rule.n_classes)))[0] == 1
+    stored = np.bincount(table.proba.indices, minlength=rule.n_classes)
+    wrong = np.flatnonzero(always & (stored < table.n_rows))
+    if len(wrong):
+        raise InputError(
+            f"the best thresholds within the limits give every row the label {rule.class_names[wrong[0]]!r}, and on "
+            f"sparse rows it is never decided where `proba` does not store it",
+            "pass `proba` as an array, or other limits",
+        )
+
+
 def solve(task: LabelTask, free: Free | None = None) -> LabelSolution:
     """Return the solution of a ``task``; the ``free`` thresholds are those of the same rows without limits."""
     best, found = best_gains(task) if task.plan.by_gains else best_thresholds(task, free or free_thresholds(task))
@@ -79,6 +99,8 @@ def solve(task: LabelTask, free: Free | None = None) -> LabelSolution:
     kept = [task.limits is None or bool((slacks_of(task, S) >= 0.0).all()) for S in counted]
     fit = [keeps and _is_shown(task, value, found) for keeps, value in zip(kept, values, strict=True)]
     k = max(range(len(counted)), key=lambda k: (fit[k], values[k] if fit[k] else -k))
+    if not np.isfinite(values[k]):
+        raise ValueError(f"{task.plan.metric!r} is {values[k]} for the best rule that was found; it must be finite")
     missed = tuple(name for name, keeps in zip(plain, kept[1:], strict=True) if not keeps)
     baselines = dict(zip(plain, values[1:], strict=True))
     return replace(finished(task, [best, *plain.values()][k], counted[k], found, baselines), missed_by=missed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -264,11 +264,16 @@ def _numbers(y: Any) -> NDArray[Any] | None:
     except ValueError:
         # NumPy refuses lists of different lengths
         return None
-    if values.ndim == 2 and values.dtype == object and column_names(y) is not None:
+    if values.ndim == 2 and values.dtype == object and (column_names(y) is not None or _are_numbers(values)):
         return values
     if values.ndim != 2 or values.dtype.kind not in "biuf":
         return None
     return values
+
+
+def _are_numbers(values: NDArray[Any]) -> bool:
+    """Whether all objects are numbers or missing, as in what a frame with missing values gives as an array."""
+    return all(isinstance(one, (bool, int, float, np.number, np.bool_)) or is_missing(one) for one in values.flat)
 
 
 def _checked_matrix(matrix: NDArray[Any], L: int, n: int, form: str) -> NDArray[np.uint8]:
@@ -300,7 +305,10 @@ def _from_lists(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
 
 def _pairs(y: Any, classes: Sequence[Any], n: int) -> tuple[list[int], list[int]]:
     """Return row and column of every name in collections of names, one for each row."""
-    rows = list(y)
+    try:
+        rows = list(y)
+    except TypeError:
+        raise InputError(f"`y` must be {MATRIX}; got {y!r:.60}") from None
     place = {plain(name): k for k, name in enumerate(classes)}
     found: tuple[list[int], list[int]] = ([], [])
     if len(rows) != n:
@@ -310,7 +318,9 @@ def _pairs(y: Any, classes: Sequence[Any], n: int) -> tuple[list[int], list[int]
             shown = "is missing" if is_missing(labels) else f"is {plain(labels)!r:.60}"
             raise InputError(f"row {row} of `y` {shown}, and rows have several labels", f"pass {MATRIX}")
         for label in labels:
-            k = place.get(plain(label)) if not is_missing(label) else None
+            # a name that is a list, say, could be looked up nowhere
+            is_name = isinstance(label, Hashable) and not is_missing(label)
+            k = place.get(plain(label)) if is_name else None
             if k is None:
                 shown = ", ".join(map(repr, classes[:8])) + (", ..." if len(classes) > 8 else "")
                 raise InputError(
