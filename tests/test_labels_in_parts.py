@@ -311,3 +311,20 @@ def test_sums_above_one_by_rounding_are_one(tmp_path):
     P[0, 0] = 1.0 + 1e-9
     there = confmax.maximize("macro_f1", opened(tmp_path, P, Y), decisions=decisions_of("any"))
     assert there.value == pytest.approx(confmax.maximize("macro_f1", P, Y, decisions="any").value, abs=1e-9)
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_parts_whose_rows_have_one_name_each(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    P, Y, _ = rows(3, n=2000)
+    Y[1000:] = np.eye(5, dtype=int)[np.arange(1000) % 5]
+    tags = [[name for name, one in zip(NAMES, row, strict=True) if one] for row in Y]
+    for part in (slice(0, 1000), slice(1000, 2000)):
+        columns = {f"p_{name}": P[part, k] for k, name in enumerate(NAMES)}
+        columns |= {name: Y[part, k] for k, name in enumerate(NAMES)} | {"tags": tags[part]}
+        pq.write_table(pa.table(columns), tmp_path / f"{part.start:04}.parquet")
+    found = []
+    for label in ("tags", list(NAMES)):
+        table = confmax.open_table(tmp_path / "*.parquet", label=label, columns=[f"p_{name}" for name in NAMES])
+        found.append(confmax.maximize("macro_f1", table, classes=NAMES, decisions="any"))
+    assert found[0].rule == found[1].rule and found[0].value == found[1].value

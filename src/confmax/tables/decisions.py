@@ -93,7 +93,6 @@ def decisions_of(given: Any, n_labels: int | None = None) -> Decisions:
     if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
         raise ValueError(f"decisions is {FORMS}; got {given!r}")
     if n_labels is not None and most > n_labels:
-        raise ValueError(
-            f"decisions asks for {most} labels of every row, and there are {n_labels}; pass at most {n_labels}"
-        )
+        asked = f"{'at most ' if pair else ''}{most} labels"
+        raise ValueError(f"decisions asks for {asked} of every row, and there are {n_labels}; pass at most {n_labels}")
     return Decisions(int(most), positive=pair)

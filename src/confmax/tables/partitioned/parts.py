@@ -24,7 +24,7 @@ from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.groups import Groups, distinct_groups
 from confmax.tables.labels import Coded, distinct, encode_labels, vector
-from confmax.tables.several import encoded, kept_as_collections
+from confmax.tables.several import encoded
 from confmax.tables.table import Checked, MemoryTable, T
 
 RowsRead = Callable[[int, int], None]  # takes the rows read of a pass so far, and the rows of the table
@@ -201,8 +201,9 @@ def as_label_table(
         found = ARRAYS.check_labels(P) if fraction > 0 else Checked(ARRAYS, np.ascontiguousarray(as_float(P)))
         labels = part.labels if order is None or part.labels is None else np.asarray(part.labels)[:, list(order)]
         if labels is not None:
-            known = fraction == 0 and not kept_as_collections(labels)
-            labels = np.asarray(labels).astype(np.uint8, order="C") if known else encoded(labels, classes, len(P))
+            # lists of names are looked up in every pass: those of a part may be of one length, as rows of a matrix are
+            known = fraction == 0 and isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf"
+            labels = labels.astype(np.uint8, order="C") if known else encoded(labels, classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
     table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, decisions=decisions)
     # a sum of float32 above one is made one, anew in every pass
