@@ -8,8 +8,9 @@ from sklearn.metrics import f1_score
 import confmax
 from confmax.calibration.labels import LabelScaling, fit
 from confmax.confusion import Gains
+from confmax.evaluate.label_figures import decided_beside
 from confmax.tables.decisions import ANY, decisions_of
-from confmax.tables.several import decide_labels, labels_table
+from confmax.tables.several import decide_labels, dense_table, labels_table
 from tests.helpers import by_numpy
 
 FORMS = ["any", 1, 2, ("at_most", 2), 5]
@@ -161,6 +162,29 @@ def test_a_frontier_is_that_of_the_dense_table():
     settings = {"decisions": "any", "confusion": "labels", "calibration": None, "levels": [0.5, 0.2]}
     paths = [confmax.frontier("hamming", "labels_per_row <=", form, Y, **settings) for form in (P, sp.csr_array(P))]
     assert paths[0].rules == paths[1].rules and paths[0].on_labels.values.tolist() == paths[1].on_labels.values.tolist()
+
+
+@pytest.mark.parametrize("calibration", ["auto", None])
+@pytest.mark.parametrize("decisions", ["any", 2, ("at_most", 4)])
+def test_scores_and_pages_are_of_what_predict_decides(decisions, calibration):
+    P, Y = rows_of(7, 80, 5, share=0.3)
+    Y[:, 4] = 1  # is decided wherever it is stored
+    tuned = confmax.maximize("macro_f1", sp.csr_array(P), Y, decisions=decisions, calibration=calibration)
+    decided = tuned.predict(sp.csr_array(P)).toarray()
+    assert decisions != "any" or not decided[P == 0].any()
+    expected = f1_score(Y, decided, average="macro")
+    assert confmax.score("macro_f1", sp.csr_array(P), Y, tuned).estimate("rule").value == pytest.approx(expected)
+    table = labels_table(decisions_of(decisions), sp.csr_array(P), Y)
+    beside = decided_beside(dense_table(table, "a page"), tuned.rule, None, rows=table.proba)
+    np.testing.assert_array_equal(beside["tuned rule"], decided)
+
+
+def test_a_frontier_judges_sparse_rows_by_what_predict_decides():
+    P, Y = rows_of(8, 80, 5, share=0.3)
+    settings = {"decisions": "any", "confusion": "labels", "calibration": None, "levels": [2, 4]}
+    path = confmax.frontier("macro_f1", "labels_per_row >=", P, Y, **settings)
+    expected = [rule.predict(sp.csr_array(P)).sum() / len(P) for rule in path.rules]
+    np.testing.assert_allclose(path.on(sp.csr_array(P), Y, n_replicates=0).reached, expected)
 
 
 def test_lists_of_names_are_labels():

@@ -142,13 +142,15 @@ def label_figures(
     rule: LabelRule,
     solution: TunedLabels | None = None,
     folds: LabelFolds | None = None,
+    *,
+    rows: Any = None,
     **settings: Any,
 ) -> LabelFigures:
     """Return the numbers of a ``rule`` on a labelled ``table``, by a ``metric``; ``settings`` are the bootstrap's.
 
-    With ``folds`` they are cross-fitted.
+    With ``folds`` they are cross-fitted. The ``rows`` are those of the table as they were given, see `decided_labels`.
     """
-    decided = decided_beside(table, rule, solution, folds)
+    decided = decided_beside(table, rule, solution, folds, rows)
     metrics = {repr(one): one for one in (metric, *label_metrics.without_parameters())}
     plain = tuple(name for name in decided if name != TUNED)
     limits: dict[str, Judgeable] = dict.fromkeys(decided, limits_of(rule, table)) if rule.constraints else {}
@@ -174,10 +176,15 @@ def label_figures(
 
 
 def decided_beside(
-    table: MemoryTable, rule: LabelRule, solution: TunedLabels | None, folds: LabelFolds | None = None
+    table: MemoryTable,
+    rule: LabelRule,
+    solution: TunedLabels | None,
+    folds: LabelFolds | None = None,
+    rows: Any = None,
 ) -> dict[str, Array]:
     """Return what a ``rule`` decides (n, L), as `TUNED`, behind what is decided without tuning, by name.
 
+    It decides the ``rows`` of the table as they were given, see `decided_labels`.
     The thresholds that are best for each label alone are known of a ``solution`` only.
     """
     decided = plain_decisions(table, [rule.decisions], by_prior=True)
@@ -188,8 +195,8 @@ def decided_beside(
             decided[SEPARATE] = folds.decided(alone, table)
         return {**decided, TUNED: folds.decided([one.rule for one in folds.solutions], table)}
     if alone:
-        decided[SEPARATE] = decided_labels(SEPARATE, alone[0], table)
-    return {**decided, TUNED: decided_labels(TUNED, rule, table)}
+        decided[SEPARATE] = decided_labels(SEPARATE, alone[0], table, rows)
+    return {**decided, TUNED: decided_labels(TUNED, rule, table, rows)}
 
 
 def _separate(solution: TunedLabels) -> LabelRule:

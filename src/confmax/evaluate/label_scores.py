@@ -24,7 +24,7 @@ from confmax.rule.labels import LabelRule
 from confmax.tables import MemoryTable
 from confmax.tables.columns import find, warn
 from confmax.tables.decisions import Decisions
-from confmax.tables.several import dense_within, encoded, labels_table
+from confmax.tables.several import dense_table, encoded, labels_table, plain_matrix
 
 AT_ONCE = 1 << 22  # counts of rows of a chunk of replicates: 32 MB
 NAMED = 5  # labels that a warning names
@@ -46,18 +46,19 @@ def score_labels(
     decisions of 0 and 1 (n, L), by name. ``settings`` are the bootstrap's: ``n_replicates``, ``level`` and ``seed``.
     """
     rules = [rule for rule in judged.values() if isinstance(rule, LabelRule)]
-    table = labels_table(
+    given = labels_table(
         rules[0].decisions,
-        dense_within(proba, "the score of several labels"),
+        proba,
         y,
         sample_weight,
         rules[0].class_names if classes is None else classes,
         stated=classes is not None,
     )
+    table = dense_table(given, "the score of several labels")
     several = not (isinstance(metric, (str, Metric)) or callable(metric))
     wanted = [label_metrics.resolve(one, None) for one in (metric if several else [metric])]
     plain = plain_decisions(table, [rule.decisions for rule in rules])
-    decided = {**plain, **{name: decided_labels(name, rule, table) for name, rule in judged.items()}}
+    decided = {**plain, **{name: decided_labels(name, rule, table, given.proba) for name, rule in judged.items()}}
     warn(absent_labels(table))
     limits = {name: limits_of(rule, table) for name, rule in judged.items() if getattr(rule, "constraints", ())}
     used = {repr(one): one for one in wanted}
@@ -150,8 +151,11 @@ def plain_name(decisions: Decisions) -> str:
     return f"top-{decisions.most}" + (" of p > 0.5" if decisions.positive else "")
 
 
-def decided_labels(name: str, rule: Any, table: MemoryTable) -> Array:
-    """Return the probability (n, L) with which a rule gives each label, in the order of the columns of ``table``."""
+def decided_labels(name: str, rule: Any, table: MemoryTable, rows: Any = None) -> Array:
+    """Return the probability (n, L) with which a rule gives each label, in the order of the columns of ``table``.
+
+    The ``rows`` are those of the table as they were given: on sparse ones rules of any labels decide only what they store.
+    """
     L = table.n_classes
     if not isinstance(rule, LabelRule):
         if getattr(rule, "class_names", None) is not None:
@@ -167,7 +171,8 @@ def decided_labels(name: str, rule: Any, table: MemoryTable) -> Array:
             "pass the columns that it was tuned on, or `classes=` with their names",
         )
     out = np.empty(table.proba.shape)
-    out[:, list(places)] = rule.decision_probabilities(table.proba[:, list(places)])
+    P = table.proba if rows is None else rows
+    out[:, list(places)] = plain_matrix(rule.decision_probabilities(P[:, list(places)]))
     return out
 
 

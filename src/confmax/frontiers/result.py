@@ -30,7 +30,7 @@ from confmax.tables import MemoryTable, apply_calibrator, make_table
 from confmax.tables.decisions import ANY
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import refuse_elsewhere
-from confmax.tables.several import labels_table
+from confmax.tables.several import dense_table, labels_table
 
 REPLICATES = 200  # of the bootstrap: the intervals are drawn
 ROUNDING = 1e-9
@@ -348,8 +348,9 @@ class Frontier:
             None if self.is_of_labels else self._chow(as_written(self.solutions[0].metric), table),
         )
 
-    def _of_labels(self, table: MemoryTable, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+    def _of_labels(self, given: MemoryTable, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
         """Return the values of rules of several labels, and what they make of the limited quantity, by name."""
+        table = dense_table(given, "a frontier of several labels")
         limits = limits_on(self.limit, self.rules[0].class_names, table)
         if limits.limits is None:
             raise ValueError(f"these rows cannot judge {self.quantity}: no row has its label")
@@ -367,7 +368,7 @@ class Frontier:
                 if name is None:
                     decided |= plain_decisions(table, [ANY])
                 else:
-                    decided[name] = decided_labels(self.quantity, rules[name], table)
+                    decided[name] = decided_labels(self.quantity, rules[name], table, given.proba)
             judged = dict.fromkeys(decided, limits)
             score = compare_labels(table, metrics, decided, plain=(), limits=judged, n_replicates=n_replicates)
             for name, H in decided.items():

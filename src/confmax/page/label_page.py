@@ -30,7 +30,7 @@ from confmax.page.template import POLICY, Settings, environment, resource
 from confmax.places import write_whole
 from confmax.rule.labels import LabelRule
 from confmax.tables.columns import warn
-from confmax.tables.several import dense_within, labels_table
+from confmax.tables.several import dense_table, labels_table
 
 
 def write_labels(
@@ -49,10 +49,10 @@ def write_labels(
     if y is None:
         raise InputError("a report counts labels", "pass `y=`, the labels of every row")
     chosen = _metric_of(rule, solution, metric)
-    proba = dense_within(proba, "a report")
-    table = labels_table(rule.decisions, proba, y, weight, rule.class_names, stated=False)
+    given = labels_table(rule.decisions, proba, y, weight, rule.class_names, stated=False)
+    table = dense_table(given, "a report")
     chosen = label_metrics.sized(chosen, table.n_rows)
-    figures = label_figures(table, chosen, rule, solution, **bootstrap_of(how))
+    figures = label_figures(table, chosen, rule, solution, rows=given.proba, **bootstrap_of(how))
     if figures.seen:
         warn(seen_by_tuning(table.n_rows))
     call = "confmax.report.write({!r}, rule, proba, y)" if solution is None else "solution.report({!r}, proba, y)"
