@@ -154,7 +154,7 @@ def plain_name(decisions: Decisions) -> str:
 def decided_labels(name: str, rule: Any, table: MemoryTable, rows: Any = None) -> Array:
     """Return the probability (n, L) with which a rule gives each label, in the order of the columns of ``table``.
 
-    The ``rows`` are those of the table as they were given: on sparse ones rules of any labels decide only what they store.
+    The ``rows`` are those of the table as they were given: on sparse ones rules decide as `predict` does.
     """
     L = table.n_classes
     if not isinstance(rule, LabelRule):
