@@ -1,6 +1,8 @@
 """`confmax shift`: a check for schedulers, and rules for other class shares, from files."""
 
 import json
+import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ import pandas as pd
 import pytest
 
 import confmax
-from tests.cli_helpers import CLASSES, HPC, document, invoked, refusal, run, small
+from tests.cli_helpers import CLASSES, HPC, document, invoked, refusal, run, shell, small
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.usefixtures("inside")
@@ -46,6 +48,19 @@ def test_a_check_says_what_has_changed_and_exits_with_3(months):
     assert [one["text"] for one in found["limits"]] == ["rate[L] <= 0.1"]
     same = document("shift", "rule.json", "same.csv", "--check")
     assert not same["changed"] and not any(one["moved"] for one in same["shares"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs bash")
+@pytest.mark.parametrize("page", ["shift.md", "command-line.md"])
+def test_the_lines_for_a_scheduler_mail_a_change_and_no_error(months, page):
+    text = (Path(__file__).parents[1] / "docs" / page).read_text(encoding="utf-8")
+    lines = re.search(r"found=\$\(confmax .*\nif .*; fi\n", text)[0].replace("confmax ", "{} ", 1)
+    tuned(months[0], "macro_f1")
+    mail = "mail() { cat > mail.txt; }\n".replace("{", "{{").replace("}", "}}")
+    assert "error: " in shell(mail + lines)[1] and not Path("mail.txt").exists()  # there is no month.csv
+    months[2].to_csv("month.csv", index=False)
+    shell(mail + lines)
+    assert "the class shares of these 800 rows have moved" in Path("mail.txt").read_text(encoding="utf-8").lower()
 
 
 def test_false_alarms_are_as_rare_as_asked(months):
