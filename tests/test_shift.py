@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import warnings
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
@@ -330,6 +331,29 @@ def test_limits_are_kept_under_the_new_shares(tuned):
     assert broken.promises[0].value == pytest.approx((solution.predict(new) == 0).mean())
     with pytest.raises(ValueError, match=r"limits depend on the rows; pass tuned_on="):
         solution.adapt(priors=q)
+
+
+def test_a_rule_within_limits_draws_only_if_no_single_rule_keeps_them():
+    jobs = pd.read_csv(files("confmax") / "data" / "hpc_cv.csv")[::2]
+    P, y = jobs[["VF", "F", "M", "L"]].to_numpy(), jobs["obs"].to_numpy()
+    new = {"VF": 0.2, "F": 0.3, "M": 0.2, "L": 0.3}
+    given = {"classes": list(new), "constraints": "rate[L] <= 0.1"}
+    solution = confmax.maximize("accuracy", P, y, **given)
+    adapted = solution.adapt(priors=new, tuned_on=(P, y))
+    assert adapted.feasible and not adapted.rule.is_randomized and not solution.rule.is_randomized
+    drawn = confmax.maximize("accuracy", P, y, **given, randomized=True).adapt(priors=new, tuned_on=(P, y))
+    assert drawn.rule.is_randomized and adapted.value <= drawn.value < adapted.value + 0.01
+    # the settings stay open for the next shares
+    assert adapted.plan.randomized == "auto"
+
+
+def test_a_rule_that_has_to_draw_says_so():
+    P, y = [[0.9, 0.1]] * 50 + [[0.4, 0.6]] * 50, [0] * 45 + [1] * 5 + [0] * 20 + [1] * 30
+    limits = ["rate[1] >= 0.3", "rate[1] <= 0.55"]
+    solution = confmax.maximize("accuracy", P, y, constraints=limits, calibration=None)
+    with pytest.warns(UserWarning, match="no single rule keeps the limits under the new class shares") as said:
+        adapted = solution.adapt(priors=[0.2, 0.8], tuned_on=(P, y))
+    assert len(said) == 1 and adapted.feasible and adapted.rule.is_randomized and not solution.rule.is_randomized
 
 
 # --- files and bad input ----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from confmax.shift.likelihood import worth
 from confmax.shift.priors import PriorShift, rows_and_counts, shift_of
 from confmax.shift.source import Source, source_of
 from confmax.solution.infeasible import or_raise
-from confmax.solution.plan import Plan
+from confmax.solution.plan import Plan, is_auto
 from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import warn
 
@@ -34,6 +34,10 @@ S = TypeVar("S", bound=Tuned)
 ABSENT = 1e-5  # share below which a class counts as absent
 APART = 0.1  # distance of class shares, below which nobody can see that a model was corrected
 OLD = "old rule"  # what the rule from before is called among the baselines
+DRAWS = (
+    "no single rule keeps the limits under the new class shares, so the new rule draws between several by chance; the "
+    "old one does not draw"
+)
 OVERSHOT = 0.1  # by which the mean probabilities of a model that was corrected miss the new shares, once shifted again
 
 
@@ -110,13 +114,13 @@ def for_shares(solution: S, held: Source, target: Array, table: Table | None, *,
     if held.rows is None:
         assert table is not None
         rows = table
-        found = solution.tuned_by(plan.but(confusion="model", calibration=Calibration("given", moved)).on(table))
+        found = _tuned(solution, plan.but(confusion="model", calibration=Calibration("given", moved)), table)
         before = _counted(rule, found, table.calibrated(moved))
     else:
         rows = _weighted(held, target)
         confusion = "blend" if plan.confusion == "auto" else plan.confusion
-        found = solution.tuned_by(
-            plan.but(confusion=confusion, calibration=None).on(replace(rows, calibrator=None, raw=None))
+        found = _tuned(
+            solution, plan.but(confusion=confusion, calibration=None), replace(rows, calibrator=None, raw=None)
         )
         before = _counted(solution.rule, found, rows)
         found = replace(found, rule=replace(found.rule, calibrator=moved))
@@ -134,6 +138,22 @@ def for_shares(solution: S, held: Source, target: Array, table: Table | None, *,
     if held.rows is not None and before is not None and not plan.constraints and value >= found.value:
         return _with_rule(found, solution.rule, before, rows, rule)
     return or_raise(replace(found, rule=marked), plan.on_infeasible)
+
+
+def _tuned(solution: S, plan: Plan, table: Table) -> S:
+    """Return what a ``plan`` finds on a ``table``, a rule that draws only if the one from before does, or must.
+
+    A rule that draws is not exported, and whoever uses one that does not draw need not expect it.
+    """
+    if not is_auto(plan.randomized) or solution.rule.is_randomized:
+        return cast(S, solution.tuned_by(plan.on(table)))
+    single: S = solution.tuned_by(plan.but(randomized=False).on(table))
+    if single.infeasibility is None:
+        return single
+    found: S = solution.tuned_by(plan.on(table))
+    if found.infeasibility is None and found.rule.is_randomized:
+        warn(DRAWS)
+    return found
 
 
 def _weighted(held: Source, target: Array) -> MemoryTable:

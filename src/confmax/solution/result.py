@@ -263,7 +263,8 @@ class Solution(Tuned):
         Solution
             Of the same metric within the same limits, for the new shares; ``shift`` says what was estimated. Metrics of
             the recalls alone, such as the G-mean and balanced accuracy, keep their rule: it stays the best. A linear
-            metric needs no rows if the shares are known; ``value`` is then not known, NaN.
+            metric needs no rows if the shares are known; ``value`` is then not known, NaN. With ``randomized="auto"``
+            a rule that does not draw gives way to one that draws only if no other keeps the limits.
 
         Raises
         ------
@@ -275,7 +276,8 @@ class Solution(Tuned):
         -----
         UserWarning
             If the rows are few or hardly say their shares; if they do not look like the tuning rows
-            with other shares, which ``tuned_on`` shows; if the mean probabilities are ``priors`` already.
+            with other shares, which ``tuned_on`` shows; if the mean probabilities are ``priors`` already; if the new
+            rule draws and the old one does not.
 
         Notes
         -----
