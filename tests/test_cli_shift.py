@@ -116,6 +116,30 @@ def test_known_shares_and_costs(months):
     assert "give the probabilities of the model before its correction, without --proba-shifted" in said
 
 
+def test_known_shares_need_no_new_rows(months):
+    text = ",".join(f"{name}={share}" for name, share in NEW.items())
+    solution = tuned(months[0], "macro_f1")
+    pair = (months[0][CLASSES].to_numpy(), months[0]["obs"].to_numpy())
+    stdout, said = run("shift", "rule.json", "--priors", text, *TUNED, "-o", "new.json")
+    assert "The class shares are those that you gave." in stdout and "otherwise" not in stdout and said == ""
+    wanted = solution.adapt(priors=NEW, tuned_on=pair)
+    assert confmax.DecisionRule.load("new.json").predict(pair[0]).tolist() == wanted.predict(pair[0]).tolist()
+    found = document("shift", "rule.json", "--priors", text, *TUNED)
+    assert found["new"] == pytest.approx(wanted.value) and found["file"] is found["rows_moved"] is None
+    said = refusal("shift", "rule.json", "--priors", text)
+    assert "for macro_f1 depends on the rows; pass --tuned-on and --tuned-label, the rows that it was tuned on" in said
+    # the rows of the tuning are no new rows
+    assert run("shift", "rule.json", "tune.csv", "--priors", text, *TUNED)[1] == ""
+    assert "give this table as --tuned-on" in run("shift", "rule.json", "tune.csv", "--priors", text)[1]
+    tuned(months[0], "accuracy")
+    assert document("shift", "rule.json", "--priors", text)["why_kept"] is None
+    tuned(months[0], "g_mean")
+    assert document("shift", "rule.json", "--priors", text)["why_kept"].startswith("g_mean depends on the recalls")
+    assert "FILE is missing, the table of new rows" in refusal("shift", "rule.json", "--check")
+    assert "FILE is missing, the table of new rows" in refusal("shift", "rule.json", *TUNED)
+    assert "--weight is a column of FILE" in refusal("shift", "rule.json", "--priors", text, "--weight", "w")
+
+
 def test_a_correction_of_the_model_is_undone(months):
     solution = tuned(months[0], "macro_f1", calibration=None)
     text = ",".join(f"{name}={share}" for name, share in NEW.items())

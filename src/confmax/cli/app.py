@@ -45,7 +45,7 @@ _OPTIONS = {"y": "label", "sample_weight": "weight", "keys": "key", "order_known
 _WORDS = {
     "proba": "the table of probabilities",
     "proba=array": "--in-parts no",
-    "tuned_on=(proba, y)": "--tuned-on and --tuned-label, the table that it was tuned on",
+    "tuned_on=(proba, y)": "--tuned-on and --tuned-label",
     "new_proba=": "FILE",
     "source": "RULE",
     "shrink": "the shrinkage",

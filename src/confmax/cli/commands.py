@@ -432,7 +432,7 @@ def explain() -> None:
 
 @_command("confmax.cli.shift")
 @RULE
-@FILE
+@click.argument("file", type=PATH, required=False)
 @click.option(
     "--check",
     is_flag=True,
@@ -472,14 +472,15 @@ def shift() -> None:
 
     The rows of FILE need no labels. Their class shares are estimated from their probabilities and held against those of
     the rows that RULE was tuned on. Where they show no change, the rule stays as it is. This assumes that rows of a
-    class look as before. With --check nothing is adapted, and the exit code says whether anything has changed.
+    class look as before. With --check nothing is adapted, and the exit code says whether anything has changed. Where
+    --priors says the new shares, FILE may be left out if --tuned-on is given, or the metric needs no rows.
 
     \b
     Example:
       confmax shift rule.json month.csv --check
       confmax shift rule.json month.csv -o new.json
       confmax shift rule.json month.csv --tuned-on scores.csv --tuned-label truth -o new.json
-      confmax shift rule.json month.csv --priors yes=0.2,no=0.8 -o new.json
+      confmax shift rule.json --priors yes=0.2,no=0.8 --tuned-on scores.csv --tuned-label truth -o new.json
     """
 
 

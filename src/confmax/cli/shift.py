@@ -33,6 +33,12 @@ from confmax.tables import make_table
 
 INTERVALS = 0.9
 SAME_ROWS = 1e-6  # distance of mean probabilities, within which as many rows are taken for the same
+# what is wrong where FILE holds the rows of the tuning
+SHOWS_NOTHING = "which show no change"
+NOT_WEIGHTED = (
+    "whose classes have the shares of before; give this table as --tuned-on, with --tuned-label, in the place of FILE, "
+    "and its classes are weighted to the new shares"
+)
 ASSUMED = (
     "This assumes that rows of a class look as before and only the shares of the classes have changed. Where the rows "
     "themselves look different, tune a rule on labelled rows of the new kind."
@@ -41,11 +47,12 @@ ASSUMED = (
 ADAPTS = ("priors", "label", "out", "proba_shifted")
 
 
-def shift(rule: Path, file: Path, check: bool, as_json: bool, **more: Any) -> int:
+def shift(rule: Path, file: Path | None, check: bool, as_json: bool, **more: Any) -> int:
     """Run `confmax shift`, and return its exit code: 3 if a check finds that anything has changed."""
     own = ("out", "force", "priors", "tuned_on", "tuned_label", "tuned_weight", "proba_shifted", "false_alarms")
     given = {name: more.pop(name) for name in own}
     _check_options(check, {**given, "label": more["label"]})
+    _check_file(file, check, given["priors"], more["weight"])
     read = [path for path in (rule, file, given["tuned_on"]) if path is not None]
     check_rule_output(given["out"], given["force"], *read)
     one_result(as_json, given["out"])
@@ -56,20 +63,21 @@ def shift(rule: Path, file: Path, check: bool, as_json: bool, **more: Any) -> in
     if given["priors"] is not None:
         shares_from(given["priors"], names)
     options = TableOptions(**more, some_labels=True)
-    rows = rows_for({str(rule): loaded}, file, options).in_order(names)
+    rows = None if file is None else rows_for({str(rule): loaded}, file, options).in_order(names)
     tuned_on = None
     if given["tuned_on"] is not None:
         tuned_on = _tuning_rows(given["tuned_on"], loaded, options, given["tuned_label"], given["tuned_weight"])
-    if check:
+    if check and rows is not None:
         level = LEVEL if given["false_alarms"] is None else given["false_alarms"]
         found = detect(rows.proba, loaded, sample_weight=rows.weight, level=level, tuned_on=tuned_on)
-        _warn_of_same_rows(rows, loaded, str(rule))
+        _warn_of_same_rows(rows, loaded, str(rule), SHOWS_NOTHING)
         print_document(_checked(rows, loaded, found), as_json, _show_check)
         return 3 if found.changed else 0
     solution = _adapted(rows, loaded, tuned_on, given)
-    _warn_of_same_rows(rows, loaded, str(rule))
+    if rows is not None and (given["priors"] is None or tuned_on is None):
+        _warn_of_same_rows(rows, loaded, str(rule), SHOWS_NOTHING if given["priors"] is None else NOT_WEIGHTED)
     document = {
-        **source_document(rows),
+        **(_no_source(names) if rows is None else source_document(rows)),
         "metric": loaded.metric,
         "tuned_on": given["tuned_on"] and str(given["tuned_on"]),
         **_estimated(loaded, solution, source_of(loaded, tuned_on).shares.meant, given["priors"]),
@@ -96,6 +104,24 @@ def _check_options(check: bool, given: Mapping[str, Any]) -> None:
         raise click.UsageError("--tuned-on is a table with true classes, whose column --tuned-label names; give both")
     if given["tuned_weight"] is not None and given["tuned_on"] is None:
         raise click.UsageError("--tuned-weight is a column of --tuned-on; give both")
+
+
+def _check_file(file: Path | None, check: bool, priors: Any, weight: str | None) -> None:
+    """Refuse a command line that needs new rows and names no file of them."""
+    if file is not None:
+        return
+    if check or priors is None:
+        raise click.UsageError(
+            "FILE is missing, the table of new rows; a rule is adapted without it only to shares that --priors says"
+        )
+    if weight is not None:
+        raise click.UsageError("--weight is a column of FILE, which is missing; --tuned-weight is that of --tuned-on")
+
+
+def _no_source(names: Sequence[Any]) -> Document:
+    """Return `source_document` where no file of new rows is given."""
+    empty = dict.fromkeys(("file", "rows", "label", "weight"))
+    return {**empty, "classes": list(names), "columns": [], "table": None}
 
 
 def _check_rule(rule: DecisionRule, path: Path, tuned_on: Path | None) -> None:
@@ -134,8 +160,8 @@ def _tuning_rows(
     return rows.proba, rows.labels, rows.weight
 
 
-def _warn_of_same_rows(rows: FileRows, rule: DecisionRule, path: str) -> None:
-    """Warn if the rows of FILE seem to be those of the tuning: as many, with the same mean probabilities."""
+def _warn_of_same_rows(rows: FileRows, rule: DecisionRule, path: str, why: str) -> None:
+    """Warn, and say why, if the rows of FILE seem to be those of the tuning: as many, with the same mean."""
     if rule.tuned_on is None or rule.tuned_on.n_rows != rows.n_rows:
         return
     if rule.shares is None or rule.shares.shifted_to is not None:
@@ -144,7 +170,7 @@ def _warn_of_same_rows(rows: FileRows, rule: DecisionRule, path: str) -> None:
     if np.abs(mean - rule.shares.meant).max() < SAME_ROWS:
         app.warn(
             f"these are as many rows as {path} was tuned on, with the same mean probabilities: very likely the same "
-            f"rows, which show no change"
+            f"rows, {why}"
         )
 
 
@@ -244,20 +270,20 @@ def _share_table(page: Page, shares: list[Document]) -> None:
 # --- the new rule ----------------------------------------------------------------------------------------------------
 
 
-def _adapted(rows: FileRows, rule: DecisionRule, tuned_on: Any, given: Mapping[str, Any]) -> Solution:
+def _adapted(rows: FileRows | None, rule: DecisionRule, tuned_on: Any, given: Mapping[str, Any]) -> Solution:
     """Return the solution for the class shares that are given, or that the rows show."""
-    labels = rows.labels
-    if labels is not None and not any(label is None for label in labels):
+    labels = None if rows is None else rows.labels
+    if rows is not None and labels is not None and not any(label is None for label in labels):
         names = rule.class_names[: rule.n_classes]
         if make_table(rows.proba, labels.tolist(), None, names, stated=True).fingerprint() == rule.tuned_on:
             raise ValueError(f"{rows.path} holds the rows that the rule was tuned on, which show no change")
     try:
         solution = solution_of_rule(rule).adapt(
-            rows.proba,
+            None if rows is None else rows.proba,
             priors=given["priors"],
             tuned_on=tuned_on,
-            y=rows.labels,
-            sample_weight=rows.weight,
+            y=labels,
+            sample_weight=None if rows is None else rows.weight,
             proba_shifted=given["proba_shifted"],
         )
     except Infeasible as error:
@@ -296,7 +322,7 @@ def _estimated(rule: DecisionRule, solution: Solution, source: Array, priors: An
     }
 
 
-def _found(rows: FileRows, rule: DecisionRule, solution: Solution, *, tuned: bool) -> Document:
+def _found(rows: FileRows | None, rule: DecisionRule, solution: Solution, *, tuned: bool) -> Document:
     """Return the new rule, what it is worth beside the old one, and why the old one is kept if it is."""
     new = solution.rule
     same = new.to_json() == rule.to_json()
@@ -306,7 +332,7 @@ def _found(rows: FileRows, rule: DecisionRule, solution: Solution, *, tuned: boo
         "estimate": None if known is None else ("tuning rows" if tuned else "these rows"),
         "old": finite(solution.baselines.get(OLD)),
         "new": known,
-        "rows_moved": _moved(rows, rule, new),
+        "rows_moved": None if rows is None else _moved(rows, rule, new),
         "rule": json.loads(new.to_json()),
     }
 
@@ -332,8 +358,9 @@ def _why_kept(solution: Solution, rule: DecisionRule) -> str:
 
 def _show_adapted(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print what was estimated, and the new rule."""
-    show_source(page, document)
-    page.say()
+    if document["file"] is not None:
+        show_source(page, document)
+        page.say()
     shares = document["shares"]
     if "sentence" in document:
         page.say(f"{_capital(document['sentence'])}.", style="bold")
@@ -382,7 +409,9 @@ def _show_gain(page: Page, document: Document) -> None:
     if document["new"] is not None:
         page.say(f"{document['metric']} on {where}", style="bold")
         items = {"old rule": number(document["old"]), "new rule": number(document["new"])}
-    page.items({**items, "decides": f"{document['rows_moved']} of {document['rows']} rows otherwise"})
+    if document["rows_moved"] is not None:
+        items["decides"] = f"{document['rows_moved']} of {document['rows']} rows otherwise"
+    page.items(items)
 
 
 def _capital(sentence: str) -> str:
