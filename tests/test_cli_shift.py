@@ -127,7 +127,7 @@ def test_known_shares_need_no_new_rows(months):
     found = document("shift", "rule.json", "--priors", text, *TUNED)
     assert found["new"] == pytest.approx(wanted.value) and found["file"] is found["rows_moved"] is None
     said = refusal("shift", "rule.json", "--priors", text)
-    assert "for macro_f1 depends on the rows; pass --tuned-on and --tuned-label, the rows that it was tuned on" in said
+    assert "for macro_f1 depends on the rows; pass --tuned-on and --tuned-label, labelled rows" in said
     # the rows of the tuning are no new rows
     assert run("shift", "rule.json", "tune.csv", "--priors", text, *TUNED)[1] == ""
     assert "give this table as --tuned-on" in run("shift", "rule.json", "tune.csv", "--priors", text)[1]

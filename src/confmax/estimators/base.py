@@ -26,6 +26,9 @@ from confmax.tables.columns import stated_order
 from confmax.tables.kinds import here, host_array, named
 from confmax.tables.labels import refuse_masked
 
+# arguments of `Solution.adapt`, which takes probabilities, as the estimators call them
+_FEATURES = {"new_proba": "X_new", "(proba, y)": "(X, y)", "(proba, y, sample_weight)": "(X, y, sample_weight)"}
+
 
 def if_wrapped_has(name: str) -> Callable[[Any], Any]:
     """Return a decorator: the method is there where the wrapped estimator has one of this name."""
@@ -34,6 +37,13 @@ def if_wrapped_has(name: str) -> Callable[[Any], Any]:
 
 
 # the mixins stand left of BaseEstimator, whose tags theirs override
+def _of_features(_argument: str, words: str) -> str:
+    """Return what `RuleClassifier.adapt` calls an argument of `Solution.adapt`, for which that says ``words``."""
+    for name, here_called in _FEATURES.items():
+        words = words.replace(name, here_called)
+    return f"`{words}`"
+
+
 class BehindModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A classifier that decides by the probabilities of another."""
 
@@ -238,7 +248,13 @@ class RuleClassifier(BehindModel):
                     "`tuned_on` is (X, y) or (X, y, sample_weight), labelled rows that the model was not fitted on"
                 )
             rows = (self.estimator_.predict_proba(tuned_on[0]), *tuned_on[1:])
-        found = solution.adapt(proba, priors=priors, tuned_on=rows, y=y, sample_weight=sample_weight)
+        try:
+            found = solution.adapt(proba, priors=priors, tuned_on=rows, y=y, sample_weight=sample_weight)
+        except InputError as error:
+            if type(error) is not InputError:  # one that holds the closest rule
+                raise
+            problem, remedy = (part.said(_of_features) for part in (error.problem, error.remedy))
+            raise InputError(problem, remedy, _FEATURES.get(error.argument or "", error.argument)) from None
         changed = found.rule != self.rule_
         self.rule_ = found.rule
         self.solution_ = found

@@ -55,7 +55,7 @@ def adapt(
     if new_proba is None and priors is None:
         raise InputError(
             "nothing says what has changed",
-            "pass `new_proba=`, probabilities of the new rows, or `priors=`, their class shares",
+            "pass `new_proba=` of new rows, or `priors=`, their class shares",
         )
     if proba_shifted and priors is None:
         raise InputError(
@@ -211,7 +211,7 @@ def _without_rows(solution: S, target: Array, *, proba_shifted: bool) -> S:
         why = "limits, and what is left undecided," if plan.constraints or plan.abstains else f"{solution.metric!r}"
         raise InputError(
             f"the best rule for {why} depends on the rows" if not plan.constraints else "limits depend on the rows",
-            "pass `tuned_on=(proba, y)`, the rows that it was tuned on, or `new_proba=`, probabilities of the new rows",
+            "pass `tuned_on=(proba, y)`, labelled rows with the old class shares, or `new_proba=` of new rows",
         )
     rule = solution.rule.shifted(target, metric=solution.metric, proba_shifted=proba_shifted)
     unknown: dict[str, Any] = dict.fromkeys(("upper_bound", "label_value", "model_value", "model_upper_bound"))
