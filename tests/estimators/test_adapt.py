@@ -1,5 +1,7 @@
 """`adapt` of the estimators: the rule for other class shares, behind the same model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 import confmax
+from confmax.constraints import parse
 from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
 
 NAMES = np.array(["a", "b", "c"])
@@ -66,8 +69,18 @@ def test_known_shares_with_and_without_rows(parts):
     recalls = fitted(first, "g_mean")
     rule = recalls.rule_
     assert recalls.adapt(priors="balanced").rule_ is rule
-    with pytest.raises(ValueError, match="pass tuned_on="):
+    with pytest.raises(confmax.InputError, match=r"pass tuned_on=\(X, y\), labelled rows .* or X_new= of new rows"):
         fitted(first).adapt(priors=NEW)
+    with pytest.raises(confmax.InputError, match="pass X_new= of new rows, or priors=") as nothing:
+        recalls.adapt()
+    assert nothing.value.argument == "X_new"
+    limited = fitted(first, constraints="accuracy >= 0.5")
+    limited.solution_ = replace(
+        limited.solution_, plan=limited.solution_.plan.but(constraints=(parse("accuracy >= 0.99"),))
+    )
+    with pytest.raises(confmax.Infeasible) as missed:
+        limited.adapt(priors=NEW, tuned_on=apart)
+    assert missed.value.closest.constraints
 
 
 def test_a_fixed_rule_is_adapted_too(parts, tmp_path):
@@ -114,3 +127,13 @@ def test_what_cannot_be_adapted_is_refused_and_changes_nothing(parts):
 def test_detect_reads_a_fitted_estimator(parts):
     model = fitted(parts[0])
     assert confmax.shift.detect(model.predict_proba(parts[2][0]), model).changed
+
+
+@pytest.mark.parametrize("look", [confmax.shift.detect, confmax.shift.estimate_priors])
+def test_features_in_the_place_of_probabilities_are_explained(parts, look):
+    first, _, (X, _) = parts
+    model = fitted(first, "accuracy")
+    with pytest.raises(confmax.InputError, match=r"is negative .*; of an estimator the new rows are estimator\.predict"):
+        look(X, model)
+    with pytest.raises(confmax.InputError, match=r"is negative .* not scores or log-probabilities$"):
+        look(X, model.rule_)

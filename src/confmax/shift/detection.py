@@ -18,7 +18,7 @@ from confmax.rule import DecisionRule
 from confmax.shift.likelihood import worth
 from confmax.shift.priors import LEVEL, PriorShift, shift_of
 from confmax.shift.source import source_of
-from confmax.tables import Table, make_table
+from confmax.tables import Table
 from confmax.tables.columns import warn
 
 SMALL = 1e-9  # what rounding explains
@@ -147,7 +147,7 @@ def detect(
     Parameters
     ----------
     new_proba : array-like, data frame, torch tensor, scipy.sparse matrix, Dask collection or opened table (n, K)
-        Raw class probabilities of new rows, from the same model.
+        Raw class probabilities of new rows, from the same model: of an estimator ``estimator.predict_proba(X)``.
     source : Solution, DecisionRule, or fitted estimator
         The rule, which knows the class shares of its tuning rows.
     sample_weight : array-like (n,) or None
@@ -181,7 +181,7 @@ def detect(
         raise InputError(f"`level` lies between 0 and 1; got {level!r}")
     rule: DecisionRule = getattr(source, "rule", getattr(source, "rule_", source))
     held = source_of(source, tuned_on)
-    raw = make_table(new_proba, None, sample_weight, held.classes, stated=True)
+    raw = held.raw(new_proba, sample_weight)
     shares = shift_of(raw.calibrated(held.calibrator), held, np.zeros(len(held.classes)), None)
     for sentence in shares.warnings:
         warn(sentence)

@@ -15,21 +15,35 @@ from confmax.rule.shares import SourceShares
 from confmax.shift.likelihood import worth
 from confmax.tables import MemoryTable, Table, make_table
 
+PROBABILITIES = "of an estimator the new rows are estimator.predict_proba(X), and not the features X"
+
 
 class Source(NamedTuple):
     """What class shares are held against: names of the classes, the calibrator, and the shares of the tuning rows.
 
-    ``rows`` are the tuning rows with labels, calibrated, where they are given.
+    ``rows`` are the tuning rows with labels, calibrated, where they are given. ``of_estimator`` says that an estimator
+    was given, whose users have features at hand.
     """
 
     classes: tuple[Any, ...]
     calibrator: Any
     shares: SourceShares
     rows: MemoryTable | None
+    of_estimator: bool = False
+
+    def raw(self, proba: Any, sample_weight: Any = None) -> Table:
+        """Return the table of new rows ``proba`` (n, K) as they come."""
+        try:
+            return make_table(proba, None, sample_weight, self.classes, stated=True)
+        except InputError as error:
+            if not self.of_estimator or error.argument not in ("proba", None):
+                raise
+            remedy = f"{error.remedy.marked}; " if error.remedy else ""
+            raise InputError(error.problem.marked, remedy + PROBABILITIES, error.argument) from None
 
     def table(self, proba: Any, sample_weight: Any = None) -> Table:
         """Return the calibrated table of new rows ``proba`` (n, K)."""
-        return make_table(proba, None, sample_weight, self.classes, stated=True).calibrated(self.calibrator)
+        return self.raw(proba, sample_weight).calibrated(self.calibrator)
 
 
 def label_rule_of(source: Any) -> LabelRule | None:
@@ -64,7 +78,7 @@ def source_of(source: Any, tuned_on: Sequence[Any] | None = None) -> Source:
             "the rule does not know the class shares of its tuning rows (files before version 9 do not hold them)",
             "pass `tuned_on=(proba, y)`, or tune it again",
         )
-    return Source(names, calibrator, shares, rows)
+    return Source(names, calibrator, shares, rows, getattr(source, "rule_", None) is rule)
 
 
 def tuning_table(tuned_on: Sequence[Any], names: Sequence[Any]) -> MemoryTable:
