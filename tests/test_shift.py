@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import warnings
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
@@ -18,6 +19,7 @@ from confmax.calibration.shifted import raised, shifted
 from confmax.rule.shares import SourceShares
 from confmax.shift import likelihood as about
 from confmax.shift.likelihood import Likelihood, from_sample, most_likely
+from confmax.shift.priors import UNLIKE
 from confmax.shift.source import source_of
 from confmax.shift.spread import misfit
 from confmax.tables import make_table
@@ -480,10 +482,23 @@ def test_other_shares_are_no_misfit_and_other_rows_are(jobs):
     assert np.mean(np.array(doubtful) < 0.01) >= 0.9
     with pytest.warns(UserWarning, match="these rows do not look like the tuning rows with other class shares"):
         solution.adapt(other, tuned_on=tuned_on)
-    with pytest.warns(UserWarning, match="these rows do not look like the tuning rows with other class shares"):
-        found = confmax.shift.detect(other, solution, tuned_on=tuned_on)
-    assert "rows of a class look otherwise than those of the tuning" in found.sentence
+    found = confmax.shift.detect(other, solution, tuned_on=tuned_on)
+    assert "rows of a class look otherwise than those of the tuning, so that the class shares may be" in found.sentence
     assert "rows of a class" not in confmax.shift.detect(other, solution).p_values
+
+
+def test_rows_are_unlike_at_the_level_of_the_warning_and_no_p_value_stands_beside_its_adjusted_form(jobs):
+    solution, tuned_on, Q, z = jobs
+    new, _ = of_shares(Q, z, [0.1, 0.2, 0.3, 0.4], 500)
+    plain = confmax.shift.detect(new, solution, tuned_on=tuned_on)
+    for misfit, unlike in ((0.021, False), (0.0101, False), (0.0099, True)):
+        found = replace(plain, shares=replace(plain.shares, misfit=misfit))
+        assert ("rows of a class" in found.sentence) == unlike == (misfit < UNLIKE)
+        assert found.changed and "the class shares of these 500 rows have moved: " in found.sentence
+        assert "p = " not in found.sentence and "(p = " in found.shares.sentence
+    # all tests together keep the level: a fifth of it is for this one
+    assert found.p_values["class shares"] == pytest.approx(2 * found.shares.p_value / 0.8, rel=1e-6)
+    assert "rows of a class" not in replace(found, level=0.04).sentence
 
 
 def test_without_the_tuning_rows_it_is_not_tested(jobs):

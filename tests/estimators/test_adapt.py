@@ -133,7 +133,9 @@ def test_detect_reads_a_fitted_estimator(parts):
 def test_features_in_the_place_of_probabilities_are_explained(parts, look):
     first, _, (X, _) = parts
     model = fitted(first, "accuracy")
-    with pytest.raises(confmax.InputError, match=r"is negative .*; of an estimator the new rows are estimator\.predict"):
+    with pytest.raises(
+        confmax.InputError, match=r"is negative .*; of an estimator the new rows are estimator\.predict"
+    ):
         look(X, model)
     with pytest.raises(confmax.InputError, match=r"is negative .* not scores or log-probabilities$"):
         look(X, model.rule_)

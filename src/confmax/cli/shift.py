@@ -245,8 +245,9 @@ def _show_check(page: Page, document: Document) -> None:
     tests = [f"{name} {value:.2g}" for name, value in document["p_values"].items()]
     page.say(
         "",
-        f"p-values, all together wrong in {document['level']:.2g} of the cases where nothing has changed: "
-        f"{joined(tests, 20)}.",
+        f"p-values, adjusted for the number of tests: {joined(tests, 20)}. Something has changed if one of them is "
+        f"below {document['level']:.2g}; this is said wrongly of {100.0 * document['level']:.2g} % of the tables in "
+        f"which nothing has changed.",
         f"In brackets: {INTERVALS:.0%} intervals. Recalls, precisions and accuracy cannot be checked without labels.",
         ASSUMED,
     )

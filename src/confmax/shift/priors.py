@@ -135,16 +135,26 @@ class PriorShift:
     @property
     def sentence(self) -> str:
         """Whether the shares have moved, and which, in a sentence."""
-        n = f"{self.n_rows + self.labelled.sum():.0f} rows"
-        if not self.detected:
-            same = f"the class shares of these {n} are those of the tuning rows, as far as they show"
-            return f"{same} (p = {self.p_value:.2g})"
+        p = f"p = {self.p_value:.2g}"
+        if self.detected:
+            said, sign, which = self.what_moved.partition(": ")
+            return f"{said} ({p}){sign}{which}"
+        same = f"the class shares of these {self._counted} are those of the tuning rows, as far as they show"
+        return f"{same} ({p})"
+
+    @property
+    def what_moved(self) -> str:
+        """That the shares have moved, and which, in a sentence."""
         moved = [
             f"{self.classes[k]} from {self.source[k]:.3g} to {self.raw_priors[k]:.3g}"
             for k in sorted(self.moved(), key=lambda k: -abs(self.raw_priors[k] - self.source[k]))
         ]
         which = ", ".join(moved[:5]) + (f", and {len(moved) - 5} more" if len(moved) > 5 else "")
-        return f"the class shares of these {n} have moved (p = {self.p_value:.2g}){': ' if moved else ''}{which}"
+        return f"the class shares of these {self._counted} have moved{': ' if moved else ''}{which}"
+
+    @property
+    def _counted(self) -> str:
+        return f"{self.n_rows + self.labelled.sum():.0f} rows"
 
 
 def estimate_priors(
