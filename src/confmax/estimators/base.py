@@ -209,8 +209,8 @@ class RuleClassifier(BehindModel):
             The new class shares, if they are known.
         tuned_on : (X, y) or (X, y, sample_weight), or None
             Labelled rows that the model was not fitted on. The rule is then tuned on them, each class weighted by its
-            new share: this is the best way. Without them it is tuned on the new rows, on the confusion matrix that the
-            probabilities lead to.
+            new share. This keeps what labels have shown, where probabilities are wrong for some rows. Without them it
+            is tuned on the new rows, on the confusion matrix that the probabilities lead to.
         sample_weight : array-like (n,) or None
             Non-negative weights of the new rows.
 

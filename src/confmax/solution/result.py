@@ -248,8 +248,8 @@ class Solution(Tuned):
             The new class shares, if they are known: they are taken as they are.
         tuned_on : (proba, y) or (proba, y, sample_weight), or None
             The rows that the rule was tuned on, which a solution does not keep. The rule is then tuned on them again,
-            each class weighted by its new share: this is the best way. Without them it is tuned on the new rows, on
-            the confusion matrix that the probabilities lead to.
+            each class weighted by its new share. This keeps what labels have shown, where probabilities are wrong for
+            some rows. Without them it is tuned on the new rows, on the confusion matrix that the probabilities lead to.
         y : array-like (n,) or None
             True classes of new rows where they are known; None, NaN or -1 where they are not.
         sample_weight : array-like (n,) or None
