@@ -261,4 +261,5 @@ def test_rules_that_are_not_of_one_class_for_all_rows_are_refused():
     assert "decides by groups, whose class shares may change each by itself" in refusal("shift", "g.json", path)
     labels = np.column_stack([y == "a", y == "b"]).astype(int)
     confmax.maximize("macro_f1", P[:, :2], labels, decisions="any").rule.save("l.json")
-    assert "decides several labels per row" in refusal("shift", "l.json", path)
+    said = refusal("shift", "l.json", path)
+    assert "confmax shift is for rules of one class per row; in Python LabelSolution.adapt(new_proba)" in said

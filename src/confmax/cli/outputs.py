@@ -62,9 +62,8 @@ def load_rule(path: Path) -> DecisionRule:
     """Return the rule of a file, one class for every row; a rule of several labels is refused."""
     rule = load_any_rule(path)
     if isinstance(rule, LabelRule):
-        command = click.get_current_context().info_name
         raise ValueError(
-            f"{path} decides several labels per row, and confmax {command} compares rules of one class for every row; "
+            f"{path} decides several labels per row, and confmax compare compares rules of one class for every row; "
             f"give --decisions any, or a number of labels"
         )
     return rule

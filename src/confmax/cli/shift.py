@@ -16,12 +16,12 @@ from confmax.calibration.shifted import Reweighted
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing, read_rows
 from confmax.cli.matching import positive_of, rows_for
-from confmax.cli.outputs import check_rule_output, load_rule, one_result, save_rule
+from confmax.cli.outputs import check_rule_output, load_any_rule, one_result, save_rule
 from confmax.cli.show import Document, Page, between, finite, number, print_document, show_source, source_document
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import format_of, joined
 from confmax.confusion import Array
-from confmax.rule import DecisionRule
+from confmax.rule import DecisionRule, LabelRule
 from confmax.rule.shifted import reads_recalls_alone, shares_from
 from confmax.shift import Detection, PriorShift, detect
 from confmax.shift.priors import LEVEL
@@ -56,8 +56,7 @@ def shift(rule: Path, file: Path | None, check: bool, as_json: bool, **more: Any
     read = [path for path in (rule, file, given["tuned_on"]) if path is not None]
     check_rule_output(given["out"], given["force"], *read)
     one_result(as_json, given["out"])
-    loaded = load_rule(rule)
-    _check_rule(loaded, rule, given["tuned_on"])
+    loaded = _loaded(rule, given["tuned_on"])
     names = loaded.class_names[: loaded.n_classes]
     given["priors"] = _by_name(given["priors"], names)
     if given["priors"] is not None:
@@ -124,8 +123,14 @@ def _no_source(names: Sequence[Any]) -> Document:
     return {**empty, "classes": list(names), "columns": [], "table": None}
 
 
-def _check_rule(rule: DecisionRule, path: Path, tuned_on: Path | None) -> None:
-    """Refuse rules whose class shares are not known, or are those of groups."""
+def _loaded(path: Path, tuned_on: Path | None) -> DecisionRule:
+    """Return the rule of a file; refuse those of several labels, or whose class shares are unknown or of groups."""
+    rule = load_any_rule(path)
+    if isinstance(rule, LabelRule):
+        raise ValueError(
+            f"{path} decides several labels per row, and confmax shift is for rules of one class per row; in Python "
+            f"LabelSolution.adapt(new_proba) adapts what confmax.maximize returned for labels"
+        )
     if rule.groups:
         raise ValueError(
             f"{path} decides by groups, whose class shares may change each by itself; tune a rule on rows of the new "
@@ -136,6 +141,7 @@ def _check_rule(rule: DecisionRule, path: Path, tuned_on: Path | None) -> None:
             f"{path} does not hold the class shares of its tuning rows (files before version 9 do not); give "
             f"--tuned-on and --tuned-label, the table that it was tuned on, or tune it again"
         )
+    return rule
 
 
 def _tuning_rows(
