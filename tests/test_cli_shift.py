@@ -184,6 +184,8 @@ def test_two_classes_with_one_column_of_scores(months):
     confmax.maximize("f1", pair, y, classes=["no", "yes"]).rule.save("rule.json")
     pd.DataFrame({"id": range(800), "p": months[2]["L"]}).to_csv("two.csv", index=False)
     pd.DataFrame({"p": P[:, 3], "y": y}).to_csv("pairs.csv", index=False)
+    one = document("shift", "rule.json", "two.csv", "--score", "p", "--priors", "yes=.25")
+    assert [entry["target"] for entry in one["shares"]] == [0.75, 0.25]
     found = document("shift", "rule.json", "two.csv", "--score", "p", "--tuned-on", "pairs.csv", "--tuned-label", "y")
     assert [one["class"] for one in found["shares"]] == ["no", "yes"]
     assert found["shares"][1]["shown"] > 0.3 and found["new"] > found["old"]

@@ -17,6 +17,7 @@ import confmax
 from confmax.calibration.calibrators import MatrixScaling, Temperature, VectorScaling
 from confmax.calibration.shifted import raised, shifted
 from confmax.rule.shares import SourceShares
+from confmax.rule.shifted import shares_from
 from confmax.shift import likelihood as about
 from confmax.shift.likelihood import Likelihood, from_sample, most_likely
 from confmax.shift.priors import UNLIKE
@@ -399,6 +400,7 @@ def test_files_with_other_shares_are_refused(tuned, shares, reason):
     [
         ({}, "nothing says what has changed; pass new_proba=.* or priors="),
         ({"priors": [0.5, 0.5, 0.5, 0.5]}, "priors sum to 2, and shares sum to one; divide them by their sum"),
+        ({"priors": [50, 20, 20, 10]}, "priors sum to 100, .* divide them by 100, for they are in percent"),
         ({"priors": [1.5, -0.5, 0, 0]}, "the share of 1 in priors is -0.5"),
         ({"priors": {0: 0.5, 1: 0.5}}, "the class 2 has no share"),
         ({"priors": {0: 0.5, 1: 0.5, 2: 0, 3: 0, "x": 0}}, "'x' is none of the classes"),
@@ -415,6 +417,22 @@ def test_files_with_other_shares_are_refused(tuned, shares, reason):
 def test_bad_input_gets_one_sentence(tuned, arguments, reason):
     with pytest.raises(ValueError, match=reason):
         tuned[0].adapt(**arguments)
+
+
+def test_of_two_classes_one_share_is_enough():
+    assert shares_from({"yes": 0.25}, ["no", "yes"]).tolist() == [0.75, 0.25]
+    assert shares_from({"no": 1.0}, ["no", "yes"]).tolist() == [1.0, 0.0]
+    for share, reason in (
+        (30, "is 30, and shares lie .* by 100, if it is in percent"),
+        (-1, "is -1, and"),
+        ("x", "numb"),
+    ):
+        with pytest.raises(confmax.InputError, match=reason):
+            shares_from({"yes": share}, ["no", "yes"])
+    with pytest.raises(confmax.InputError, match="the class 'a' has no share"):
+        shares_from({"b": 0.5}, ["a", "b", "c"])
+    with pytest.raises(confmax.InputError, match="'x' is none of the classes"):
+        shares_from({"x": 0.5}, ["a", "b"])
 
 
 def test_rules_without_shares_say_what_they_need(tuned):

@@ -449,7 +449,8 @@ def explain() -> None:
     "--priors",
     callback=class_shares,
     metavar="NAME=X,NAME=X,...",
-    help="The new class shares, where they are known; or balanced. Default: estimated from the rows of FILE.",
+    help="The new class shares, where they are known (of two classes one is enough), or balanced. Default: estimated "
+    "from the rows of FILE.",
 )
 @column("--label", "Column of true classes, where some are known; its empty cells are unknown.")
 @click.option(

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from confmax.metrics import Metric
 
 CLOSE = 1e-6  # by which shares may miss the sum of one
+PERCENT = 100.0  # the sum of shares that were meant in percent
 ALIKE = 1e-9  # difference of values that is rounding
 TOL = 1e-6
 
 
 def shares_from(priors: Any, names: Sequence[Any]) -> Array:
     """Return class shares (K,) that were given: by class name, in the order of ``names`` (K,), or "balanced".
+
+    Of two classes one may be named alone: the other is the rest.
 
     A ValueError for shares that are negative, do not sum to one, or are of other classes.
     """
@@ -40,7 +43,10 @@ def shares_from(priors: Any, names: Sequence[Any]) -> Array:
         place = {name: k for k, name in enumerate(names)}
         other = [name for name in priors if name not in place]
         lacking = [name for name in names if name not in priors]
-        if other or lacking:
+        if K == 2 and len(lacking) == 1 and not other:
+            # of two classes the share of one is enough
+            priors = {**priors, lacking[0]: 1.0 - _share(priors, names[1 - place[lacking[0]]])}
+        elif other or lacking:
             wrong = f"{other[0]!r} is none of the classes" if other else f"the class {lacking[0]!r} has no share"
             raise InputError(f"`priors` name other classes than the rule: {wrong}", "pass one share for every class")
         priors = [priors[name] for name in names]
@@ -54,8 +60,23 @@ def shares_from(priors: Any, names: Sequence[Any]) -> Array:
         k = int(np.argmax(~(np.isfinite(shares) & (shares >= 0.0))))
         raise InputError(f"the share of {names[k]!r} in `priors` is {shares[k]:g}, and shares are not negative")
     if abs(shares.sum() - 1.0) > CLOSE:
-        raise InputError(f"`priors` sum to {shares.sum():.8g}, and shares sum to one", "divide them by their sum")
+        by = "100, for they are in percent" if abs(shares.sum() - PERCENT) <= PERCENT * CLOSE else "their sum"
+        raise InputError(f"`priors` sum to {shares.sum():.8g}, and shares sum to one", f"divide them by {by}")
     return np.asarray(shares / shares.sum())
+
+
+def _share(priors: Mapping[Any, Any], name: Any) -> float:
+    """Return the share of one of two classes, the only one that ``priors`` name."""
+    try:
+        share = float(priors[name])
+    except (TypeError, ValueError):
+        raise InputError("`priors` are numbers, the share of every class") from None
+    if not 0.0 <= share <= 1.0:
+        raise InputError(
+            f"the share of {name!r} in `priors` is {share:g}, and shares lie between 0 and 1",
+            "divide it by 100, if it is in percent" if 1.0 < share <= PERCENT else "",
+        )
+    return share
 
 
 def reads_recalls_alone(metric: Metric, n_classes: int, n_decisions: int) -> bool:

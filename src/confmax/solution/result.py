@@ -245,7 +245,7 @@ class Solution(Tuned):
             shares are estimated (`confmax.shift.estimate_priors`), and where they show no change, the rule stays the
             same object.
         priors : mapping or Series of class names, array (K,), "balanced", or None
-            The new class shares, if they are known: they are taken as they are.
+            The new class shares, if they are known: they are taken as they are. Of two classes one may be named alone.
         tuned_on : (proba, y) or (proba, y, sample_weight), or None
             The rows that the rule was tuned on, which a solution does not keep. The rule is then tuned on them again,
             each class weighted by its new share. This keeps what labels have shown, where probabilities are wrong for
