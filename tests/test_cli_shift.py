@@ -117,6 +117,31 @@ def test_known_shares_and_costs(months):
     assert "give the probabilities of the model before its correction, without --proba-shifted" in said
 
 
+def test_the_old_rule_is_shown_within_limits_and_a_small_gain_is_called_one(months):
+    solution = tuned(months[0], "accuracy", constraints="rate[L] <= 0.1")
+    pair = (months[0][CLASSES].to_numpy(), months[0]["obs"].to_numpy())
+    text = ",".join(f"{name}={share}" for name, share in NEW.items())
+    stdout, _ = run("shift", "rule.json", "--priors", text, *TUNED)
+    found = document("shift", "rule.json", "--priors", text, *TUNED)
+    assert f"old rule   {found['old']:.4f}, and misses rate[L] <= 0.1 there" in stdout and found["old_misses"]
+    assert "hardly better" not in stdout
+    # on the rows themselves, with the classes weighted
+    weight = (np.array(list(NEW.values())) / months[0]["obs"].value_counts()[CLASSES])[pair[1]].to_numpy()
+    share = np.average(solution.predict(pair[0]) == "L", weights=weight)
+    assert share > 0.1 and found["old"] == pytest.approx(
+        np.average(solution.predict(pair[0]) == pair[1], weights=weight), abs=0.05
+    )
+    # more jobs are very fast: the limit is kept, and both rules compare
+    kept = document("shift", "rule.json", "--priors", "VF=.6,F=.2,M=.15,L=.05", *TUNED)
+    assert not kept["old_misses"] and kept["old"] <= kept["new"]
+    tuned(months[0], "macro_f1")
+    near = ("--priors", "VF=.50,F=.32,M=.12,L=.06", *TUNED)
+    stdout, _ = run("shift", "rule.json", *near)
+    found = document("shift", "rule.json", *near)
+    assert found["why_kept"] is None and found["new"] - found["old"] < 0.002
+    assert "On this estimate the new rule is hardly better than the old one." in stdout
+
+
 def test_known_shares_need_no_new_rows(months):
     text = ",".join(f"{name}={share}" for name, share in NEW.items())
     solution = tuned(months[0], "macro_f1")

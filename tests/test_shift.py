@@ -509,9 +509,9 @@ def test_rows_are_unlike_at_the_level_of_the_warning_and_no_p_value_stands_besid
     solution, tuned_on, Q, z = jobs
     new, _ = of_shares(Q, z, [0.1, 0.2, 0.3, 0.4], 500)
     plain = confmax.shift.detect(new, solution, tuned_on=tuned_on)
-    for misfit, unlike in ((0.021, False), (0.0101, False), (0.0099, True)):
-        found = replace(plain, shares=replace(plain.shares, misfit=misfit))
-        assert ("rows of a class" in found.sentence) == unlike == (misfit < UNLIKE)
+    for p_value, unlike in ((0.021, False), (0.0101, False), (0.0099, True)):
+        found = replace(plain, shares=replace(plain.shares, misfit=p_value))
+        assert ("rows of a class" in found.sentence) == unlike == (p_value < UNLIKE)
         assert found.changed and "the class shares of these 500 rows have moved: " in found.sentence
         assert "p = " not in found.sentence and "(p = " in found.shares.sentence
     # all tests together keep the level: a fifth of it is for this one

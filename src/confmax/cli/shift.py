@@ -32,6 +32,7 @@ from confmax.solution.tuning import solution_of_rule
 from confmax.tables import make_table
 
 INTERVALS = 0.9
+LITTLE = 0.002  # gain of a metric that one can leave
 SAME_ROWS = 1e-6  # distance of mean probabilities, within which as many rows are taken for the same
 # what is wrong where FILE holds the rows of the tuning
 SHOWS_NOTHING = "which show no change"
@@ -338,6 +339,7 @@ def _found(rows: FileRows | None, rule: DecisionRule, solution: Solution, *, tun
         "why_kept": _why_kept(solution, rule) if same else None,
         "estimate": None if known is None else ("tuning rows" if tuned else "these rows"),
         "old": finite(solution.baselines.get(OLD)),
+        "old_misses": OLD in solution.missed_by,
         "new": known,
         "rows_moved": None if rows is None else _moved(rows, rule, new),
         "rule": json.loads(new.to_json()),
@@ -416,9 +418,22 @@ def _show_gain(page: Page, document: Document) -> None:
     if document["new"] is not None:
         page.say(f"{document['metric']} on {where}", style="bold")
         items = {"old rule": number(document["old"]), "new rule": number(document["new"])}
+        if document["old_misses"]:
+            limits = document["rule"]["constraints"]
+            items["old rule"] += f", and misses {limits[0] if len(limits) == 1 else 'a limit'} there"
     if document["rows_moved"] is not None:
         items["decides"] = f"{document['rows_moved']} of {document['rows']} rows otherwise"
     page.items(items)
+    if _hardly(document):
+        page.say("On this estimate the new rule is hardly better than the old one.")
+
+
+def _hardly(document: Document) -> bool:
+    """Whether the new rule gains so little that other rows may show none; of costs nobody knows what is little."""
+    old, new = document["old"], document["new"]
+    if old is None or new is None or document["old_misses"] or document["metric"].startswith("linear"):
+        return False
+    return bool(new - old < LITTLE)
 
 
 def _capital(sentence: str) -> str:

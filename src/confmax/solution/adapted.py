@@ -33,6 +33,7 @@ S = TypeVar("S", bound=Tuned)
 
 ABSENT = 1e-5  # share below which a class counts as absent
 APART = 0.1  # distance of class shares, below which nobody can see that a model was corrected
+ROUNDING = 1e-9  # by which a limit is missed that rounding may miss
 OLD = "old rule"  # what the rule from before is called among the baselines
 DRAWS = (
     "no single rule keeps the limits under the new class shares, so the new rule draws between several by chance; the "
@@ -126,16 +127,15 @@ def for_shares(solution: S, held: Source, target: Array, table: Table | None, *,
         found = replace(found, rule=replace(found.rule, calibrator=moved))
     # to adapt it once more follows the settings that were given, not those of these rows
     found = replace(found, plan=plan)
-    value = None if before is None else float(found.metric.values(before))
-    if value is not None and not (plan.constraints or plan.abstains):
-        found = replace(found, baselines={**found.baselines, OLD: value})
+    if before is not None:
+        found = _beside(found, before, rows)
     shares = replace(
         held.shares.shifted(target),
         n_rows=worth(rows)[0],
         decided=tuple(found.statistics.columns / found.statistics.columns.sum()),
     )
     marked = replace(found.rule, shares=shares, tuned_on=solution.rule.tuned_on)
-    if held.rows is not None and before is not None and not plan.constraints and value >= found.value:
+    if held.rows is not None and before is not None and not plan.constraints and found.baselines[OLD] >= found.value:
         return _with_rule(found, solution.rule, before, rows, rule)
     return or_raise(replace(found, rule=marked), plan.on_infeasible)
 
@@ -181,6 +181,15 @@ def _counted(rule: DecisionRule, found: Tuned, rows: Table) -> Confusion | None:
         return None
     oracle = make_oracle(rows, found.mode, model_share=found.model_share)
     return rule.evaluate(oracle, matrix=found.metric.statistics == "matrix" or found.statistics.matrix is not None)
+
+
+def _beside(found: S, before: Confusion, rows: Table) -> S:
+    """Return a solution with the old rule, of confusion ``before``, among its baselines: it may miss a limit there."""
+    value = float(found.metric.values(before))
+    limits = found.plan.on(rows).limits
+    misses = limits is not None and bool((limits.slacks(before) < -ROUNDING).any())
+    missed_by = (*found.missed_by, OLD) if misses else found.missed_by
+    return replace(found, baselines={**found.baselines, OLD: value}, missed_by=missed_by)
 
 
 def _with_rule(found: S, old: DecisionRule, counted: Confusion, rows: Table, rule: DecisionRule) -> S:
