@@ -36,6 +36,14 @@ def test_sql_is_printed_and_decides():
     assert_decides(expression, ["p 1", "p,2", "p3"])
 
 
+def test_columns_are_matched_to_classes_by_name():
+    """As tune and apply do: columns given in the order of a file decide the same."""
+    expression, stderr = run("export", "rule.json", "--to", "sql", "--columns", "p_c,p_a,p_b")
+    assert stderr == "" and expression == RULE.to_sql(columns=["p_a", "p_b", "p_c"]) + "\n"
+    # names that fit at their places leave the others at theirs
+    assert run("export", "rule.json", "--to", "sql", "--columns", "a,b,x")[0] == RULE.to_sql(columns=list("abx")) + "\n"
+
+
 def test_sql_needs_no_dialect():
     """Without one it is what DuckDB, PostgreSQL and SQLite all read"""
     expression, stderr = run("export", "rule.json", "--to", "sql")
@@ -73,6 +81,8 @@ ERRORS = {
     "the way out": (("two.json", "--to", "python", "-o", "two.py"), "--randomized no"),
     "no language": (("rule.json",), "Missing option '--to'"),
     "columns of another number": ((*SQL, "--columns", "a,b"), "columns holds the names of 3 columns"),
+    "columns of some classes": ((*SQL, "--columns", "b,a,x"), "no column is named like the class 'c'"),
+    "a column twice": ((*SQL, "--columns", "a,b,a"), "two columns of --columns are named like the class 'a'"),
     "a setting of another language": ((*PYTHON, "--opset", "18"), "--opset has no meaning with --to python"),
     "no file for a model": (("rule.json", "--to", "onnx"), "name the file to write with -o"),
     "the rule itself": ((*SQL, "-o", "rule.json"), "-o rule.json is the input file"),

@@ -281,7 +281,7 @@ def test_tune_writes_a_cross_fitted_page():
 def test_export():
     tuned().rule.save("r.json")
     rule = confmax.LabelRule.load("r.json")
-    sql, note = run("export", "r.json", "--to", "sql", "--columns", "p_sea,p_sun,p_rain")
+    sql, note = run("export", "r.json", "--to", "sql", "--columns", "p_rain,p_sea,p_sun")
     assert sql.strip() == rule.to_sql(columns=["p_sea", "p_sun", "p_rain"]) and note == ""
     _, note = run("export", "r.json", "--to", "sql")
     assert "the expressions read the columns sea, sun, rain" in note

@@ -126,7 +126,11 @@ def apply() -> None:
     help="For SQL: standard, which DuckDB, PostgreSQL and SQLite read; duckdb, which keeps the order of the rows "
     "there, or sqlite; or with the extra confmax[sql] others, such as mysql.  [default: standard]",
 )
-@list_option("--columns", "For SQL: columns of probabilities, in class order. Default: those named like the classes.")
+@list_option(
+    "--columns",
+    "For SQL: columns of probabilities, matched to the classes by name, else in class order. Default: those named like "
+    "the classes.",
+)
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float64"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from confmax.cli.outputs import check_output, load_any_rule, write_file
 from confmax.cli.show import print_document
 from confmax.cli.texts import clean, joined
 from confmax.rule import LabelRule
+from confmax.tables.columns import find, refuse_part
 
 
 def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: Any) -> None:
@@ -29,8 +31,10 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         check_output(out, as_json, rule)
     elif language == "onnx" or as_json:
         raise click.UsageError("name the file to write with -o")
-    made = getattr(loaded, f"to_{language}")(**settings)
     classes = [str(name) for name in loaded.class_names]
+    if "columns" in settings:
+        settings["columns"] = in_class_order(settings["columns"], loaded.class_names[: loaded.n_classes])
+    made = getattr(loaded, f"to_{language}")(**settings)
     # the database would only say that it knows no such column
     if language == "sql" and "columns" not in settings:
         read = joined(classes[: loaded.n_classes], 20)
@@ -47,3 +51,20 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     document = {"rule_file": str(rule), "to": language, "out": str(out), "bytes": len(data), "classes": classes}
     index = joined([f"{k} {name}" for k, name in enumerate(classes)], 20)
     print_document(document, as_json, lambda page, _: page.items({"index": index, "written": str(out)}), out)
+
+
+def in_class_order(columns: Sequence[str], classes: Sequence[Any]) -> tuple[str, ...]:
+    """Return columns in the order of the classes that they are named like; as they are where no name fits.
+
+    So `confmax tune`, `apply` and `score` match --columns, and the same list means the same here.
+    """
+    if len(columns) != len(classes):  # which the export refuses, with the number that it takes
+        return tuple(columns)
+    found = find(columns, classes)
+    if found.places is not None:
+        return tuple(columns[k] for k in found.places)
+    # some names that fit at their places do not contradict the order of the classes
+    if found.twice is not None or any(k != place for k, place in found.own):
+        way_out = "rename them, or use to_sql of the library, which takes columns in the order of the classes"
+        refuse_part(found, columns, way_out, of="--columns", of_two=way_out)
+    return tuple(columns)
