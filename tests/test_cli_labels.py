@@ -23,6 +23,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.usefixtures("inside")
 NAMES = ["sea", "sun", "rain"]
 ANY = ("--decisions", "any")
+TWO = ["top-2", "top-2 of p > 0.5", "top-2 of p/prior"]
 
 
 def rows(n=120):
@@ -123,7 +124,16 @@ def test_rules_with_a_number_of_labels_are_applied_scored_and_explained():
         found = document("apply", f"{name}.json", path, "-o", f"{name}.csv")
         assert found["labels_per_row"] <= most
         scored = document("score", path, "--labels", ",".join(NAMES), "--rule", f"{name}.json", "--replicates", "0")
-        assert scored["plain"].startswith(f"top-{most}") and scored["labels"][0]["threshold"] is None
+        assert scored["plain"] == f"top-{most}" and scored["labels"][0]["threshold"] is None
+        P, Y = rows()
+        first = np.eye(3)[P.argmax(axis=1)]
+        if name == "m":
+            row = next(one for one in scored["values"] if one["metric"] == "macro_f1")
+            assert row["plain"] == pytest.approx(f1_score(Y, first, average="macro"))
+            assert list(row["others"]) == ["top-1 of p > 0.5", "top-1 of p/prior"]
+            best = np.eye(3)[(P / Y.mean(axis=0)).argmax(axis=1)]
+            assert row["others"]["top-1 of p/prior"] == pytest.approx(f1_score(Y, best, average="macro"))
+            assert "top-1 of p/prior" in run("score", path, "--labels", ",".join(NAMES), "--rule", "m.json")[0]
     text, _ = run("explain", "k.json", "--proba", "0.2,0.5,0.9")
     assert "a row gets the 2 labels with the largest scores" in text
     assert text.rstrip().endswith(", ".join(confmax.LabelRule.load("k.json").predict_lists([[0.2, 0.5, 0.9]])[0]))
@@ -193,7 +203,7 @@ def test_compare_judges_rules_on_rows_that_are_new_to_them(given, monkeypatch):
     line = ("compare", path, "--decisions", given, "--labels", ",".join(NAMES), "--metric", "macro_f1")
     found = document(*line, "--metric", "micro_f1", "--rule", "r.json", "--replicates", "50")
     by_name = {one["rule"]: one for one in found["rules"]}
-    plain = {"any": ["p > 0.5", "top-1"], "1": ["top-1", "top-1 of p/prior"], "at-most:2": ["top-2 of p > 0.5"]}[given]
+    plain = {"any": ["p > 0.5", "top-1"], "1": ["top-1", "top-1 of p/prior"], "at-most:2": TWO}[given]
     usual = ["separate thresholds"] if given == "any" else []
     assert list(by_name) == [*plain, *usual, "for macro_f1", "for micro_f1", "r.json"]
     assert found["plain"] == plain[0] and "minus_plain" not in by_name[plain[0]]

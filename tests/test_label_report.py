@@ -97,7 +97,7 @@ def test_rules_with_a_number_of_labels_and_saved_rules_have_a_page(tmp_path):
     np.put_along_axis(H, plain, 1.0, axis=1)
     assert f"{f1_score(Y, H, average='macro'):.3f}" in text
     solved(("at_most", 2)).report(path, P, Y, n_replicates=0)
-    assert "top-2 of p &gt; 0.5" in text_of(path)
+    assert "top-2 of p &gt; 0.5" in text_of(path) and "top-2 of p/prior" in text_of(path)
 
 
 @pytest.mark.parametrize("decisions", ["any", 2])
@@ -191,6 +191,13 @@ def test_headlines_follow_the_figures():
     found = label_figures(table, metric, never, n_replicates=50)
     assert label_words.headline(found) == "Macro F1 is lower than with p > 0.5"
     assert any("never decides <b>sea</b> and rain" in one for one in label_words.warnings_of(found))
+    # of rules without tuning it names the best one
+    limited = solved(("at_most", 2)).rule
+    found = label_figures(table, metric, limited, n_replicates=50)
+    assert found.score.plain == ("top-2", "top-2 of p > 0.5", "top-2 of p/prior")
+    best = max(found.score.plain, key=lambda name: found.score.estimate(name, "macro_f1").value)
+    assert found.plain == best and best in label_words.headline(found)
+    assert len(label_words.against(found)) == 2
 
 
 @pytest.mark.slow

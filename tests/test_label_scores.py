@@ -71,10 +71,10 @@ def test_rules_solutions_and_decisions_are_judged_beside_what_they_are_compared_
     solution = confmax.maximize("macro_f1", P, Y, decisions="any")
     given = {"mine": P > 0.4, "best": BEST}
     found = confmax.score("macro_f1", P, Y, solution, rules=given, classes=NAMES, n_replicates=0)
-    assert found.rules == ("p > 0.5", "top-1", "rule", "mine", "best")
+    assert found.rules == ("p > 0.5", "top-1", "top-1 of p/prior", "rule", "mine", "best")
     decided = [solution.predict(P), P > 0.4, BEST.predict(P)]
-    assert found.values[0, 2:] == pytest.approx([f1_score(Y, H, average="macro") for H in decided])
-    assert set(found.to_dict()["metrics"]["macro_f1"]["mine"]["minus"]) == {"p > 0.5", "top-1"}
+    assert found.values[0, 3:] == pytest.approx([f1_score(Y, H, average="macro") for H in decided])
+    assert set(found.to_dict()["metrics"]["macro_f1"]["mine"]["minus"]) == {"p > 0.5", "top-1", "top-1 of p/prior"}
 
 
 def test_columns_go_by_name():

@@ -67,7 +67,7 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
 def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:
     """Return the values of a rule and of what is decided without one, and those of every label."""
     used = {repr(metric): metric for metric in (wanted or label_metrics.without_parameters())}
-    plain = plain_decisions(table, [rule.decisions])
+    plain = plain_decisions(table, [rule.decisions], by_prior=True)
     decided = {**plain, "rule": decided_labels("rule", rule, table)}
     both = {**used, **f1_of_labels(table)}
     limits = {"rule": limits_of(rule, table)} if rule.constraints else {}
@@ -104,10 +104,14 @@ def limit_documents(scores: Score, rule: str, *, warned: bool = False) -> list[D
 
 
 def _values(scores: Score, metric: str) -> Document:
-    """Return the values of both rules by a metric; with replicates also intervals, and the difference."""
-    plain = scores.rules[0]
+    """Return the values by a metric of the rule and of those without tuning.
+
+    With replicates also intervals, and the difference to the first one without tuning.
+    """
+    plain, *others = scores.plain
     estimates = {"plain": scores.estimate(plain, metric), "rule": scores.estimate("rule", metric)}
     document: Document = {"metric": metric, **{name: finite(one.value) for name, one in estimates.items()}}
+    document["others"] = {name: finite(scores.estimate(name, metric).value) for name in others}
     if scores.n_replicates:
         minus = scores.difference("rule", plain, metric)
         document["intervals"] = {name: [one.low, one.high] for name, one in estimates.items()}
@@ -145,17 +149,20 @@ def _show(page: Page, document: Document) -> None:
         page.table(["constraint", "rule", "kept"], lines)
         page.say()
     plain = document["plain"]
-    heads = ["metric", plain, "rule"]
+    heads = ["metric", plain, *document["values"][0]["others"], "rule"]
     body = []
     none = {"plain": (None, None), "rule": (None, None)}
     for row in document["values"]:
-        cells = [row["metric"], *(between(row[one], *row.get("intervals", none)[one]) for one in ("plain", "rule"))]
+        first, own = (between(row[one], *row.get("intervals", none)[one]) for one in ("plain", "rule"))
+        cells = [row["metric"], first, *map(number, row["others"].values()), own]
         if "difference" in row:
             minus = row["difference"]
             cells.append(between(minus["value"], minus["low"], minus["high"], sign="+"))
             cells.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
         body.append(cells)
-    page.table([*heads, *([f"rule - {plain}", "better"] if len(body[0]) > 3 else [])], body, best=2)
+    page.table(
+        [*heads, *([f"rule - {plain}", "better"] if document["intervals"] else [])], body, best=heads.index("rule")
+    )
     page.say()
     labels = document["labels"]
     page.table(

@@ -105,10 +105,12 @@ class LabelFigures:
         The metrics of the rules, the tuned one last, which is called `TUNED`.
     metric : str
         The name of the tuned metric in it.
+    plain : str
+        The plain rule with the largest value, with which the tuned one is compared first.
     labels : tuple of LabelRow
         In the order of the columns.
     per_row : tuple of PerRow
-        Of the true labels, the first plain rule, and the tuned rule.
+        Of the true labels, the rule ``plain``, and the tuned rule.
     seen : bool
         Whether the rule was tuned on these rows.
     n_folds : int or None
@@ -123,17 +125,13 @@ class LabelFigures:
     rule: LabelRule
     metric: str
     score: Score
+    plain: str
     labels: tuple[LabelRow, ...]
     per_row: tuple[PerRow, ...]
     seen: bool
     proof: str | None
     n_folds: int | None = None
     on_tuning: float | None = None
-
-    @property
-    def plain(self) -> str:
-        """The rule that the tuned one is compared with first."""
-        return self.score.plain[0]
 
 
 def label_figures(
@@ -156,23 +154,33 @@ def label_figures(
     limits: dict[str, Judgeable] = dict.fromkeys(decided, limits_of(rule, table)) if rule.constraints else {}
     score = compare_labels(table, metrics, decided, plain=plain, limits=limits, **settings)
     few = {**settings, "n_replicates": settings["n_replicates"] if table.n_classes <= LABEL_INTERVALS else 0}
-    both = {plain[0]: decided[plain[0]], TUNED: decided[TUNED]}
-    each = compare_labels(table, f1_of_labels(table), both, plain=plain[:1], **few)
     assert table.labels is not None
+    seen = folds is None and rule.tuned_on == fingerprint(table.unordered_hashes(), table.labels, table.classes)
+    best = _best_plain(score, repr(metric), seen=seen)
+    both = {best: decided[best], TUNED: decided[TUNED]}
+    each = compare_labels(table, f1_of_labels(table), both, plain=(best,), **few)
     made: dict[str, Array] = {"true": table.labels.astype(np.float64), **both}
-    seen = rule.tuned_on == fingerprint(table.unordered_hashes(), table.labels, table.classes)
     return LabelFigures(
         table,
         rule,
         repr(metric),
         score,
+        best,
         rows_of_labels(rule, table, each, decided[TUNED], TUNED),
         tuple(_per_row(name, H, table) for name, H in made.items()),
-        seen and folds is None,
+        seen,
         None if solution is None else solution.guarantee,
         None if folds is None else len(folds.solutions),
         None if folds is None or solution is None else solution.label_value,
     )
+
+
+def _best_plain(score: Score, metric: str, *, seen: bool) -> str:
+    """Return the plain rule with the largest value of a ``metric``, of equal ones the first."""
+    # on the rows that they were tuned on, separate thresholds are the best there are, and show nothing
+    names = [name for name in score.plain if not (seen and name == SEPARATE)]
+    values = np.array([score.estimate(name, metric).value for name in names])
+    return names[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]
 
 
 def decided_beside(

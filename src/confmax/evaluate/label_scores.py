@@ -23,7 +23,7 @@ from confmax.metrics.labels import LabelMean
 from confmax.rule.labels import LabelRule
 from confmax.tables import MemoryTable
 from confmax.tables.columns import find, warn
-from confmax.tables.decisions import Decisions
+from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.several import dense_table, encoded, labels_table, plain_matrix
 
 AT_ONCE = 1 << 22  # counts of rows of a chunk of replicates: 32 MB
@@ -57,7 +57,7 @@ def score_labels(
     table = dense_table(given, "the score of several labels")
     several = not (isinstance(metric, (str, Metric)) or callable(metric))
     wanted = [label_metrics.resolve(one, None) for one in (metric if several else [metric])]
-    plain = plain_decisions(table, [rule.decisions for rule in rules])
+    plain = plain_decisions(table, [rule.decisions for rule in rules], by_prior=True)
     decided = {**plain, **{name: decided_labels(name, rule, table, given.proba) for name, rule in judged.items()}}
     warn(absent_labels(table))
     limits = {name: limits_of(rule, table) for name, rule in judged.items() if getattr(rule, "constraints", ())}
@@ -126,16 +126,22 @@ def absent_labels(table: MemoryTable) -> str:
 def plain_decisions(table: MemoryTable, every: Sequence[Decisions], *, by_prior: bool = False) -> dict[str, Array]:
     """Return what is decided (n, L) without tuning, by name, for ``every`` kind of decisions that rules make.
 
-    Of any labels it is p > 0.5, of k labels those with the largest p, and ``by_prior`` also those with the largest p
-    divided by how often the label is true in the ``table``.
+    Of any labels it is p > 0.5. Of k labels, or at most k, it is those with the largest p, and ``by_prior`` also those
+    with the largest p divided by how often the label is true in the ``table``; of at most k also those with p > 0.5 of
+    the largest.
     """
     P = table.proba.astype(np.float64)
-    found = {plain_name(one): one.chosen(P - 0.5 if one.positive else P).astype(np.float64) for one in every}
-    if by_prior:
-        share = table.label_weight()
-        scores = np.divide(P, share, out=np.zeros(P.shape), where=share > 0.0)
-        exact = [one for one in every if not one.positive]
-        found |= {f"{plain_name(one)} of p/prior": one.chosen(scores).astype(np.float64) for one in exact}
+    found: dict[str, Array] = {}
+    for one in every:
+        # rows of at most k labels may get all k, as the baselines of the tuning do
+        exact = one if one.most is None else decisions_of(one.most)
+        found[plain_name(exact)] = exact.chosen(P - 0.5 if exact.positive else P).astype(np.float64)
+        if one != exact:
+            found[plain_name(one)] = one.chosen(P - 0.5).astype(np.float64)
+        if by_prior and one.most is not None:
+            share = table.label_weight()
+            scores = np.divide(P, share, out=np.zeros(P.shape), where=share > 0.0)
+            found[f"{plain_name(exact)} of p/prior"] = exact.chosen(scores).astype(np.float64)
     return found
 
 

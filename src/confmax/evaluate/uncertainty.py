@@ -73,7 +73,7 @@ def score(
     rule : DecisionRule, Solution, array-like (n,) or None
         What to evaluate, called "rule" in the result: a rule, or the labels that another method decided, or rules
         tuned on other folds. With a `LabelRule` or `LabelSolution` all are judged by metrics of several labels, beside
-        "p > 0.5", or of the k best "top-k"; decisions are then 0 and 1 (n, L).
+        "p > 0.5", or of k labels, or at most k, "top-k" and "top-k of p/prior"; decisions are then 0 and 1 (n, L).
     rules : mapping or None
         Further rules, solutions or decisions (n,), by name. One called "argmax" or "p/prior" replaces that rule.
     sample_weight : array-like (n,) or None

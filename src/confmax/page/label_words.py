@@ -56,7 +56,7 @@ def headline(figures: LabelFigures) -> str:
 
 
 def verdict(figures: LabelFigures) -> tuple[str, str]:
-    """Return "better", "worse" or "" and a sentence on the tuned rule and the first plain one."""
+    """Return "better", "worse" or "" and a sentence on the tuned rule and the best plain one."""
     found = minus(figures, figures.plain)
     kind = verdict_of(found)
     values = [figures.score.estimate(rule, figures.metric).value for rule in (figures.plain, TUNED)]
@@ -70,7 +70,7 @@ def verdict(figures: LabelFigures) -> tuple[str, str]:
 def against(figures: LabelFigures) -> list[str]:
     """Return sentences on the tuned rule and the other plain ones."""
     said = []
-    for name in figures.score.plain[1:]:
+    for name in (name for name in figures.score.plain if name != figures.plain):
         found = minus(figures, name)
         end = f", and {name} is {as_good(found)}" if as_good(found) else ""
         said.append(f"The difference to {name} is {_signed(found)}{end}.")
