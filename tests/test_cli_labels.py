@@ -62,6 +62,8 @@ def test_columns_of_labels_and_of_probabilities_are_matched_by_name(probabilitie
     assert confmax.LabelRule.load("r.json").thresholds.tolist() == solution.rule.thresholds.tolist()
     assert found["columns"] == [probabilities.format(name) for name in NAMES]
     assert found["tuned"] == pytest.approx(solution.value)
+    decided, true = solution.predict(rows()[0]).sum(1).mean(), rows()[1].sum(1).mean()
+    assert (found["labels_per_row"], found["true_labels_per_row"]) == pytest.approx((decided, true))
     run("apply", "r.json", path, "-o", "out.csv")
     lines = Path("out.csv").read_text().split("\n")
     assert [line.split(",")[-3:] for line in lines[1:-1]] == solution.predict(rows()[0]).astype(str).tolist()
@@ -103,6 +105,7 @@ def test_arrays_and_lists_are_read():
 
 def test_without_labels_the_model_alone_tunes():
     found = document("tune", table(truth=None, tags=False), *ANY, "--metric", "macro_f1")
+    assert found["true_labels_per_row"] is None and found["labels_per_row"] > 0
     assert (found["confusion"], found["classes"]) == ("model", ["rain", "sea", "sun"])
     assert all(one["rows"] is None for one in found["labels"])
 
@@ -154,9 +157,14 @@ def test_score_is_that_of_scikit_learn():
     assert values["hamming"]["rule"] == pytest.approx(1 - hamming_loss(Y, H))
     low, high = values["macro_f1"]["intervals"]["rule"]
     assert low < values["macro_f1"]["rule"] < high
+    per_row = (H.sum(1).mean(), Y.sum(1).mean())
+    assert (with_intervals["labels_per_row"], with_intervals["true_labels_per_row"]) == pytest.approx(per_row)
     each = f1_score(Y, H, average=None)
     assert [one["f1"] for one in with_intervals["labels"]] == pytest.approx(each.tolist())
     text, stderr = run("score", path, "--label", "tags", "--separator", "|", "--rule", "r.json")
+    said = r"^labels per row +{:.4f} decided, {:.4f} true$".format(*per_row)
+    assert re.search(said, text, re.MULTILINE)
+    assert re.search(said, run("tune", path, *ANY, "--label", "tags", "--separator", "|", "--metric", "macro_f1")[0], 8)
     assert re.search(r"^sun +\d+ +p > 0\.\d+", text, re.MULTILINE) and "the rule was tuned on" in stderr
 
 
@@ -227,6 +235,10 @@ def test_compare_judges_rules_on_rows_that_are_new_to_them(given, monkeypatch):
     minus = by_name["r.json"]["minus_plain"]["micro_f1"]["value"]
     assert minus == pytest.approx(f1_score(Y, H, average="micro") - by_name[plain[0]]["values"]["micro_f1"])
     printed = run(*line, "--replicates", "0")[0]
+    assert found["true_labels_per_row"] == pytest.approx(Y.sum(axis=1).mean())
+    shown = f"{by_name['for macro_f1']['labels_per_row']:.4f}"
+    assert re.search(rf"labels per row\n(.*\n)*for macro_f1 .* {shown}\n", printed)
+    assert f"Rows have {Y.sum(axis=1).mean():.4f} true labels on average." in printed
     assert (
         f"To tune a rule on all rows: confmax tune t.csv --decisions {given} --labels sea,sun,rain --metric" in printed
     )

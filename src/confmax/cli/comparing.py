@@ -42,8 +42,8 @@ def show_table(page: Page, title: str, columns: Sequence[str], cells: Mapping[st
     page.table(["rule", *columns], [[rule, *line] for rule, line in cells.items()])
 
 
-def show_values(page: Page, document: Document) -> None:
-    """Print the values of every rule, and what it makes of limits."""
+def show_values(page: Page, document: Document, more: tuple[str, Mapping[str, str]] | None = None) -> None:
+    """Print the values of every rule, ``more`` of it in a column of this name, and what it makes of limits."""
     rules = document["rules"]
 
     def starred(value: float | None, *, star: bool) -> str:
@@ -54,7 +54,11 @@ def show_values(page: Page, document: Document) -> None:
         row["rule"]: [starred(value, star=row["rule"] in best[name]) for name, value in row["values"].items()]
         for row in rules
     }
-    show_table(page, "Values; * is the best of its column", document["metrics"], cells)
+    heads = list(document["metrics"])
+    if more is not None:
+        heads.append(more[0])
+        cells = {rule: [*line, more[1][rule]] for rule, line in cells.items()}
+    show_table(page, "Values; * is the best of its column", heads, cells)
     limits = rules[0].get("constraints", ())
     if limits:
         kept = {row["rule"]: [starred(one["value"], star=one["kept"]) for one in row["constraints"]] for row in rules}

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.comparing import best_of, show_differences, show_values, values_of
 from confmax.cli.judging import bootstrap_document
 from confmax.cli.label_columns import read_label_rows
-from confmax.cli.label_options import label_source, only_options, show_label_source
+from confmax.cli.label_options import label_source, mean_per_row, only_options, show_label_source
 from confmax.cli.label_scores import limit_documents
 from confmax.cli.outputs import load_any_rule
-from confmax.cli.show import Document, Page, print_document
+from confmax.cli.show import Document, Page, number, print_document
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import joined
 from confmax.confusion import Array
@@ -138,6 +137,7 @@ def _comparison(
     sized = {name: label_metrics.sized(metric, table.n_rows) for name, metric in evaluated.items()}
     judged = {} if limits is None else dict.fromkeys(decided, limits)
     scores = compare_labels(table, sized, decided, plain=tuple(plain), limits=judged, **settings)
+    assert table.labels is not None
     tuned_for = {one: one.removeprefix("for ") for one in tuned if one != SEPARATE}
     tuned_for |= {SEPARATE: "macro_f1"} if SEPARATE in tuned else {}
     tuned_for |= {path: rule.metric for path, rule in rules.items()}
@@ -151,7 +151,7 @@ def _comparison(
             "rule": name,
             "tuned_for": tuned_for.get(name),
             "cross_fitted": name in tuned,
-            "labels_per_row": _per_row(decided[name], table),
+            "labels_per_row": mean_per_row(decided[name], table),
             **values_of(scores, name, evaluated, "plain"),
             **kept(name),
         }
@@ -163,6 +163,7 @@ def _comparison(
         "decisions": decisions.argument,
         "plain": scores.plain[0],
         "metrics": list(evaluated),
+        "true_labels_per_row": mean_per_row(table.labels, table),
         "rules": documents,
         "best": best_of(scores, evaluated),
         "intervals": bootstrap_document(scores),
@@ -175,10 +176,6 @@ def _plain(table: MemoryTable, decisions: Decisions) -> dict[str, Array]:
         return plain_decisions(table, [decisions], by_prior=True)
     mean = float(table.label_weight().sum())
     return plain_decisions(table, [decisions, decisions_of(min(max(1, round(mean)), table.n_classes))])
-
-
-def _per_row(H: Array, table: MemoryTable) -> float:
-    return float(np.average(H.sum(axis=1), weights=table.weight))
 
 
 def _warn_of_rare(table: MemoryTable, n_folds: int) -> None:
@@ -239,7 +236,9 @@ def _without_folds(
 def _show(page: Page, document: Document) -> None:
     """Print the values of every rule, what it makes of limits, and its differences to the first plain one."""
     show_label_source(page, document)
-    show_values(page, document)
+    per_row = {row["rule"]: number(row["labels_per_row"]) for row in document["rules"]}
+    show_values(page, document, ("labels per row", per_row))
+    page.say(f"Rows have {number(document['true_labels_per_row'])} true labels on average.")
     show_differences(page, document, document["plain"], "plain")
     page.say(
         "",

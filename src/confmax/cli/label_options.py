@@ -9,14 +9,16 @@ from typing import Any
 import click
 import numpy as np
 from click.core import ParameterSource
+from numpy.typing import NDArray
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.label_columns import read_label_rows
-from confmax.cli.show import Document, Page, show_source, source_document
+from confmax.cli.show import Document, Page, number, show_source, source_document
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import joined
 from confmax.rule import LabelRule
+from confmax.tables import MemoryTable
 
 LABEL_OPTIONS = ("label_columns", "separator", "shrinkage")
 
@@ -67,6 +69,18 @@ def show_label_source(page: Page, document: Document) -> None:
     show_source(page, document)
     if document["label_columns"]:
         page.items({"labels": joined(document["label_columns"], 20)})
+
+
+def labels_per_row(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the item that says how many labels rows get and, where this is known, have; on average."""
+    true = document["true_labels_per_row"]
+    known = "" if true is None else f", {number(true)} true"
+    return {"labels per row": f"{number(document['labels_per_row'])} decided{known}"}
+
+
+def mean_per_row(H: NDArray[Any], table: MemoryTable) -> float:
+    """Return how many labels (n, L) rows of a table have, on average."""
+    return float(np.average(H.sum(axis=1), weights=table.weight))
 
 
 def threshold(value: float | None) -> float | str | None:

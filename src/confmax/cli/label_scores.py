@@ -10,7 +10,15 @@ import click
 
 from confmax.cli import app
 from confmax.cli.judging import bootstrap_document, with_interval
-from confmax.cli.label_options import label_source, labelled_rows, only_options, show_label_source, threshold
+from confmax.cli.label_options import (
+    label_source,
+    labelled_rows,
+    labels_per_row,
+    mean_per_row,
+    only_options,
+    show_label_source,
+    threshold,
+)
 from confmax.cli.show import Document, Page, between, finite, number, print_document
 from confmax.confusion import Array
 from confmax.evaluate import Score, check_bootstrap
@@ -84,6 +92,8 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
         "tuned_on_these_rows": seen,
         "decisions": rule.decisions.argument,
         "plain": next(iter(plain)),
+        "labels_per_row": mean_per_row(decided["rule"], table),
+        "true_labels_per_row": mean_per_row(table.labels, table),
         **({"constraints": kept} if kept else {}),
         "values": [_values(scores, name) for name in used],
         "labels": _labels(rule, table, scores, decided["rule"]),
@@ -139,7 +149,7 @@ def _labels(rule: LabelRule, table: MemoryTable, scores: Score, H: Array) -> lis
 def _show(page: Page, document: Document) -> None:
     """Print the metrics of the rule, and its labels."""
     show_label_source(page, document)
-    page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}"})
+    page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}", **labels_per_row(document)})
     page.say()
     if "constraints" in document:
         lines = [

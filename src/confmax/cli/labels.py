@@ -16,7 +16,7 @@ from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, existing
 from confmax.cli.constraints import constraint_document, constraint_lines
 from confmax.cli.label_columns import read_label_rows
-from confmax.cli.label_options import label_source, only_options, show_label_source, threshold
+from confmax.cli.label_options import label_source, labels_per_row, only_options, show_label_source, threshold
 from confmax.cli.outputs import check_rule_output, one_result, save_rule, writing
 from confmax.cli.report import check_tune, write_label_page
 from confmax.cli.show import Document, Page, finite, number, print_document, show_source, source_document
@@ -106,6 +106,8 @@ def _solution_document(solution: LabelSolution) -> Document:
         "passes": solution.n_passes,
         **({"constraints": limits, "missed_by": list(solution.missed_by)} if limits else {}),
         "calibrated": solution.calibration is not None,
+        "labels_per_row": sum(one.rate for one in solution.labels),
+        "true_labels_per_row": (None if solution.positives is None else sum(one.prior for one in solution.labels)),
         "labels": [
             {
                 "label": one.name,
@@ -134,6 +136,7 @@ def _show(page: Page, document: Document, solution: LabelSolution) -> None:
     }
     if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
         items["on labels"] = number(document["tuned_on_labels"])
+    items |= labels_per_row(document)
     few = [f"{one['label']} ({one['rows']})" for one in document["labels"] if (one["rows"] or FEW) < FEW]
     if few:
         items["few rows"] = f"{joined(few, 20)}: what these labels score on new rows is hardly known"
