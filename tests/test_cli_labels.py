@@ -373,6 +373,14 @@ REFUSED = {
         ),
         "limits of several labels need --decisions any",
     ),
+    "a limit with at most so many labels": (
+        (
+            *("tune", "t.csv", "--decisions", "at-most:3", "--labels", "sea,sun", "--metric", "macro_f1"),
+            *("--subject-to", "rate[sea] <= 1"),
+        ),
+        "need --decisions any, and --decisions at-most:3 sets how many labels a row gets; take any labels, and limit "
+        "their mean number by a limit such as 'labels_per_row <= 3'",
+    ),
     "a metric of one class": (
         ("tune", "t.csv", *ANY, "--labels", "sea", "--metric", "min_recall"),
         "there is no metric 'min_recall' of several labels",
@@ -401,7 +409,7 @@ REFUSED = {
     ),
     "shrinkage of a number of labels": (
         ("tune", "t.csv", "--decisions", "2", "--labels", "sea,sun", "--metric", "macro_f1", "--shrinkage", "yes"),
-        "--shrinkage draws thresholds of single labels together, and decisions=2 has none; leave it out",
+        "--shrinkage draws thresholds of single labels together, and --decisions 2 has none; leave it out",
     ),
     "at most": (
         ("apply", "r.json", "t.csv", "-o", "o.csv", "--at-most", "sun=3"),

@@ -291,7 +291,10 @@ def test_metrics_without_an_end_of_their_own_are_maximised_within_limits():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"decisions": 2}, r"limits of several labels need decisions='any', and decisions=2 is a budget"),
+        (
+            {"decisions": 2},
+            "decisions=2 sets how many labels .* 'labels_per_row <= 2'",
+        ),
         ({"confidence": 0.9}, "confidence is of one class for every row"),
         ({"constraints": "recall[d] >= 0.8"}, r"cannot be used: there is no label 'd'; labels are a, b, c"),
         ({"constraints": "rate[not a] <= 0.8"}, r"there is no label 'not a'; add the rates of labels"),

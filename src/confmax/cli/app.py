@@ -83,6 +83,8 @@ def option_for(argument: str, words: str) -> str:
     if not isinstance(option, click.Option):
         return words
     name = option.opts[-1]
+    # the one pair among values, which is written with a colon
+    words = re.sub(r"\('at_most', (\d+)\)", r"at-most:\1", words)
     _, sign, value = words.replace("'", "").partition("=")
     if not sign or option.is_flag:
         return name

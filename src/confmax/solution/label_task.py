@@ -76,15 +76,18 @@ class LabelPlan:
                 continue
             given = settings.pop(name, default)
             if not (given is default or (isinstance(given, (str, bool, tuple, list)) and given == default)):
-                raise InputError(f"`{name}` is of one class for every row, and decisions={decisions.argument!r} is not")
+                raise InputError(
+                    f"`{name}` is of one class for every row, and `decisions={decisions.argument!r}` is not"
+                )
         drawn = settings.get("randomized", False)
         if not (isinstance(drawn, (bool, np.bool_)) or is_auto(drawn)):
             raise ValueError(f"randomized must be True, False or 'auto'; got {drawn!r}")
         wanted = resolve(constraints)
         if wanted and decisions != ANY:
             raise InputError(
-                f"limits of several labels need `decisions='any'`, and decisions={decisions.argument!r} is a budget of "
-                f"every row"
+                f"limits of several labels need `decisions='any'`, and `decisions={decisions.argument!r}` sets how "
+                f"many labels a row gets",
+                f"take any labels, and limit their mean number by a limit such as 'labels_per_row <= {decisions.most}'",
             )
         # with limits, metrics are of use that are largest if no row, or every row, gets a label
         found = label_metrics.resolve(metric, None if wanted else decisions)
@@ -128,7 +131,7 @@ class LabelPlan:
         if not is_auto(self.shrinkage) and self.shrinkage:
             why = ""
             if self.decisions != ANY:
-                why = f"decisions={self.decisions.argument!r} has none"
+                why = f"`decisions={self.decisions.argument!r}` has none"
             elif isinstance(self.metric.formula, OfVectors):
                 why = "those of a function are searched together"
             elif isinstance(self.metric.formula, Micro):
