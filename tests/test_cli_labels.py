@@ -354,6 +354,11 @@ REFUSED = {
         ("tune", "t.csv", *ANY, "--label", "tags", "--separator", "|", "--classes", "sea,sun", "--metric", "macro_f1"),
         "has 'rain', which is none of the 2 labels (sea, sun); name all labels with --classes",
     ),
+    "several names in cells": (
+        ("tune", "t.csv", "--label", "tags", "--metric", "macro_f1"),
+        "is empty; drop such rows, or leave the option out (cells of 'tags' hold '|'; for several labels per row give "
+        "--decisions any --separator '|')",
+    ),
     "both": (
         ("tune", "t.csv", *ANY, "--labels", "sea,sun", "--label", "tags", "--metric", "macro_f1"),
         "leave one of them out",

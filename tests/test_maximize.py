@@ -274,3 +274,12 @@ def test_the_calibration_of_a_solution_is_used_again(kind, confusion):
 def test_auto_confusion():
     assert confmax.maximize("accuracy", P3).mode == "model"
     assert confmax.maximize("accuracy", P3, Y3).mode == "blend"
+
+
+@pytest.mark.parametrize("y", [["a;b", None, "a"], ["a;b", "b", "a"]])
+@pytest.mark.parametrize("classes", [None, ["a", "b"]])
+def test_texts_of_several_names_are_pointed_to_several_labels(y, classes):
+    with pytest.raises(ValueError, match=r"for several labels per row pass lists .* at ';', with decisions='any'"):
+        confmax.maximize("macro_f1", [[0.5, 0.5]] * 3, y, classes=classes)
+    with pytest.raises(ValueError, match=r"leave y out$"):
+        confmax.maximize("macro_f1", [[0.5, 0.5]] * 3, ["a", None, "b"])

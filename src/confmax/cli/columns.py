@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +24,9 @@ from confmax.errors import InputError, extended
 from confmax.rule import DecisionRule
 from confmax.tables import checked_probabilities
 from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
+from confmax.tables.labels import MARKS
 from confmax.tables.normalize import normalized
+from confmax.tables.partitioned.files import is_text
 
 ONE = "a single column with --score"
 IN_ORDER = "name the columns of the classes in their order with --columns"
@@ -133,6 +136,32 @@ def read_rows(
     ``rule_classes`` are those of a rule that is to be applied, and must be found. ``rule_positive`` is the positive
     one, if the rule was tuned for a metric of it: a column of scores is its probability.
     """
+    try:
+        return _read_rows(frame, options, rule_classes, rule_positive)
+    except ValueError as error:
+        hint = _several_labels(frame, options)
+        raise extended(error, after=hint) if hint else error from None
+
+
+def _several_labels(frame: Frame, options: TableOptions) -> str:
+    """Return how to read a label column whose cells look like several names each, where a command can do so."""
+    context = click.get_current_context(silent=True)
+    takes = {option.name for option in context.command.params} if context is not None else set()
+    column = None if options.label is None else frame.columns.get(options.label)
+    if column is None or "decisions" not in takes or not is_text(column.type):
+        return ""
+    cells = column.unique().to_pylist()
+    marks = [mark for mark in MARKS if any(mark in (cell or "") for cell in cells)]
+    if not marks:
+        return ""
+    return (
+        f" (cells of {options.label!r} hold {marks[0]!r}; for several labels per row give --decisions any --separator "
+        f"{shlex.quote(marks[0])})"
+    )
+
+
+def _read_rows(frame: Frame, options: TableOptions, rule_classes: Sequence[Any], rule_positive: Any) -> FileRows:
+    """Return the rows of a file, as `read_rows` does."""
     labels = None
     if options.label is not None:
         existing(options.label, frame, "--label")

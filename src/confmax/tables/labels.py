@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.errors import InputError
 from confmax.tables.kinds import host_array
 
+MARKS = (";", "|")  # between the names of several labels in a text
+
 
 @dataclass(frozen=True, eq=False)
 class Coded:
@@ -47,12 +49,12 @@ def encode_labels(labels: NDArray[Any] | Coded, classes: Sequence[Any], n: int) 
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         if is_missing(labels[row]):
-            raise _no_label(row)
+            raise _no_label(row, coded.values)
         shown = ", ".join(map(repr, map(plain, classes[:8]))) + (", ..." if len(classes) > 8 else "")
         raise InputError(
             f"row {row} of `y` holds the label {plain(labels[row])!r}, which is none of the {len(classes)} classes "
             f"({shown})",
-            "pass `classes=` with the names in column order",
+            f"pass `classes=` with the names in column order{_several(coded.values)}",
         )
     return codes
 
@@ -125,7 +127,7 @@ def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, 
     if len(numbers) != len(found):
         raise InputError(
             f"`y` has {len(found)} distinct labels and `proba` has {K} columns, so the columns cannot be matched",
-            f"pass `classes=` with the {K} names in column order",
+            f"pass `classes=` with the {K} names in column order{_several(np.array(found, dtype=object))}",
         )
     return tuple(range(K))
 
@@ -138,15 +140,23 @@ def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
     values = [plain(value) for value in coded.values[used]]
     if any(map(is_missing, values)):
         row = [is_missing(value) for value in coded.values[coded.index].tolist()].index(True)
-        raise _no_label(row)
+        raise _no_label(row, coded.values)
     # 1 and "1" would become two classes, and the order of such classes is undefined
     if len({isinstance(value, str) for value in values}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")
     return values
 
 
-def _no_label(row: int) -> InputError:
-    return InputError(f"row {row} of `y` has no label", "drop such rows, or leave `y` out")
+def _no_label(row: int, values: NDArray[Any]) -> InputError:
+    return InputError(f"row {row} of `y` has no label", f"drop such rows, or leave `y` out{_several(values)}")
+
+
+def _several(values: NDArray[Any]) -> str:
+    """Return how to give several labels per row, where texts among the ``values`` look like several names each."""
+    mark = next((mark for mark in MARKS for text in values.tolist() if isinstance(text, str) and mark in text), None)
+    return (
+        f"; for several labels per row pass lists of names, split at {mark!r}, with `decisions='any'`" if mark else ""
+    )
 
 
 def refuse_missing(labels: NDArray[Any]) -> None:
