@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -305,8 +307,19 @@ def test_export():
     rule = confmax.LabelRule.load("r.json")
     sql, note = run("export", "r.json", "--to", "sql", "--columns", "p_rain,p_sea,p_sun")
     assert sql.strip() == rule.to_sql(columns=["p_sea", "p_sun", "p_rain"]) and note == ""
-    _, note = run("export", "r.json", "--to", "sql")
+    sql, note = run("export", "r.json", "--to", "sql")
     assert "the expressions read the columns sea, sun, rain" in note
+    comment, text = sql.split("\n", 1)
+    assert comment.startswith(
+        "-- reads the columns sea, sun, rain as probabilities; where these hold the true labels, --columns"
+    )
+    assert text == rule.to_sql() + "\n"
+    # no name of a label leaves the comment
+    confmax.LabelRule.from_thresholds([0.5, 0.2], classes=["a\nb", "c\u2028d"]).save("odd.json")
+    run("export", "odd.json", "--to", "sql", "-o", "odd.sql")
+    with closing(sqlite3.connect(":memory:")) as base:
+        found = base.execute(f'SELECT {Path("odd.sql").read_text()} FROM (SELECT .6 AS "a\nb", .1 AS "c\u2028d")')
+        assert found.fetchall() == [(1, 0)]
     run("export", "r.json", "--to", "python", "--labels", "-o", "r.py")
     assert Path("r.py").read_text() == rule.to_python(labels=True)
 

@@ -43,6 +43,12 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
         way_out = grouped if loaded.groups else "; --columns names others"
         truth = ", as where these hold the true labels" if several else ""
         click.echo(clean(f"note: the {what} the columns {read}{way_out}{truth}"), err=True)
+        if several:
+            # the names that hold the true labels in a wide table would be read as probabilities wherever the SQL goes
+            told = (
+                f"reads the columns {read} as probabilities; where these hold the true labels, --columns names others"
+            )
+            made = f"-- {clean(told)}\n{made}"
     if out is None:
         click.echo(made, nl=language == "sql")
         return
