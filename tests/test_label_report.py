@@ -97,6 +97,7 @@ def test_rules_with_a_number_of_labels_and_saved_rules_have_a_page(tmp_path):
     np.put_along_axis(H, plain, 1.0, axis=1)
     assert f"{f1_score(Y, H, average='macro'):.3f}" in text
     solved(("at_most", 2)).report(path, P, Y, n_replicates=0)
+    assert "A row gets the 2 labels with the largest scores, of those with a score above zero." in text_of(path)
     assert "top-2 of p &gt; 0.5" in text_of(path) and "top-2 of p/prior" in text_of(path)
 
 
@@ -149,7 +150,11 @@ def test_warnings_are_said(tmp_path):
     solution.report(tmp_path / "page.html", P, Y, n_replicates=0)
     text = text_of(tmp_path / "page.html")
     assert "No row has the label rain: metrics leave such labels out." in text
-    assert f"Few rows have the label fog ({Y[:, 3].sum()})" in text
+    assert f"Fewer than 20 rows have the label fog ({Y[:, 3].sum()}): what this label scores" in text
+    assert "A hash in the rule tells that they are not the rows of its tuning" in text
+    unknown = confmax.LabelRule.from_thresholds([0.3] * 4, classes=NAMES, metric="macro_f1")
+    confmax.report.write(tmp_path / "page.html", unknown, P, Y, n_replicates=0)
+    assert "Make sure that the rule was not tuned on them." in text_of(tmp_path / "page.html")
     own = tmp_path / "own.html"
     with pytest.warns(UserWarning, match="rows that the rule was tuned on"):
         solution.report(own, *rows(seed=1), n_replicates=0)

@@ -23,6 +23,7 @@ from confmax.cli.show import Document, Page, finite, number, print_document, sho
 from confmax.cli.tables import read_frame, write_decisions
 from confmax.cli.texts import joined
 from confmax.constraints.outcomes import price_note
+from confmax.evaluate.label_figures import FEW
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
 from confmax.solution import Infeasible, LabelSolution
@@ -46,7 +47,6 @@ _TUNE = (
     "max_passes",
     "constraints",
 )
-FEW = 10  # true rows of a label, below which its figures say little
 _SHRINKAGE = {"auto": "auto", "yes": True, "no": False}
 
 
@@ -139,7 +139,8 @@ def _show(page: Page, document: Document, solution: LabelSolution) -> None:
     items |= labels_per_row(document)
     few = [f"{one['label']} ({one['rows']})" for one in document["labels"] if (one["rows"] or FEW) < FEW]
     if few:
-        items["few rows"] = f"{joined(few, 20)}: what these labels score on new rows is hardly known"
+        which = "this label scores" if len(few) == 1 else "these labels score"
+        items["few rows"] = f"{joined(few, 20)}: with fewer than {FEW}, what {which} on new rows is hardly known"
     if limits := document.get("constraints"):
         page.items(items)
         page.say()

@@ -29,6 +29,8 @@ TUNED = "tuned rule"
 SEPARATE = "separate thresholds"
 LABEL_INTERVALS = 200  # labels up to which every one has its own interval
 MOST_PER_ROW = 5  # labels of a row, above which rows are counted together
+# rows of a label below which its figures say little: in a blend the model then counts more than they do
+FEW = 20
 F1_OF = "F1 of {}"  # a key that no metric has
 
 

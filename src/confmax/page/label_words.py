@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from confmax.evaluate.evidence import seen_by_tuning
-from confmax.evaluate.label_figures import SEPARATE, TUNED, LabelFigures
+from confmax.evaluate.label_figures import FEW, SEPARATE, TUNED, LabelFigures
 from confmax.evaluate.scores import Difference, as_good, lacking, verdict_of
 from confmax.page.words import capital, interval, listed, number, percent, rows
 from confmax.page.words import threshold as probability
 
-FEW = 10  # rows of a label below which its figures say little
 PROPER = {
     "f1": "F1",
     "f beta": "F-beta",
@@ -94,10 +93,13 @@ def basis(figures: LabelFigures) -> str:
             f"on {n}, cross-fitted in {figures.n_folds} folds: each row is decided by a rule that was tuned on the "
             f"other folds (the rule that is kept is tuned on all rows)"
         )
-    return (
-        f"on the {n} that the rule was tuned on"
-        if figures.seen
-        else f"on the {n} given. Make sure that the rule was not tuned on them"
+    if figures.seen:
+        return f"on the {n} that the rule was tuned on"
+    # a hash of all tuning rows does not tell whether some of them are here
+    return f"on the {n} given. " + (
+        "Make sure that the rule was not tuned on them"
+        if figures.rule.tuned_on is None
+        else "A hash in the rule tells that they are not the rows of its tuning; make sure that none is among those"
     )
 
 
@@ -111,7 +113,8 @@ def warnings_of(figures: LabelFigures) -> list[str]:
         said.append(f"No row has the label {listed(absent)}: metrics leave such labels out.")
     few = [f"{one.name} ({one.n_rows})" for one in figures.labels if 0 < one.n_rows < FEW]
     if few:
-        said.append(f"Few rows have the label {listed(few)}: what these labels score on new rows is hardly known.")
+        which = "this label scores" if len(few) == 1 else "these labels score"
+        said.append(f"Fewer than {FEW} rows have the label {listed(few)}: what {which} on new rows is hardly known.")
     rare = [f"{name} ({percent(share)})" for name, share in lacking(figures.score)]
     if rare:
         said.append(f"Some replicates have no row with {listed(rare)}, so that intervals are too narrow.")
@@ -149,13 +152,15 @@ def how_it_decides(figures: LabelFigures) -> str:
     drawn = " It draws between several rules by chance." if rule.is_randomized else ""
     if rule.thresholds is not None:
         return f"A row gets every label whose probability is above the threshold of the label.{drawn}"
-    first = " and are above zero" if rule.decisions.positive else ""
     most = rule.decisions.most
+    if most is None:
+        return f"A row gets every label whose score is above zero.{drawn}"
+    best = "label with the largest score" if most == 1 else f"{most} labels with the largest scores"
+    above = ""
+    if rule.decisions.positive:
+        above = ", if this is above zero" if most == 1 else ", of those with a score above zero"
     return (
-        f"The score of a label is its weight times its probability plus an offset. A row gets the labels with the "
-        f"{most} largest scores{first}.{drawn}"
-        if most is not None
-        else f"A row gets every label whose score is above zero.{drawn}"
+        f"The score of a label is its weight times its probability plus an offset. A row gets the {best}{above}.{drawn}"
     )
 
 
