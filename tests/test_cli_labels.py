@@ -66,6 +66,9 @@ def test_columns_of_labels_and_of_probabilities_are_matched_by_name(probabilitie
     assert found["tuned"] == pytest.approx(solution.value)
     decided, true = solution.predict(rows()[0]).sum(1).mean(), rows()[1].sum(1).mean()
     assert (found["labels_per_row"], found["true_labels_per_row"]) == pytest.approx((decided, true))
+    printed = run("tune", path, *ANY, "--labels", labels, "--metric", "macro_f1")[0]
+    how = f"{solution.model_share:.0%} expected from the probabilities, the rest counted on the labels; any labels"
+    assert f"macro_f1 on the tuning rows, {how}\n" in printed
     run("apply", "r.json", path, "-o", "out.csv")
     lines = Path("out.csv").read_text().split("\n")
     assert [line.split(",")[-3:] for line in lines[1:-1]] == solution.predict(rows()[0]).astype(str).tolist()

@@ -24,6 +24,7 @@ from confmax.cli.tables import read_frame, write_decisions
 from confmax.cli.texts import joined
 from confmax.constraints.outcomes import price_note
 from confmax.evaluate.label_figures import FEW
+from confmax.evaluate.protocols import how_counted
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
 from confmax.solution import Infeasible, LabelSolution
@@ -126,7 +127,8 @@ def _solution_document(solution: LabelSolution) -> Document:
 def _show(page: Page, document: Document, solution: LabelSolution) -> None:
     """Print what `tune` found."""
     show_label_source(page, document)
-    page.say("", f"{document['metric']} on the tuning rows, {solution.rule.decisions}", style="bold")
+    how = how_counted(document["confusion"], document["model_share"])
+    page.say("", f"{document['metric']} on the tuning rows, {how}; {solution.rule.decisions}", style="bold")
     items = {
         **{
             name: number(value) + (MISSES if name in solution.missed_by else "")

@@ -34,7 +34,7 @@ from confmax.constraints import Constraint
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.outcomes import price_note
 from confmax.errors import extended
-from confmax.evaluate.protocols import of_blend
+from confmax.evaluate.protocols import how_counted
 from confmax.metrics import Metric
 from confmax.places import is_stream
 from confmax.progress import Bar
@@ -363,11 +363,7 @@ def _names(cells: Sequence[str], classes: Sequence[Any]) -> bool:
 def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print what `tune` found."""
     show_source(page, document)
-    how = {
-        "labels": "counted on the labels",
-        "model": "expected from the probabilities themselves",
-        "blend": of_blend(document["model_share"]),
-    }[document["confusion"]]
+    how = how_counted(document["confusion"], document["model_share"])
     unit = f", {document['unit']}" if document["unit"] else ""
     # coverage and costs are those of all rows
     decided = " of what is decided" if "abstain" in document and not unit and document["metric"] != "coverage" else ""

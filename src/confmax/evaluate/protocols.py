@@ -116,6 +116,13 @@ def if_right(solution: Tuned) -> str | None:
     return f"{right}, no {rule} exceeds {most:.4g}; this one has {value:.4g}{end}"
 
 
+def how_counted(confusion: str, share: float | None) -> str:
+    """Return how values were found by the ``confusion`` of a tuning, in words; of a blend ``share`` is the model's."""
+    if confusion == "blend":
+        return of_blend(share)
+    return "counted on the labels" if confusion == "labels" else "expected from the probabilities themselves"
+
+
 def of_blend(share: float | None) -> str:
     """Return what the confusion matrix of a blend is, of which ``share`` is the model's, in words."""
     percent = round(100 * (share or 0.0))
