@@ -295,6 +295,11 @@ def test_metrics_without_an_end_of_their_own_are_maximised_within_limits():
             {"decisions": 2},
             "decisions=2 sets how many labels .* 'labels_per_row <= 2'",
         ),
+        ({"constraints": "tags_per_row <= 2"}, r"no metric 'tags_per_row'; did you mean labels_per_row\?"),
+        (
+            {"constraints": "number <= 2"},
+            r"and coverage, fpr and rate can be limited, of several labels also labels_per_",
+        ),
         ({"confidence": 0.9}, "confidence is of one class for every row"),
         ({"constraints": "recall[d] >= 0.8"}, r"cannot be used: there is no label 'd'; labels are a, b, c"),
         ({"constraints": "rate[not a] <= 0.8"}, r"there is no label 'not a'; add the rates of labels"),

@@ -20,6 +20,7 @@ from confmax.metrics import recalls, scores, shares
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS
 from confmax.metrics.limited import refusal
 from confmax.metrics.metric import STATISTICS, Metric
+from confmax.metrics.rates import LABELS_PER_ROW
 from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
 from confmax.tables.columns import frame_columns
@@ -145,7 +146,9 @@ def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Me
         if name in _QUANTITIES:
             what = name if name == COVERAGE.name else f"{name}[{params.get('label', 'NAME')}]"
             raise ValueError(f"{what} is limited, not maximised; pass a constraint, such as '{what} <= 0.1'")
-        near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*among, *_ALIASES], 3)
+        limited = len(among) > len(_CATALOGUE)
+        known = [*among, *_ALIASES, *([LABELS_PER_ROW.name] if limited else [])]
+        near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), known, 3)
         # a similar name would mislead: nothing in the catalogue is computed from probabilities
         if any(word in name.lower() for word in RANKING):
             raise ValueError(
@@ -155,8 +158,8 @@ def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Me
         near = _with_brackets(name, among) or near
         near = [_SYNONYMS[name.lower()]] if name.lower() in _SYNONYMS else near
         *firsts, final = sorted(_QUANTITIES.keys() - _CATALOGUE.keys())
-        beside = f"{', '.join(firsts)} and {final}" if len(among) > len(_CATALOGUE) else ""
-        listed = "`confmax.metrics.names()` lists them" + (f", and {beside} can be limited" if beside else "")
+        beside = f", and {', '.join(firsts)} and {final} can be limited, of several labels also {LABELS_PER_ROW.name}"
+        listed = "`confmax.metrics.names()` lists them" + (beside if limited else "")
         hint = f"did you mean {' or '.join(near)}?" if near else listed
         raise InputError(f"there is no metric {name!r}", hint, "metric")
     if metric.name == "linear":
