@@ -237,6 +237,13 @@ def test_compare_judges_rules_on_rows_that_are_new_to_them(given, monkeypatch):
         assert by_name[name]["labels_per_row"] == pytest.approx(H.sum(axis=1).mean())
     H = rule.predict(P)
     assert by_name["r.json"]["values"]["micro_f1"] == pytest.approx(f1_score(Y, H, average="micro"))
+    if given == "any":
+        of_two = [by_name[one]["values"]["micro_f1"] for one in ("r.json", "separate thresholds")]
+        minus = by_name["r.json"]["minus_separate"]["micro_f1"]
+        assert minus["value"] == pytest.approx(of_two[0] - of_two[1]) and minus["low"] < minus["high"]
+        assert "minus_separate" not in by_name["separate thresholds"]
+        assert "Difference to separate thresholds, with its interval" in run(*line, "--replicates", "50")[0]
+    assert ("minus_separate" in by_name["r.json"]) == (given == "any")
     minus = by_name["r.json"]["minus_plain"]["micro_f1"]["value"]
     assert minus == pytest.approx(f1_score(Y, H, average="micro") - by_name[plain[0]]["values"]["micro_f1"])
     printed = run(*line, "--replicates", "0")[0]

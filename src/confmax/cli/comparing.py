@@ -10,19 +10,22 @@ from confmax.cli.show import Document, Page, number
 from confmax.evaluate import Score
 
 
-def values_of(scores: Score, rule: str, metrics: Iterable[str], key: str = "argmax") -> Document:
+def values_of(
+    scores: Score, rule: str, metrics: Iterable[str], key: str = "argmax", further: Mapping[str, str] | None = None
+) -> Document:
     """Return one rule's values by metric, with replicates also intervals, and differences to the first plain rule.
 
-    The ``key`` is what that is called in the document.
+    The ``key`` is what that is called in the document. ``further`` are other plain rules by their keys.
     """
-    first = scores.plain[0]
+    references = {key: scores.plain[0], **(further or {})}
     every = scores.to_dict()["metrics"]
     entries = {metric: every[metric][rule] for metric in metrics}
     document: Document = {"values": {metric: entry["value"] for metric, entry in entries.items()}}
     if scores.n_replicates:
         document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
-    if rule != first:
-        document[f"minus_{key}"] = {metric: entry["minus"][first] for metric, entry in entries.items()}
+    for name, base in references.items():
+        if rule != base:
+            document[f"minus_{name}"] = {metric: entry["minus"][base] for metric, entry in entries.items()}
     return document
 
 

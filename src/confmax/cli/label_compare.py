@@ -132,11 +132,13 @@ def _comparison(
     tuned = _cross_fitted(table, plans, n_folds, settings["seed"], bar)
     decided = {**plain, **tuned, **applied}
     chosen: dict[str, Metric] = {name: plan.metric for name, plan in plans.items()}
-    further = map(label_metrics.get, ("macro_precision", "macro_recall", "hamming"))
-    evaluated = {**chosen, **{repr(metric): metric for metric in further}}
+    beside = map(label_metrics.get, ("macro_precision", "macro_recall", "hamming"))
+    evaluated = {**chosen, **{repr(metric): metric for metric in beside}}
     sized = {name: label_metrics.sized(metric, table.n_rows) for name, metric in evaluated.items()}
     judged = {} if limits is None else dict.fromkeys(decided, limits)
-    scores = compare_labels(table, sized, decided, plain=tuple(plain), limits=judged, **settings)
+    further = {"separate": SEPARATE} if SEPARATE in tuned else {}
+    references = (*plain, *further.values())
+    scores = compare_labels(table, sized, decided, plain=references, limits=judged, **settings)
     assert table.labels is not None
     tuned_for = {one: one.removeprefix("for ") for one in tuned if one != SEPARATE}
     tuned_for |= {SEPARATE: "macro_f1"} if SEPARATE in tuned else {}
@@ -152,7 +154,7 @@ def _comparison(
             "tuned_for": tuned_for.get(name),
             "cross_fitted": name in tuned,
             "labels_per_row": mean_per_row(decided[name], table),
-            **values_of(scores, name, evaluated, "plain"),
+            **values_of(scores, name, evaluated, "plain", further),
             **kept(name),
         }
         for name in scores.rules
@@ -240,6 +242,8 @@ def _show(page: Page, document: Document) -> None:
     show_values(page, document, ("labels per row", per_row))
     page.say(f"Rows have {number(document['true_labels_per_row'])} true labels on average.")
     show_differences(page, document, document["plain"], "plain")
+    if any("minus_separate" in row for row in document["rules"]):
+        show_differences(page, document, SEPARATE, "separate")
     page.say(
         "",
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
