@@ -17,7 +17,7 @@ from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.rule.labels import LabelRule
 from confmax.rule.shares import LabelShares
-from confmax.shift.likelihood import LEAST_SHARE, TOL, worth
+from confmax.shift.likelihood import LEAST_SHARE, TOL, intervals, worth
 from confmax.tables import MemoryTable, Table
 
 LEVEL = 0.05
@@ -75,12 +75,7 @@ class LabelShift:
 
     def interval(self, level: float = 0.9) -> Array:
         """Return intervals (L, 2) of the shares, each of which is right with probability ``level``."""
-        from scipy.special import ndtri
-
-        if not 0.0 < level < 1.0:
-            raise InputError(f"`level` lies between 0 and 1; got {level!r}")
-        half = ndtri(0.5 + level / 2.0) * self.stderr
-        return np.clip(np.stack([self.raw_priors - half, self.raw_priors + half], axis=1), 0.0, 1.0)
+        return intervals(self.raw_priors, self.stderr, level)
 
     def moved(self, level: float = LEVEL) -> list[int]:
         """Return the labels whose shares have moved, at this ``level`` for all together (Holm)."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration.scaling import in_parts
 from confmax.confusion import Array
+from confmax.errors import InputError
 from confmax.tables import MemoryTable, Table
 
 FLOOR = 1e-12  # added to every probability
@@ -147,6 +148,17 @@ def from_sample(table: Table, source: Array) -> Array | None:
     if step < 2 and rows is table:
         return None
     return most_likely(Likelihood.of(rows.at(slice(None, None, max(step, 1))), source)).shares
+
+
+def intervals(shares: Array, stderr: Array, level: float) -> Array:
+    """Return intervals (K, 2) of ``shares`` (K,) with these standard errors (K,), each right with this probability."""
+    # scipy takes longer to import than confmax
+    from scipy.special import ndtri
+
+    if not 0.0 < level < 1.0:
+        raise InputError(f"`level` lies between 0 and 1; got {level!r}")
+    half = ndtri(0.5 + level / 2.0) * stderr
+    return np.clip(np.stack([shares - half, shares + half], axis=1), 0.0, 1.0)
 
 
 def worth(table: Table) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.shift.labels import LabelShift, label_shift, shares_of_rule
-from confmax.shift.likelihood import LEAST_SHARE, Estimate, Likelihood, from_sample, most_likely, worth
+from confmax.shift.likelihood import LEAST_SHARE, Estimate, Likelihood, from_sample, intervals, most_likely, worth
 from confmax.shift.source import Source, label_rule_of, source_of
 from confmax.shift.spread import information, misfit, spread
 from confmax.tables import Table
@@ -106,12 +106,7 @@ class PriorShift:
 
     def interval(self, level: float = 0.9) -> Array:
         """Return intervals (K, 2) of the shares, each of which is right with probability ``level``."""
-        from scipy.special import ndtri
-
-        if not 0.0 < level < 1.0:
-            raise InputError(f"`level` lies between 0 and 1; got {level!r}")
-        half = ndtri(0.5 + level / 2.0) * self.stderr
-        return np.clip(np.stack([self.raw_priors - half, self.raw_priors + half], axis=1), 0.0, 1.0)
+        return intervals(self.raw_priors, self.stderr, level)
 
     def moved(self, level: float = LEVEL) -> list[int]:
         """Return the classes whose shares have moved, at this ``level`` for all together; none without a shift."""
