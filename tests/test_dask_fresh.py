@@ -52,7 +52,7 @@ value = confmax.maximize("g_mean", lazy, "truth", confusion="labels", calibratio
 assert abs(value - drawn.value) < 1e-9
 """,
     "maximize, several labels": """
-several = (P < [0.5, 0.4, 0.3]).astype(int)
+several = (P > [0.5, 0.4, 0.3]).astype(int)
 lazy = da.from_array(several, chunks=(200, 3))
 here = confmax.maximize("macro_f1", P, several, decisions="any", confusion="labels")
 there = confmax.maximize("macro_f1", proba, lazy, decisions="any", confusion="labels")

@@ -39,7 +39,7 @@ from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import is_auto
 from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
-from confmax.tables.several import dense_table, is_sparse
+from confmax.tables.several import dense_table
 
 TOGETHER = 10.0  # true rows that the common threshold counts as
 TO_MODEL = 20.0  # true rows that the model's thresholds count as
@@ -76,7 +76,7 @@ def refuse_unstored(table: Any, rule: LabelRule) -> None:
 
     Limits are searched on a dense table, and what they say of such a rule would be false of the sparse rows.
     """
-    if not is_sparse(table.proba):
+    if not table.is_truncated:
         return
     always = rule.predict(np.zeros((1, rule.n_classes)))[0] == 1
     stored = np.bincount(table.proba.indices, minlength=rule.n_classes)
