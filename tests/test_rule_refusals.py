@@ -83,3 +83,26 @@ def test_an_estimator_predicts_classes_or_abstains():
     costs = confmax.metrics.get("linear", cost=[[0, 1, 0.3], [5, 0, 0.3]])
     with pytest.raises(ValueError, match="for other decisions pass the model's probabilities to"):
         confmax.MetricClassifierCV(LogisticRegression(), metric=costs).fit(X, y)
+
+
+def test_thresholds_of_rules_that_have_none():
+    make = DecisionRule.from_weights
+    assert make([1, 4, 2], [3, 3, 3]).to_spark_thresholds() == [1.0, 0.25, 0.5]
+    assert make([1, 1], [0.0, 0.5]).to_spark_thresholds() == pytest.approx([1.0, 1 / 3])
+    scaled = confmax.calibration.Temperature(0.5)
+    gains = Gains.reduced([1.0, 2.0, 3.0])
+    for rule, sentence in (
+        (make([1, 2, 3], [0, 0.1, 0]), "cannot express a rule with offsets; use rule.transform"),
+        (make([1, 0, 3]), "weights that are not positive"),
+        (make([1, 1], [0.0, 3.0]), "always decides one class"),
+        (
+            DecisionRule(Gains.reduced(np.ones((2, 3))), np.array([0.5, 0.5]), (0, 1, 2)),
+            "rule that decides at random",
+        ),
+        (DecisionRule(gains, np.ones(1), (0, 1, 2), calibrator=scaled), "calibrates the probabilities first"),
+        (DecisionRule(Gains.from_matrix(np.eye(3)), np.ones(1), (0, 1, 2)), "more than one weight per class"),
+        (DecisionRule(Gains.reduced([1, 1], [0, 0, 0.7]), np.ones(1), (0, 1, 2)), "beyond its classes"),
+        (DecisionRule(Gains.from_matrix(np.eye(2, 3)), np.ones(1), (0, 1, 2)), "beyond its classes"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            rule.to_spark_thresholds()

@@ -592,26 +592,3 @@ def test_thresholds_make_spark_ml_decide_alike(spark, n_classes):
         assert isinstance(scored.agg(F.count("label")).head()[0], int)
         scored.unpersist()
     df.unpersist()
-
-
-def test_thresholds_of_rules_that_have_none():
-    make = confmax.DecisionRule.from_weights
-    assert make([1, 4, 2], [3, 3, 3]).to_spark_thresholds() == [1.0, 0.25, 0.5]
-    assert make([1, 1], [0.0, 0.5]).to_spark_thresholds() == pytest.approx([1.0, 1 / 3])
-    scaled = confmax.calibration.Temperature(0.5)
-    gains = Gains.reduced([1.0, 2.0, 3.0])
-    for rule, sentence in (
-        (make([1, 2, 3], [0, 0.1, 0]), "cannot express a rule with offsets; use rule.transform"),
-        (make([1, 0, 3]), "weights that are not positive"),
-        (make([1, 1], [0.0, 3.0]), "always decides one class"),
-        (
-            confmax.DecisionRule(Gains.reduced(np.ones((2, 3))), np.array([0.5, 0.5]), (0, 1, 2)),
-            "rule that decides at random",
-        ),
-        (confmax.DecisionRule(gains, np.ones(1), (0, 1, 2), calibrator=scaled), "calibrates the probabilities first"),
-        (confmax.DecisionRule(Gains.from_matrix(np.eye(3)), np.ones(1), (0, 1, 2)), "more than one weight per class"),
-        (confmax.DecisionRule(Gains.reduced([1, 1], [0, 0, 0.7]), np.ones(1), (0, 1, 2)), "beyond its classes"),
-        (confmax.DecisionRule(Gains.from_matrix(np.eye(2, 3)), np.ones(1), (0, 1, 2)), "beyond its classes"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            rule.to_spark_thresholds()

@@ -51,7 +51,7 @@ class PriorShift:
     priors : ndarray (K,)
         The shares to go by: those of the source, moved towards ``raw_priors`` by ``shrinkage``.
     raw_priors : ndarray (K,)
-        The shares that the rows show, as the head of `confmax.shift` says.
+        The shares that the rows show: the most likely ones beside a few rows with the shares of the source.
     source : ndarray (K,)
         Shares of the rows that the rule was tuned on: their mean calibrated probabilities.
     shrinkage : float
