@@ -24,6 +24,7 @@ from confmax.tables import MemoryTable, Table
 
 PART_ROWS = 1 << 16  # of one thread's task
 CELLS = 1 << 22  # of the rows on which other orders of the columns are tried
+LABEL_CELLS = 1 << 20  # the same of rows with several labels
 MOST_CLASSES = 500  # for which they are
 SHOWN = 8
 # standard errors by which a model shows that it knows anything: of 40 tables the least was 12.6, and 1 in 500 of their
@@ -108,7 +109,7 @@ def doubt_of_label_order(table: Table) -> str:
     L = rows.n_classes
     if rows.labels is None or rows.is_truncated or not 1 < L <= MOST_CLASSES or rows.n_rows < FEW:
         return ""
-    some = rows.at(slice(None, None, 1 + rows.n_rows * L // CELLS))
+    some = rows.at(slice(None, None, 1 + rows.n_rows * L // LABEL_CELLS))
     P = some.dense("the search of an order").proba.astype(np.float64)
     labels: Any = some.labels
     Y = (labels.toarray() if hasattr(labels, "toarray") else labels).astype(np.float64)

@@ -19,11 +19,11 @@
 #endif
 #include "ties.h"
 #include "softmax.h"
-#include "label_bins.h"
 #include "left_out.h"
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif
+#include "label_bins.h"
 #include "products.h"
 #include "matrix_scaling.h"
 #include "interior.h"
