@@ -11,7 +11,7 @@ from tests.parts_helpers import labelled
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-large = importlib.import_module("confmax.cli.tune")
+large = importlib.import_module("confmax.cli.in_parts")
 
 NAMES = ("low", "middle", "high")
 pytestmark = pytest.mark.usefixtures("inside")

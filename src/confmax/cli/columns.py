@@ -26,7 +26,7 @@ from confmax.tables import checked_probabilities
 from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
 from confmax.tables.labels import MARKS
 from confmax.tables.normalize import normalized
-from confmax.tables.partitioned.files import is_text
+from confmax.tables.partitioned.arrow import is_text
 
 ONE = "a single column with --score"
 IN_ORDER = "name the columns of the classes in their order with --columns"

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confmax.cli import cells
 from confmax.cli.cells import COMMA, POINT, SEPARATORS, Source, check_encoding, first_cells, is_number, sniffed
 from confmax.tables.columns import first_repeated
-from confmax.tables.partitioned.files import short
+from confmax.tables.partitioned.arrow import short
 
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # as a program writes it, and within 64 bits
 SMALL = 1 << 20  # bytes that one thread reads at once

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import json
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,34 +18,29 @@ from confmax.calibration.words import MISSES, with_names
 from confmax.cli import app
 from confmax.cli.cells import is_number
 from confmax.cli.choosing import ask_for_metric, can_ask
-from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, aligned_columns, class_order, read_rows
+from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, read_rows
 from confmax.cli.constraints import constraint_document, constraint_lines
+from confmax.cli.in_parts import is_read_in_parts, rows_in_parts
 from confmax.cli.label_options import LABEL_OPTIONS, refuse_label_options
 from confmax.cli.labels import tune_labels
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import check_rule_output, one_result, save_rule
 from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Document, Page, finite, key_of, number, print_document, show_source, source_document
-from confmax.cli.tables import Frame, read_cells, read_frame
-from confmax.cli.texts import SHARE, joined
+from confmax.cli.tables import read_cells, read_frame
+from confmax.cli.texts import joined
 from confmax.constraints import Constraint
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.outcomes import price_note
 from confmax.errors import extended
 from confmax.evaluate.protocols import how_counted
 from confmax.metrics import Metric
-from confmax.places import is_stream
 from confmax.progress import Bar
 from confmax.rule import DecisionRule
 from confmax.solution import Infeasible, Solution, maximize
 from confmax.solution.plan import check_confidence
 from confmax.tables.columns import find, table_order
-from confmax.tables.partitioned.files import parquet_file
-from confmax.tables.partitioned.opening import files_of, open_table
-from confmax.tables.partitioned.parts import distinct_beside, distinct_labels
 
-HEAD = 1000  # rows that tell the types of columns
-USUAL_MEMORY = 8 << 30  # bytes
 BOUNDS = ("upper_bound", "gap", "model_value", "model_upper_bound", "model_gap", "randomization_loss")
 
 
@@ -201,113 +194,6 @@ def _calibration(calibration: Calibration) -> Document:
         **{name: finite(getattr(calibration, name)) for name in losses},
         "told": str(calibration).removeprefix("calibration "),
     }
-
-
-# --- files that are not read whole -----------------------------------------------------------------------------------
-# The columns are chosen by the rules of `confmax.cli.columns`, from the first rows and the distinct labels of all.
-
-
-def rows_in_parts(path: Path, options: TableOptions, progress: Callable[[int, int], None] | None = None) -> FileRows:
-    """Return the table of `open_table`, its columns in the order of the classes; a ValueError as `read_rows`."""
-    # a score is one column, and open_table takes all
-    given = {"--score": options.score, "--sep": options.sep, "--normalize": options.normalize or None}
-    option = next((name for name, value in given.items() if value is not None), None)
-    if option is not None:
-        raise ValueError(
-            f"{option} is for files that are read whole and {path} is read in parts; name one file with "
-            f"--in-parts no" + (", or store both columns of probabilities" if option == "--score" else "")
-        )
-    if path.suffix.lower() == ".npy":
-        return _mapped_rows(path, options, progress)
-    head = _head(path)
-    named = [name for name in (options.label, options.group) if name is not None]
-    # a column that is missing is named by `aligned_columns`
-    readable = bool(named) and all(name in head.columns for name in named)
-    rows = aligned_columns(head, options, _labels(path, options) if readable else [])
-    columns = rows.columns if rows.block is None else (rows.block,)
-    source = open_table(
-        path, label=options.label, weight=options.weight, group=options.group, columns=columns, progress=progress
-    )
-    if rows.block is not None:
-        source = source.with_columns(rows.order)
-    # the columns are in the order of the classes now, whatever their names are
-    return replace(rows, path=path, n_rows=source.n_rows, proba=replace(source, names=None))
-
-
-def _head(path: Path) -> Frame:
-    """Return the first rows of the first file that has some."""
-    for file_path in files_of(path):
-        with parquet_file(file_path) as file:
-            batch = next(file.iter_batches(HEAD), None)
-        if batch is not None and batch.num_rows:
-            return Frame(file_path, dict(zip(batch.schema.names, batch.columns, strict=True)))
-    raise ValueError(f"{path} has column names but no rows; give at least one row of probabilities")
-
-
-def _labels(path: Path, options: TableOptions) -> list[Any]:
-    """Return the distinct labels of all rows, sorted; a ValueError for a row with an empty label or group."""
-    # columns of probabilities must be named here, and none is read
-    label = options.label
-    group = options.group
-    found, groups = distinct_beside(open_table(path, label=label, group=group, columns=[str(label or group)] * 2))
-    for what, name, each in (("label", label, found.tolist()), ("group", group, groups)):
-        if any(isinstance(one, str) and not one.strip() for one in each):
-            raise ValueError(
-                f"{what} column {name!r} of {path} has empty rows; drop such rows, or leave the option out"
-            )
-    return sorted(found.tolist())
-
-
-def _mapped_rows(path: Path, options: TableOptions, progress: Callable[[int, int], None] | None) -> FileRows:
-    source = open_table(path, label=options.label, weight=options.weight, group=options.group, progress=progress)
-    # labels are read only to give names from --classes the type of the labels
-    labels = distinct_labels(source).tolist() if options.classes and source.has_labels else []
-    classes = tuple(class_order(options, (), labels)) or tuple(range(source.n_classes))
-    if options.columns or options.positive:
-        raise ValueError(f"{path} is an array without names; give --classes, not --columns or --positive")
-    columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
-    known = bool(options.classes) or not any(isinstance(name, str) for name in classes)
-    order = tuple(range(len(classes)))
-    return FileRows(path, options, classes, columns, str(path), order, known, n_rows=source.n_rows, proba=source)
-
-
-def is_read_in_parts(path: Path, in_parts: str) -> bool:
-    """Return whether a file, directory or pattern is read in parts.
-
-    With "auto" these are directories, patterns, ``.npy`` files, and Parquet that takes more than `SHARE` of the memory.
-    """
-    # a file whose name holds brackets or stars is that file
-    several = path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
-    if not several and (not path.exists() or is_stream(path)):
-        return False  # which reading it whole refuses, or reads from the stream
-    kind = path.suffix.lower()
-    if in_parts == "yes" and not several and kind not in (".parquet", ".npy"):
-        raise ValueError(f"{path} is neither Parquet nor .npy, and only these are read in parts; leave --in-parts out")
-    if in_parts == "no" and (several or kind == ".npy"):
-        raise ValueError(
-            f"{path} can only be read in parts; leave --in-parts out, or name one CSV, Parquet or NPZ file"
-        )
-    if several or kind == ".npy" or in_parts == "yes":
-        return True
-    return in_parts == "auto" and kind == ".parquet" and path.is_file() and _bytes_in(path) > SHARE * _memory()
-
-
-def _bytes_in(path: Path) -> int:
-    """Return the uncompressed bytes of a Parquet file; 0 if it is damaged: reading it says so."""
-    try:
-        with parquet_file(path) as file:
-            metadata = file.metadata
-            return int(np.sum([metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]))
-    except ValueError:
-        return 0
-
-
-def _memory() -> int:
-    """Return the bytes of memory of this machine, or how many most have where the system does not say, as Windows."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return USUAL_MEMORY
 
 
 # --- the table of costs ----------------------------------------------------------------------------------------------

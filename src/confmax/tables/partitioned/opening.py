@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from confmax.tables.partitioned import files, is_dask, is_spark
+from confmax.tables.partitioned import arrow, files, is_dask, is_spark
 from confmax.tables.partitioned.parts import RowsRead, refuse_missing, stated_columns
 from confmax.tables.partitioned.spark import frame_source
 
@@ -214,7 +214,7 @@ def _parquet(
         refuse_missing(str(path), (*chosen, *labels, weight, group), schema.names)
         for name, what in (*((one, "label") for one in labels), (group, "group")):
             if name is not None:
-                files.refuse_label_type(schema.field(name).type, name, path, what)
+                arrow.refuse_label_type(schema.field(name).type, name, path, what)
     filled = tuple(piece for piece in pieces if piece.stop > piece.start)
     # the width of lists is known from a row only
     if not pieces or (len(chosen) == 1 and not filled):
@@ -230,7 +230,7 @@ def _probability_columns(
 
     if columns is not None:
         return stated_columns(columns)
-    if "probability" in schema.names and files.is_list(schema.field("probability").type):
+    if "probability" in schema.names and arrow.is_list(schema.field("probability").type):
         return ("probability",)
     chosen = tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in others)
     if len(chosen) < 2:

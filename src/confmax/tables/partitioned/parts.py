@@ -35,7 +35,8 @@ class Part:
     """The rows of one part as they lie there, unchecked: n may be zero.
 
     Probabilities (n, K) are in the order of the source's columns, None where labels alone are read. Labels, weights and
-    groups are (n,) or None. ``name`` is what a person calls this part, such as "row group 3 of a.parquet".
+    groups are (n,) or None. ``name`` is what a person calls this part, such as "row group 3 of a.parquet". ``beside``
+    is an Arrow table of the columns that are passed through.
     """
 
     proba: Any
@@ -43,6 +44,7 @@ class Part:
     weight: Any
     name: str
     group: Any = None
+    beside: Any = None
 
 
 class Source(Protocol):

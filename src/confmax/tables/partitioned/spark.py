@@ -24,7 +24,7 @@ from confmax.tables.columns import find, matched, warn
 from confmax.tables.decisions import Decisions
 from confmax.tables.kinds import Beside, LabelledRule, Rule
 from confmax.tables.partitioned import parts
-from confmax.tables.partitioned.files import array_of_lists, holds_lists, labels_of
+from confmax.tables.partitioned.arrow import array_of_lists, holds_lists, labels_of
 from confmax.tables.partitioned.table import ReadInParts, labels_in_parts, partitioned_table
 from confmax.tables.table import T, Table
 
