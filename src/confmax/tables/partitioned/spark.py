@@ -4,6 +4,9 @@ Columns leave the frame once, by Arrow; what is held is one checked table per pa
 hands these bytes to Python as they are, where columns would be made into Arrow batches again every time. Sums come
 back once per partition. What a pass costs is in benchmarks/RESULTS.md, section scale: spark. A rule decides in a column
 of the executors.
+
+A client of Spark Connect has no RDDs: there the frame of these bytes is held, which Spark makes into Arrow batches of
+one row per partition in each pass.
 """
 
 from __future__ import annotations
@@ -95,7 +98,7 @@ class SparkSource:
         if labels_only and work in self.seen:
             yield from self.seen[work]
             return
-        found = [pickle.loads(row.made) for row in self._mapped(work, labels_only=labels_only).collect()]
+        found = _made(self._mapped(work, labels_only=labels_only))
         parts.refuse_first(found)
         results = [result for result, _ in found]
         if labels_only:
@@ -112,14 +115,16 @@ class SparkSource:
         from pyspark import StorageLevel
 
         made = self._mapped(step, labels_only=False)
-        # objects of the JVM, which are arrays of bytes: what it serialised itself it would copy in every pass
-        held = made.map(_opened).persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        source = HeldParts(held)
+        if is_connect(self.frame):
+            source: Any = HeldFrame(held := made.persist(StorageLevel.MEMORY_AND_DISK))
+        else:
+            # objects of the JVM, which are arrays of bytes: what it serialised itself it would copy in every pass
+            source = HeldParts(held := made.map(_opened).persist(StorageLevel.MEMORY_AND_DISK_DESER))
         weakref.finalize(source, _let_go, held).atexit = False
         return source
 
     def _mapped(self, work: Callable[[Any], Any], *, labels_only: bool) -> Any:
-        """Return the RDD of what ``work`` makes of each partition; the size of batches is fixed in its plan."""
+        """Return the RDD of what ``work`` makes of each partition, whose plan fixes the size of batches; or a frame."""
         refuse_stopped(self.frame)
         chosen = [] if labels_only else [probabilities(self.frame, self.columns).alias(PROBA)]
         if self.label_names is not None:
@@ -134,6 +139,8 @@ class SparkSource:
         if self.weight is not None and not labels_only:
             chosen.append(self.frame[quoted(self.weight)].cast("double").alias(WEIGHT))
         made = self.frame.select(*chosen).mapInArrow(partial(_on_partition, work), "made binary")
+        if is_connect(self.frame):
+            return made
         # Spark counts a batch by its rows: those of many classes come in smaller ones, and memory stays bounded
         wide = 1 if labels_only else self.n_classes
         with _batches_of(self.frame.sparkSession, min(MOST_BATCH_ROWS, max(1, BATCH_BYTES // (8 * wide)))):
@@ -150,6 +157,23 @@ class HeldParts:
         found = self.held.map(partial(_on_held, work)).collect()
         parts.refuse_first(found)
         yield from found
+
+
+@dataclass(frozen=True, eq=False)
+class HeldFrame:
+    """What was made of every partition, a row of bytes each, in a frame of Spark Connect that its server holds."""
+
+    held: Any
+
+    def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
+        found = _made(self.held.mapInArrow(partial(_on_held_rows, work), "made binary"))
+        parts.refuse_first(found)
+        yield from found
+
+
+def _made(rows: Any) -> list[Any]:
+    """Return what was made of each partition, by its ``rows``, an RDD or a frame."""
+    return [pickle.loads(row.made) for row in rows.collect()]
 
 
 def frame_source(
@@ -220,13 +244,13 @@ def _known_classes(source: SparkSource, classes: Sequence[Any] | None) -> Sequen
 # --- which columns hold the probabilities ----------------------------------------------------------------------------
 
 
+def is_connect(frame: Any) -> bool:
+    """Whether a frame is one of Spark Connect, whose plans run on a server."""
+    return type(frame).__module__.startswith("pyspark.sql.connect")
+
+
 def refuse_frames(frame: Any) -> None:
     """Refuse frames whose partitions cannot be reached."""
-    if type(frame).__module__.startswith("pyspark.sql.connect"):
-        raise ValueError(
-            "a frame of Spark Connect gives no access to its partitions; use a classic session, or write the frame to "
-            "Parquet and pass it to open_table"
-        )
     refuse_stopped(frame)
     if frame.isStreaming:
         raise ValueError("a streaming DataFrame cannot be tuned on; write its rows to a table and pass that")
@@ -234,8 +258,9 @@ def refuse_frames(frame: Any) -> None:
 
 def refuse_stopped(frame: Any) -> None:
     """Refuse frames of a session that was stopped, about which nothing can be asked."""
-    context = getattr(frame.sparkSession, "_sc", None)  # a session of Spark Connect has none
-    if context is not None and context._jsc is None:
+    session = frame.sparkSession
+    stopped = session.is_stopped if is_connect(frame) else session._sc._jsc is None
+    if stopped:
         raise ValueError("the Spark session of this DataFrame was stopped; start a session and make the frame again")
 
 
@@ -352,6 +377,17 @@ def _opened(row: Any) -> Any:
     # the number of rows is for a pass over the labels alone
     made = pickle.loads(row.made)
     return made if isinstance(made, parts.Refused) else made[0]
+
+
+def _on_held_rows(work: Callable[[Any], Any], batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the pickled result of ``work`` on what is held of one partition, of its Arrow batches of one row."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for row in batch.column(0):
+            made = pickle.loads(row.as_buffer())
+            found = _on_held(work, made if isinstance(made, parts.Refused) else made[0])
+            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(found)], pa.binary())], ["made"])
 
 
 def _on_held(work: Callable[[Any], Any], part: Any) -> Any:
