@@ -4,7 +4,8 @@
 
 * not set: kernels where they compile. Elsewhere the build warns and goes on without.
 * ``required``: a build whose kernels do not compile fails. Releases set this. The module then has none for processors
-  of x86 without AVX2, which came to market before 2013: NumPy decides there.
+  of x86 without AVX2, which came to market before 2013: NumPy decides there. Comments of Python sources are left out of
+  the wheel, a sixteenth of its bytes: lines keep their numbers, and the sdist has all of them.
 * ``none``: no kernels; no compiler is called.
 
 A wheel without kernels runs everywhere, and its name says so: ``py3-none-any``. It is the wheel of Windows, whose usual
@@ -12,16 +13,20 @@ compiler lacks the vectors of GCC and Clang, and of Pythons without a global loc
 kernels are tried there only if they are required.
 """
 
+import ast
+import io
 import os
 import subprocess
 import sys
 import sysconfig
+import tokenize
 from hashlib import sha256
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 SOURCES = sorted(path for path in (ROOT / "src/confmax/kernels").iterdir() if path.suffix in (".h", ".cpp"))
@@ -96,6 +101,30 @@ class Build(build_ext):
             raise  # setuptools warns of what is optional, and fails otherwise
 
 
+def without_comments(source):
+    """Return Python code whose comments are empty; what it means, and the number of each line, stay the same."""
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    code = "\n".join(lines) + "\n"
+    if ast.dump(ast.parse(code), include_attributes=False) != ast.dump(ast.parse(source), include_attributes=False):
+        raise SystemExit("error: code without its comments would not be the same")
+    return code
+
+
+class Sources(build_py):
+    """Copy the Python sources, those of a release without comments."""
+
+    def build_module(self, module, module_file, package):
+        """Copy one module."""
+        target, copied = super().build_module(module, module_file, package)
+        if wanted == "required":
+            Path(target).write_text(without_comments(Path(module_file).read_text("utf-8")), "utf-8")
+        return target, copied
+
+
 class Wheel(bdist_wheel):
     """Name the wheel by what was built."""
 
@@ -109,7 +138,7 @@ class Wheel(bdist_wheel):
 if __name__ == "__main__":
     setup(
         ext_modules=[kernels] if tried else [],
-        cmdclass={"build_ext": Build, "bdist_wheel": Wheel},
+        cmdclass={"build_ext": Build, "build_py": Sources, "bdist_wheel": Wheel},
         # one wheel for all versions of Python
         options={"bdist_wheel": {"py_limited_api": "cp311"}} if tried else {},
     )
