@@ -128,7 +128,7 @@ def array_of_lists(column: Any) -> NDArray[Any]:
     return np.asarray(whole.flatten().to_numpy(zero_copy_only=False)).reshape(len(whole), width)
 
 
-def refuse_label_type(kind: Any, name: str, path: Path, what: str = "label") -> None:
+def refuse_label_type(kind: Any, name: str, path: Path | str, what: str = "label") -> None:
     """Refuse a column of labels, or of ``what`` else, by its type: it must hold strings or numbers."""
     import pyarrow as pa
 

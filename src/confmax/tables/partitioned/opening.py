@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from importlib.util import find_spec
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,27 +18,34 @@ from confmax.tables.partitioned.parts import RowsRead, refuse_missing, stated_co
 from confmax.tables.partitioned.spark import frame_source
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
+# what files hold, by the ends of their names
+FORMATS = {".parquet": "parquet", ".npy": "npy", ".csv": "csv", ".tsv": "tsv", ".feather": "arrow", ".arrow": "arrow"}
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib leaves one slash of s3://
 
 
 def open_table(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    path: Any,
     *,
     label: str | os.PathLike[str] | Sequence[str] | None = None,
     weight: str | os.PathLike[str] | None = None,
     group: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
     progress: RowsRead | None = None,
+    spool: bool = False,
 ) -> Any:
-    """Open a table of probabilities in files of any size, which are then read part by part.
+    """Open a table of probabilities of any size, in files or where it streams from, which is then read part by part.
 
     Parameters
     ----------
-    path : str, path or sequence of them
+    path : str, path, sequence of them, frame, stream or function
         Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory, or several names.
-        They are read in sorted order, row group by row group. Or one ``.npy`` file of an array (n, K), which is
+        They are read in sorted order, row group by row group. So are ``.csv``, ``.tsv`` (also ``.gz``) and ``.feather``
+        or ``.arrow`` files, in parts of a million probabilities. Or one ``.npy`` file of an array (n, K), which is
         memory-mapped. Or a Dask DataFrame whose columns other than label, weight and group are all probabilities, or a
-        Spark DataFrame.
+        Spark DataFrame. Or what gives Arrow batches: a Polars LazyFrame, an Arrow dataset, a DuckDB relation, a frame in
+        memory, any object with ``__arrow_c_stream__``. Or a function without arguments that yields chunks of rows: data
+        frames, Arrow tables, dicts of arrays, or tuples ``(proba, y)`` or ``(proba, y, sample_weight)``. It is called
+        anew for every pass, in another thread, and once to look at its first chunk.
     label, weight, group : str or None
         Columns of true classes, of sample weights and of groups, for constraints that speak of groups; with a ``.npy``
         file of probabilities, the ``.npy`` files that hold them (n,). Several labels per row are a sequence of columns
@@ -49,6 +56,9 @@ def open_table(
         and group. Columns of decimals or whole numbers are used only if you name them here.
     progress : callable or None
         Called with the number of rows read so far in a pass and the number of rows of the table.
+    spool : bool
+        Whether to write rows that stream to a temporary Parquet file first, which is removed with the table or at the
+        end of the process: for readers and iterators, which can be read only once, and for queries that take long.
 
     Returns
     -------
@@ -60,25 +70,37 @@ def open_table(
     ------
     ValueError
         If there is no such file on this machine, a file is damaged, the files differ in their columns, a column is
-        missing or has a wrong type, or ``path`` is a table in memory.
+        missing or has a wrong type, ``path`` is an array, or can be read only once. While rows that stream are used: if
+        a pass gives other rows than the one before.
     ImportError
-        If files are Parquet and pyarrow is not installed.
+        If rows come from Parquet, text or Arrow and pyarrow is not installed.
 
     Notes
     -----
     A run reads the probabilities once to check them, once per pass, and once more if they are calibrated. The
     calibration is fitted on a sample of 4 million entries; the solver starts from the solution on this sample. Row
     groups of about a million rows are a good size, as three of them are in memory at a time. Small row groups of one
-    file are read together, up to a million probabilities.
+    file are read together, up to a million probabilities. Rows that stream are cut into parts of a million
+    probabilities: the same rows in the same order give the same rule, byte for byte, whatever they come from.
 
     Examples
     --------
     >>> import confmax, numpy, tempfile, pathlib
+    >>> def chunks():
+    ...     rng = numpy.random.default_rng(0)
+    ...     for _ in range(3):
+    ...         p = rng.random((1000, 1))
+    ...         yield numpy.hstack([1 - p, p]), (rng.random(1000) < p[:, 0]).astype(int)
+    >>> confmax.maximize("balanced_accuracy", confmax.open_table(chunks)).rule.n_classes
+    2
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "scores.npy"
     >>> numpy.save(file, [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
     >>> confmax.maximize("balanced_accuracy", confmax.open_table(file)).rule.predict([[0.4, 0.6]])
     array([1])
     """
+    # what needs rows of the files imports this module in turn
+    from confmax.tables.partitioned import streams
+
     if is_dask(path):
         from confmax.tables.partitioned.dask import dask_source
 
@@ -87,16 +109,29 @@ def open_table(
         return dask_source(path, label, weight, group=group, columns=columns, progress=progress, several=several)
     if is_spark(path):
         return frame_source(path, label, weight, group=group, columns=columns)
+    if isinstance(path, Iterator) and not hasattr(path, "__arrow_c_stream__"):
+        # names of files, such as Path.glob gives, or chunks of rows
+        first = list(islice(path, 1))
+        path = chain(first, path)
+        path = path if first and not isinstance(first[0], (str, os.PathLike)) else list(path)
+    stream = streams.stream_of(path, spool=spool)
+    if stream is not None:
+        return streams.opened(stream, label, weight, group, columns=columns, progress=progress)
     paths = files_of(path)
     weight, group = (None if given is None else os.fspath(given) for given in (weight, group))
     if label is not None:
         label = tuple(label) if _is_several(label) else os.fspath(label)  # type: ignore[arg-type]
-    if paths[0].suffix.lower() == ".npy":
+    kind = format_of(paths[0])
+    if kind == "npy":
         if columns is not None:
             raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
         return _mapped(str(paths[0]), label, weight, group, progress)
     if find_spec("pyarrow") is None:
-        raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
+        raise ImportError("Parquet, text and Arrow files need pyarrow; install it with: pip install 'confmax[cli]'")
+    if kind != "parquet":
+        text = streams.of_files(paths, kind, () if columns is None else stated_columns(columns))
+        text = streams.spooled(text) if spool else text
+        return streams.opened(text, label, weight, group, columns=columns, progress=progress)
     return _parquet(paths, label, weight, group, columns, progress)
 
 
@@ -112,8 +147,9 @@ def files_of(path: Any) -> list[Path]:
         _refuse_address(each)
         name = each
         if os.path.isdir(each):
-            _refuse_partitions(each)
-            name = os.path.join(glob.escape(each), "*.parquet")
+            if _ending(each) == ".parquet":
+                _refuse_partitions(each)
+            name = os.path.join(glob.escape(each), f"*{_ending(each)}")
         # a file whose name holds brackets or stars is that file, not a pattern
         matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
         if not matched:
@@ -122,11 +158,25 @@ def files_of(path: Any) -> list[Path]:
     for file in found:
         if not file.is_file():
             raise ValueError(f"there is no file {file}; check the name and the folder")
-        if file.suffix.lower() not in (".parquet", ".npy"):
-            raise ValueError(f"{file} is neither .parquet nor .npy; these are the formats that are read in parts")
-    if len({file.suffix.lower() for file in found}) > 1 or (found[0].suffix.lower() == ".npy" and len(found) > 1):
-        raise ValueError(f"give Parquet files, or one .npy file; got {', '.join(map(str, found[:3]))}")
+        if format_of(file) is None:
+            raise ValueError(f"{file} is none of {', '.join(FORMATS)}; these are the formats that are read in parts")
+    if len(set(map(format_of, found))) > 1 or (format_of(found[0]) == "npy" and len(found) > 1):
+        raise ValueError(f"give files of one format, or one .npy file; got {', '.join(map(str, found[:3]))}")
     return found
+
+
+def format_of(file: Path | str) -> str | None:
+    """Return what a file holds by the end of its name, of text also if it is compressed; None for other names."""
+    name = str(file).lower()
+    kind = FORMATS.get(Path(name.removesuffix(".gz")).suffix)
+    return kind if not name.endswith(".gz") or kind in ("csv", "tsv") else None
+
+
+def _ending(folder: str) -> str:
+    """Return how the names of the files of a directory end: Parquet, or else the first of the other formats."""
+    names = os.listdir(folder)
+    ends = [end + more for end in FORMATS for more in ("", ".gz") if end != ".npy" and format_of("a" + end + more)]
+    return next((end for end in ends if any(name.lower().endswith(end) for name in names)), ".parquet")
 
 
 def _names(path: Any) -> list[str]:
@@ -135,7 +185,7 @@ def _names(path: Any) -> list[str]:
     several = isinstance(path, (Sequence, Set, Iterator)) and not isinstance(path, (str, bytes, bytearray))
     given = list(path) if several else [path]
     if not given:
-        raise ValueError("open_table was given no file; name at least one Parquet file, or one .npy file")
+        raise ValueError("open_table was given no file; name at least one file")
     odd = [each for each in given if not isinstance(each, (str, os.PathLike))]
     if odd:
         kind = type(odd[0])
@@ -145,7 +195,7 @@ def _names(path: Any) -> list[str]:
         what = "None" if odd[0] is None else kind.__name__ if own == "builtins" else f"a {own}.{kind.__name__}"
         memory = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to "
         raise ValueError(
-            f"open_table takes the names of files, a Dask DataFrame or a Spark DataFrame; got "
+            f"open_table takes the names of files, frames, what gives Arrow batches, and functions that yield rows; got "
             f"{'a sequence with ' if several else ''}{what}: {memory if is_table else 'name '}a Parquet file"
             f"{' and name that' if is_table else ', or one .npy file'}"
         )
@@ -209,7 +259,7 @@ def _parquet(
             schemas.append(file.schema_arrow)
         pieces += [files.Piece(str(path), number, *rows, stamp) for number, rows in enumerate(pairwise(edges))]
     labels = label if _is_several(label) else (label,)
-    chosen = _probability_columns(schemas[0], columns, {*labels, weight, group}, paths[0])
+    chosen = probability_columns(schemas[0], columns, {*labels, weight, group}, paths[0])
     for path, schema in zip(paths, schemas, strict=True):
         refuse_missing(str(path), (*chosen, *labels, weight, group), schema.names)
         for name, what in (*((one, "label") for one in labels), (group, "group")):
@@ -223,9 +273,10 @@ def _parquet(
     return source if len(chosen) > 1 else replace(source, n_classes=files.width_of_lists(source), names=None)
 
 
-def _probability_columns(
-    schema: Any, columns: Sequence[str] | None, others: set[str | None], path: Path
+def probability_columns(
+    schema: Any, columns: Sequence[str] | None, others: set[str | None], path: Path | str
 ) -> tuple[str, ...]:
+    """Return the columns of probabilities of an Arrow table: those that are named, lists, or all floats."""
     import pyarrow as pa
 
     if columns is not None:
