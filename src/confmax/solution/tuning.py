@@ -40,6 +40,7 @@ from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
+from confmax.tables.kinds import apart
 from confmax.tables.normalize import divided
 from confmax.tables.several import labels_table
 
@@ -235,7 +236,8 @@ def maximize(
     chosen = decisions_of(decisions)
     if chosen.several:
         labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
-        table = labels_table(chosen, proba, y, sample_weight, classes, stated=classes is not None)
+        proba, named = apart(proba, {"y": y, "sample_weight": sample_weight}, classes, labelled=confusion != "model")
+        table = labels_table(chosen, proba, **named, classes=classes, stated=classes is not None)
         return tune_all_label_rows(labels, table)
     if not is_auto(shrinkage):
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
@@ -259,6 +261,9 @@ def task_of(
 
     The latter are those of `tune_all_rows`.
     """
+    given = {"y": y, "sample_weight": sample_weight, "group": group}
+    proba, given = apart(proba, given, classes, labelled=plan.confusion != "model")
+    y, sample_weight, group = given.values()
     order = stated_order(y, proba) if classes is None else classes
     check_groups(group, group_proba, plan.constraints)
     raw = make_table(divided(proba, normalize), y, sample_weight, order, stated=classes is not None, group=group)

@@ -13,7 +13,7 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.errors import Sentence
+from confmax.errors import InputError, Sentence
 from confmax.tables.kinds import here
 from confmax.tables.labels import Coded, distinct, plain, vector
 
@@ -68,6 +68,63 @@ def column_names(proba: Any) -> list[str] | None:
     """Return a frame's column names as text, None for what has none."""
     columns = frame_columns(proba)
     return None if columns is None else [str(plain(name)) for name in columns]
+
+
+def without_columns(frame: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return a frame in memory without the columns that are named ``beside`` it, and these in the place of their names.
+
+    Several columns of labels are a list or tuple of names. What has no columns is returned as it is.
+    """
+    columns = frame_columns(frame)
+    found = dict(beside)
+    if columns is None:
+        return frame, found
+    taken = set[str]()
+    for argument, value in beside.items():
+        # a list of texts may be the labels themselves
+        listed = argument == "y" and isinstance(value, (list, tuple)) and 0 < len(value) < len(columns)
+        several = listed and all(isinstance(name, str) and name in columns for name in value)
+        if not isinstance(value, str) and not several:
+            continue
+        for name in value if several else [value]:
+            if name not in columns:
+                shown = ", ".join(map(str, list(columns)[:SHOWN]))
+                raise InputError(
+                    f"`{argument}` names the column {name!r}, and `proba` has the columns {shown}", "name one of these"
+                )
+            taken.add(name)
+        found[argument] = _picked(frame, list(value) if several else value)
+    return (_picked(frame, [name for name in columns if name not in taken]) if taken else frame), found
+
+
+def _picked(frame: Any, names: Any) -> Any:
+    """Return one column of a frame, or the frame of several."""
+    if not hasattr(frame, "column_names"):
+        return frame[names]
+    return frame.select(names) if isinstance(names, list) else frame.column(names)
+
+
+def text_columns(frame: Any) -> list[str]:
+    """Return the columns of a frame in memory whose first entry is no number."""
+    return [str(name) for name in frame_columns(frame) or () if _is_text(np.asarray(_picked(frame, name)[:1]))]
+
+
+def _is_text(entries: NDArray[Any]) -> bool:
+    try:
+        entries.astype(np.float64)
+    except (TypeError, ValueError):
+        return not any(entry is None for entry in entries.tolist())
+    return False
+
+
+def which_label(table: str, candidates: Sequence[str], otherwise: str) -> InputError:
+    """Return the error that nobody has named the label among the columns of a table beside its probabilities."""
+    shown = ", ".join(map(repr, candidates[:SHOWN]))
+    return InputError(
+        f"{table} has columns that are no probabilities ({shown}), and none is named as the label",
+        f"which column is the label? name it: `y={candidates[0]!r}`, {otherwise}",
+        "y",
+    )
 
 
 def arranged(

@@ -156,6 +156,12 @@ class Kind(ABC):
         """Return what lies beside rows in memory, several labels or weights, as NumPy reads it."""
         return values
 
+    def apart(
+        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, labelled: bool
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return probabilities and what is ``beside`` them, where columns of one table may be named: see `apart`."""
+        return proba, dict(beside)
+
     def floats(self, values: Any) -> Any:
         """Return given probabilities as float32 or float64, dense: a calibrator knows no zeros that are left out."""
         P = self.host(values)
@@ -334,6 +340,19 @@ def make_table(
     kind, rows = known(proba)
     beside = {"y": y, "sample_weight": sample_weight}
     return kind.table(rows, beside if kind.in_memory else {**beside, "group": group}, classes, stated=stated)
+
+
+def apart(proba: Any, beside: Beside, classes: Sequence[Any] | None, *, labelled: bool) -> tuple[Any, dict[str, Any]]:
+    """Return probabilities, and labels, weights and groups ``beside`` them, which may be named as columns of a frame.
+
+    The columns are taken out of a frame in memory. Rows that stream become an opened table, which brings all of them.
+    ValueError if there is no such column, or if the rows are to be ``labelled``, nobody names the labels and other
+    columns than those of probabilities may hold them.
+    """
+    kind = kind_for(proba)
+    return (
+        (proba, dict(beside)) if isinstance(kind, Converted) else kind.apart(proba, beside, classes, labelled=labelled)
+    )
 
 
 def given_hashes(proba: Any) -> Any:

@@ -13,7 +13,15 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.errors import InputError
 from confmax.kernels.softmax import scaled_rows
 from confmax.tables.arrays import checked_weight
-from confmax.tables.columns import arranged, column_names, order_of, warn
+from confmax.tables.columns import (
+    arranged,
+    column_names,
+    order_of,
+    text_columns,
+    warn,
+    which_label,
+    without_columns,
+)
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.kinds import Beside, Kind, LabelledRule, Rule, calibrated_rows, host_array, known
@@ -36,6 +44,12 @@ class MemoryKind(Kind, Storage):
         return self
 
     @final
+    def apart(
+        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, labelled: bool
+    ) -> tuple[Any, dict[str, Any]]:
+        return without_columns(proba, beside)
+
+    @final
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         # the index of a frame is lost once it is an array, so its order is compared first
         for name, values in beside.items():
@@ -45,7 +59,11 @@ class MemoryKind(Kind, Storage):
         labels = None if y is None else vector(y, "y", "one label")
         found = arranged(column_names(proba), classes, labels, stated=stated)
         # rows are hashed as they were given: a division by their sums changes neither samples nor folds
-        checked = self.check(proba, order=found.order, hashed=True)
+        try:
+            checked = self.check(proba, order=found.order, hashed=True)
+        except InputError as error:
+            texts = [] if labels is not None else text_columns(proba)
+            raise which_label("`proba`", texts, "and drop all others") if texts else error from None
         n, K = checked.proba.shape
         resolved = resolve_classes(found.classes, labels, K)
         coded = None if labels is None else encode_labels(labels, resolved, n)

@@ -42,8 +42,8 @@ def open_table(
         They are read in sorted order, row group by row group. So are ``.csv``, ``.tsv`` (also ``.gz``) and ``.feather``
         or ``.arrow`` files, in parts of a million probabilities. Or one ``.npy`` file of an array (n, K), which is
         memory-mapped. Or a Dask DataFrame whose columns other than label, weight and group are all probabilities, or a
-        Spark DataFrame. Or what gives Arrow batches: a Polars LazyFrame, an Arrow dataset, a DuckDB relation, a frame in
-        memory, any object with ``__arrow_c_stream__``. Or a function without arguments that yields chunks of rows: data
+        Spark DataFrame. Or what gives Arrow batches: a Polars LazyFrame, an Arrow dataset, a DuckDB relation, a data
+        frame, any object with ``__arrow_c_stream__``. Or a function without arguments that yields chunks of rows: data
         frames, Arrow tables, dicts of arrays, or tuples ``(proba, y)`` or ``(proba, y, sample_weight)``. It is called
         anew for every pass, in another thread, and once to look at its first chunk.
     label, weight, group : str or None
@@ -195,7 +195,7 @@ def _names(path: Any) -> list[str]:
         what = "None" if odd[0] is None else kind.__name__ if own == "builtins" else f"a {own}.{kind.__name__}"
         memory = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to "
         raise ValueError(
-            f"open_table takes the names of files, frames, what gives Arrow batches, and functions that yield rows; got "
+            f"open_table takes the names of files, data frames, Arrow streams, and functions that yield rows; got "
             f"{'a sequence with ' if several else ''}{what}: {memory if is_table else 'name '}a Parquet file"
             f"{' and name that' if is_table else ', or one .npy file'}"
         )

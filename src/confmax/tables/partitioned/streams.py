@@ -1,8 +1,8 @@
 """Rows that come as Arrow batches: from frames, datasets, queries, functions that yield chunks, and files of text.
 
 Each of them becomes a `Stream`, which reads columns by name, as often as a run needs them. Batches are cut anew into
-parts of one size, so that the same rows in the same order give the same parts, and the same rule byte for byte, wherever
-they come from. As with files, one thread reads ahead while the part before is scanned.
+parts of one size, so that the same rows in the same order give the same parts, and the same rule byte for byte,
+whatever they come from. As with files, one thread reads ahead while the part before is scanned.
 
 Nothing but the source itself could see that a later pass reads other rows than the first. So rows are counted and
 hashed in every pass, without regard to their order, which a query need not keep.
@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import as_array, as_float
-from confmax.tables.columns import find, frame_columns
+from confmax.tables.columns import find, frame_columns, which_label
 from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import GOLDEN, column_factors, mixed
 from confmax.tables.kinds import Batch, Beside, LabelledRule, Rule
@@ -48,6 +48,8 @@ SPOOL = "or pass spool=True to open_table, which writes the rows to a temporary 
 SPOOLED_ROWS = 1 << 16  # of a row group of the temporary file
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
+Batches = Generator[Any, None, None]  # of Arrow; closing it ends a query
+
 
 @dataclass(frozen=True, eq=False)
 class Stream:
@@ -58,7 +60,7 @@ class Stream:
     """
 
     schema: Any
-    batches: Callable[[list[str], int], Iterator[Any]]
+    batches: Callable[[list[str], int], Batches]
     what: str
     count: Callable[[], int] | None = None
 
@@ -170,8 +172,8 @@ class StreamSource:
 def opened(
     stream: Stream,
     label: Any = None,
-    weight: str | None = None,
-    group: str | None = None,
+    weight: Any = None,
+    group: Any = None,
     *,
     columns: Sequence[str] | None = None,
     progress: RowsRead | None = None,
@@ -237,7 +239,7 @@ def _no_rows(what: str) -> ValueError:
 # --- what a pass reads -----------------------------------------------------------------------------------------------
 
 
-def _cut_anew(stream: Stream, columns: list[str], rows: int) -> Iterator[Any]:
+def _cut_anew(stream: Stream, columns: list[str], rows: int) -> Batches:
     """Yield Arrow tables of these columns, of so many rows each but for the last; ValueError if their types change."""
     import pyarrow as pa
 
@@ -381,7 +383,7 @@ def _of_table(frame: Any, what: str) -> Stream:
     with _reading(what):
         table = _as_table(frame)
 
-    def batches(columns: list[str], rows: int) -> Iterator[Any]:
+    def batches(columns: list[str], _: int) -> Batches:
         yield from table.select(columns).to_batches()
 
     return Stream(table.schema, batches, what, lambda: int(table.num_rows))
@@ -390,7 +392,7 @@ def _of_table(frame: Any, what: str) -> Stream:
 def _of_capsule(given: Any, what: str) -> Stream:
     import pyarrow as pa
 
-    def batches(columns: list[str], rows: int) -> Iterator[Any]:
+    def batches(*_: Any) -> Batches:
         with _reading(what), pa.RecordBatchReader.from_stream(given) as reader:
             yield from reader
 
@@ -399,7 +401,7 @@ def _of_capsule(given: Any, what: str) -> Stream:
 
 
 def _of_dataset(dataset: Any, what: str) -> Stream:
-    def batches(columns: list[str], rows: int) -> Iterator[Any]:
+    def batches(columns: list[str], rows: int) -> Batches:
         with _reading(what):
             yield from dataset.to_batches(columns=columns, batch_size=rows, batch_readahead=1, fragment_readahead=1)
 
@@ -416,7 +418,7 @@ def _of_lazy_frame(frame: Any) -> Stream:
             f"frame.collect()"
         )
 
-    def batches(columns: list[str], rows: int) -> Iterator[Any]:
+    def batches(columns: list[str], rows: int) -> Batches:
         # a name such as "^a$" would be a pattern
         chosen = frame.select([polars.nth(places[name]) for name in columns])
         with _reading(what):
@@ -436,7 +438,7 @@ def _of_relation(relation: Any) -> Stream:
         # older versions have another name for it, which newer ones warn of
         return (chosen.to_arrow_reader if hasattr(type(chosen), "to_arrow_reader") else chosen.fetch_arrow_reader)(rows)
 
-    def batches(columns: list[str], rows: int) -> Iterator[Any]:
+    def batches(columns: list[str], rows: int) -> Batches:
         quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         # a connection has one open result at a time, which is closed with its reader
         with _reading(what), reader(relation.project(quoted), rows) as found:
@@ -458,10 +460,10 @@ def _of_function(function: Callable[[], Any]) -> Stream:
     except ValueError:
         pass  # a built-in function does not say what it takes
 
-    def batches(columns: list[str], rows: int) -> Iterator[Any]:
+    def batches(*_: Any) -> Batches:
         yield from _batches_of(function(), what)
 
-    with closing(batches([], 0)) as found:
+    with closing(batches()) as found:
         first = next(found, None)
     if first is None:
         raise ValueError(f"{what} yields no rows; it must yield {CHUNKS}")
@@ -532,7 +534,7 @@ def _column(values: Any) -> Any:
 # --- files of text and of Arrow, and rows that are written to one ----------------------------------------------------
 
 
-def of_files(paths: Sequence[os.PathLike[str]], kind: str, numbers: Iterable[str]) -> Stream:
+def of_files(paths: Sequence[os.PathLike[str]], kind: str | None, numbers: Iterable[str]) -> Stream:
     """Return the stream of files of a ``kind``: "csv", "tsv" or "arrow"; columns of ``numbers`` in text are floats.
 
     ValueError if a file cannot be read, or has other columns than the first.
@@ -581,7 +583,7 @@ def _spooled(batches: Iterator[Any], what: str) -> Stream:
     folder = tempfile.mkdtemp(prefix="confmax-")
     path = os.path.join(folder, "rows.parquet")
 
-    def once(*_: Any) -> Iterator[Any]:
+    def once(*_: Any) -> Batches:
         yield first
         yield from batches
 
@@ -614,6 +616,18 @@ class Streams(ReadInParts):
         "memory"
     )
 
+    def apart(
+        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, labelled: bool
+    ) -> tuple[Any, dict[str, Any]]:
+        source = _source(proba, beside, classes)
+        if labelled and not source.has_labels:
+            used = (*source.columns, source.weight, source.group)
+            others = [each for each in source.stream.schema if each.name not in used]
+            names = [each.name for each in others if _may_be_label(each.type)]
+            if names:
+                raise which_label(source.stream.what, names, "or pass `confusion='model'` if none is")
+        return source, dict.fromkeys(beside)
+
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         return partitioned_table(_source(proba, beside, classes), classes, stated=stated)
 
@@ -630,6 +644,13 @@ class Streams(ReadInParts):
 
     def predict_batch(self, batch: Batch, proba: Any, beside: Beside) -> NDArray[np.int64]:
         return OPENED.predict_batch(batch, *_to_decide(batch.rule, proba, beside))
+
+
+def _may_be_label(kind: Any) -> bool:
+    import pyarrow as pa
+
+    inner = kind.value_type if arrow.holds_lists(kind) or pa.types.is_dictionary(kind) else kind
+    return arrow.is_text(inner) or pa.types.is_integer(inner) or pa.types.is_boolean(inner)
 
 
 def _source(proba: Any, beside: Beside, classes: Sequence[Any] | None) -> StreamSource:
