@@ -295,7 +295,10 @@ def _words(values: Any) -> NDArray[np.uint64]:
         return mixed(np.array([hash(one) for one in values.values], dtype=np.int64).view(np.uint64))[values.index]
     if values.ndim == 2:
         return np.asarray(np.ascontiguousarray(values, np.float64).view(np.uint64) @ column_factors(values.shape[1]))
-    bits = values.astype(np.float64).view(np.uint64) if values.dtype.kind == "f" else values.astype(np.uint64)
+    if values.dtype.kind != "f":
+        return np.asarray(values.astype(np.uint64) * np.uint64(GOLDEN))
+    # common weights differ in their first bits only, which a product alone would lose
+    bits = values.astype(np.float64).view(np.uint64)
     return np.asarray((bits ^ (bits >> np.uint64(32))) * np.uint64(GOLDEN))
 
 
@@ -401,9 +404,17 @@ def _of_capsule(given: Any, what: str) -> Stream:
 
 
 def _of_dataset(dataset: Any, what: str) -> Stream:
+    import pyarrow.dataset as ds
+
+    how: dict[str, Any] = {"batch_readahead": 1, "fragment_readahead": 1}
+    with _reading(what):
+        if isinstance(next(dataset.get_fragments(), None), ds.ParquetFileFragment):
+            # what is buffered ahead is held until the end of a file, however large
+            how["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False)
+
     def batches(columns: list[str], rows: int) -> Batches:
         with _reading(what):
-            yield from dataset.to_batches(columns=columns, batch_size=rows, batch_readahead=1, fragment_readahead=1)
+            yield from dataset.to_batches(columns=columns, batch_size=rows, **how)
 
     return Stream(dataset.schema, batches, what, lambda: int(dataset.count_rows()))
 
