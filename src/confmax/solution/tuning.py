@@ -236,7 +236,7 @@ def maximize(
     chosen = decisions_of(decisions)
     if chosen.several:
         labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
-        proba, named = apart(proba, {"y": y, "sample_weight": sample_weight}, classes, labelled=confusion != "model")
+        proba, named = apart(proba, {"y": y, "sample_weight": sample_weight}, classes, confusion)
         table = labels_table(chosen, proba, **named, classes=classes, stated=classes is not None)
         return tune_all_label_rows(labels, table)
     if not is_auto(shrinkage):
@@ -262,7 +262,7 @@ def task_of(
     The latter are those of `tune_all_rows`.
     """
     given = {"y": y, "sample_weight": sample_weight, "group": group}
-    proba, given = apart(proba, given, classes, labelled=plan.confusion != "model")
+    proba, given = apart(proba, given, classes, plan.confusion)
     y, sample_weight, group = given.values()
     order = stated_order(y, proba) if classes is None else classes
     check_groups(group, group_proba, plan.constraints)

@@ -106,7 +106,9 @@ def _picked(frame: Any, names: Any) -> Any:
 
 def text_columns(frame: Any) -> list[str]:
     """Return the columns of a frame in memory whose first entry is no number."""
-    return [str(name) for name in frame_columns(frame) or () if _is_text(np.asarray(_picked(frame, name)[:1]))]
+    columns = frame_columns(frame)
+    names = () if columns is None else columns
+    return [str(name) for name in names if _is_text(np.asarray(_picked(frame, name)[:1]))]
 
 
 def _is_text(entries: NDArray[Any]) -> bool:
@@ -117,12 +119,12 @@ def _is_text(entries: NDArray[Any]) -> bool:
     return False
 
 
-def which_label(table: str, candidates: Sequence[str], otherwise: str) -> InputError:
+def which_label(table: str, candidates: Sequence[str], otherwise: str, argument: str = "y") -> InputError:
     """Return the error that nobody has named the label among the columns of a table beside its probabilities."""
     shown = ", ".join(map(repr, candidates[:SHOWN]))
     return InputError(
         f"{table} has columns that are no probabilities ({shown}), and none is named as the label",
-        f"which column is the label? name it: `y={candidates[0]!r}`, {otherwise}",
+        f"which column is the label? name it: `{argument}={candidates[0]!r}`, {otherwise}",
         "y",
     )
 

@@ -157,7 +157,7 @@ class Kind(ABC):
         return values
 
     def apart(
-        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, labelled: bool
+        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: str
     ) -> tuple[Any, dict[str, Any]]:
         """Return probabilities and what is ``beside`` them, where columns of one table may be named: see `apart`."""
         return proba, dict(beside)
@@ -342,17 +342,15 @@ def make_table(
     return kind.table(rows, beside if kind.in_memory else {**beside, "group": group}, classes, stated=stated)
 
 
-def apart(proba: Any, beside: Beside, classes: Sequence[Any] | None, *, labelled: bool) -> tuple[Any, dict[str, Any]]:
+def apart(proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: str) -> tuple[Any, dict[str, Any]]:
     """Return probabilities, and labels, weights and groups ``beside`` them, which may be named as columns of a frame.
 
     The columns are taken out of a frame in memory. Rows that stream become an opened table, which brings all of them.
-    ValueError if there is no such column, or if the rows are to be ``labelled``, nobody names the labels and other
-    columns than those of probabilities may hold them.
+    ValueError if there is no such column, or if the ``confusion`` of `maximize` counts labels, nobody names them and
+    other columns than those of probabilities may hold them.
     """
     kind = kind_for(proba)
-    return (
-        (proba, dict(beside)) if isinstance(kind, Converted) else kind.apart(proba, beside, classes, labelled=labelled)
-    )
+    return (proba, dict(beside)) if isinstance(kind, Converted) else kind.apart(proba, beside, classes, confusion)
 
 
 def given_hashes(proba: Any) -> Any:

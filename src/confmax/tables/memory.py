@@ -45,7 +45,7 @@ class MemoryKind(Kind, Storage):
 
     @final
     def apart(
-        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, labelled: bool
+        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: str
     ) -> tuple[Any, dict[str, Any]]:
         return without_columns(proba, beside)
 

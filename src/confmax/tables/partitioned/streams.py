@@ -107,6 +107,12 @@ class StreamSource:
         return self.label if isinstance(self.label, tuple) else None
 
     @property
+    def may_be_labels(self) -> list[str]:
+        """The names of the columns beside the probabilities that may hold labels, by their types."""
+        used = (*self.columns, self.weight, self.group)
+        return [each.name for each in self.stream.schema if each.name not in used and _may_be_label(each.type)]
+
+    @property
     def has_groups(self) -> bool:
         return self.group is not None
 
@@ -145,6 +151,8 @@ class StreamSource:
         finally:
             found.close()
         self._compare("rows", done, f"{done:,} rows")
+        if not done:
+            raise _no_rows(self.stream.what)
         if not labels_only:
             key = (self.columns, self.order, self.label, self.weight, self.group)
             self._compare(key, content % 2**64, "other rows")
@@ -628,15 +636,11 @@ class Streams(ReadInParts):
     )
 
     def apart(
-        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, labelled: bool
+        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: str
     ) -> tuple[Any, dict[str, Any]]:
         source = _source(proba, beside, classes)
-        if labelled and not source.has_labels:
-            used = (*source.columns, source.weight, source.group)
-            others = [each for each in source.stream.schema if each.name not in used]
-            names = [each.name for each in others if _may_be_label(each.type)]
-            if names:
-                raise which_label(source.stream.what, names, "or pass `confusion='model'` if none is")
+        if confusion != "model" and not source.has_labels and source.may_be_labels:
+            raise which_label(source.stream.what, source.may_be_labels, "or pass `confusion='model'` if none is")
         return source, dict.fromkeys(beside)
 
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
@@ -680,6 +684,8 @@ def _source(proba: Any, beside: Beside, classes: Sequence[Any] | None) -> Stream
 
 def _to_decide(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> tuple[StreamSource, Beside]:
     """Return the source of rows that a rule is to decide, and what is beside them otherwise."""
+    if getattr(rule, "groups", ()) and beside.get("group") is None:
+        raise InputError("this rule decides by groups", "pass `group=`, the name of the column of groups")
     given = {"y": None, "sample_weight": None, "group": beside.get("group")}
     return _source(proba, given, rule.class_names[: rule.n_classes]), {**beside, "group": None}
 

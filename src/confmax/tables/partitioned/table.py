@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.tables.columns import arranged, order_of, warn
+from confmax.tables.columns import arranged, order_of, warn, which_label
 from confmax.tables.decisions import ONE, Decisions, decisions_of
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
 from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule
@@ -335,6 +335,14 @@ class Opened(ReadInParts):
         "an opened table is not an array of rows; rule.predict(table) decides it, everything else needs its rows "
         "in memory"
     )
+
+    def apart(
+        self, proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: str
+    ) -> tuple[Any, dict[str, Any]]:
+        others = () if proba.has_labels or confusion not in ("labels", "blend") else getattr(proba, "may_be_labels", ())
+        if others:
+            raise which_label("the opened table", others, "where you open it", "label")
+        return proba, dict(beside)
 
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         """Return `make_table`; labels, weights and groups are named where the table is opened."""
