@@ -6,6 +6,7 @@ from typing import Any
 
 from confmax.tables.kinds import Kind, register
 from confmax.tables.partitioned.spark import SPARK
+from confmax.tables.partitioned.streams import STREAMS, is_stream
 from confmax.tables.partitioned.table import OPENED
 
 
@@ -21,39 +22,13 @@ def is_spark(values: Any) -> bool:
     )
 
 
-def library(values: Any) -> str:
-    """Return the name of the library that the type of ``values`` is of, without imports."""
-    # C modules begin with an underscore, which nobody imports: _duckdb is duckdb
-    return type(values).__module__.partition(".")[0].lstrip("_")
-
-
-def is_stream(values: Any) -> bool:
-    """Whether ``values`` are a lazy frame of Polars, a dataset of Arrow, a relation of DuckDB, an iterator or function.
-
-    The rows of functions and iterators come in chunks.
-    """
-    own = library(values)
-    known = {"polars": "LazyFrame", "pyarrow": "Dataset", "duckdb": "DuckDBPyRelation"}
-    return (
-        any(kind.__name__ == known.get(own) for kind in type(values).__mro__)
-        or hasattr(values, "__next__")
-        or (callable(values) and not isinstance(values, type) and not hasattr(values, "__array__"))
-    )
-
-
-def _streams() -> Kind:
-    from confmax.tables.partitioned.streams import STREAMS
-
-    return STREAMS
-
-
 def _dask() -> Kind:
     from confmax.tables.partitioned.dask import DASK
 
     return DASK
 
 
-register("stream", is_stream, _streams)
+register("stream", is_stream, lambda: STREAMS)
 register("opened", lambda values: getattr(values, "is_confmax_source", False) is True, lambda: OPENED)
 register("dask", is_dask, _dask)
 register("spark", is_spark, lambda: SPARK)

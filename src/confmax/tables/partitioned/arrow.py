@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.errors import InputError
 from confmax.tables.labels import Coded
-from confmax.tables.partitioned.parts import Part, naming
+from confmax.tables.partitioned.parts import Part, naming, stated_columns
 
 TURNED_ROWS = 1 << 12
 
@@ -43,6 +44,25 @@ def columns_to_read(source: NamedColumns, *, labels_only: bool = False) -> list[
     if not labels_only:
         names += [*source.columns, source.weight, *source.beside]
     return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def probability_columns(
+    schema: Any, columns: Sequence[str] | None, others: set[str | None], path: Path | str
+) -> tuple[str, ...]:
+    """Return the columns of probabilities of an Arrow table: those that are named, lists, or all floats."""
+    import pyarrow as pa
+
+    if columns is not None:
+        return stated_columns(columns)
+    if "probability" in schema.names and is_list(schema.field("probability").type):
+        return ("probability",)
+    chosen = tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in others)
+    if len(chosen) < 2:
+        raise ValueError(
+            f"{path} has {len(chosen)} columns of floating-point numbers beside label, weight and group; name "
+            f"the columns of probabilities with columns="
+        )
+    return chosen
 
 
 def part_of(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from confmax.tables.partitioned import arrow, files, is_dask, is_spark
+from confmax.tables.partitioned import arrow, files, is_dask, is_spark, streams
 from confmax.tables.partitioned.parts import RowsRead, refuse_missing, stated_columns
 from confmax.tables.partitioned.spark import frame_source
 
@@ -98,9 +98,6 @@ def open_table(
     >>> confmax.maximize("balanced_accuracy", confmax.open_table(file)).rule.predict([[0.4, 0.6]])
     array([1])
     """
-    # what needs rows of the files imports this module in turn
-    from confmax.tables.partitioned import streams
-
     if is_dask(path):
         from confmax.tables.partitioned.dask import dask_source
 
@@ -190,8 +187,7 @@ def _names(path: Any) -> list[str]:
     if odd:
         kind = type(odd[0])
         is_table = any(hasattr(odd[0], name) for name in ("columns", "shape", "schema"))
-        # C modules begin with an underscore, which nobody imports: _duckdb is duckdb
-        own = kind.__module__.partition(".")[0].lstrip("_")
+        own = streams.library(odd[0])
         what = "None" if odd[0] is None else kind.__name__ if own == "builtins" else f"a {own}.{kind.__name__}"
         memory = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to "
         raise ValueError(
@@ -259,7 +255,7 @@ def _parquet(
             schemas.append(file.schema_arrow)
         pieces += [files.Piece(str(path), number, *rows, stamp) for number, rows in enumerate(pairwise(edges))]
     labels = label if _is_several(label) else (label,)
-    chosen = probability_columns(schemas[0], columns, {*labels, weight, group}, paths[0])
+    chosen = arrow.probability_columns(schemas[0], columns, {*labels, weight, group}, paths[0])
     for path, schema in zip(paths, schemas, strict=True):
         refuse_missing(str(path), (*chosen, *labels, weight, group), schema.names)
         for name, what in (*((one, "label") for one in labels), (group, "group")):
@@ -271,25 +267,6 @@ def _parquet(
         raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
     source = files.FileSource(filled, chosen, label, weight, len(chosen), chosen, progress=progress, group=group)
     return source if len(chosen) > 1 else replace(source, n_classes=files.width_of_lists(source), names=None)
-
-
-def probability_columns(
-    schema: Any, columns: Sequence[str] | None, others: set[str | None], path: Path | str
-) -> tuple[str, ...]:
-    """Return the columns of probabilities of an Arrow table: those that are named, lists, or all floats."""
-    import pyarrow as pa
-
-    if columns is not None:
-        return stated_columns(columns)
-    if "probability" in schema.names and arrow.is_list(schema.field("probability").type):
-        return ("probability",)
-    chosen = tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in others)
-    if len(chosen) < 2:
-        raise ValueError(
-            f"{path} has {len(chosen)} columns of floating-point numbers beside label, weight and group; name "
-            f"the columns of probabilities with columns="
-        )
-    return chosen
 
 
 def _mapped(

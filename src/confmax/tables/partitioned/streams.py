@@ -33,7 +33,7 @@ from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import GOLDEN, column_factors, mixed
 from confmax.tables.kinds import Batch, Beside, LabelledRule, Rule
 from confmax.tables.labels import Coded
-from confmax.tables.partitioned import arrow, files, is_stream, library
+from confmax.tables.partitioned import arrow, files
 from confmax.tables.partitioned.parts import Part, RowsRead, refuse_missing
 from confmax.tables.partitioned.table import OPENED, ReadInParts, labels_in_parts, partitioned_table
 from confmax.tables.table import T, Table
@@ -194,8 +194,6 @@ def opened(
     """
     import pyarrow as pa
 
-    from confmax.tables.partitioned.opening import probability_columns
-
     names = stream.schema.names
     if (stream.schema.metadata or {}).items() >= ARRAY_CHUNK.items():
         label = LABEL if label is None and LABEL in names else label
@@ -213,7 +211,7 @@ def opened(
         floats = [name for name in names if name not in others and pa.types.is_floating(stream.schema.field(name).type)]
         places = find(floats, classes, whole=False).places
         columns = None if places is None else [floats[k] for k in places]
-    chosen = probability_columns(stream.schema, columns, others, stream.what)
+    chosen = arrow.probability_columns(stream.schema, columns, others, stream.what)
     refuse_missing(stream.what, (*chosen, *labels, weight, group), names)
     for name in (*chosen, *labels, weight, group):
         if name is not None and names.count(name) > 1:
@@ -320,6 +318,26 @@ def _reading(what: str) -> Iterator[None]:
 
 
 # --- streams of what libraries have ----------------------------------------------------------------------------------
+
+
+def library(values: Any) -> str:
+    """Return the name of the library that the type of ``values`` is of, without imports."""
+    # C modules begin with an underscore, which nobody imports: _duckdb is duckdb
+    return type(values).__module__.partition(".")[0].lstrip("_")
+
+
+def is_stream(values: Any) -> bool:
+    """Whether ``values`` are a lazy frame of Polars, a dataset of Arrow, a relation of DuckDB, an iterator or function.
+
+    The rows of functions and iterators come in chunks.
+    """
+    own = library(values)
+    known = {"polars": "LazyFrame", "pyarrow": "Dataset", "duckdb": "DuckDBPyRelation"}
+    return (
+        any(kind.__name__ == known.get(own) for kind in type(values).__mro__)
+        or hasattr(values, "__next__")
+        or (callable(values) and not isinstance(values, type) and not hasattr(values, "__array__"))
+    )
 
 
 def stream_of(given: Any, *, spool: bool = False) -> Stream | None:
