@@ -18,6 +18,7 @@ from confmax.cli.columns import FileRows, TableOptions, aligned_columns, class_o
 from confmax.cli.tables import Frame
 from confmax.cli.texts import SHARE
 from confmax.places import is_stream
+from confmax.tables.partitioned.batches import format_of, stream_of
 from confmax.tables.partitioned.files import parquet_file
 from confmax.tables.partitioned.opening import files_of, open_table
 from confmax.tables.partitioned.parts import distinct_beside, distinct_labels
@@ -55,6 +56,10 @@ def rows_in_parts(path: Path, options: TableOptions, progress: Callable[[int, in
 
 def _head(path: Path) -> Frame:
     """Return the first rows of the first file that has some."""
+    stream = stream_of(path)
+    if stream is not None:
+        table = stream.head(HEAD)
+        return Frame(path, dict(zip(table.column_names, table.columns, strict=True)))
     for file_path in files_of(path):
         with parquet_file(file_path) as file:
             batch = next(file.iter_batches(HEAD), None)
@@ -100,8 +105,10 @@ def is_read_in_parts(path: Path, in_parts: str) -> bool:
     if not several and (not path.exists() or is_stream(path)):
         return False  # which reading it whole refuses, or reads from the stream
     kind = path.suffix.lower()
-    if in_parts == "yes" and not several and kind not in (".parquet", ".npy"):
-        raise ValueError(f"{path} is neither Parquet nor .npy, and only these are read in parts; leave --in-parts out")
+    if in_parts == "yes" and not several and kind not in (".parquet", ".npy") and format_of(path) is None:
+        raise ValueError(
+            f"{path} is neither Parquet, CSV, Feather nor .npy, and only these are read in parts; leave --in-parts out"
+        )
     if in_parts == "no" and (several or kind == ".npy"):
         raise ValueError(
             f"{path} can only be read in parts; leave --in-parts out, or name one CSV, Parquet or NPZ file"

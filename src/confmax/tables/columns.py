@@ -101,7 +101,8 @@ def _picked(frame: Any, names: Any) -> Any:
     """Return one column of a frame, or the frame of several."""
     if not hasattr(frame, "column_names"):
         return frame[names]
-    return frame.select(names) if isinstance(names, list) else frame.column(names)
+    # of lists, whose entries Arrow has its own type for, NumPy makes arrays
+    return frame.select(names) if isinstance(names, list) else np.asarray(frame.column(names))
 
 
 def text_columns(frame: Any) -> list[str]:

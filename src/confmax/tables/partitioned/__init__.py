@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from confmax.tables.kinds import Kind, register
+from confmax.tables.partitioned.batches import is_stream
 from confmax.tables.partitioned.spark import SPARK
-from confmax.tables.partitioned.streams import STREAMS, is_stream
+from confmax.tables.partitioned.streams import STREAMS
 from confmax.tables.partitioned.table import OPENED
 
 

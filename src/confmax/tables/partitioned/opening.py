@@ -8,18 +8,16 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from importlib.util import find_spec
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from confmax.tables.partitioned import arrow, files, is_dask, is_spark, streams
-from confmax.tables.partitioned.parts import RowsRead, refuse_missing, stated_columns
+from confmax.tables.partitioned import arrow, batches, files, is_dask, is_spark, streams
+from confmax.tables.partitioned.parts import RowsRead, refuse_missing
 from confmax.tables.partitioned.spark import frame_source
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
-# what files hold, by the ends of their names
-FORMATS = {".parquet": "parquet", ".npy": "npy", ".csv": "csv", ".tsv": "tsv", ".feather": "arrow", ".arrow": "arrow"}
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib leaves one slash of s3://
 
 
@@ -98,6 +96,8 @@ def open_table(
     >>> confmax.maximize("balanced_accuracy", confmax.open_table(file)).rule.predict([[0.4, 0.6]])
     array([1])
     """
+    if spool and (is_dask(path) or is_spark(path)):
+        raise ValueError("spool=True is for rows that stream, and Dask and Spark hold theirs: leave it out")
     if is_dask(path):
         from confmax.tables.partitioned.dask import dask_source
 
@@ -106,29 +106,22 @@ def open_table(
         return dask_source(path, label, weight, group=group, columns=columns, progress=progress, several=several)
     if is_spark(path):
         return frame_source(path, label, weight, group=group, columns=columns)
-    if isinstance(path, Iterator) and not hasattr(path, "__arrow_c_stream__"):
-        # names of files, such as Path.glob gives, or chunks of rows
-        first = list(islice(path, 1))
-        path = chain(first, path)
-        path = path if first and not isinstance(first[0], (str, os.PathLike)) else list(path)
-    stream = streams.stream_of(path, spool=spool)
+    path = batches.names_first(path)
+    stream = batches.stream_of(path, spool=spool, columns=columns)
     if stream is not None:
         return streams.opened(stream, label, weight, group, columns=columns, progress=progress)
+    if spool:
+        raise ValueError("spool=True is for rows that stream, and these files are read where they are: leave it out")
     paths = files_of(path)
     weight, group = (None if given is None else os.fspath(given) for given in (weight, group))
     if label is not None:
         label = tuple(label) if _is_several(label) else os.fspath(label)  # type: ignore[arg-type]
-    kind = format_of(paths[0])
-    if kind == "npy":
+    if paths[0].suffix.lower() == ".npy":
         if columns is not None:
             raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
         return _mapped(str(paths[0]), label, weight, group, progress)
     if find_spec("pyarrow") is None:
-        raise ImportError("Parquet, text and Arrow files need pyarrow; install it with: pip install 'confmax[cli]'")
-    if kind != "parquet":
-        text = streams.of_files(paths, kind, () if columns is None else stated_columns(columns))
-        text = streams.spooled(text) if spool else text
-        return streams.opened(text, label, weight, group, columns=columns, progress=progress)
+        raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
     return _parquet(paths, label, weight, group, columns, progress)
 
 
@@ -144,9 +137,8 @@ def files_of(path: Any) -> list[Path]:
         _refuse_address(each)
         name = each
         if os.path.isdir(each):
-            if _ending(each) == ".parquet":
-                _refuse_partitions(each)
-            name = os.path.join(glob.escape(each), f"*{_ending(each)}")
+            _refuse_partitions(each)
+            name = os.path.join(glob.escape(each), "*.parquet")
         # a file whose name holds brackets or stars is that file, not a pattern
         matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
         if not matched:
@@ -155,25 +147,11 @@ def files_of(path: Any) -> list[Path]:
     for file in found:
         if not file.is_file():
             raise ValueError(f"there is no file {file}; check the name and the folder")
-        if format_of(file) is None:
-            raise ValueError(f"{file} is none of {', '.join(FORMATS)}; these are the formats that are read in parts")
-    if len(set(map(format_of, found))) > 1 or (format_of(found[0]) == "npy" and len(found) > 1):
-        raise ValueError(f"give files of one format, or one .npy file; got {', '.join(map(str, found[:3]))}")
+        if file.suffix.lower() not in (".parquet", ".npy"):
+            raise ValueError(f"{file} is none of .parquet, .npy, .csv, .tsv, .feather; these are read in parts")
+    if len({file.suffix.lower() for file in found}) > 1 or (found[0].suffix.lower() == ".npy" and len(found) > 1):
+        raise ValueError(f"give Parquet files, or one .npy file; got {', '.join(map(str, found[:3]))}")
     return found
-
-
-def format_of(file: Path | str) -> str | None:
-    """Return what a file holds by the end of its name, of text also if it is compressed; None for other names."""
-    name = str(file).lower()
-    kind = FORMATS.get(Path(name.removesuffix(".gz")).suffix)
-    return kind if not name.endswith(".gz") or kind in ("csv", "tsv") else None
-
-
-def _ending(folder: str) -> str:
-    """Return how the names of the files of a directory end: Parquet, or else the first of the other formats."""
-    names = os.listdir(folder)
-    ends = [end + more for end in FORMATS for more in ("", ".gz") if end != ".npy" and format_of("a" + end + more)]
-    return next((end for end in ends if any(name.lower().endswith(end) for name in names)), ".parquet")
 
 
 def _names(path: Any) -> list[str]:
@@ -182,12 +160,12 @@ def _names(path: Any) -> list[str]:
     several = isinstance(path, (Sequence, Set, Iterator)) and not isinstance(path, (str, bytes, bytearray))
     given = list(path) if several else [path]
     if not given:
-        raise ValueError("open_table was given no file; name at least one file")
+        raise ValueError("open_table was given no file; name at least one Parquet file, or one .npy file")
     odd = [each for each in given if not isinstance(each, (str, os.PathLike))]
     if odd:
         kind = type(odd[0])
         is_table = any(hasattr(odd[0], name) for name in ("columns", "shape", "schema"))
-        own = streams.library(odd[0])
+        own = batches.library(odd[0])
         what = "None" if odd[0] is None else kind.__name__ if own == "builtins" else f"a {own}.{kind.__name__}"
         memory = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to "
         raise ValueError(

@@ -1,0 +1,475 @@
+"""Where Arrow batches come from: frames, datasets, queries, functions that yield chunks, files of text and of Arrow.
+
+Each of them becomes a `Stream`, which reads columns by name, as often as somebody asks, and cuts the batches anew into
+tables of one size. What can be read only once is refused, or written to a temporary file first.
+"""
+
+from __future__ import annotations
+
+import glob
+import inspect
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from confmax.tables.arrays import as_array
+from confmax.tables.columns import frame_columns
+from confmax.tables.partitioned.arrow import short
+from confmax.tables.partitioned.parts import refuse_missing
+
+# the columns of chunks that are arrays without names
+PROBA = "probability"
+LABEL = "y"
+WEIGHT = "sample_weight"
+ARRAY_CHUNK = {b"confmax": b"arrays"}  # metadata of their schema
+CHUNKS = "data frames, Arrow tables, dicts of arrays, or tuples (proba, y) or (proba, y, sample_weight)"
+NO_ROWS = "{} holds no rows; at least one row of probabilities is needed"
+SPOOL = "or pass spool=True to open_table, which writes the rows to a temporary file once"
+SPOOLED_ROWS = 1 << 16  # of a row group of the temporary file
+FORMATS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t", ".feather": "", ".arrow": ""}  # delimiters
+
+Batches = Generator[Any, None, None]  # of Arrow; closing it ends a query
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Rows that can be read again and again.
+
+    ``schema`` is that of Arrow. ``batches(columns, rows)`` yields Arrow batches that have these columns, best of so
+    many rows. ``what`` is what a person calls the rows. ``count`` returns their number where that takes no pass.
+    """
+
+    schema: Any
+    batches: Callable[[list[str], int], Batches]
+    what: str
+    count: Callable[[], int] | None = None
+
+    def tables(self, columns: Sequence[str], rows: int) -> Batches:
+        """Yield Arrow tables of these columns, of so many rows each but for the last; ValueError if types change."""
+        import pyarrow as pa
+
+        names = list(columns)
+
+        held = list[Any]()
+        n = 0
+        first = before = None
+        with closing(self.batches(names, rows)) as found:
+            for number, batch in enumerate(found):
+                if batch.schema is not before:
+                    before = batch.schema
+                    refuse_missing(f"batch {number} of {self.what}", names, before.names)
+                picked = batch.select(names)
+                first = first or picked.schema
+                if picked.schema.types != first.types:
+                    name, kind, other = next(
+                        (name, kind, other)
+                        for name, kind, other in zip(names, picked.schema.types, first.types, strict=True)
+                        if kind != other
+                    )
+                    raise ValueError(
+                        f"column {name!r} of {self.what} holds {kind} in batch {number} and {other} in the first one; "
+                        f"give every batch the same types"
+                    )
+                start = 0
+                while start < picked.num_rows:
+                    piece = picked.slice(start, rows - n)
+                    held.append(pa.RecordBatch.from_arrays(piece.columns, schema=first))
+                    start += piece.num_rows
+                    n += piece.num_rows
+                    if n == rows:
+                        yield pa.Table.from_batches(held)
+                        held = []
+                        n = 0
+        if held:
+            yield pa.Table.from_batches(held)
+
+    def head(self, most: int, columns: Sequence[str] | None = None) -> Any:
+        """Return the first rows of columns, or of all, as an Arrow table, at most so many; ValueError for no rows."""
+        with closing(self.tables(self.schema.names if columns is None else columns, most)) as found:
+            table = next(found, None)
+        if table is None:
+            raise ValueError(NO_ROWS.format(self.what))
+        return table
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Make one sentence of whatever a library raises while it reads."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"{what} cannot be read: {short(error)}") from error
+
+
+# --- streams of what libraries have ----------------------------------------------------------------------------------
+
+
+def library(values: Any) -> str:
+    """Return the name of the library that the type of ``values`` is of, without imports."""
+    # C modules begin with an underscore, which nobody imports: _duckdb is duckdb
+    return type(values).__module__.partition(".")[0].lstrip("_")
+
+
+def is_stream(values: Any) -> bool:
+    """Whether ``values`` are a lazy frame of Polars, a dataset of Arrow, a relation of DuckDB, an iterator or function.
+
+    The rows of functions and iterators come in chunks.
+    """
+    own = library(values)
+    known = {"polars": "LazyFrame", "pyarrow": "Dataset", "duckdb": "DuckDBPyRelation"}
+    return (
+        any(kind.__name__ == known.get(own) for kind in type(values).__mro__)
+        or hasattr(values, "__next__")
+        or (callable(values) and not isinstance(values, type) and not hasattr(values, "__array__"))
+    )
+
+
+def names_first(given: Any) -> Any:
+    """Return an iterator of names of files, such as that of `Path.glob`, as a list, and other values as they are."""
+    if not isinstance(given, Iterator) or hasattr(given, "__arrow_c_stream__"):
+        return given
+    first = list(islice(given, 1))
+    whole = chain(first, given)
+    return whole if first and not isinstance(first[0], (str, os.PathLike)) else list(whole)
+
+
+def stream_of(given: Any, *, spool: bool = False, columns: Sequence[str] | None = None) -> Stream | None:
+    """Return the stream of text or Arrow files, or of an object whose rows come as Arrow batches; None for the rest.
+
+    With ``spool`` its rows are written to a temporary file first. ``columns`` are those of probabilities, of text.
+    ValueError for what can be read only once.
+    """
+    try:
+        paths = _named_files(given)
+        stream = _of_files(paths, () if columns is None else columns) if paths else _stream_of(given, spool=spool)
+        return spooled(stream) if paths and spool and stream else stream
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ImportError("rows that stream need pyarrow; install it with: pip install 'confmax[cli]'") from None
+
+
+def _stream_of(given: Any, *, spool: bool) -> Stream | None:
+    once = _read_once(given)
+    if once is not None:
+        batches, what = once
+        if not spool:
+            raise ValueError(
+                f"{what} can be read only once, and a run reads the rows several times; pass a function without "
+                f"arguments that opens it anew, {SPOOL}"
+            )
+        return _spooled(batches, what)
+    kind = type(given).__name__
+    if library(given) == "duckdb" and is_stream(given):
+        stream = _of_relation(given)
+    elif library(given) == "polars" and is_stream(given):
+        stream = _of_lazy_frame(given)
+    elif library(given) == "pyarrow" and is_stream(given):
+        stream = _of_dataset(given, "the Arrow dataset")
+    elif _is_frame(given):
+        stream = _of_table(given, f"the {kind}")
+    elif hasattr(given, "__arrow_c_stream__"):
+        stream = _of_capsule(given, f"the {kind}")
+    elif is_stream(given):
+        stream = _of_function(given)
+    else:
+        return None
+    return spooled(stream) if spool else stream
+
+
+def _read_once(given: Any) -> tuple[Iterator[Any], str] | None:
+    """Return the batches of what is used up by reading, and what a person calls it; None for other values."""
+    if not hasattr(given, "__next__"):
+        return None
+    what = f"the {type(given).__name__}" if hasattr(given, "__arrow_c_stream__") else "the iterator"
+    return _batches_of(given, what), what
+
+
+def _is_frame(given: Any) -> bool:
+    """Whether a value is a table in memory of pandas, Polars or Arrow."""
+    own = library(given), type(given).__name__
+    is_pandas = hasattr(given, "iloc") and hasattr(given, "columns")
+    return is_pandas or own in (("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"))
+
+
+def _as_table(frame: Any) -> Any:
+    """Return a frame in memory as an Arrow table, which shares its memory where it can."""
+    import pyarrow as pa
+
+    if hasattr(frame, "iloc"):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    return frame if isinstance(frame, pa.Table) else frame.to_arrow()
+
+
+def _of_table(frame: Any, what: str) -> Stream:
+    with _reading(what):
+        table = _as_table(frame)
+
+    def batches(columns: list[str], _: int) -> Batches:
+        yield from table.select(columns).to_batches()
+
+    return Stream(table.schema, batches, what, lambda: int(table.num_rows))
+
+
+def _of_capsule(given: Any, what: str) -> Stream:
+    import pyarrow as pa
+
+    def batches(*_: Any) -> Batches:
+        with _reading(what), pa.RecordBatchReader.from_stream(given) as reader:
+            yield from reader
+
+    with _reading(what), pa.RecordBatchReader.from_stream(given) as reader:
+        return Stream(reader.schema, batches, what)
+
+
+def _of_dataset(dataset: Any, what: str) -> Stream:
+    import pyarrow.dataset as ds
+
+    how: dict[str, Any] = {"batch_readahead": 1, "fragment_readahead": 1}
+    with _reading(what):
+        formats = [getattr(each, "format", None) for each in getattr(dataset, "children", [dataset])]
+        if all(isinstance(each, ds.ParquetFileFormat) for each in formats):
+            # what is buffered ahead is held until the end of a file, however large
+            how["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False)
+
+    def batches(columns: list[str], rows: int) -> Batches:
+        with _reading(what):
+            yield from dataset.to_batches(columns=columns, batch_size=rows, **how)
+
+    return Stream(dataset.schema, batches, what, lambda: int(dataset.count_rows()))
+
+
+def _of_lazy_frame(frame: Any) -> Stream:
+    # loaded, since there is a frame of it
+    polars = sys.modules["polars"]
+    what = "the Polars LazyFrame"
+    if not hasattr(frame, "collect_batches"):
+        raise ValueError(
+            f"{what} cannot be read in batches by Polars {polars.__version__}; install polars>=1.34, or pass "
+            f"frame.collect()"
+        )
+
+    def batches(columns: list[str], rows: int) -> Batches:
+        # a name such as "^a$" would be a pattern
+        chosen = frame.select([polars.nth(places[name]) for name in columns])
+        with _reading(what):
+            for part in chosen.collect_batches(chunk_size=rows, maintain_order=True):
+                yield from part.to_arrow().to_batches()
+
+    with _reading(what):
+        types = frame.collect_schema()
+        places = {name: place for place, name in enumerate(types)}
+        return Stream(polars.DataFrame(schema=types).to_arrow().schema, batches, what)
+
+
+def _of_relation(relation: Any) -> Stream:
+    what = "the DuckDB relation"
+
+    def reader(chosen: Any, rows: int) -> Any:
+        # older versions have another name for it, which newer ones warn of
+        return (chosen.to_arrow_reader if hasattr(type(chosen), "to_arrow_reader") else chosen.fetch_arrow_reader)(rows)
+
+    def batches(columns: list[str], rows: int) -> Batches:
+        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        # a connection has one open result at a time, which is closed with its reader
+        with _reading(what), reader(relation.project(quoted), rows) as found:
+            yield from found
+
+    with _reading(what), reader(relation.limit(0), 1) as found:
+        return Stream(found.schema, batches, what)
+
+
+# --- functions that yield chunks -------------------------------------------------------------------------------------
+
+
+def _of_function(function: Callable[[], Any]) -> Stream:
+    what = f"the function {getattr(function, '__name__', type(function).__name__)}"
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise ValueError(f"{what} is called without arguments, once for each pass: {error}; bind them first") from None
+    except ValueError:
+        pass  # a built-in function does not say what it takes
+
+    def batches(*_: Any) -> Batches:
+        yield from _batches_of(function(), what)
+
+    with closing(batches()) as found:
+        first = next(found, None)
+    if first is None:
+        raise ValueError(f"{what} yields no rows; it must yield {CHUNKS}")
+    return Stream(first.schema, batches, what)
+
+
+def _batches_of(made: Any, what: str) -> Iterator[Any]:
+    """Yield the Arrow batches that have rows of all chunks that were made, or of one; ValueError for anything else."""
+    alone = isinstance(made, (tuple, dict, np.ndarray)) or hasattr(made, "__arrow_c_stream__") or _is_frame(made)
+    if not alone and (not isinstance(made, Iterable) or isinstance(made, (str, bytes))):
+        raise ValueError(f"{what} returned {type(made).__name__}; it must yield {CHUNKS}")
+    for number, chunk in enumerate([made] if alone else made):
+        for batch in _batches_of_chunk(chunk, what if alone else f"chunk {number} of {what}"):
+            if batch.num_rows:
+                yield batch
+
+
+def _batches_of_chunk(chunk: Any, what: str) -> Iterator[Any]:
+    import pyarrow as pa
+
+    if isinstance(chunk, (tuple, dict, np.ndarray)):
+        with _reading(what):
+            table = _of_arrays(chunk)
+        yield from table.to_batches()
+    elif _is_frame(chunk):
+        with _reading(what):
+            table = _as_table(chunk)
+        yield from table.to_batches()
+    elif hasattr(chunk, "__arrow_c_stream__"):
+        with _reading(what), pa.RecordBatchReader.from_stream(chunk) as reader:
+            yield from reader
+    else:
+        raise ValueError(f"{what} is {type(chunk).__name__}; chunks are {CHUNKS}")
+
+
+def _of_arrays(chunk: Any) -> Any:
+    """Return arrays by name, or probabilities with labels and weights, as an Arrow table; ValueError for others."""
+    import pyarrow as pa
+
+    if isinstance(chunk, dict):
+        return pa.table({str(name): _column(values) for name, values in chunk.items()})
+    proba, *others = chunk if isinstance(chunk, tuple) else (chunk,)
+    if isinstance(proba, str) or len(others) > 2:
+        raise ValueError(f"a tuple of {len(others) + 1} is none of (proba, y) and (proba, y, sample_weight)")
+    if frame_columns(proba) is not None:
+        table = _as_table(proba)
+    else:
+        P = as_array(proba) if len(proba) else np.empty((0, 2))
+        table = pa.table({PROBA: _column(P)})
+    for name, values in zip((LABEL, WEIGHT), others, strict=False):
+        if values is not None:
+            if len(values) != table.num_rows:
+                raise ValueError(f"{name} has {len(values)} entries for {table.num_rows} rows")
+            table = table.append_column(name, _column(values))
+    return table.replace_schema_metadata(ARRAY_CHUNK)
+
+
+def _column(values: Any) -> Any:
+    """Return an array (n,), or a matrix (n, K) as lists, as an Arrow column."""
+    import pyarrow as pa
+
+    if getattr(values, "ndim", 1) != 2:
+        return pa.array(values)
+    rows = np.ascontiguousarray(values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+
+
+# --- files of text and of Arrow, and rows that are written to one ----------------------------------------------------
+
+
+def format_of(name: str | os.PathLike[str]) -> str | None:
+    """Return the end of the name of a file of text or Arrow, None for others."""
+    return next((end for end in FORMATS if os.fspath(name).lower().endswith(end)), None)
+
+
+def _named_files(given: Any) -> list[str]:
+    """Return the files of text or Arrow that names, patterns and directories stand for, in order; empty for others."""
+    several = isinstance(given, (list, tuple, set, frozenset))
+    names = list(given) if several else [given]
+    if not all(isinstance(name, (str, os.PathLike)) for name in names):
+        return []
+    found = list[str]()
+    for name in map(os.fspath, names):
+        if os.path.isdir(name):
+            there = sorted(os.listdir(name))
+            parquet = any(each.lower().endswith(".parquet") for each in there)
+            found += [] if parquet else [os.path.join(name, each) for each in there if format_of(each)]
+        else:
+            # a file whose name holds brackets or stars is that file, not a pattern
+            found += sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
+    ends = set(map(format_of, found))
+    if ends <= {None} or "://" in found[0]:
+        return []
+    missing = next((name for name in found if not os.path.isfile(name)), None)
+    if missing is not None:
+        raise ValueError(f"there is no file {missing}; check the name and the folder")
+    if len({end and FORMATS[end] for end in ends}) > 1:
+        raise ValueError(f"give files of one format; got {', '.join(found[:3])}")
+    return found
+
+
+def _of_files(paths: Sequence[str], numbers: Sequence[str]) -> Stream:
+    """Return the stream of files of text or Arrow; columns of ``numbers`` in text are floats.
+
+    ValueError if a file cannot be read, or has other columns than the first.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.dataset as ds
+
+    what = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    delimiter = FORMATS[format_of(paths[0]) or ""]
+    how: Any = "feather"
+    if delimiter:
+        # an empty cell has no value, whatever its column holds
+        how = ds.CsvFileFormat(
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter),
+            convert_options=pa.csv.ConvertOptions(null_values=[""], strings_can_be_null=True),
+        )
+    with _reading(what):
+        dataset = ds.dataset(list(paths), format=how)
+        schema = dataset.schema
+        for name in (numbers,) if isinstance(numbers, str) else numbers:
+            place = schema.get_field_index(name)
+            if delimiter and place >= 0 and pa.types.is_integer(schema.field(place).type):
+                schema = schema.set(place, pa.field(name, pa.float64()))
+        there = [(fragment.path, fragment.physical_schema.names) for fragment in dataset.get_fragments()]
+    for path, names in there:
+        # the dataset would give rows without values
+        refuse_missing(path, schema.names, names)
+    return _of_dataset(ds.dataset(list(paths), schema, format=how), what)
+
+
+def spooled(stream: Stream) -> Stream:
+    """Return the stream of a temporary file with all rows of another one."""
+    return _spooled(stream.batches(stream.schema.names, SPOOLED_ROWS), stream.what)
+
+
+def _spooled(batches: Iterator[Any], what: str) -> Stream:
+    """Return the stream of a temporary Parquet file of batches, which goes with the last reference to it."""
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    first = next(batches, None)
+    if first is None:
+        raise ValueError(NO_ROWS.format(what))
+    folder = tempfile.mkdtemp(prefix="confmax-")
+    path = os.path.join(folder, "rows.parquet")
+
+    def once(*_: Any) -> Batches:
+        yield first
+        yield from batches
+
+    try:
+        with pq.ParquetWriter(path, first.schema) as writer:
+            for table in Stream(first.schema, once, what).tables(first.schema.names, SPOOLED_ROWS):
+                writer.write_table(table)
+        stream = _of_dataset(ds.dataset(path), what)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise ValueError(f"{what} cannot be written to {tempfile.gettempdir()}: {short(error)}") from None
+        raise
+    # the file has the Arrow schema, but not what it says of arrays
+    stream = replace(stream, schema=first.schema)
+    weakref.finalize(stream, shutil.rmtree, folder, ignore_errors=True)
+    return stream

@@ -1,0 +1,584 @@
+"""Rows that stream as Arrow batches: the same rows give the same rule from wherever they come, or one sentence."""
+
+import gzip
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import confmax
+from confmax.confusion import Gains
+from confmax.oracle import make_oracle, make_table
+from confmax.tables.partitioned import batches
+from tests.cli_helpers import document
+from tests.fresh_process import run_fresh
+from tests.helpers import assert_same_statistics
+from tests.parts_helpers import labelled
+
+pa = pytest.importorskip("pyarrow")
+ds = pytest.importorskip("pyarrow.dataset")
+pq = pytest.importorskip("pyarrow.parquet")
+csv = pytest.importorskip("pyarrow.csv")
+feather = pytest.importorskip("pyarrow.feather")
+
+NAMES = ("bad", "good", "ugly")
+NAMED = {"label": "truth", "weight": "w"}
+P, Y, W = labelled(1500, 3)
+TRUTH = np.array(NAMES)[Y]
+GROUP = np.array(["f", "m"])[np.arange(1500) % 2]
+COLUMNS = {**{name: P[:, k] for k, name in enumerate(NAMES)}, "truth": TRUTH, "w": W, "id": np.arange(1500)}
+TABLE = pa.table(COLUMNS)
+GAINS = Gains.reduced(np.random.default_rng(0).random((2, 3)) + 0.5)
+SETTINGS = {"confusion": "labels", "calibration": None}
+
+
+pytestmark = pytest.mark.usefixtures("inside", "small_parts")
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of 400 rows."""
+    monkeypatch.setattr("confmax.tables.partitioned.files.PART_CELLS", 1200)
+
+
+def slices(rows=140):
+    return [slice(low, low + rows) for low in range(0, len(P), rows)]
+
+
+def arrays():
+    for rows in slices():
+        yield P[rows], TRUTH[rows], W[rows]
+
+
+def dicts():
+    for rows in slices(333):
+        yield {"probability": P[rows], "truth": TRUTH[rows].tolist(), "w": W[rows]}
+
+
+def frames(library):
+    return lambda: (library(TABLE.slice(rows.start, 60)) for rows in slices(60))
+
+
+def in_file(write, name):
+    write(TABLE, name)
+    return name
+
+
+def compressed(table, name):
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink)
+    Path(name).write_bytes(gzip.compress(sink.getvalue()))
+
+
+def tabs(table, name):
+    csv.write_csv(table, name, csv.WriteOptions(delimiter="\t"))
+
+
+def pandas(table=TABLE):
+    pytest.importorskip("pandas")
+    return table.to_pandas()
+
+
+def categories():
+    return pandas().astype({"truth": "category"}).set_index("id")
+
+
+def polars(table=TABLE):
+    return pytest.importorskip("polars").from_arrow(table)
+
+
+def lazy(frame=None):
+    frame = (polars() if frame is None else frame).lazy()
+    if not hasattr(frame, "collect_batches"):
+        pytest.skip("this Polars gives no batches")
+    return frame
+
+
+def relation(table=TABLE):
+    return pytest.importorskip("duckdb").from_arrow(table)
+
+
+def dataset():
+    pq.write_table(TABLE, "d.parquet", row_group_size=70)
+    return ds.dataset("d.parquet")
+
+
+class Capsule:
+    """What can be read again as Arrow batches, and is no table."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pa.Table.from_batches(TABLE.to_batches(37)).__arrow_c_stream__(requested_schema)
+
+
+WAYS = {
+    "one batch": lambda: TABLE,
+    "tiny batches": lambda: pa.Table.from_batches(TABLE.to_batches(7)),
+    "capsule": Capsule,
+    "pandas": pandas,
+    "categories": categories,
+    "polars": polars,
+    "lazy": lazy,
+    "relation": relation,
+    "dataset": dataset,
+    "dataset in memory": lambda: ds.dataset(TABLE),
+    "csv": lambda: in_file(csv.write_csv, "t.csv"),
+    "csv.gz": lambda: in_file(compressed, "t.csv.gz"),
+    "tsv": lambda: in_file(tabs, "t.TSV"),
+    "feather": lambda: in_file(feather.write_feather, "t.feather"),
+    "arrow": lambda: in_file(feather.write_feather, "t.arrow"),
+    "dicts": lambda: dicts,
+    "pandas frames": lambda: frames(pandas),
+    "polars frames": lambda: frames(polars),
+    "readers": lambda: lambda: TABLE.to_reader(max_chunksize=11),
+    "arrays": lambda: arrays,
+}
+
+
+def opened(way, **more):
+    """Return a way to have the rows, opened; arrays bring their labels and weights without names."""
+    return confmax.open_table(WAYS[way](), **({} if way == "arrays" else NAMED), **more)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.usefixtures("small_samples")
+def test_the_same_rows_give_the_same_rule_wherever_they_come_from(way):
+    source = opened(way)
+    solution = confmax.maximize("macro_f1", source)
+    expected = confmax.maximize("macro_f1", confmax.open_table(TABLE, **NAMED))
+    for name, one in (("found", solution), ("expected", expected)):
+        one.rule.save(f"{name}.json")
+    assert Path("found.json").read_bytes() == Path("expected.json").read_bytes()
+    assert solution.value == expected.value
+    # decisions of the stream are those of the array, in its order
+    np.testing.assert_array_equal(solution.predict(source), solution.predict(P))
+    table = make_table(source)
+    assert (source.n_rows, table.n_rows, table.backend) == (1500, 1500, "parts")
+    for share in (1.0, 0.0, 0.4):
+        oracles = (make_oracle(one, "blend", model_share=share) for one in (table, make_table(P, TRUTH, W)))
+        assert_same_statistics(*(oracle.maximize(GAINS, matrix=True) for oracle in oracles))
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_row_groups_as_large_as_parts_give_the_same_rule_too():
+    pq.write_table(TABLE, "t.parquet", row_group_size=400)
+    for name, given in (("file", "t.parquet"), ("stream", TABLE)):
+        confmax.maximize("macro_f1", confmax.open_table(given, **NAMED)).rule.save(f"{name}.json")
+    assert Path("file.json").read_bytes() == Path("stream.json").read_bytes()
+
+
+def test_a_table_below_the_sample_is_tuned_as_in_memory():
+    found = confmax.maximize("macro_f1", confmax.open_table(arrays))
+    assert found.value == pytest.approx(confmax.maximize("macro_f1", P, TRUTH, sample_weight=W).value, rel=1e-12)
+
+
+def test_parts_are_of_one_size():
+    reported = []
+    sizes = list(opened("tiny batches", progress=lambda *told: reported.append(told)).run(lambda part: len(part.proba)))
+    assert sizes == [400, 400, 400, 300]
+    assert reported == [(400, 1500), (800, 1500), (1200, 1500), (1500, 1500)]
+    part = next(opened("arrays").with_columns([2, 0, 1]).run(lambda part: (part.name, part.proba)))
+    assert part[0] == "rows 0 to 399 of the function arrays"
+    np.testing.assert_array_equal(part[1], P[:400, [2, 0, 1]])
+
+
+def test_columns_that_are_passed_through():
+    for way in ("lazy", "csv", "relation"):
+        beside = pa.concat_tables(opened(way).keeping(["id", "truth"]).run(lambda part: part.beside))
+        assert beside.column("id").to_pylist() == list(range(1500))
+        assert beside.column_names == ["id", "truth"]
+
+
+@pytest.mark.parametrize("library", ["polars", "duckdb", "dataset"])
+def test_columns_that_are_not_needed_are_not_read(library):
+    read = []
+    if library == "polars":
+        polars = pytest.importorskip("polars")
+        given = lazy().with_columns(polars.col("id").map_batches(read.append, polars.Int64))
+    elif library == "duckdb":
+        given = relation().project("bad, good, ugly, truth, w, error('read') as id")
+    else:
+
+        class Spy:
+            """A dataset that notes which columns are asked for."""
+
+            def __getattr__(self, name):
+                return getattr(ds.dataset(TABLE), name)
+
+            def to_batches(self, columns, **more):
+                read.extend(set(columns) & {"id"})
+                return ds.dataset(TABLE).to_batches(columns=columns, **more)
+
+        Spy.__name__, Spy.__module__ = "Dataset", "pyarrow"
+        given = Spy()
+    assert confmax.maximize("macro_f1", confmax.open_table(given, **NAMED), **SETTINGS).value > 0.3
+    assert not read
+
+
+def test_lists_of_numbers_and_of_several_kinds():
+    flat = pa.array(P.ravel().astype(np.float32))
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(1501, dtype=np.int32) * 3), flat)
+    expected = confmax.maximize("macro_f1", P.astype(np.float32), TRUTH, **SETTINGS).value
+    for column in (lists, pa.FixedSizeListArray.from_arrays(flat, 3)):
+        given = ds.dataset(pa.table({"probability": column, "truth": TRUTH}))
+        assert confmax.maximize("macro_f1", given, "truth", **SETTINGS).value == pytest.approx(expected, rel=1e-12)
+    # of two classes the probabilities of the second are enough, in chunks as in arrays
+    vector = confmax.open_table(lambda: ((P[rows, 1], Y[rows] == 1) for rows in slices()))
+    assert confmax.maximize("f1", vector).value == pytest.approx(
+        confmax.maximize("f1", P[:, 1], Y == 1).value, rel=1e-12
+    )
+    # one chunk need not be yielded
+    alone = confmax.maximize("macro_f1", confmax.open_table(lambda: (P, Y)), **SETTINGS)
+    assert alone.value == pytest.approx(confmax.maximize("macro_f1", P, Y, **SETTINGS).value, rel=1e-12)
+
+
+def test_partitions_and_filters_of_a_dataset():
+    table = TABLE.append_column("sex", pa.array(GROUP))
+    ds.write_dataset(table, "hive", format="parquet", partitioning=["sex", "truth"], partitioning_flavor="hive")
+    rows = ds.dataset("hive", partitioning="hive").filter(ds.field("sex") == "f")
+    mine = GROUP == "f"
+    found = confmax.maximize("macro_f1", rows, y="truth", sample_weight="w", **SETTINGS)
+    assert found.value == pytest.approx(
+        confmax.maximize("macro_f1", P[mine], TRUTH[mine], sample_weight=W[mine], **SETTINGS).value, rel=1e-12
+    )
+    limit = {"constraints": "min(recall[bad] | group) >= 0.5", **SETTINGS}
+    found = confmax.maximize("accuracy", ds.dataset("hive", partitioning="hive").replace_schema(
+        pa.schema([*(table.schema.field(name) for name in NAMES), ("truth", pa.string()), ("sex", pa.string())])
+    ), "truth", group="sex", **limit)  # fmt: skip
+    assert found.value == pytest.approx(confmax.maximize("accuracy", P, TRUTH, group=GROUP, **limit).value, rel=1e-9)
+
+
+# --- names of columns in the place of labels, weights and groups ------------------------------------------------------
+
+DIRECT = {"pandas": pandas, "polars": polars, "arrow": lambda table: table}
+STREAMED = {"lazy": lambda table: lazy(polars(table)), "relation": relation, "dataset": ds.dataset}
+
+
+@pytest.mark.parametrize("kind", [*DIRECT, *STREAMED])
+def test_labels_weights_and_groups_are_columns(kind):
+    make = {**DIRECT, **STREAMED}[kind]
+    table = TABLE.drop_columns(["id"])
+    found = confmax.maximize("macro_f1", make(table), y="truth", sample_weight="w")
+    expected = confmax.maximize("macro_f1", P, TRUTH, sample_weight=W)
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+    # frames in memory stay there
+    if kind in DIRECT:
+        assert found.rule == expected.rule
+    np.testing.assert_array_equal(found.rule.predict(make(table.select(NAMES))), expected.predict(P))
+    grouped = table.append_column("sex", pa.array(GROUP))
+    limit = {"constraints": "min(recall[bad] | group) >= 0.5"}
+    found = confmax.maximize("accuracy", make(grouped), "truth", sample_weight="w", group="sex", **limit)
+    expected = confmax.maximize("accuracy", P, TRUTH, sample_weight=W, group=GROUP, **limit)
+    assert found.value == pytest.approx(expected.value, rel=1e-9)
+    if kind in STREAMED:
+        np.testing.assert_array_equal(found.predict(make(grouped), group="sex"), found.predict(P, group=GROUP))
+        assert found.predict(make(grouped), group="sex", at_most={"bad": 7}).tolist().count("bad") == 7
+        with pytest.raises(ValueError, match="this rule decides by groups; pass group=, the name of the column"):
+            found.predict(make(grouped))
+
+
+@pytest.mark.parametrize("kind", [*DIRECT, *STREAMED])
+def test_several_labels_per_row(kind):
+    make = {**DIRECT, **STREAMED}[kind]
+    L = np.random.default_rng(2).random((400, 2))
+    T = (np.random.default_rng(3).random((400, 2)) < L).astype(int)
+    expected = confmax.maximize("macro_f1", L, T, decisions="any", classes=["news", "sport"])
+    proba = {"p_news": L[:, 0], "p_sport": L[:, 1]}
+    columns = pa.table({**proba, "y_news": T[:, 0], "y_sport": T[:, 1]})
+    found = confmax.maximize(
+        "macro_f1", make(columns), ["y_news", "y_sport"], decisions="any", classes=["news", "sport"]
+    )
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+    np.testing.assert_array_equal(found.predict(make(columns.select(list(proba)))), expected.predict(L))
+    lists = [[name for name, one in zip(["news", "sport"], row, strict=True) if one] for row in T]
+    table = make(pa.table({**proba, "tags": lists}))
+    found = confmax.maximize("macro_f1", table, "tags", decisions="any", classes=["news", "sport"])
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_matrices_of_labels_in_chunks():
+    L = np.random.default_rng(2).random((900, 2))
+    T = (np.random.default_rng(3).random((900, 2)) < L).astype(int)
+    found = confmax.maximize("macro_f1", confmax.open_table(lambda: [(L[:500], T[:500]), (L[500:], T[500:])]),
+                             decisions="any", **SETTINGS)  # fmt: skip
+    expected = confmax.maximize("macro_f1", L, T, decisions="any", **SETTINGS)
+    assert found.value == pytest.approx(expected.value, rel=1e-3)
+    assert found.rule.n_classes == 2
+
+
+def test_shares_of_a_stream():
+    solution = confmax.maximize("macro_f1", P, TRUTH)
+    found = confmax.shift.estimate_priors(lazy(), solution, sample_weight="w")
+    expected = confmax.shift.estimate_priors(P, solution, sample_weight=W)
+    np.testing.assert_allclose(found.priors, expected.priors, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: confmax.maximize("macro_f1", lazy()), r"the Polars LazyFrame has .*\('truth', 'id'\), and none is "
+         r"named as the label; which column is the label\? name it: y='truth', or pass confusion='model' if none is"),
+        (lambda: confmax.maximize("macro_f1", ds.dataset(TABLE), confusion="labels"), "which column is the label"),
+        (lambda: confmax.maximize("macro_f1", confmax.open_table(TABLE, weight="w"), confusion="labels"),
+         "the opened table has .*name it: label='truth', where you open it"),
+        (lambda: confmax.maximize("macro_f1", TABLE), r"proba has columns that are no probabilities \('truth'\).* "
+         "y='truth', and drop all others"),
+        (lambda: confmax.maximize("macro_f1", pandas()), r"which column is the label\? name it: y='truth'"),
+        (lambda: confmax.maximize("macro_f1", polars(), "lable"), "y names the column 'lable', and proba has the col"),
+        (lambda: confmax.maximize("macro_f1", TABLE, "truth", sample_weight="v"), "sample_weight names the column 'v'"),
+        (lambda: confmax.maximize("macro_f1", lazy(), "lable"), "the Polars LazyFrame has no column 'lable'; its"),
+        (lambda: confmax.maximize("macro_f1", ds.dataset(TABLE), TRUTH), "y must be the name of a column of the Arrow"),
+        (lambda: confmax.maximize("macro_f1", TABLE.to_reader(), "truth"), "the RecordBatchReader can be read only on"),
+        (lambda: confmax.maximize("macro_f1", arrays()), "the iterator can be read only once"),
+        (lambda: confmax.DecisionRule.from_weights([1, 1, 1]).decision_probabilities(lazy()), "not an array; rule.pre"),
+    ],
+)  # fmt: skip
+def test_what_is_not_named_or_not_there_is_asked_for(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()
+
+
+# --- what cannot be opened, or changes --------------------------------------------------------------------------------
+
+
+def changing(first, later, *, after=2):
+    """Return a function that yields some chunks the first times that it is called, and others later."""
+    calls = []
+
+    def rows():
+        calls.append(0)
+        yield from first if len(calls) <= after else later
+
+    return rows
+
+
+def shuffled(values):
+    return np.random.default_rng(5).permutation(values)
+
+
+@pytest.mark.parametrize(
+    ("later", "sentence"),
+    [
+        (
+            [(P[:-10], TRUTH[:-10], W[:-10])],
+            "the function rows gave 1,490 rows, and 1,500 before; a run reads the rows",
+        ),
+        ([], "the function rows gave 0 rows, and 1,500 before"),
+        ([(P[:, ::-1], TRUTH, W)], r"gave other rows than before; .*with the same seed\), or pass spool=True"),
+        ([(P, shuffled(TRUTH), W)], "gave other rows"),
+        ([(P, TRUTH, shuffled(W))], "gave other rows"),
+        ([(P, Y, W)], "is none of the 3 classes"),
+    ],
+)
+@pytest.mark.parametrize("after", [2, 3])
+@pytest.mark.usefixtures("small_samples")
+def test_rows_that_change_between_passes_are_refused(later, sentence, after):
+    """The function is called for its first chunk, for the labels, for the first pass, and for others."""
+    given = changing([(P, TRUTH, W)], later, after=after)
+    if after == 2 and "other rows" in sentence:
+        return  # that is the first pass which sees them
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("macro_f1", confmax.open_table(given), **SETTINGS)
+    assert not [thread for thread in threading.enumerate() if "confmax-read" in thread.name]
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_the_order_of_rows_may_change():
+    order = np.random.default_rng(6).permutation(1500)
+    given = changing([(P, TRUTH, W)], [(P[order], TRUTH[order], W[order])], after=3)
+    found = confmax.maximize("macro_f1", confmax.open_table(given), **SETTINGS)
+    assert found.value == pytest.approx(
+        confmax.maximize("macro_f1", confmax.open_table(arrays), **SETTINGS).value, rel=1e-12
+    )
+
+
+WHOLE = TABLE.set_column(0, "bad", pa.array(np.zeros(1500, int)))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "sentence"),
+    [
+        (lambda: iter(()), "the function <lambda> yields no rows; it must yield data frames"),
+        (lambda: [TABLE.slice(0, 0)], "yields no rows"),
+        (lambda: None, "the function <lambda> returned NoneType; it must yield data frames, Arrow tables, dicts"),
+        (lambda: "t.parquet", "the function <lambda> returned str"),
+        (lambda: [1, 2], "chunk 0 of the function <lambda> is int; chunks are data frames"),
+        (lambda more: [more], "is called without arguments, once for each pass: .*'more'; bind them first"),
+        (lambda: [(P, Y, W, W)], "a tuple of 4 is none of"),
+        (lambda: [(P, Y[1:])], "chunk 0 of the function <lambda> cannot be read: y has 1499 entries for 1500 rows"),
+        (lambda: [P[:, :1]], r"chunk 0 .* proba must have shape \(n, K\) with K >= 2"),
+        (lambda: [{"a": P[:, 0], "truth": TRUTH[1:]}], "chunk 0 of the function <lambda> cannot be read"),
+        (lambda: [TABLE, TABLE.drop_columns(["good"])], "batch 1 of the function <lambda> has no column 'good'"),
+        (lambda: [TABLE, WHOLE], "column 'bad' of .* holds int64 in batch 1 and double in the first one; give"),
+        (lambda: [TABLE, 3], "chunk 1 of the function <lambda> is int"),
+        (lambda: [TABLE.set_column(0, "bad", pa.array(np.full(1500, 7.0)))], "rows 0 to 399 of the function <lambda>"),
+    ],
+)  # fmt: skip
+def test_functions_that_yield_something_else(chunks, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("macro_f1", confmax.open_table(chunks, **NAMED))
+
+
+def test_errors_of_a_function_are_its_own():
+    def failing():
+        yield from arrays()
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        confmax.maximize("macro_f1", confmax.open_table(failing))
+
+
+TWICE = pa.table([TABLE["bad"], TABLE["good"], TABLE["bad"]], names=["a", "b", "a"])
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "sentence"),
+    [
+        (TABLE, {"label": "lable"}, "the Table has no column 'lable'; its columns are bad, good"),
+        (TABLE, {"columns": ["bad", "nice"]}, "the Table has no column 'nice'"),
+        (TABLE, {"label": 3}, "label must be the name of a column of the Table; got int: add it as a column"),
+        (TABLE, {"columns": ["bad", "truth"]}, "column 'truth' holds string, not numbers"),
+        (TABLE.select(["bad", "id"]), {}, "the Table has 1 columns of floating-point numbers"),
+        (TABLE.append_column("t", pa.array([{"a": 1}] * 1500)), {"label": "t"}, "label column 't' of the Table hol"),
+        (TWICE, {}, "the Table has 2 columns 'a'; give each column its own name"),
+        (TABLE.slice(0, 0), NAMED, "the Table holds no rows; at least one row"),
+        (TABLE.to_reader(), NAMED, "read only once, .* function without arguments that opens it anew, or pass spool"),
+        ("none.csv", {}, "there is no file none.csv"),
+        ("s3://bucket/t.csv", {}, "s3://bucket/t.csv is not on this machine"),
+        (["t.csv", "t.feather"], {}, "give files of one format; got t.csv, t.feather"),
+        (["t.csv", "other.csv"], {}, "other.csv has no column 'bad'"),
+        ("broken.csv", {}, "broken.csv cannot be read: .*Expected 2 columns, got 1"),
+        ("broken.feather", {}, "broken.feather cannot be read"),
+        ("t.csv", {"columns": ["bad", "truth"]}, "rows 0 to 599 of t.csv: column 'truth' holds string, not numbers"),
+        ("t.parquet", {"spool": True}, "spool=True is for rows that stream, and these files are read where they are"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_opened_says_why(given, settings, sentence):
+    csv.write_csv(TABLE, "t.csv")
+    feather.write_feather(TABLE, "t.feather")
+    pq.write_table(TABLE, "t.parquet")
+    Path("other.csv").write_text("a,b\n0.5,0.5\n")
+    Path("broken.csv").write_text("a,b\n0.5,0.5\n0.5\n")
+    Path("broken.feather").write_text("nothing")
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize("macro_f1", confmax.open_table(given, **settings))
+
+
+def test_frames_of_libraries_that_cannot_be_read():
+    polars = pytest.importorskip("polars")
+    pandas()
+    with pytest.raises(ValueError, match=r"the Polars LazyFrame cannot be read: .*none\.parquet"):
+        confmax.open_table(polars.scan_parquet("none.parquet"))
+    mixed = pandas().assign(id=["a", 1] * 750)
+    with pytest.raises(ValueError, match=r"the DataFrame cannot be read: .*column id"):
+        confmax.open_table(mixed)
+
+
+def test_an_older_polars_is_told_from_a_newer_one():
+    class LazyFrame:
+        """A lazy frame of Polars before 1.34."""
+
+    LazyFrame.__module__ = pytest.importorskip("polars").LazyFrame.__module__
+    with pytest.raises(ValueError, match=r"in batches by Polars .*; install polars>=1.34, or pass frame.collect\(\)"):
+        confmax.open_table(LazyFrame())
+
+
+# --- files, and rows that are written to one --------------------------------------------------------------------------
+
+
+def test_folders_patterns_and_lists():
+    Path("t").mkdir()
+    for k, rows in enumerate(slices(500)):
+        part = TABLE.slice(rows.start, 500)
+        csv.write_csv(part, f"t/{k}.csv")
+        feather.write_feather(part, f"t{k}.feather")
+    expected = confmax.maximize("macro_f1", P, TRUTH, sample_weight=W, **SETTINGS).value
+    for given in ("t", "t/*.csv", [f"t/{k}.csv" for k in range(3)], "t?.feather", Path().glob("t?.feather")):
+        source = confmax.open_table(given, **NAMED)
+        assert source.n_rows == 1500
+        assert confmax.maximize("macro_f1", source, **SETTINGS).value == pytest.approx(expected, rel=1e-12)
+    assert "t/0.csv and 2 more" in source_name("t")
+    told = document("tune", "t", "--label", "truth", "--weight", "w", "--metric", "macro_f1", "--confusion", "labels")
+    assert told["rows"] == 1500
+
+
+def source_name(given):
+    return confmax.open_table(given, **NAMED).stream.what
+
+
+def test_text_with_whole_numbers_and_empty_cells():
+    Path("t.csv").write_text("a,b,y\n1,0,u\n0,1,v\n0.5,0.5,\n")
+    with pytest.raises(ValueError, match=r"rows 0 to 2 of t.csv: row 2 of y has no label"):
+        confmax.maximize("macro_f1", confmax.open_table("t.csv", label="y"))
+    Path("t.csv").write_text("a,b,y\n1,0,u\n0,1,v\n")
+    with pytest.raises(ValueError, match=r"0 columns of floating-point numbers .*columns="):
+        confmax.open_table("t.csv", label="y")
+    named = confmax.open_table("t.csv", label="y", columns=["a", "b"])
+    assert next(named.run(lambda part: part.proba.dtype)) == np.float64
+
+
+def spools():
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("confmax-")}
+
+
+@pytest.mark.parametrize("way", ["reader", "arrays", "frames", "lazy"])
+@pytest.mark.usefixtures("small_samples")
+def test_what_can_be_read_once_is_written_to_a_temporary_file(inside, monkeypatch, way):
+    monkeypatch.setattr(tempfile, "tempdir", str(inside))
+    monkeypatch.setattr(batches, "SPOOLED_ROWS", 250)
+    given = {"reader": TABLE.to_reader, "arrays": arrays, "frames": frames(polars), "lazy": lazy}[way]()
+    source = confmax.open_table(given, spool=True, **({} if way == "arrays" else NAMED))
+    assert len(spools()) == 1
+    for name, one in (("found", source), ("expected", confmax.open_table(TABLE, **NAMED))):
+        confmax.maximize("macro_f1", one).rule.save(f"{name}.json")
+    assert Path("found.json").read_bytes() == Path("expected.json").read_bytes()
+    kept = source.with_columns([0, 1, 2])
+    del source, one
+    assert sum(kept.run(lambda part: len(part.proba))) == 1500
+    del kept
+    assert not spools()
+
+
+def test_a_temporary_file_is_removed_with_what_failed(inside, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(inside))
+
+    def failing():
+        yield from arrays()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        confmax.open_table(failing(), spool=True)
+    with pytest.raises(ValueError, match="holds no rows"):
+        confmax.open_table(iter([TABLE.slice(0, 0)]), spool=True)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", _full)
+    with pytest.raises(ValueError, match=r"the RecordBatchReader cannot be written to .*: No space left"):
+        confmax.open_table(TABLE.to_reader(), spool=True)
+    assert not spools()
+
+
+def _full(*_):
+    raise OSError("No space left on device")
+
+
+def test_a_fresh_process(inside):
+    pytest.importorskip("polars")
+    lazy()
+    pq.write_table(TABLE.drop_columns(["id"]), "t.parquet")
+    tune = "print(confmax.maximize('macro_f1', {}, 'truth', sample_weight='w').value)"
+    steps = [
+        {"code": "import confmax\ndef rows():\n    yield [[0.5, 0.5]], [0]\nconfmax.open_table(rows)"},
+        {"find": ["pyarrow"], "code": "import pyarrow.dataset\n" + tune.format("pyarrow.dataset.dataset('t.parquet')")},
+        {"find": ["polars"], "code": "import polars\n" + tune.format("polars.scan_parquet('t.parquet')")},
+        {"code": "found = confmax.open_table(polars.scan_parquet('t.parquet').collect_batches(), spool=True, "
+                 "label='truth', weight='w')\nprint(confmax.maximize('macro_f1', found).value)"},
+    ]  # fmt: skip
+    first, *others = run_fresh(steps, inside)
+    assert first["error"] == "ImportError: rows that stream need pyarrow; install it with: pip install 'confmax[cli]'"
+    assert [step["error"] for step in others] == [None] * 3
+    assert {step["printed"] for step in others} == {
+        f"{confmax.maximize('macro_f1', P, TRUTH, sample_weight=W).value}\n"
+    }
+    assert not spools()
