@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -86,13 +87,17 @@ class StreamSource:
     def with_columns(self, order: Sequence[int]) -> StreamSource:
         return replace(self, order=tuple(order))
 
+    def stored_columns(self) -> tuple[str, ...]:
+        """Return the names of all columns."""
+        return tuple(self.stream.schema.names)
+
     def keeping(self, names: Sequence[str]) -> StreamSource:
         """Return the source whose parts hold these columns as they are, too, as an Arrow table."""
         return replace(self, beside=tuple(names))
 
     def kept(self, step: Callable[[Any], Any]) -> StreamSource:
         """Return the source of what ``step`` makes of each part; it is done anew in every pass."""
-        return replace(self, step=step)
+        return replace(self, step=step if self.step is None else partial(_both, self.step, step))
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part while the next one is read; ValueError if rows have changed."""
@@ -102,7 +107,7 @@ class StreamSource:
         # a count is a pass of its own, and a connection may have one at a time
         told = None if labels_only or self.progress is None else (self.progress, self.n_rows)
         columns = arrow.columns_to_read(self, labels_only=labels_only)
-        found = self.stream.tables(columns, max(1, files.PART_CELLS // self.n_classes))
+        found = self.stream.tables(columns, self._rows_of_parts())
         try:
             with ThreadPoolExecutor(1, thread_name_prefix="confmax-read") as reader:
                 ahead = reader.submit(next, found, None)
@@ -134,6 +139,10 @@ class StreamSource:
                 f"time: keep them as they are (a function must start anew, with the same seed), {SPOOL}"
             )
 
+    def _rows_of_parts(self) -> int:
+        # columns that are passed through take memory like probabilities
+        return max(1, files.PART_CELLS // max(self.n_classes, len(self.beside)))
+
     def _smallest(self) -> str:
         """Return the name of a column that takes few bytes."""
 
@@ -142,6 +151,11 @@ class StreamSource:
             return int(getattr(kind, "bit_width", 1 << 20)) if not arrow.holds_lists(kind) else 1 << 20
 
         return min(arrow.columns_to_read(self), key=bits)
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], part: Any) -> Any:
+    """Return what one step after another makes of a part."""
+    return second(first(part))
 
 
 def opened(
