@@ -89,7 +89,7 @@ def test_costs(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("t.csv", "--in-parts", "yes"), "t.csv is neither Parquet nor .npy"),
+        (("t.txt", "--in-parts", "yes"), "t.txt is neither Parquet, CSV, Feather nor .npy"),
         (("folder", "--in-parts", "no"), "folder can only be read in parts"),
         (("none*.parquet",), "no file matches none*.parquet"),
         (("t.parquet", "--in-parts", "yes", "--label", "lable"), "has no column 'lable'"),
@@ -104,7 +104,7 @@ def test_costs(tmp_path):
 )
 def test_what_goes_wrong_is_one_sentence_and_writes_nothing(tmp_path, arguments, message):
     (tmp_path / "folder").mkdir()
-    (tmp_path / "t.csv").write_text("a,b\n.5,.5\n")
+    (tmp_path / "t.txt").write_text("a,b\n.5,.5\n")
     np.save(tmp_path / "p.npy", np.full((10, 2), 0.5))
     written(tmp_path / "t.parquet")
     written(tmp_path / "nan.parquet", bad=157)

@@ -499,8 +499,17 @@ def test_folders_patterns_and_lists():
         assert source.n_rows == 1500
         assert confmax.maximize("macro_f1", source, **SETTINGS).value == pytest.approx(expected, rel=1e-12)
     assert "t/0.csv and 2 more" in source_name("t")
-    told = document("tune", "t", "--label", "truth", "--weight", "w", "--metric", "macro_f1", "--confusion", "labels")
-    assert told["rows"] == 1500
+
+
+def test_commands_read_text_in_parts():
+    Path("t").mkdir()
+    csv.write_csv(TABLE, "t/t.csv")
+    arguments = ("--label", "truth", "--weight", "w", "--columns", "bad,good,ugly", "--metric", "macro_f1")
+    expected = document("tune", "t/t.csv", *arguments)
+    for given in (("t",), ("t/*.csv",), ("t/t.csv", "--in-parts", "yes")):
+        told = document("tune", *given, *arguments)
+        assert told["tuned"] == pytest.approx(expected["tuned"], rel=1e-9)
+        assert (told["rows"], told["classes"]) == (1500, list(NAMES))
 
 
 def source_name(given):

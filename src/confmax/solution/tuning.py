@@ -81,15 +81,16 @@ def maximize(
     metric : str, Metric or callable
         A name from ``confmax.metrics.names()``, for one class with its name in brackets (``"recall[VF]"``), a metric,
         or a function of the confusion matrix (K, M).
-    proba : array-like, data frame, torch tensor, scipy.sparse matrix or Dask collection (n, K)
+    proba : array-like, data frame, torch tensor, scipy.sparse matrix, Dask collection or opened table (n, K)
         Class probabilities of rows that the model was not fitted on. A tensor stays on its device. With very many
         classes, pass a sparse matrix that holds only the largest few probabilities of each row, divided by their sum: a
         scan then costs its stored entries and K numbers. The result is that of the dense table without calibration. The
-        rows of a Dask array or DataFrame stay on their workers; each pass returns K numbers per partition and gain. For
+        rows of a Dask array or DataFrame stay on their workers; each pass returns K numbers per partition and gain. A
+        Polars LazyFrame, an Arrow dataset or a DuckDB relation is read part by part in each pass (`open_table`). For
         two classes also a vector (n,): the probabilities of the second.
-    y : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
-        True classes: names or column numbers.
-    sample_weight : array-like (n,), Dask array or Series, name of a column of a Dask DataFrame, or None
+    y : array-like (n,), Dask array or Series, name of a column of ``proba``, or None
+        True classes: names or column numbers. A column that is named here, or below, holds no probabilities.
+    sample_weight : array-like (n,), Dask array or Series, name of a column of ``proba``, or None
         Non-negative weights. Only their ratios matter: tests and shrinkage count ``(sum w)^2 / sum w^2`` rows. A weight
         of 2 does not mean that a row was seen twice; repeat the row to say that.
     classes : sequence or None
@@ -104,7 +105,7 @@ def maximize(
         ``proba`` (n, L) need not sum to one, and may be a list of one array (n, 2) per label, as scikit-learn's forests
         give it; ``y`` is a matrix (n, L) of 0 and 1, sparse or not, or one list of names per row. The metric is then a
         mean over labels, or (micro) over entries, as in scikit-learn, or a function of three vectors (L,): how often
-        labels are true, decided and true, and decided. Of a Dask or Spark DataFrame, ``y`` names the columns of 0 and
+        labels are true, decided and true, and decided. Of a frame, ``y`` may name the columns of 0 and
         1, or one column of lists of names. The result is a `confmax.solution.labels.LabelSolution`, whose ``predict``
         gives a matrix of 0 and 1.
     constraints : str, Constraint, or sequence of these
@@ -128,7 +129,7 @@ def maximize(
         for ``coverage``, ``rate`` and tables of costs, which speak of all rows. Set a floor on the coverage
         (``"coverage >= 0.8"``, ``"coverage[VF] >= 0.5"``), maximise "coverage" itself with a floor on what is decided
         (``"accuracy >= 0.95"``), or give a table of costs one more column, for what abstaining costs.
-    group : array-like (n,), Dask array or Series, name of a column of a Dask or Spark DataFrame, or None
+    group : array-like (n,), Dask array or Series, name of a column of ``proba``, or None
         The group of each row, for constraints that speak of groups, such as ``"min(recall[VF] | group) >= 0.7"``,
         ``"difference(rate[VF] | group) <= 0.02"`` or ``"ratio(rate[VF] | group) >= 0.8"``. The rule then decides every
         group by gains of its own, and `DecisionRule.predict` needs the group of each row.
