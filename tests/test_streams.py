@@ -279,6 +279,22 @@ def test_labels_weights_and_groups_are_columns(kind):
             found.predict(make(grouped))
 
 
+@pytest.mark.parametrize("kind", DIRECT)
+def test_a_list_of_labels_is_no_list_of_columns(kind):
+    two = {"confusion": "labels", "calibration": None, "classes": NAMES}
+    found = confmax.maximize("accuracy", DIRECT[kind](TABLE.select(NAMES).slice(0, 2)), ["bad", "good"], **two)
+    assert found.value == confmax.maximize("accuracy", P[:2], ["bad", "good"], **two).value
+
+
+def test_a_connection_is_free_after_a_run_that_failed():
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        rows = connection.from_arrow(TABLE).project("bad, good, ugly * if(id = 900, 2, 1) as ugly, truth")
+        with pytest.raises(ValueError, match="rows 800 to 1199 of the DuckDB relation: row 100 of proba sums to"):
+            confmax.maximize("macro_f1", rows, "truth")
+        assert connection.sql("select 1").fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize("kind", [*DIRECT, *STREAMED])
 def test_several_labels_per_row(kind):
     make = {**DIRECT, **STREAMED}[kind]
@@ -494,7 +510,9 @@ def test_folders_patterns_and_lists():
         csv.write_csv(part, f"t/{k}.csv")
         feather.write_feather(part, f"t{k}.feather")
     expected = confmax.maximize("macro_f1", P, TRUTH, sample_weight=W, **SETTINGS).value
-    for given in ("t", "t/*.csv", [f"t/{k}.csv" for k in range(3)], "t?.feather", Path().glob("t?.feather")):
+    csv.write_csv(TABLE, "a:b%20[1] *.csv")
+    files = [f"t/{k}.csv" for k in range(3)]
+    for given in ("t", "t/*.csv", files, "t?.feather", Path().glob("t?.feather"), "a:b%20[1] *.csv"):
         source = confmax.open_table(given, **NAMED)
         assert source.n_rows == 1500
         assert confmax.maximize("macro_f1", source, **SETTINGS).value == pytest.approx(expected, rel=1e-12)

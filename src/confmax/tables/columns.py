@@ -81,8 +81,8 @@ def without_columns(frame: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[st
         return frame, found
     taken = set[str]()
     for argument, value in beside.items():
-        # a list of texts may be the labels themselves
-        listed = argument == "y" and isinstance(value, (list, tuple)) and 0 < len(value) < len(columns)
+        # a list of texts may be the labels themselves, one for each row
+        listed = argument == "y" and isinstance(value, (list, tuple)) and len(value) not in (0, len(frame))
         several = listed and all(isinstance(name, str) and name in columns for name in value)
         if not isinstance(value, str) and not several:
             continue

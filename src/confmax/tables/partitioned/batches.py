@@ -58,7 +58,6 @@ class Stream:
         import pyarrow as pa
 
         names = list(columns)
-
         held = list[Any]()
         n = 0
         first = before = None
@@ -415,6 +414,7 @@ def _of_files(paths: Sequence[str], numbers: Sequence[str]) -> Stream:
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.dataset as ds
+    from pyarrow.fs import LocalFileSystem
 
     what = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     delimiter = FORMATS[format_of(paths[0]) or ""]
@@ -426,7 +426,7 @@ def _of_files(paths: Sequence[str], numbers: Sequence[str]) -> Stream:
             convert_options=pa.csv.ConvertOptions(null_values=[""], strings_can_be_null=True),
         )
     with _reading(what):
-        dataset = ds.dataset(list(paths), format=how)
+        dataset = ds.dataset(list(paths), format=how, filesystem=LocalFileSystem())
         schema = dataset.schema
         for name in (numbers,) if isinstance(numbers, str) else numbers:
             place = schema.get_field_index(name)
@@ -436,7 +436,7 @@ def _of_files(paths: Sequence[str], numbers: Sequence[str]) -> Stream:
     for path, names in there:
         # the dataset would give rows without values
         refuse_missing(path, schema.names, names)
-    return _of_dataset(ds.dataset(list(paths), schema, format=how), what)
+    return _of_dataset(ds.dataset(list(paths), schema, format=how, filesystem=LocalFileSystem()), what)
 
 
 def spooled(stream: Stream) -> Stream:
@@ -462,12 +462,14 @@ def _spooled(batches: Iterator[Any], what: str) -> Stream:
     try:
         with pq.ParquetWriter(path, first.schema) as writer:
             for table in Stream(first.schema, once, what).tables(first.schema.names, SPOOLED_ROWS):
-                writer.write_table(table)
+                try:
+                    writer.write_table(table)
+                except OSError as error:
+                    place = tempfile.gettempdir()
+                    raise ValueError(f"{what} cannot be written to {place}: {short(error)}") from None
         stream = _of_dataset(ds.dataset(path), what)
-    except BaseException as error:
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise ValueError(f"{what} cannot be written to {tempfile.gettempdir()}: {short(error)}") from None
         raise
     # the file has the Arrow schema, but not what it says of arrays
     stream = replace(stream, schema=first.schema)
