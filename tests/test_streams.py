@@ -517,6 +517,12 @@ def test_folders_patterns_and_lists():
         assert source.n_rows == 1500
         assert confmax.maximize("macro_f1", source, **SETTINGS).value == pytest.approx(expected, rel=1e-12)
     assert "t/0.csv and 2 more" in source_name("t")
+    Path("t/_notes.csv").write_text("no table")
+    assert "t/0.csv and 2 more" in source_name("t")
+    # text beside Parquet is no part of a table
+    pq.write_table(TABLE, "t/t.parquet")
+    assert confmax.open_table("t", **NAMED).n_rows == 1500
+    assert not hasattr(confmax.open_table("t", **NAMED), "stream")
 
 
 def test_commands_read_text_in_parts():

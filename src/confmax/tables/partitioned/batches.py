@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -389,14 +390,16 @@ def _named_files(given: Any) -> list[str]:
     found = list[str]()
     for name in map(os.fspath, names):
         if os.path.isdir(name):
-            there = sorted(os.listdir(name))
-            parquet = any(each.lower().endswith(".parquet") for each in there)
-            found += [] if parquet else [os.path.join(name, each) for each in there if format_of(each)]
+            there = sorted(each for each in os.listdir(name) if format_of(each) and each[0] not in "._")
+            # text beside Parquet files, or folders of them, is no part of the table
+            parquet = next(Path(name).rglob("*.parquet"), None)
+            found += [os.path.join(name, each) for each in there if parquet is None]
         else:
             # a file whose name holds brackets or stars is that file, not a pattern
             found += sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
     ends = set(map(format_of, found))
-    if ends <= {None} or "://" in found[0]:
+    # an address has lost a slash where it is a path
+    if ends <= {None} or any(":/" in name and not os.path.exists(name) for name in found):
         return []
     missing = next((name for name in found if not os.path.isfile(name)), None)
     if missing is not None:
