@@ -1,7 +1,8 @@
 """Limits where rows have several labels: on one label, on a weighted sum of rates, and on the labels per row.
 
 Of one label there are two columns, the rows without it and the rows with it. Its limits are those of a class against
-the rest, so all their formulas hold.
+the rest, so all their formulas hold. A search over rules reads them as functions of the statistics of all labels
+(`LabelLimits.functions`).
 """
 
 from __future__ import annotations
@@ -9,20 +10,25 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import ABSENT, Array, Confusion
+from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.constraints.grammar import resolve
 from confmax.constraints.limits import Limits, naming
-from confmax.constraints.outcomes import ConstraintOutcome, on_labels
+from confmax.constraints.outcomes import BINDING, ConstraintOutcome, on_labels
 from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint
 from confmax.errors import InputError
+from confmax.metrics import Metric
+from confmax.metrics.first_order import FirstOrder, Formula
 from confmax.metrics.limited import ratio_of, without_errors
 from confmax.metrics.rates import LABELS_PER_ROW, SumOfRates
+from confmax.metrics.ratios import Ratios
+from confmax.metrics.structure import AffineFunctions, Linear, MeanFloor, Ratio, Statistics
 from confmax.tables.labels import plain
 
 SHOWN = 8  # labels in a sentence
@@ -41,11 +47,23 @@ class LabelLimits:
         The label of each constraint; None for one on a sum of rates.
     weights : ndarray (n, L)
         The weights of the rates in each of the n constraints; zero for those of one label.
+    least : float
+        The share of all rows that a ratio with a floor counts at least, such as that of the rows with a label whose
+        precision is limited. A ratio of no rows keeps no floor.
     """
 
     constraints: tuple[Constraint, ...]
     places: tuple[int | None, ...]
     weights: Array
+    least: float = 0.0
+    # what solvers read of limits, as `confmax.optimize.mixture.Limits` says: they are on no single class
+    statistics: ClassVar[Statistics] = "columns"
+    only_class: ClassVar[None] = None
+    ask_for_hits: ClassVar[bool] = False
+    least_rows: ClassVar[int] = 1
+
+    def __len__(self) -> int:
+        return len(self.constraints)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -76,6 +94,100 @@ class LabelLimits:
         signs = np.array([-1.0 if self.constraints[j].is_floor else 1.0 for j in some])
         return signs[:, None] * self.weights[some], signs * [self.constraints[j].limit for j in some]
 
+    # --- for searches over rules ---
+
+    @property
+    def are_linear(self) -> bool:
+        """Whether every one of `functions` is a slack."""
+        return all(one.metric.structure.is_linear for one in self.constraints)
+
+    def of_class(self, k: int, n_classes: int) -> LabelLimits:
+        """Raise a TypeError: there is no class that all of them are about."""
+        raise TypeError("limits on labels are on no single class")
+
+    def leeway(self, n_classes: int) -> Array:
+        """Return for each of `functions` (m,) by how much the values of groups may differ: it compares none."""
+        return np.full(len(self) + sum(map(self._may_be_of_none, range(len(self)))), np.inf)
+
+    def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
+        """Return the floors on means of the recalls: none."""
+        return ()
+
+    def without(self, j: int) -> LabelLimits | None:
+        """Return all limits but that of constraint ``j``; None if there are no others."""
+        left = [k for k in range(len(self)) if k != j]
+        if not left:
+            return None
+        constraints, places = (tuple(each[k] for k in left) for each in (self.constraints, self.places))
+        return replace(self, constraints=constraints, places=places, weights=self.weights[left])
+
+    def ratio(self, j: int, rows: Array) -> Ratios:
+        """Return the quantity of constraint ``j`` as a ratio of linear functions, where labels are as frequent as ``rows``.
+
+        With t of all rows hits, and q decided, the columns of the rest and the label have ``1 - r - q + t`` and t hits,
+        and ``1 - q`` and q decisions.
+        """
+        L = len(rows)
+        place = self.places[j]
+        one, none = np.ones(1), Gains.reduced(np.zeros(L))
+        if place is None:
+            return Ratios(Gains.reduced(np.zeros(L), self.weights[j]), none, 0.0 * one, one, one, one)
+        r = float(rows[place])
+        parts = ratio_of(self.constraints[j].metric, two_columns(r, r, r).rows, 2)
+        unit = np.eye(1, L, place)
+
+        def moved(gains: Gains, constant: Array) -> tuple[Gains, Array]:
+            (a,), (b,) = gains.pair()
+            return Gains.reduced(a.sum() * unit, (b[1] - b[0] - a[0]) * unit), constant + a[0] * (1.0 - r) + b[0]
+
+        top, top_constant = moved(parts.top, parts.top_constant)
+        bottom, bottom_constant = moved(parts.bottom, parts.bottom_constant)
+        return replace(parts, top=top, bottom=bottom, top_constant=top_constant, bottom_constant=bottom_constant)
+
+    def functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
+        """Return the functions (m) that must not fall below zero, as `Limits.functions`, where ``rows`` (L,) are true.
+
+        The first n are those of the constraints. Behind them are the denominators, less what is `least`, of floors on
+        ratios of possibly no rows.
+        """
+        gains, constants, further = [], [], []
+        for j, one in enumerate(self.constraints):
+            parts = self.ratio(j, rows)
+            factor = one.stated.sign / self._without_errors(parts, rows)
+            gains.append(parts.gains(np.array([one.limit])).times(factor))
+            constants.append(factor * (parts.top_constant - one.limit * parts.bottom_constant))
+            if self._may_be_of_none(j):
+                further.append(parts)
+        return AffineFunctions(
+            Gains.concatenate([*gains, *(parts.bottom for parts in further)]),
+            np.concatenate([*constants, *(parts.bottom_constant - self.least for parts in further)]) + 0.0,
+        )
+
+    def prices(self, prices: Array, S: Confusion) -> Array:
+        """Return the prices (n,) of the constraints from those of `functions` (m,) at a rule with statistics ``S``."""
+        parts = [self.ratio(j, S.rows) for j in range(len(self))]
+        scales = [float(part.denominators(S)[0]) / self._without_errors(part, S.rows) for part in parts]
+        worth = prices[: len(self)] * scales
+        return np.where(worth < BINDING, 0.0, worth)
+
+    def quantity(self, j: int) -> Metric:
+        """Return what constraint ``j`` limits, as a metric of the statistics of all labels."""
+        one = self.constraints[j].metric
+        parts = partial(self.ratio, j)
+        structure = Linear(fractions=parts) if one.structure.is_linear else Ratio(fractions=parts)
+        return Metric(one.name, Limited(self, j), structure, "columns", range=one.range, use="within limits")
+
+    def _may_be_of_none(self, j: int) -> bool:
+        """Whether constraint ``j`` is a floor on a share of the rows with some decision, of which there may be none."""
+        one = self.constraints[j]
+        return one.is_floor and one.limit > 0.0 and one.metric.formula.side is not None
+
+    def _without_errors(self, parts: Ratios, rows: Array) -> float:
+        """Return the denominator of a ratio where every label is decided for the rows that have it."""
+        return float(parts.denominators(Confusion(rows, rows, rows))[0]) or 1.0
+
+    # --- at a rule ---
+
     def values(self, S: Confusion) -> Array:
         """Return the values (..., n) of the quantities at the statistics ``S`` (L,), or at each of a batch (...)."""
         return np.stack([self.value_of(j, S) for j in range(len(self.places))], axis=-1)
@@ -85,8 +197,8 @@ class LabelLimits:
         return np.asarray(self._of_one(j).values(self._read(j, S))[..., 0])
 
     def slacks(self, S: Confusion, rounding: float = 0.0) -> Array:
-        """Return by how much each limit is kept (n,) at ``S``; misses of up to ``rounding`` are zero."""
-        slacks = np.array([self._of_one(j).slacks(self._read(j, S))[0] for j in range(len(self.places))])
+        """Return by how much each limit is kept (..., n) at ``S``; misses of up to ``rounding`` are zero."""
+        slacks = np.stack([self._of_one(j).slacks(self._read(j, S))[..., 0] for j in range(len(self))], axis=-1)
         return np.where((slacks < 0.0) & (slacks >= -rounding), 0.0, slacks) + 0.0
 
     def outcomes(
@@ -134,6 +246,31 @@ class LabelLimits:
         return two_columns(S.rows[..., place], S.diagonal[..., place], S.columns[..., place])
 
 
+@dataclass(frozen=True, eq=False)
+class Limited(Formula):
+    """The quantity of constraint ``j`` of ``limits``."""
+
+    limits: LabelLimits
+    j: int
+    whole: ClassVar[bool] = True
+
+    def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
+        """Return value and derivatives."""
+        # all members of a batch are of the same rows
+        parts = self.limits.ratio(self.j, S.rows.reshape(-1, S.rows.shape[-1])[0])
+        value = self.values(S)
+        (a, b), (c, d) = (gains.pair() for gains in (parts.top, parts.bottom))
+        below = S.diagonal @ c[0] + S.columns @ d[0] + parts.bottom_constant[0]
+        unit = np.divide(1.0, below, out=np.zeros_like(below), where=below > ABSENT)[..., None]
+        return FirstOrder(
+            value, unit * (a - value[..., None] * c), unit * (b - value[..., None] * d), np.zeros_like(S.diagonal)
+        )
+
+    def values(self, S: Confusion, **_: Any) -> Array:
+        """Return the values alone."""
+        return self.limits.value_of(self.j, S)
+
+
 def two_columns(rows: Any, hits: Any, decided: Any) -> Confusion:
     """Return the confusions (...) of the rest and a label that is true of the share ``rows``, a number or (...).
 
@@ -151,7 +288,9 @@ def _difference(value: Any) -> Any:
     return np.where(value > ROUNDING, value, 0.0)
 
 
-def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array) -> LabelLimits | None:
+def bind_labels(
+    constraints: Any, classes: Sequence[Any], rows: Array, least: float = 0.0
+) -> LabelLimits | None:
     """Return ``constraints``, as for `confmax.constraints.resolve`, placed among labels; None if there are none.
 
     Parameters
@@ -162,6 +301,8 @@ def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array) -> LabelL
         Names of the L labels.
     rows : ndarray (L,)
         How often every label is true, as a fraction of all rows.
+    least : float
+        `LabelLimits.least`, which searches over rules need.
 
     Raises
     ------
@@ -194,7 +335,7 @@ def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array) -> LabelL
                 one, place = _of_one_label(one, names, rows)
         placed.append(one)
         places.append(place)
-    return LabelLimits(tuple(placed), tuple(places), weights)
+    return LabelLimits(tuple(placed), tuple(places), weights, least)
 
 
 def judged_labels(constraints: Any, classes: Sequence[Any], rows: Array) -> tuple[LabelLimits | None, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Metrics as smooth functions of linear ones, which are neither concave nor one ratio: what a climb reads."""
+"""Metrics as smooth functions of linear ones, such as sums of ratios and concave means of labels: what a climb reads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from confmax.metrics.structure import AffineFunctions
 
 STEP = 1e-5  # of differences, relative to the size of what changes
 LEAST = 1e-9  # a statistic that counts as zero
+SHRUNK = 1e-8  # part of the way to decisions at random
 
 
 class Curved(Protocol):
@@ -123,6 +124,55 @@ class OfShares:
         total = z[..., K : 2 * K].sum(-1, keepdims=True)
         shares = z[..., : 3 * K] / np.maximum(total, LEAST)
         return Confusion(shares[..., 2 * K :], shares[..., :K], shares[..., K : 2 * K]), total
+
+
+@dataclass(frozen=True, eq=False)
+class OfLabels:
+    """A concave metric of labels, not negative, which sums functions of one label each, of t (L) and then q (L).
+
+    The slope of a mean of recalls has no end where a recall is zero. So this is the metric at points that are moved a
+    little, by `SHRUNK`, toward those of decisions at random.
+    """
+
+    metric: Any
+    # (L,): how often labels are true
+    rows: Array
+
+    @property
+    def weights(self) -> Array:
+        """Equal ones."""
+        return np.full(len(self.rows), 1.0 / len(self.rows))
+
+    def gains(self, z: Array) -> Array:
+        """Return the hits."""
+        return z[..., : len(self.rows)]
+
+    def value(self, z: Array) -> Array:
+        """Return the values (...)."""
+        return np.asarray(self.metric.values(self._moved(z)))
+
+    def slope(self, z: Array) -> Array:
+        """Return the gradients (..., 2 L)."""
+        first = self.metric.at(self._moved(z))
+        return (1.0 - SHRUNK) * np.concatenate([first.diagonal, first.columns], axis=-1)
+
+    def curvature(self, z: Array) -> Array:
+        """Return the second derivative (2 L, 2 L), by differences of the gradient in one number of every label."""
+        L = len(self.rows)
+        steps = STEP * np.minimum(self.rows, 1.0 - self.rows) + LEAST
+        H = np.zeros((2 * L, 2 * L))
+        k = np.arange(L)
+        for first in (0, L):
+            move = np.zeros(2 * L)
+            move[first : first + L] = steps
+            bend = (self.slope(z + move) - self.slope(z - move)) / (2.0 * np.tile(steps, 2))
+            H[k, first + k], H[L + k, first + k] = bend[:L], bend[L:]
+        return (H + H.T) / 2.0
+
+    def _moved(self, z: Array) -> Confusion:
+        half = np.concatenate([0.5 * self.rows, np.full(len(self.rows), 0.5)])
+        t, q = np.split((1.0 - SHRUNK) * z[..., : 2 * len(self.rows)] + SHRUNK * half, 2, axis=-1)
+        return Confusion(self.rows, t, q)
 
 
 @dataclass(frozen=True)

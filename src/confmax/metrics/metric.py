@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.metrics.curved import Climb, SumOfRatios
+from confmax.metrics.curved import Climb, OfLabels, SumOfRatios
 from confmax.metrics.first_order import FirstOrder, Formula, Function
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.metrics.structure import (
@@ -357,6 +357,10 @@ class Metric:
 
     def as_climb(self, rows: Array, n_decisions: int) -> Climb | None:
         """Return the metric as a smooth function of linear ones at ``rows`` (K,), ``n_decisions`` M; None if none."""
+        if self.formula.is_separable and self.structure.is_concave and not self.structure.is_linear:
+            # that of several labels, which need not be a mean of the recalls
+            every = np.eye(2 * len(rows))
+            return Climb(AffineFunctions(Gains.reduced(*np.split(every, 2, axis=1))), OfLabels(self, rows))
         if self.structure.is_concave or self.structure.is_ratio:
             return None
         parts = self.as_ratios(rows, n_decisions)

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
+from confmax.metrics.curved import SHRUNK
 from confmax.optimize.beam import improved
 from confmax.optimize.columns import NEAR_ROUNDS, PRICED_OUT, Columns, master_of
 from confmax.optimize.conditional_gradient import rules_of_few
@@ -216,7 +217,11 @@ class ColumnGeneration(Solver):
                 status = Status.STATIONARY if exact else Status.STALLED
             left = _passes_left(problem)
             ends = exact and left and (status is not None or left == 1)
-            bound = _bound_by_rows(problem, columns) if ends else None
+            if exact and problem.metric.structure.is_concave:
+                # of `OfLabels`
+                bound = columns.best_bound / (1.0 - SHRUNK)
+            else:
+                bound = _bound_by_rows(problem, columns) if ends else None
         return following, Step(columns.mixture(), rules, bound, status, multipliers, prices)
 
     def singles(self, problem: Problem, state: ColumnState, incumbent: Incumbent) -> Iterator[Step]:

@@ -46,7 +46,7 @@ class GroupThresholds:
         layout = oracle.table.layout
         K = table.n_classes if layout is None else layout.n_classes
         M = problem.n_decisions if layout is None else layout.n_decisions
-        if not K == M == 2 or not table.sorts_rows:
+        if not K == M == 2 or not table.sorts_rows or table.decisions.several:
             return None
         groups = oracle.read_groups("the search of thresholds")
         parts = [Cuts.of(rows, part.model_share, matrix=problem.needs_matrix) for part, rows in groups]

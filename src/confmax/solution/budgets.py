@@ -24,9 +24,13 @@ from confmax.metrics.labels import LabelMean, OfVectors
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
 from confmax.optimize.given import GivenRule
 from confmax.optimize.label_thresholds import Target, between
+from confmax.optimize.path_query import first_gains
 from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
+from confmax.solution.infeasible import best_of_closest, infeasibility
 from confmax.solution.label_task import LabelTask
+from confmax.solution.plan import is_auto
+from confmax.solution.second_objective import worth_drawing, worth_of_single
 from confmax.tables import Table
 from confmax.tables.decisions import ANY, Decisions
 
@@ -61,25 +65,48 @@ def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
     table = task.calibrated
     known: list[Gains] = [*_on_sample(task)]
     model_most = None
+    free = replace(task, limits=None)
     if plan.decisions.positive and plan.decisions.most is not None and not _is_proved(task):
-        known += _of_exactly(task, plan.decisions.most)
+        known += _of_exactly(free, plan.decisions.most)
     if isinstance(task.metric.formula, OfVectors):
         known += _of_named(task, table)
     elif task.mode != "model":
-        # what bounds the metric holds on the model's estimate alone; its rules are starts
-        _, first, model_most = _searched(task, table, task.target.with_share(1.0), known)
+        # what bounds the metric holds on the model's estimate alone, within limits too; its rules are starts
+        _, first, model_most = _searched(free, table, task.target.with_share(1.0), known)
         known += (first.mixture if task.metric.structure.is_concave else first.single).atoms
     problem, outcome, most = _searched(task, table, task.target, known)
     model_most = most if task.mode == "model" else model_most
     value = problem.value(outcome.mixture.confusion)
-    drawn = plan.randomized is True and value > problem.value(outcome.single.confusion)
-    gains, weights = (outcome.mixture if drawn else outcome.single).gathered()
+    best, prices, why = _chosen(task, problem, outcome)
+    gains, weights = best.gathered()
     rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
     # what a sparse table does not store has no place beside a threshold, and the rows beside it are not all here
     if plan.decisions.most is None and table.is_whole and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
         rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
     passes = problem.oracle.n_passes
-    return rule, Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
+    found = Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
+    return rule, replace(found, prices=prices, infeasibility=why)
+
+
+def _chosen(task: LabelTask, problem: Problem, outcome: Outcome) -> tuple[Mixture, Array | None, str | None]:
+    """Return the rule to return, the prices (n,) of the limits, and why no rule keeps them; None if this one does."""
+    drawn, single = outcome.mixture, outcome.single
+    randomized = task.plan.randomized
+    loss = problem.value(drawn.confusion) - problem.value(single.confusion)
+    limits = task.limits
+    if limits is None:
+        return (drawn if randomized is True and loss > 0.0 else single), None, None
+    wanted = loss > (worth_drawing(problem) if is_auto(randomized) else 0.0)
+    if problem.shortfall(single.confusion) > problem.shortfall(drawn.confusion):
+        # a rule that draws is no answer to a question for a single one
+        wanted = True
+    best = drawn if wanted and randomized is not False else single
+    if problem.shortfall(best.confusion) == 0.0:
+        prices = outcome.prices
+        return best, None if prices is None else limits.prices(prices, drawn.confusion), None
+    kept = limits.outcomes(best.confusion, None, None, None, rounding=problem.rounding, n_labelled=None)
+    met = problem.shortfall(drawn.confusion) == 0.0
+    return best, None, infeasibility(problem, outcome.status, kept, drawn=met)
 
 
 def _is_proved(task: LabelTask) -> bool:
@@ -143,6 +170,7 @@ def _searched(
     """
     plan = task.plan
     metric = task.metric
+    limits = task.limits
     oracle = CountingOracle(table.oracle(target.share))
     L = table.n_classes
     exact = oracle.exact
@@ -151,7 +179,10 @@ def _searched(
     is_alone = plan.decisions.most == L and not plan.decisions.positive
     method: Any = GivenRule(starts[0][0])
     if not is_alone:
-        method = optimize.choose("auto", metric, L, L, exact=exact, blended=task.mode == "blend", several=True)
+        blended = task.mode == "blend"
+        method = optimize.choose(
+            "auto", metric, L, L, exact=exact, blended=blended, several=True, limited=limits is not None
+        )
     bound = None
     if isinstance(metric.formula, LabelMean) and not metric.structure.is_linear:
         separate = target.deciding(ANY).best(metric)
@@ -161,12 +192,20 @@ def _searched(
         # a draw does not raise the largest value of a ratio, which may be that of every label at once
         if exact and metric.structure.fractions is not None:
             bound = separate.most
-    gains = Gains.concatenate([*starts, *known])
+    # limits may bind anywhere
+    around = first_gains(table.n_rows, L, L) if limits is not None and exact else None
+    gains = Gains.concatenate([*starts, *known, *([] if around is None else [around])])
     answers = oracle.maximize(gains)
     rules = tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
     allowed = optimize.passes_allowed(method, table.n_rows) if plan.max_passes is None else plan.max_passes
-    problem = Problem(metric, oracle, L, rules, allowed, plan.tol, certify=exact)
+    problem = Problem(metric, oracle, L, rules, allowed, plan.tol, limits=limits, certify=exact)
+    if limits is not None and plan.randomized is not True:
+        problem = replace(problem, wants_single=True, worth=worth_of_single(problem, plan.randomized))
     outcome = optimize.run(method, problem, plan.callback)
+    if is_alone and problem.shortfall(outcome.single.confusion) > 0.0:
+        outcome = replace(outcome, status=Status.INFEASIBLE)
+    elif limits is not None:
+        outcome = best_of_closest(problem, outcome, method)
     if exact and is_alone:
         bound = problem.value(outcome.single.confusion)
     bounds = [number for number in (bound, outcome.upper_bound) if number is not None]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from confmax.constraints import Constraint, ConstraintOutcome, Limits
+from confmax.constraints import Constraint, ConstraintOutcome, LabelLimits, Limits
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics.limited import negative
@@ -76,11 +76,11 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
     The closest rule says nothing of what its limits leave open. So the limits that it misses are loosened to what it
     reaches, and the metric is maximised within them. The outcome is returned as it is where a rule keeps all limits.
     """
-    limits = problem.limits
+    limits: Any = problem.limits
     S = outcome.mixture.confusion
     stopped = outcome.status is Status.STOPPED or problem.shortfall(S) == 0.0
     # of what is decided, a metric is bounded by the least coverage that the limits ask for
-    if not isinstance(limits, Limits) or stopped or unseen(problem.metric).formula.is_of_decided:
+    if limits is None or stopped or unseen(problem.metric).formula.is_of_decided:
         return outcome
     reached = limits.values(S).tolist()
     missed = limits.slacks(S) < 0.0
@@ -113,8 +113,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
 
     ``drawn`` says that a rule that draws keeps them, and none was asked for.
     """
-    limits = problem.limits
-    assert isinstance(limits, Limits)
+    limits: Any = problem.limits
     if drawn:
         listed = ", ".join(limits.texts[:SHOWN])
         way_out = "`randomized=True` returns one that draws and keeps them"
@@ -143,7 +142,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
     return f"no rule on this table keeps {texts}: {reached} ({proved})"
 
 
-def _reached(problem: Problem, limits: Limits) -> str:
+def _reached(problem: Problem, limits: Limits | LabelLimits) -> str:
     """Return how far every limit must be loosened if the others stay, the least change first; empty if not known."""
     known = []
     for k, one in enumerate(limits.constraints[:SHOWN]):
@@ -160,7 +159,7 @@ def _reached(problem: Problem, limits: Limits) -> str:
     return "; ".join(said)
 
 
-def _best_under_others(problem: Problem, limits: Limits, k: int) -> float | None:
+def _best_under_others(problem: Problem, limits: Limits | LabelLimits, k: int) -> float | None:
     """Return a bound on the quantity of limit ``k`` under the other ones; where nothing is proved, the best value met.
 
     None if it is not known, and if it keeps its limit there: then the others cannot be kept together.
@@ -168,9 +167,8 @@ def _best_under_others(problem: Problem, limits: Limits, k: int) -> float | None
     one = limits.constraints[k]
     if one.of_groups:
         return None
-    others = tuple(other for place, other in enumerate(limits.constraints) if place != k)
-    rest = replace(limits, constraints=others) if others else None
-    metric = limits.members(one)[0]
+    rest = limits.without(k)
+    metric = limits.quantity(k)
     sign = 1.0
     if not one.is_floor:
         opposite = negative(metric)

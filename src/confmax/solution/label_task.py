@@ -23,9 +23,11 @@ from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import Micro, OfVectors
+from confmax.metrics.rates import LABELS_PER_ROW
 from confmax.optimize.label_parts import PartsTarget
 from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar
+from confmax.rule.file import canonical
 from confmax.rule.labels import LabelRule
 from confmax.solution.plan import CONFUSIONS, check_search, is_auto
 from confmax.tables import Table
@@ -57,7 +59,7 @@ class LabelPlan:
     confusion: str = "auto"
     calibration: Any = "auto"
     shrinkage: Any = "auto"
-    randomized: bool | str = False
+    randomized: bool | str = "auto"
     tol: float = 1e-6
     max_passes: int | None = None
     random_state: int = 0
@@ -79,18 +81,18 @@ class LabelPlan:
                 raise InputError(
                     f"`{name}` is of one class for every row, and `decisions={decisions.argument!r}` is not"
                 )
-        drawn = settings.get("randomized", False)
+        drawn = settings.get("randomized", "auto")
         if not (isinstance(drawn, (bool, np.bool_)) or is_auto(drawn)):
             raise ValueError(f"randomized must be True, False or 'auto'; got {drawn!r}")
         wanted = resolve(constraints)
-        if wanted and decisions != ANY:
+        exactly = decisions.most is not None and not decisions.positive
+        if exactly and any(one.metric.formula == LABELS_PER_ROW.formula for one in wanted):
             raise InputError(
-                f"limits of several labels need `decisions='any'`, and `decisions={decisions.argument!r}` sets how "
-                f"many labels a row gets",
-                f"take any labels, and limit their mean number by a limit such as 'labels_per_row <= {decisions.most}'",
+                f"`decisions={decisions.argument!r}` gives every row as many labels, so labels_per_row cannot be limited",
+                f"pass `decisions=('at_most', {decisions.most})`, or leave this limit out",
             )
         # with limits, metrics are of use that are largest if no row, or every row, gets a label
-        found = label_metrics.resolve(metric, None if wanted else decisions)
+        found = label_metrics.resolve(metric, None if wanted and decisions == ANY else decisions)
         if wanted and isinstance(found.formula, OfVectors):
             raise InputError(
                 f"limits of several labels need a mean over labels or a ratio of sums over them, and {found!r} is "
@@ -162,7 +164,12 @@ class LabelTask:
     @property
     def settings(self) -> dict[str, Any]:
         """What every rule of the task has."""
-        return {"classes": self.table.classes, "metric": repr(self.plan.metric), "seed": self.plan.random_state}
+        return {
+            "classes": self.table.classes,
+            "metric": repr(self.plan.metric),
+            "seed": self.plan.random_state,
+            "constraints": canonical(self.plan.constraints),
+        }
 
     @cached_property
     def calibrated(self) -> Table:
@@ -215,13 +222,19 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
     limits = None
     if plan.constraints:
         # rows of y judge limits, and of a label that is absent there are none
-        limits = bind_labels(plan.constraints, table.classes, np.where(present, target.rows, 0.0))
+        limits = bind_labels(plan.constraints, table.classes, np.where(present, target.rows, 0.0), _of_one_row(table))
     return LabelTask(plan, metric, table, mode, target, maps, counted, limits)
 
 
 def target_on(table: Table, share: Array, maps: LabelScaling | None) -> Target | PartsTarget:
     """Return the estimate of what is true of the rows of a table, in memory or in parts."""
     return Target(table.in_memory(), share, maps) if table.is_whole else PartsTarget(table, share, maps)
+
+
+def _of_one_row(table: Table) -> float:
+    """Return the share of all weight that the row of least weight has."""
+    weight = table.in_memory().weight
+    return 1.0 / table.n_rows if weight is None else float(weight[weight > 0.0].min() / weight.sum())
 
 
 def _warn_of_absent(table: Table, present: NDArray[np.bool_]) -> None:

@@ -28,7 +28,6 @@ from confmax.optimize.label_thresholds import (
 from confmax.optimize.loop import MISSED, ROUNDED
 from confmax.optimize.stored_labels import EQUAL
 from confmax.progress import bar_for, beside
-from confmax.rule.file import canonical
 from confmax.rule.labels import LabelRule
 from confmax.rule.shares import LabelShares
 from confmax.shift.likelihood import worth
@@ -125,6 +124,8 @@ def _is_shown(task: LabelTask, value: float, found: Found) -> bool:
 
     One above their bound keeps a precision by labels of few rows. Micro averages are searched on one threshold alone.
     """
+    if task.plan.by_gains:
+        return True
     if task.limits is None or isinstance(task.metric.formula, Micro):
         return found.infeasibility is None
     return found.most is not None and value <= found.most + EQUAL
@@ -159,9 +160,7 @@ def best_thresholds(task: LabelTask, free: Free) -> tuple[LabelRule, Found]:
         rule = LabelRule.from_thresholds(drawn, **task.settings)
         return rule, Found(most.most, model.most, alone=most.values, n_passes=passes)
     within = best_within(task.metric, target, task.limits, most, free.cuts)
-    rule = LabelRule.from_thresholds(
-        within.near(drawn, most.values), **task.settings, constraints=canonical(task.plan.constraints)
-    )
+    rule = LabelRule.from_thresholds(within.near(drawn, most.values), **task.settings)
     # without limits the model's bound is one within limits too
     model_most = within.most if task.mode == "model" else model.most
     why = None if within.most is not None else out_of_reach(task, within)
@@ -254,7 +253,9 @@ def finished(
     on_model = statistics if task.mode == "model" else task.counted([rule], 1.0)[0]
     model_value = float(task.metric.values(on_model))
     outcomes = outcomes_of(task, statistics, on_labels, on_model, found.prices)
-    why = found.infeasibility or (None if all(one.kept for one in outcomes) else not_met(task))
+    kept = all(one.kept for one in outcomes)
+    # of thresholds, labels of few rows may not show that a limit is kept
+    why = None if kept and task.plan.by_gains else found.infeasibility or (None if kept else not_met(task))
     shares = LabelShares(
         tuple(np.clip(task.target.mean, 0.0, 1.0).tolist()),
         worth(table)[0],
@@ -266,7 +267,7 @@ def finished(
         value=value,
         upper_bound=None if found.most is None or why else max(found.most, value),
         randomization_loss=0.0 if found.drawn is None else max(0.0, found.drawn - value),
-        status=Status.INFEASIBLE if why and found.infeasibility else found.status,
+        status=Status.INFEASIBLE if why and found.infeasibility and not task.plan.by_gains else found.status,
         n_passes=found.n_passes,
         history=found.history,
         statistics=statistics,
