@@ -259,12 +259,12 @@ class Limited(Formula):
         # all members of a batch are of the same rows
         parts = self.limits.ratio(self.j, S.rows.reshape(-1, S.rows.shape[-1])[0])
         value = self.values(S)
-        (a, b), (c, d) = (gains.pair() for gains in (parts.top, parts.bottom))
-        below = S.diagonal @ c[0] + S.columns @ d[0] + parts.bottom_constant[0]
+        (a,), (b,) = parts.top.pair()
+        (c,), (d,) = parts.bottom.pair()
+        below = np.asarray(S.diagonal @ c + S.columns @ d + parts.bottom_constant[0])
         unit = np.divide(1.0, below, out=np.zeros_like(below), where=below > ABSENT)[..., None]
-        return FirstOrder(
-            value, unit * (a - value[..., None] * c), unit * (b - value[..., None] * d), np.zeros_like(S.diagonal)
-        )
+        by_hits, by_decided = (unit * (up - value[..., None] * down) for up, down in ((a, c), (b, d)))
+        return FirstOrder(value, by_hits, by_decided + 0.0, np.zeros_like(S.diagonal))
 
     def values(self, S: Confusion, **_: Any) -> Array:
         """Return the values alone."""

@@ -168,7 +168,7 @@ def improved(
     size = min(CELLS // cells, BEST)
     if problem.refines:
         size = min(size, max(1, FEW_CELLS // cells))
-    if size == 0 or limits is None or not table.sorts_rows or table.decisions.several:
+    if size == 0 or limits is None or not table.sorts_rows:
         return
     statistics: Statistics = "matrix" if problem.needs_matrix else "columns"
     functions = limits.functions(problem.oracle.rows, problem.n_decisions)

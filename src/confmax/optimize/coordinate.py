@@ -251,11 +251,21 @@ class Scored:
         return cls(oracle, table, gain, *_score_parts(table, gain))
 
     def rivals(self, j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Return the best score (n,) of every row without decision j, and whose it is; ties go to the largest index."""
+        """Return the best score (n,) of every row without decision j, and whose it is; ties go to the largest index.
+
+        Of several labels, it is the last of those that a row gets without j: minus one where j takes nothing away.
+        """
         # weight and offset of a decision have the same rivals
         if j not in self._known:
-            self._known[j] = _rivals(self.x, self.a, self.b, j)
+            several = self.table.decisions.several
+            found = _rivals_of_label(self, j) if several else _rivals(self.x, self.a, self.b, j)
+            self._known[j] = found
         return self._known[j]
+
+    @cached_property
+    def scores(self) -> NDArray[Any]:
+        """The scores (n, M) of all decisions."""
+        return self.x * self.a + self.b
 
     @cached_property
     def _known(self) -> dict[int, tuple[NDArray[Any], NDArray[np.int32]]]:
@@ -288,7 +298,8 @@ def breakpoints_of(
     """
     j = coordinate.decision
     best, rival = scored.rivals(j)
-    points, slack = _row_breakpoints(coordinate.kind, scored.x[:, j], scored.a[j], scored.b[j], best, j > rival)
+    wins_ties = (j > rival) & (rival >= 0)
+    points, slack = _row_breakpoints(coordinate.kind, scored.x[:, j], scored.a[j], scored.b[j], best, wins_ties)
     order = stable_order(points)
     points = points[order]
     slack = slack[order]
@@ -411,6 +422,9 @@ class _Walk:
         """Yield, in batches, the confusions of deciding j on the rows ``order[:stop]``, the rival on the others."""
         oracle = self.scored.oracle
         table = self.scored.table
+        if table.decisions.several:
+            yield from self._of_label(stops)
+            return
         labels = np.empty(0, np.int64) if table.labels is None else table.labels
         weight = np.empty(0) if table.weight is None else table.weight
         total = float(table.n_rows) if table.weight is None else float(table.weight.sum())
@@ -431,6 +445,56 @@ class _Walk:
             done = int(here[-1])
             diagonal, columns, full = out
             yield Confusion(oracle.rows, diagonal, columns, full if self.matrix else None)
+
+
+    def _of_label(self, stops: NDArray[np.intp]) -> Iterator[Confusion]:
+        """Yield `confusions` where rows get several labels: j takes the place of the label that is its rival, if any."""
+        scored = self.scored
+        oracle = scored.oracle
+        table = scored.table
+        share = np.asarray(oracle.model_share, dtype=np.float64)
+        true = share * table.proba
+        if table.labels is not None:
+            true = true + (1.0 - share) * table.labels
+        w = (np.ones(len(true)) if table.weight is None else table.weight) / table.weight_total
+        without = table.decisions.chosen(np.where(np.arange(len(scored.a)) == self.j, -np.inf, scored.scores))
+        without[:, self.j] = False
+        hits, decided = w @ (without * true), w @ without
+        L = len(decided)
+        size = max(1, BATCH // L)
+        done = 0
+        for first in range(0, len(stops), size):
+            here = stops[first : first + size]
+            r = self.order[done : here[-1]]
+            stop = np.searchsorted(here, np.arange(done, here[-1]), side="right")
+            ousts = self.rival[r] >= 0
+            moves = np.zeros((2, len(here), L))
+            for rows, to, label, sign in (
+                (r, stop, np.full(len(r), self.j), 1.0),
+                (r[ousts], stop[ousts], self.rival[r[ousts]], -1.0),
+            ):
+                _add(moves[0], to * L + label, sign * w[rows] * true[rows, label])
+                _add(moves[1], to * L + label, sign * w[rows])
+            by_hits, by_decided = np.cumsum(moves, axis=1)
+            yield Confusion(oracle.rows, np.maximum(hits + by_hits, 0.0), np.maximum(decided + by_decided, 0.0))
+            hits, decided, done = hits + by_hits[-1], decided + by_decided[-1], int(here[-1])
+
+
+def _rivals_of_label(scored: Scored, j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Return `_rivals` where rows get several labels, k or at most k of them."""
+    decisions = scored.table.decisions
+    assert decisions.most is not None
+    n = len(scored.x)
+    others = np.delete(np.arange(len(scored.a)), j)
+    nobody = np.full(n, 0.0 if decisions.positive else -np.inf, scored.x.dtype), np.full(n, -1, np.int32)
+    if decisions.most > len(others):
+        return nobody
+    offered = scored.scores[:, others]
+    # of equal scores a stable order has the largest index last
+    last = np.argsort(offered, axis=1, kind="stable")[:, len(others) - decisions.most, None]
+    best = np.take_along_axis(offered, last, axis=1)[:, 0]
+    free = best <= 0.0 if decisions.positive else np.zeros(n, dtype=np.bool_)
+    return np.where(free, nobody[0], best), np.where(free, -1, others[last[:, 0]]).astype(np.int32)
 
 
 def _rivals(scores: NDArray[Any], a: NDArray[Any], b: NDArray[Any], j: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
