@@ -1,6 +1,6 @@
-"""The frontier of several labels per row: the best thresholds at every level of a limit.
+"""The frontier of several labels per row: the best thresholds, or rules of a number of labels, at levels of a limit.
 
-The rows are calibrated and sorted once. Every level is solved as `maximize` does it, exactly for limits on one label.
+The rows are calibrated once, and for thresholds sorted once. Every level is solved as `maximize` does it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from confmax.frontiers.result import Frontier
 from confmax.optimize.label_limits import best_within
 from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar, bar_for
+from confmax.solution.budgets import farthest
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.label_task import LabelPlan, LabelTask, task_of
 from confmax.solution.labels import LabelSolution
@@ -41,7 +42,7 @@ def label_frontier(
     progress: bool | Bar,
     **settings: Any,
 ) -> Frontier:
-    """Return the frontier of thresholds on ``rows``: probabilities (n, L), labels or None, and weights or None.
+    """Return the frontier of rules on ``rows``: probabilities (n, L), labels or None, and weights or None.
 
     The other arguments, Frontier and ValueErrors are those of `confmax.frontier`.
     """
@@ -60,7 +61,7 @@ def label_frontier(
     dense = dense_table(table, "a frontier of several labels")
     task = task_of(plan, dense)
     with bar_for(progress, f"frontier of {printable(repr(plan.metric))}", "levels") as bar:
-        path = _Path(task, free_thresholds(task), bar)
+        path = _Path(task, None if plan.by_gains else free_thresholds(task), bar)
         solutions = path.solutions(path.levels(wanted) if isinstance(wanted, int) else wanted, asked)
     if dense is not table:
         for _, solution in solutions:
@@ -73,7 +74,7 @@ class _Path:
     """The levels of a ``task``, whose last limit is the one that moves; a ``bar`` counts them."""
 
     task: LabelTask
-    free: Free
+    free: Free | None
     bar: Bar | None
 
     @property
@@ -121,6 +122,8 @@ class _Path:
         task = self.at(tightest)
         # limits are searched on rows in memory
         assert task.limits is not None and isinstance(task.target, Target)
+        if self.free is None:
+            return farthest(task, len(self.limits) - 1, tightest)
         within = best_within(task.metric, task.target, task.limits, self.free.most, self.free.cuts)
         ends = [one.value for one in within.reached if one.constraint == len(self.limits.places) - 1]
         return ends[0] if ends else tightest

@@ -27,7 +27,6 @@ from confmax.rule.html import titled_table
 from confmax.solution.labels import LabelSolution
 from confmax.solution.result import Solution
 from confmax.tables import MemoryTable, apply_calibrator, make_table
-from confmax.tables.decisions import ANY
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import refuse_elsewhere
 from confmax.tables.several import dense_table, labels_table
@@ -58,7 +57,8 @@ class Curve:
     reached_intervals, intervals : ndarray (S, 2)
         Bootstrap intervals of both, of 95 %; NaN where there is none: of limits of groups.
     marks : dict of str to (float, float)
-        The limited quantity and the metric of argmax and of p/prior on these rows, or of several labels of p > 0.5.
+        The limited quantity and the metric of argmax and of p/prior on these rows, or of several labels of p > 0.5 or
+        top-k.
     chow : Curve or None
         Of a coverage, the curve of Chow's rule on these rows: it decides the most probable class of the rows where its
         calibrated probability is largest. None for other quantities.
@@ -366,7 +366,7 @@ class Frontier:
             decided: dict[str, Array] = {}
             for name in names[start : start + at_once]:
                 if name is None:
-                    decided |= plain_decisions(table, [ANY])
+                    decided |= plain_decisions(table, [table.decisions])
                 else:
                     decided[name] = decided_labels(self.quantity, rules[name], table, given.proba)
             judged = dict.fromkeys(decided, limits)

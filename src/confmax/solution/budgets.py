@@ -21,6 +21,7 @@ from confmax import optimize
 from confmax.confusion import ABSENT, Array, Gains
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import LabelMean, OfVectors
+from confmax.metrics.limited import negative
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
 from confmax.optimize.given import GivenRule
 from confmax.optimize.label_thresholds import Target, between
@@ -107,6 +108,24 @@ def _chosen(task: LabelTask, problem: Problem, outcome: Outcome) -> tuple[Mixtur
     kept = limits.outcomes(best.confusion, None, None, None, rounding=problem.rounding, n_labelled=None)
     met = problem.shortfall(drawn.confusion) == 0.0
     return best, None, infeasibility(problem, outcome.status, kept, drawn=met)
+
+
+def farthest(task: LabelTask, j: int, end: float) -> float:
+    """Return the best value that the quantity of limit ``j`` reaches beside the other limits of a ``task``.
+
+    It is the ``end`` of its range where the search does not know, as of the smallest precision.
+    """
+    limits = task.limits
+    assert limits is not None
+    is_floor = limits.constraints[j].is_floor
+    metric = limits.quantity(j) if is_floor else negative(limits.quantity(j))
+    if metric is None:
+        return end
+    problem, outcome, _ = _searched(
+        replace(task, metric=metric, limits=limits.without(j)), task.calibrated, task.target
+    )
+    value = problem.value(outcome.mixture.confusion)
+    return value if is_floor else -value
 
 
 def _is_proved(task: LabelTask) -> bool:
