@@ -47,8 +47,9 @@ _TUNE = (
     "tol",
     "max_passes",
     "constraints",
+    "randomized",
 )
-_SHRINKAGE = {"auto": "auto", "yes": True, "no": False}
+_ANSWERS = {"auto": "auto", "yes": True, "no": False}
 
 
 # --- tune ------------------------------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, rep
     check_tune(report, out, labelled, more["second"], [file], charts=False)
     settings = {key: more[key] for key in ("confusion", "tol", "max_passes", "random_state", "constraints")}
     settings["calibration"] = None if more["calibration"] == "none" else more["calibration"]
-    settings["shrinkage"] = _SHRINKAGE[more["shrinkage"]]
+    settings |= {key: _ANSWERS[more[key]] for key in ("shrinkage", "randomized")}
     metric = label_metrics.get(more["metric"], None if more["constraints"] else decisions, **more["params"])
     plan = LabelPlan.checked(metric, decisions, **settings)
     names = (*(name for name in TABLE_OPTIONS if name != "normalize"), "label_columns", "separator")

@@ -118,11 +118,12 @@ class LabelLimits:
         left = [k for k in range(len(self)) if k != j]
         if not left:
             return None
-        constraints, places = (tuple(each[k] for k in left) for each in (self.constraints, self.places))
+        constraints = tuple(self.constraints[k] for k in left)
+        places = tuple(self.places[k] for k in left)
         return replace(self, constraints=constraints, places=places, weights=self.weights[left])
 
     def ratio(self, j: int, rows: Array) -> Ratios:
-        """Return the quantity of constraint ``j`` as a ratio of linear functions, where labels are as frequent as ``rows``.
+        """Return the quantity of constraint ``j`` as a ratio of linear functions, where ``rows`` (L,) have the labels.
 
         With t of all rows hits, and q decided, the columns of the rest and the label have ``1 - r - q + t`` and t hits,
         and ``1 - q`` and q decisions.
@@ -288,9 +289,7 @@ def _difference(value: Any) -> Any:
     return np.where(value > ROUNDING, value, 0.0)
 
 
-def bind_labels(
-    constraints: Any, classes: Sequence[Any], rows: Array, least: float = 0.0
-) -> LabelLimits | None:
+def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array, least: float = 0.0) -> LabelLimits | None:
     """Return ``constraints``, as for `confmax.constraints.resolve`, placed among labels; None if there are none.
 
     Parameters

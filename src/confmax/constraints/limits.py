@@ -191,15 +191,6 @@ class Limits:
         found = zip(self.constraints, self._of_all_members(S), strict=True)
         return np.stack([one.across.value(*of_members, one.stated) for one, of_members in found], axis=-1)
 
-    def without(self, k: int) -> Limits | None:
-        """Return all limits but constraint ``k``; None if there are no others."""
-        others = tuple(one for place, one in enumerate(self.constraints) if place != k)
-        return replace(self, constraints=others) if others else None
-
-    def quantity(self, k: int) -> Metric:
-        """Return the metric that constraint ``k`` limits on all rows."""
-        return self.members(self.constraints[k])[0]
-
     def members(self, one: Constraint) -> tuple[Metric, ...]:
         """Return the metrics that ``one`` of the constraints speaks of: of every group, or of all rows."""
         return one.across.members(one.metric, self.layout)

@@ -1,4 +1,4 @@
-"""Metrics as smooth functions of linear ones, such as sums of ratios and concave means of labels: what a climb reads."""
+"""Metrics as smooth functions of linear ones, such as sums of ratios or concave means of labels: what a climb reads."""
 
 from __future__ import annotations
 

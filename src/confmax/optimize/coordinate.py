@@ -446,9 +446,8 @@ class _Walk:
             diagonal, columns, full = out
             yield Confusion(oracle.rows, diagonal, columns, full if self.matrix else None)
 
-
     def _of_label(self, stops: NDArray[np.intp]) -> Iterator[Confusion]:
-        """Yield `confusions` where rows get several labels: j takes the place of the label that is its rival, if any."""
+        """Yield `confusions` where rows get several labels: j takes the place of the rival, if there is one."""
         scored = self.scored
         oracle = scored.oracle
         table = scored.table

@@ -11,6 +11,7 @@ import numpy as np
 from confmax.constraints import Constraint, ConstraintOutcome, LabelLimits, Limits
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.protocols import Tuned
+from confmax.metrics import Metric
 from confmax.metrics.limited import negative
 from confmax.metrics.seen import unseen
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
@@ -167,8 +168,7 @@ def _best_under_others(problem: Problem, limits: Limits | LabelLimits, k: int) -
     one = limits.constraints[k]
     if one.of_groups:
         return None
-    rest = limits.without(k)
-    metric = limits.quantity(k)
+    metric, rest = _apart(limits, k)
     sign = 1.0
     if not one.is_floor:
         opposite = negative(metric)
@@ -200,6 +200,14 @@ def _best_under_others(problem: Problem, limits: Limits | LabelLimits, k: int) -
     far = sign * value
     # a bound beyond the limit says nothing
     return far if (one.limit - far) * sign > 0.0 else None
+
+
+def _apart(limits: Limits | LabelLimits, k: int) -> tuple[Metric, Limits | LabelLimits | None]:
+    """Return the metric that limit ``k`` is on, and the other limits; None if there are none."""
+    if isinstance(limits, LabelLimits):
+        return limits.quantity(k), limits.without(k)
+    others = tuple(other for place, other in enumerate(limits.constraints) if place != k)
+    return limits.members(limits.constraints[k])[0], replace(limits, constraints=others) if others else None
 
 
 def _by_thresholds(problem: Problem) -> str | None:

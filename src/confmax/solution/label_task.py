@@ -88,7 +88,7 @@ class LabelPlan:
         exactly = decisions.most is not None and not decisions.positive
         if exactly and any(one.metric.formula == LABELS_PER_ROW.formula for one in wanted):
             raise InputError(
-                f"`decisions={decisions.argument!r}` gives every row as many labels, so labels_per_row cannot be limited",
+                f"`decisions={decisions.argument!r}` gives every row so many labels: labels_per_row cannot be limited",
                 f"pass `decisions=('at_most', {decisions.most})`, or leave this limit out",
             )
         # with limits, metrics are of use that are largest if no row, or every row, gets a label
@@ -233,7 +233,7 @@ def target_on(table: Table, share: Array, maps: LabelScaling | None) -> Target |
 
 def _of_one_row(table: Table) -> float:
     """Return the share of all weight that the row of least weight has."""
-    weight = table.in_memory().weight
+    weight = table.in_memory().weight if table.is_whole else None
     return 1.0 / table.n_rows if weight is None else float(weight[weight > 0.0].min() / weight.sum())
 
 

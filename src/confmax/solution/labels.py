@@ -102,11 +102,11 @@ class LabelSolution(Tuned):
     alone : ndarray (L,) or None
         The best threshold of every label on the estimate used, before it is drawn towards others.
     constraints : tuple of confmax.constraints.ConstraintOutcome
-        What became of each constraint: its text, limit, value and slack, its value on the labels, and for a limit on a
-        sum of rates its price.
+        What became of each constraint: its text, limit, value and slack, its value on the labels, and its price: for
+        any number of labels that of a limit on a sum of rates, for a budget that of every limit.
     feasible : bool
-        Whether the rule keeps all constraints. Then ``upper_bound`` holds for the thresholds that keep them;
-        ``model_upper_bound`` holds for all thresholds.
+        Whether the rule keeps all constraints. Then ``upper_bound`` holds for the rules that keep them;
+        ``model_upper_bound`` of another estimate holds for all rules.
     infeasibility : str or None
         Why no rule keeps all constraints, in a sentence; None where the rule does.
     missed_by : tuple of str
@@ -185,7 +185,8 @@ class LabelSolution(Tuned):
             return f"{text}; on the model's, no rule exceeds {most}, and this one has {self.model_value:.4g}"
         if self.rule.thresholds is None:
             within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
-            return f"proved: no rule{BUDGET[self.rule.decisions.positive]} has a higher {name} on {estimate}{within}"
+            of = f"rule{' within the limits' if self.constraints else ''}{BUDGET[self.rule.decisions.positive]}"
+            return f"proved: no {of} has a higher {name} on {estimate}{within}"
         if self.constraints:
             within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
             of = "thresholds, one for each label, within the limits"

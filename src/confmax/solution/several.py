@@ -46,7 +46,8 @@ TO_MODEL = 20.0  # true rows that the model's thresholds count as
 
 def tune(plan: LabelPlan, table: Table) -> LabelSolution:
     """Return the solution of a plan on a ``table`` of several labels per row; it says if no rule keeps the limits."""
-    dense = dense_table(table, "a limit on several labels") if plan.constraints else table
+    by_thresholds = plan.constraints and not plan.by_gains
+    dense = dense_table(table, "a limit on several labels") if by_thresholds else table
     # what is called in this process need not be there in another that reads the solution
     settings = replace(plan, progress=False, callback=None)
     with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:

@@ -201,8 +201,11 @@ class Table(Protocol):
 
     @property
     def sorts_rows(self) -> bool:
-        """Whether the rows of every group can be sorted and searched; without groups, all rows."""
-        return self.is_whole
+        """Whether the rows of every group can be sorted and searched; without groups, all rows.
+
+        Several labels of a sparse table are decided by what it stores, and a dense copy would be calibrated elsewhere.
+        """
+        return self.is_whole and not (self.decisions.several and self.is_truncated)
 
 
 @dataclass(frozen=True, eq=False)
