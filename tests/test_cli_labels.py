@@ -386,28 +386,12 @@ REFUSED = {
         ("tune", "t.csv", *ANY, "--labels", "sea,sun", "--label", "tags", "--metric", "macro_f1"),
         "leave one of them out",
     ),
-    "a limit": (
+    "a limit on the labels per row beside so many labels": (
         (
-            "tune",
-            "t.csv",
-            "--decisions",
-            "2",
-            "--label",
-            "tags",
-            "--metric",
-            "macro_f1",
-            "--subject-to",
-            "rate[a] <= 1",
+            *("tune", "t.csv", "--decisions", "3", "--labels", "sea,sun", "--metric", "macro_f1"),
+            *("--subject-to", "labels_per_row <= 1"),
         ),
-        "limits of several labels need --decisions any",
-    ),
-    "a limit with at most so many labels": (
-        (
-            *("tune", "t.csv", "--decisions", "at-most:3", "--labels", "sea,sun", "--metric", "macro_f1"),
-            *("--subject-to", "rate[sea] <= 1"),
-        ),
-        "need --decisions any, and --decisions at-most:3 sets how many labels a row gets; take any labels, and limit "
-        "their mean number by a limit such as 'labels_per_row <= 3'",
+        "--decisions 3 gives every row so many labels: labels_per_row cannot be limited; pass --decisions at-most:3",
     ),
     "a metric of one class": (
         ("tune", "t.csv", *ANY, "--labels", "sea", "--metric", "min_recall"),
@@ -461,9 +445,9 @@ REFUSED = {
         ("compare", "t.csv", *ANY, "--label", "tags", "--metric", "macro_f1", "--metric", "f1_macro"),
         "--metric names a metric twice",
     ),
-    "compare with a limit and a number": (
-        ("compare", "t.csv", "--decisions", "2", "--label", "tags", "--subject-to", "rate[a] <= 1"),
-        "limits of several labels need --decisions any",
+    "compare with labels per row and a number": (
+        ("compare", "t.csv", "--decisions", "2", "--labels", "sea,sun", "--subject-to", "labels_per_row <= 1"),
+        "--decisions 2 gives every row so many labels",
     ),
     "report without labels": (("report", "r.json", "t.csv"), "give the true labels"),
     "report of a trade-off": (

@@ -119,7 +119,7 @@ def test_bad_input_is_one_sentence():
         "there is no label 'x'": ("recall[x]", {}),
         "rules of several labels do not abstain": ("coverage >=", {}),
         "the frontier of 'labels_per_row' has no direction; write 'labels_per_row <=', or >=": ("labels_per_row", {}),
-        "limits of several labels need decisions='any'": ("recall[a]", {"decisions": 2}),
+        "decisions=2 gives every row so many labels": ("labels_per_row <=", {"decisions": 2}),
         "group is of one class for every row": ("recall[a]", {"group": Y[:, 0]}),
         "there is no metric 'accuracyy'": ("recall[a]", {"metric": "accuracyy"}),
         "precision.a. >= 0.99": ("recall[a]", {"constraints": ["precision[a] >= 0.99", "recall[a] >= 0.9"]}),

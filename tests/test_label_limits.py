@@ -292,8 +292,8 @@ def test_metrics_without_an_end_of_their_own_are_maximised_within_limits():
     ("change", "sentence"),
     [
         (
-            {"decisions": 2},
-            "decisions=2 sets how many labels .* 'labels_per_row <= 2'",
+            {"decisions": 2, "constraints": "labels_per_row <= 2"},
+            "decisions=2 gives every row so many labels: labels_per_row cannot be limited",
         ),
         ({"constraints": "tags_per_row <= 2"}, r"no metric 'tags_per_row'; did you mean labels_per_row\?"),
         (

@@ -102,15 +102,15 @@ class LabelLimits:
         return all(one.metric.structure.is_linear for one in self.constraints)
 
     def of_class(self, k: int, n_classes: int) -> LabelLimits:
-        """Raise a TypeError: there is no class that all of them are about."""
+        """Return no limits, but raise a TypeError: no class is that of all, to be column ``k`` of ``n_classes``."""
         raise TypeError("limits on labels are on no single class")
 
     def leeway(self, n_classes: int) -> Array:
-        """Return for each of `functions` (m,) by how much the values of groups may differ: it compares none."""
+        """Return by how much values of groups may differ (m,), of ``n_classes`` labels: infinity, as there are none."""
         return np.full(len(self) + sum(map(self._may_be_of_none, range(len(self)))), np.inf)
 
     def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
-        """Return the floors on means of the recalls: none."""
+        """Return the floors on means of the recalls of ``n_classes`` labels: none."""
         return ()
 
     def without(self, j: int) -> LabelLimits | None:
@@ -148,6 +148,7 @@ class LabelLimits:
     def functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
         """Return the functions (m) that must not fall below zero, as `Limits.functions`, where ``rows`` (L,) are true.
 
+        ``n_decisions`` is L.
         The first n are those of the constraints. Behind them are the denominators, less what is `least`, of floors on
         ratios of possibly no rows.
         """
@@ -165,7 +166,7 @@ class LabelLimits:
         )
 
     def prices(self, prices: Array, S: Confusion) -> Array:
-        """Return the prices (n,) of the constraints from those of `functions` (m,) at a rule with statistics ``S``."""
+        """Return the prices (n,) of the constraints from ``prices`` (m,) of `functions` at a rule of statistics ``S``."""
         parts = [self.ratio(j, S.rows) for j in range(len(self))]
         scales = [float(part.denominators(S)[0]) / self._without_errors(part, S.rows) for part in parts]
         worth = prices[: len(self)] * scales
