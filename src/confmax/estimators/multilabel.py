@@ -58,7 +58,7 @@ class MetricMultilabelCV(CrossFitting):
         What is decided for a row: any labels, exactly the k best, or at most k.
     constraints, on_infeasible : str, Constraint or sequence of these; {"raise", "closest"}
         Limits that the rule must keep, such as "recall[chess] >= 0.8" and "labels_per_row <= 3", and what becomes of
-        limits that no rule keeps, as in `confmax.maximize` with ``decisions="any"``.
+        limits that no rule keeps, as in `confmax.maximize` for several labels.
     cv : None, int, float, splitter, iterable of splits or "prefit"
         An integer: that many folds, stratified by all labels. None: five of them. A number in (0, 1): one stratified
         hold-out of that share. A splitter or an iterable may leave rows out or repeat them; the rule is tuned on the

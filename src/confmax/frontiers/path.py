@@ -88,9 +88,9 @@ def frontier(
     levels : int or array-like (S,)
         The numbers of the limit. An int is how many, evenly spaced, from the value of the quantity where nothing limits
         it to the best value that it can have; of a coverage from ``1 / levels`` to 1.
-    decisions : {"one", "any"}
-        What is decided for a row, as for `maximize`: one class, or any of several labels. Then ``limit`` is on one
-        label, on a sum of rates or on ``"labels_per_row <="``, and ``proba`` and ``y`` are as for `maximize`.
+    decisions : {"one", "any"}, int k, or ("at_most", k)
+        What is decided for a row, as for `maximize`: one class, or several labels. Then ``limit`` is on one label, on a
+        sum of rates or on ``"labels_per_row <="``, and ``proba`` and ``y`` are as for `maximize`.
     constraints : str, Constraint or a sequence of these
         Further limits, as for `maximize`, that every rule keeps.
     sample_weight : array-like (n,) or None
