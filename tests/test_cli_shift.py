@@ -124,6 +124,7 @@ def test_the_old_rule_is_shown_within_limits_and_a_small_gain_is_called_one(mont
     stdout, _ = run("shift", "rule.json", "--priors", text, *TUNED)
     found = document("shift", "rule.json", "--priors", text, *TUNED)
     assert f"old rule   {found['old']:.4f}, and misses rate[L] <= 0.1 there" in stdout and found["old_misses"]
+    assert found["missed_limits"] == ["rate[L] <= 0.1"]
     assert "hardly better" not in stdout
     # on the rows themselves, with the classes weighted
     weight = (np.array(list(NEW.values())) / months[0]["obs"].value_counts()[CLASSES])[pair[1]].to_numpy()
@@ -131,6 +132,10 @@ def test_the_old_rule_is_shown_within_limits_and_a_small_gain_is_called_one(mont
     assert share > 0.1 and found["old"] == pytest.approx(
         np.average(solution.predict(pair[0]) == pair[1], weights=weight), abs=0.05
     )
+    # of several limits those are named that it misses
+    solution = tuned(months[0], "accuracy", constraints=["rate[F] <= 0.9", "rate[L] <= 0.1"])
+    several = run("shift", "rule.json", "--priors", text, *TUNED)[0]
+    assert ", and misses rate[L] <= 0.1 there" in several
     # more jobs are very fast: the limit is kept, and both rules compare
     kept = document("shift", "rule.json", "--priors", "VF=.6,F=.2,M=.15,L=.05", *TUNED)
     assert not kept["old_misses"] and kept["old"] <= kept["new"]

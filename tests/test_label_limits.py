@@ -400,3 +400,24 @@ def test_a_simple_rule_that_keeps_a_precision_by_chance_takes_no_place():
     )
     assert found.infeasibility.startswith("no threshold of the label 0 keeps precision[0] >= 0.7")
     assert found.upper_bound is None
+
+
+def test_a_limit_that_no_text_holds_is_kept_and_left_out_of_the_rule_with_a_warning():
+    P, Y = drawn(60, digits=2)
+    limits = [c.rate("a | u") + c.rate("b") <= 0.4, c.recall("c") >= 0.5]
+    given = {"classes": ["a | u", "b", "c"], "constraints": limits}
+    for decisions in ("any", 2):
+        with pytest.warns(UserWarning, match=r"rate\[a \| u\] \+ rate\[b\] <= 0.4 cannot be read back from a text"):
+            found = confmax.maximize("hamming", P, Y, decisions=decisions, on_infeasible="closest", **given)
+        assert found.rule.constraints == ("recall[c] >= 0.5",) and len(found.constraints) == 2
+    with pytest.warns(UserWarning, match="the rule keeps it here, but does not hold it"):
+        one = confmax.maximize("accuracy", P / P.sum(axis=1)[:, None], constraints=limits[:1], classes=given["classes"])
+    assert one.rule.constraints == () and one.feasible
+
+
+@pytest.mark.parametrize("thresholds", [5.0, None, "a", [], [np.nan], [[0.1, 0.2]]])
+def test_thresholds_that_are_no_list_of_numbers_are_refused(thresholds):
+    with pytest.raises(ValueError, match="thresholds is a list of numbers, one for each label; got"):
+        confmax.LabelRule.from_thresholds(thresholds)
+    with pytest.raises(ValueError, match="there are 2 thresholds, and classes names 1 labels"):
+        confmax.LabelRule.from_thresholds([0.1, 0.2], classes=["a"])

@@ -339,7 +339,8 @@ def _found(rows: FileRows | None, rule: DecisionRule, solution: Solution, *, tun
         "why_kept": _why_kept(solution, rule) if same else None,
         "estimate": None if known is None else ("tuning rows" if tuned else "these rows"),
         "old": finite(solution.baselines.get(OLD)),
-        "old_misses": OLD in solution.missed_by,
+        "old_misses": bool(solution.missed_before),
+        "missed_limits": list(solution.missed_before),
         "new": known,
         "rows_moved": None if rows is None else _moved(rows, rule, new),
         "rule": json.loads(new.to_json()),
@@ -419,8 +420,7 @@ def _show_gain(page: Page, document: Document) -> None:
         page.say(f"{document['metric']} on {where}", style="bold")
         items = {"old rule": number(document["old"]), "new rule": number(document["new"])}
         if document["old_misses"]:
-            limits = document["rule"]["constraints"]
-            items["old rule"] += f", and misses {limits[0] if len(limits) == 1 else 'a limit'} there"
+            items["old rule"] += f", and misses {' and '.join(document['missed_limits'])} there"
     if document["rows_moved"] is not None:
         items["decides"] = f"{document['rows_moved']} of {document['rows']} rows otherwise"
     page.items(items)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.constraints.grammar import resolve
-from confmax.constraints.limits import Limits, naming
+from confmax.constraints.limits import Limits, is_read_back, naming
 from confmax.constraints.outcomes import BINDING, ConstraintOutcome, on_labels
 from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint
@@ -69,6 +69,11 @@ class LabelLimits:
     def texts(self) -> tuple[str, ...]:
         """The constraints as text."""
         return tuple(one.text for one in self.constraints)
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The texts that say all, as `Limits.stored`."""
+        return tuple(one.text for one in self.constraints if is_read_back(one))
 
     @property
     def labels(self) -> list[int]:
@@ -166,7 +171,7 @@ class LabelLimits:
         )
 
     def prices(self, prices: Array, S: Confusion) -> Array:
-        """Return the prices (n,) of the constraints from ``prices`` (m,) of `functions` at a rule of statistics ``S``."""
+        """Return the prices (n,) of the constraints from ``prices`` (m,) of `functions` at statistics ``S``."""
         parts = [self.ratio(j, S.rows) for j in range(len(self))]
         scales = [float(part.denominators(S)[0]) / self._without_errors(part, S.rows) for part in parts]
         worth = prices[: len(self)] * scales

@@ -121,7 +121,7 @@ class Limits:
 
         Those on tables of costs, on users' functions and on another order of the classes than the table's do not.
         """
-        return tuple(one.text for one in self.constraints if _is_read_back(one))
+        return tuple(one.text for one in self.constraints if is_read_back(one))
 
     @property
     def statistics(self) -> Statistics:
@@ -500,7 +500,7 @@ def _labelled(metric: Metric, classes: Sequence[Any]) -> Metric:
     return named.of_class(k, len(classes))
 
 
-def _is_read_back(one: Constraint) -> bool:
+def is_read_back(one: Constraint) -> bool:
     """Whether the text of a constraint names its metric, in the order of the columns."""
     metric = as_written(one.metric)
     places = metric.classes or ()

@@ -66,6 +66,7 @@ class Tuned:
     infeasibility: str | None = None
     confidence: float | None = None
     missed_by: tuple[str, ...] = ()
+    missed_before: tuple[str, ...] = ()
     doubt: str | None = None
     tested_on: str = "other rows"
     model_value: float | None = None

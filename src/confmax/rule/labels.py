@@ -97,10 +97,15 @@ class LabelRule:
         Infinity stands for never, and minus infinity for always. A ValueError for what is no number, and for another
         number of ``classes``. The ``metric`` and further ``parts`` are attributes.
         """
-        t = np.asarray(thresholds, dtype=np.float64)
+        try:
+            t = np.asarray(thresholds, dtype=np.float64)
+        except (TypeError, ValueError):
+            t = np.empty(0)
+        if t.ndim != 1 or not len(t) or np.isnan(t).any():
+            raise ValueError(f"thresholds is a list of numbers, one for each label; got {thresholds!r:.60}")
         names = tuple(range(len(t))) if classes is None else tuple(classes)
-        if t.ndim != 1 or not len(t) or np.isnan(t).any() or len(names) != len(t):
-            raise ValueError(f"thresholds holds one number for each of the {len(names)} labels; got shape {t.shape}")
+        if len(names) != len(t):
+            raise ValueError(f"there are {len(t)} thresholds, and classes names {len(names)} labels; give one for each")
         return cls(Gains.above(t), np.ones(1), names, ANY, metric, **parts)
 
     # --- what it is ---------------------------------------------------------------------------------------------------

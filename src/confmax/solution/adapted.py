@@ -187,9 +187,10 @@ def _beside(found: S, before: Confusion, rows: Table) -> S:
     """Return a solution with the old rule, of confusion ``before``, among its baselines: it may miss a limit there."""
     value = float(found.metric.values(before))
     limits = found.plan.on(rows).limits
-    misses = limits is not None and bool((limits.slacks(before) < -ROUNDING).any())
-    missed_by = (*found.missed_by, OLD) if misses else found.missed_by
-    return replace(found, baselines={**found.baselines, OLD: value}, missed_by=missed_by)
+    slacks = () if limits is None else limits.slacks(before).tolist()
+    missed = tuple(limits.texts[k] for k, slack in enumerate(slacks) if limits is not None and slack < -ROUNDING)
+    missed_by = (*found.missed_by, OLD) if missed else found.missed_by
+    return replace(found, baselines={**found.baselines, OLD: value}, missed_by=missed_by, missed_before=missed)
 
 
 def _with_rule(found: S, old: DecisionRule, counted: Confusion, rows: Table, rule: DecisionRule) -> S:

@@ -27,7 +27,6 @@ from confmax.metrics.rates import LABELS_PER_ROW
 from confmax.optimize.label_parts import PartsTarget
 from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar
-from confmax.rule.file import canonical
 from confmax.rule.labels import LabelRule
 from confmax.solution.plan import CONFUSIONS, check_search, is_auto
 from confmax.tables import Table
@@ -168,7 +167,7 @@ class LabelTask:
             "classes": self.table.classes,
             "metric": repr(self.plan.metric),
             "seed": self.plan.random_state,
-            "constraints": canonical(self.plan.constraints),
+            "constraints": () if self.limits is None else self.limits.stored,
         }
 
     @cached_property

@@ -111,7 +111,7 @@ class LabelSolution(Tuned):
         Why no rule keeps all constraints, in a sentence; None where the rule does.
     missed_by : tuple of str
         The ``baselines`` that miss a constraint, so that their values do not compare with that of the rule.
-    tuned_on, confidence, doubt, tested_on : as in `confmax.Solution`
+    tuned_on, confidence, doubt, tested_on, missed_before : as in `confmax.Solution`
         They have no use here, and neither has ``multipliers``.
     shift : confmax.shift.LabelShift or None
         What rows without labels have said of the shares of labels, of a solution that `adapt` has made of them.

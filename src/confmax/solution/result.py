@@ -105,6 +105,8 @@ class Solution(Tuned):
         Why no rule keeps all constraints, in a sentence; None where the rule does.
     missed_by : tuple of str
         The ``baselines`` that miss a constraint, so that their values do not compare with that of the rule.
+    missed_before : tuple of str
+        Of a solution that `adapt` returns: the limits that the rule from before misses on its estimate.
     tested_on : {"other rows", "all rows"}
         With ``confidence`` only: "all rows", if the rule is one threshold on the raw probability of a class, which
         needs no rows apart to be tested; ``value`` and ``label_value`` are then those of all rows.

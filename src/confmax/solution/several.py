@@ -36,6 +36,7 @@ from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import is_auto
+from confmax.solution.surprises import warn_of_unwritten
 from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
 from confmax.tables.several import dense_table
@@ -68,7 +69,8 @@ def tune_all_label_rows(plan: LabelPlan, table: Table) -> LabelSolution:
     """
     solution = tune(plan, table)
     warn(doubt_of_label_order(table))
-    return or_raise(solution, plan.on_infeasible)
+    warn_of_unwritten(or_raise(solution, plan.on_infeasible))
+    return solution
 
 
 def refuse_unstored(table: Any, rule: LabelRule) -> None:

@@ -16,6 +16,7 @@ from confmax.calibration.words import with_names
 from confmax.confusion import Confusion, Gains
 from confmax.constraints import Limits
 from confmax.constraints.proportions import rows_for_floor
+from confmax.evaluate.protocols import Tuned
 from confmax.metrics.decided import as_written
 from confmax.metrics.rates import OR
 from confmax.metrics.shares import ACCURACY
@@ -31,6 +32,16 @@ from confmax.tables.labels import plain
 FEWER = 0.5  # of the rows that argmax decides rightly: a rule of use seldom falls below
 SURE = FEWER + 0.1  # of all rows, with room for the difference between the labels and the estimate that tuned the rule
 FEW = 30  # rows: fewer are an example, and no share of them is worth a warning
+
+
+def warn_of_unwritten(solution: Tuned) -> None:
+    """Warn of limits that the rule of a ``solution`` does not hold, as the name of a class reads as something else."""
+    lost = [one.text for one in solution.constraints if "[" in one.text and one.text not in solution.rule.constraints]
+    if lost:
+        warn(
+            f"{', '.join(lost)} cannot be read back from a text, because of a name in it: the rule keeps it here, but "
+            f"does not hold it, and `confmax.score` does not judge it; rename the class if it should"
+        )
 
 
 def warn_of_surprises(solution: Solution, task: Task) -> None:

@@ -35,7 +35,7 @@ from confmax.solution.result import Solution
 from confmax.solution.search import search
 from confmax.solution.several import tune_all_label_rows
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
-from confmax.solution.surprises import warn_of_surprises
+from confmax.solution.surprises import warn_of_surprises, warn_of_unwritten
 from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.decisions import decisions_of
@@ -293,7 +293,8 @@ def tune_all_rows(task: Task, likely: Sequence[int] | None = None) -> Solution:
     solution = replace(solution, rule=replace(solution.rule, tuned_on=raw.fingerprint()))
     calibrated = None if solution.calibration is None else solution.calibration.log_loss_after
     warn(doubt_of_order(raw, likely=likely, calibrated=calibrated))
-    warn_of_surprises(or_raise(solution, task.plan.on_infeasible), task)
+    warn_of_unwritten(or_raise(solution, task.plan.on_infeasible))
+    warn_of_surprises(solution, task)
     return solution
 
 
