@@ -335,3 +335,17 @@ def test_what_cannot_be_limited_is_refused(change, sentence):
     given = {"metric": "macro_f1", "constraints": "recall[0] >= 0.5", "decisions": 2, **change}
     with pytest.raises(ValueError, match=sentence):
         confmax.maximize(given.pop("metric"), P, Y, **given)
+
+
+@pytest.mark.parametrize("decisions", ["any", 2, ("at_most", 2)])
+def test_a_floor_on_the_smallest_recall_is_one_on_every_label(decisions):
+    P, Y = table(200, 4)
+    Y[:, 2] = 0  # nobody can be asked for the recall of a label that no row has
+    given = {"decisions": decisions, "classes": ["a", "b", "c", "d"], "on_infeasible": "closest"}
+    with pytest.warns(UserWarning, match="no row of y has the label 'c'"):
+        found = confmax.maximize("macro_f1", P, Y, constraints="min_recall >= 0.4", **given)
+    assert found.feasible
+    assert found.rule.constraints == ("recall[a] >= 0.4", "recall[b] >= 0.4", "recall[d] >= 0.4")
+    assert min(one.value for one in found.constraints) >= 0.4
+    with pytest.raises(ValueError, match="min_recall is a limit on every label, and a frontier moves one"):
+        confmax.frontier("macro_f1", "min_recall >=", P, Y, decisions=decisions)

@@ -21,10 +21,11 @@ from confmax.tables.labels import plain
 
 def is_tested(metric: Metric) -> bool:
     """Whether exact tests on rows show that a limit on a ``metric`` is kept: it is a share, or the smallest of some."""
-    return bool(metric.formula.is_share) or _is_smallest(metric)
+    return bool(metric.formula.is_share) or is_smallest(metric)
 
 
-def _is_smallest(metric: Metric) -> bool:
+def is_smallest(metric: Metric) -> bool:
+    """Whether a ``metric`` is the smallest share of all classes, such as ``min_recall``."""
     return metric.structure.is_minimum and metric.formula.smallest_of is not None
 
 
@@ -38,7 +39,7 @@ class Separated(NamedTuple):
     @classmethod
     def of(cls, limits: Limits, classes: Sequence[Any]) -> Separated:
         """Return ``limits`` with a floor for each of the ``classes`` (K,) in the place of one on the smallest share."""
-        parts = [_of_each(one, classes) for one in limits.constraints]
+        parts = [of_each(one, classes) for one in limits.constraints]
         owner = tuple(place for place, some in enumerate(parts) for _ in some)
         return cls(replace(limits, constraints=tuple(one for some in parts for one in some)), owner, tuple(classes))
 
@@ -48,16 +49,16 @@ class Separated(NamedTuple):
         for place, outcome in zip(self.owner, found, strict=True):
             some[place].append(outcome)
         return tuple(
-            _joined(one, part, self.classes) if _is_smallest(one.metric) else part[0]
+            _joined(one, part, self.classes) if is_smallest(one.metric) else part[0]
             for one, part in zip(wanted.constraints, some, strict=True)
         )
 
 
-def _of_each(one: Constraint, classes: Sequence[Any]) -> list[Constraint]:
+def of_each(one: Constraint, classes: Sequence[Any]) -> list[Constraint]:
     """Return a limit for each class that a smallest share is one of; other limits as they are."""
     metric = one.metric
     name = metric.formula.smallest_of
-    if name is None or not _is_smallest(metric):
+    if name is None or not is_smallest(metric):
         return [one]
     K = len(classes)
     shares = (

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.constraints.each_class import is_smallest, of_each
 from confmax.constraints.grammar import resolve
 from confmax.constraints.limits import Limits, is_read_back, naming
 from confmax.constraints.outcomes import BINDING, ConstraintOutcome, on_labels
@@ -301,7 +302,7 @@ def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array, least: fl
     Parameters
     ----------
     constraints : str, Constraint, iterable of these, or None
-        Limits on one label, on sums of rates, and on ``labels_per_row``.
+        Limits on one label, on sums of rates, and on ``labels_per_row``; ``min_recall`` limits every label.
     classes : sequence
         Names of the L labels.
     rows : ndarray (L,)
@@ -321,7 +322,7 @@ def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array, least: fl
     >>> limits.places, limits.weights.tolist()
     ((0, None), [[0.0, 0.0], [1.0, 2.0]])
     """
-    given = resolve(constraints)
+    given = [each for one in resolve(constraints) for each in _of_present(one, classes, rows)]
     if not given:
         return None
     names = [str(plain(name)) for name in classes]
@@ -360,6 +361,13 @@ def judged_labels(constraints: Any, classes: Sequence[Any], rows: Array) -> tupl
         else:
             kept.append(one)
     return bind_labels(kept, classes, rows), tuple(absent)
+
+
+def _of_present(one: Constraint, classes: Sequence[Any], rows: Array) -> list[Constraint]:
+    """Return a floor on the smallest recall as one for every label that some row has; other limits as they are."""
+    if not is_smallest(one.metric) or one.of_groups:
+        return [one]
+    return [each for each, share in zip(of_each(one, classes), rows, strict=True) if share > ABSENT]
 
 
 def _sum(one: Constraint, names: Sequence[str]) -> tuple[Constraint, Array]:

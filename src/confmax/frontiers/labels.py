@@ -14,6 +14,7 @@ import numpy as np
 from confmax.calibration.words import printable
 from confmax.confusion import Array
 from confmax.constraints import Constraint, resolve
+from confmax.constraints.each_class import is_smallest
 from confmax.constraints.labels import LabelLimits
 from confmax.errors import InputError
 from confmax.frontiers.levels import INSIDE, checked_levels, in_order, monotone, read_limit, refuse_alike
@@ -52,6 +53,11 @@ def label_frontier(
         raise InputError(
             "rules of several labels do not abstain, so they have no coverage",
             "limit one label, such as recall[NAME], a sum of rates, or labels_per_row",
+        )
+    if is_smallest(template.metric):
+        raise InputError(
+            f"{template.metric.name} is a limit on every label, and a frontier moves one",
+            "move recall[NAME] of a label",
         )
     plan = LabelPlan.checked(
         metric, decisions, constraints=(*resolve(constraints), template), on_infeasible="closest", **settings
