@@ -328,3 +328,19 @@ def test_parts_whose_rows_have_one_name_each(tmp_path):
         table = confmax.open_table(tmp_path / "*.parquet", label=label, columns=[f"p_{name}" for name in NAMES])
         found.append(confmax.maximize("macro_f1", table, classes=NAMES, decisions="any"))
     assert found[0].rule == found[1].rule and found[0].value == found[1].value
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("name", ["macro_recall", "micro_f1"])
+def test_limits_of_a_number_of_labels_are_searched_in_parts(tmp_path, name):
+    P, Y, weight = rows(3)
+    limits = {"decisions": 2, "constraints": ["recall[3] >= 0.5", "rate[0] <= 0.5"], "confusion": "model"}
+    table = opened(tmp_path, P, Y, weight)
+    found = confmax.maximize(name, table, calibration=None, **limits)
+    here = confmax.maximize(name, P, Y, sample_weight=weight, calibration=None, **limits)
+    assert found.feasible
+    assert found.value == pytest.approx(here.value, abs=2e-3)
+    # no rule in either form exceeds the bound of the other
+    assert max(found.value, here.value) <= min(found.upper_bound, here.upper_bound) + 1e-6
+    decided = confmax.LabelRule.from_json(found.rule.to_json()).decision_probabilities(P)
+    assert np.average((P * decided)[:, 3], weights=weight) / np.average(P[:, 3], weights=weight) >= 0.5 - 1e-6

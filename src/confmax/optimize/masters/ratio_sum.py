@@ -6,8 +6,8 @@ convex part left out. The better of both solutions is where an exact line search
 keep the limits keep them, so no step loses value or a limit. It climbs from the mixture of the last pass, from the best
 single rules that keep the limits, and from the largest mean of the numerators, each in units of the largest that some
 rule has. The best of these tops is the solution. A climb from which a known top is uphill all the way would end there,
-and stops. Its dual point is the gradient there with the multipliers of the linear program. A concave mean of labels has one
-top, and what the gradient promises there bounds it.
+and stops. Its dual point is the gradient there with the multipliers of the linear program. A concave mean of labels has
+one top, and what the gradient promises there bounds it.
 """
 
 from __future__ import annotations
