@@ -232,8 +232,9 @@ def test_what_no_rule_keeps_is_said_with_what_is_reached():
     assert "misses the limits least" in closest.guarantee
     with pytest.raises(confmax.Infeasible, match=r"counts of labels prove nothing .* of the rules met, recall"):
         confmax.maximize("macro_f1", P, Y, decisions=1, constraints=limits)
-    with pytest.raises(confmax.Infeasible, match=r"rate\[0\] is at least 1"):
-        confmax.maximize("macro_f1", P[:, :2], decisions=2, constraints="rate[0] <= 0.5")
+    # of rules that decide all labels there is one
+    with pytest.raises(confmax.Infeasible, match=r"rate\[0\] is at least 1 \(proved\)"):
+        confmax.maximize("macro_f1", P[:, :2], Y[:, :2], decisions=2, constraints="rate[0] <= 0.5")
 
 
 def test_no_single_rule_may_keep_what_a_draw_keeps():

@@ -217,7 +217,7 @@ def _searched(
     answers = oracle.maximize(gains)
     rules = tuple(Mixture.single(gains[k], answers[k]) for k in range(len(gains)))
     allowed = optimize.passes_allowed(method, table.n_rows) if plan.max_passes is None else plan.max_passes
-    problem = Problem(metric, oracle, L, rules, allowed, plan.tol, limits=limits, certify=exact)
+    problem = Problem(metric, oracle, L, rules, allowed, plan.tol, limits=limits, certify=exact or is_alone)
     if limits is not None and plan.randomized is not True:
         problem = replace(problem, wants_single=True, worth=worth_of_single(problem, plan.randomized))
     outcome = optimize.run(method, problem, plan.callback)
