@@ -22,6 +22,7 @@ from benchmarks.harness import LABELS, MODEL, benchmark, markdown
 from benchmarks.timing import SEED, Recipe
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
+from confmax.tables.partitioned.files import PART_CELLS
 
 K, REPEATS = 10, 5
 NAMES = tuple(f"p{k}" for k in range(K))
@@ -250,6 +251,61 @@ def files(quick=False):
         f"One pass, statistics of one gain, beside `pyarrow.dataset(...).to_batches` over the same columns: "
         f"{million['pass']} against {million['scan']} million rows per second, rate {timing.shown(rate)} of the "
         f"scan's (at least {RATE}: {timing.verdict(rate[0], RATE, most=False)}).",
+    ]
+
+
+GROUPS, ABOVE = 1000, 0.5
+SHAPES = {"1,000 rows": (1_000, False), "1,000 rows, a file each": (1_000, True), "105,000 rows": (105_000, False)}
+
+
+def grouped(folder, size, n_groups, apart):
+    """Write row groups of a size, in a file each or in one; return what is measured on them as functions."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    P, y = Recipe(size, K, wrong=True).draw()
+    table = pa.table({**{name: P[:, k] for k, name in enumerate(NAMES)}, "label": y.astype(np.int8)})
+    paths = [Path(folder) / f"{k:04d}.parquet" for k in range(n_groups if apart else 1)]
+    for path in paths:
+        with pq.ParquetWriter(path, table.schema) as writer:
+            for _ in range(n_groups // len(paths)):
+                writer.write_table(table)
+    oracle = make_oracle(make_table(confmax.open_table(folder, label="label", columns=NAMES)))
+    in_memory = make_oracle(make_table(P, y))
+    together = max(1, PART_CELLS // K // size)
+
+    def read():
+        for path in paths:
+            with pq.ParquetFile(path, memory_map=True) as file:
+                for first in range(0, file.num_row_groups, together):
+                    last = min(first + together, file.num_row_groups)
+                    file.read_row_groups(range(first, last), columns=[*NAMES, "label"])
+
+    def scan():
+        for _ in range(n_groups):
+            in_memory.maximize(one_gain())
+
+    return {"read": read, "scan": scan, "pass": lambda: oracle.maximize(one_gain())}
+
+
+@benchmark("row-groups", section="scale: row groups")
+def row_groups(quick=False):
+    """Measure what a pass costs per row group above reading it and scanning its rows."""
+    rows = []
+    n_groups = 20 if quick else GROUPS
+    for name, shape in SHAPES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            times = timing.alternate(grouped(folder, shape[0], n_groups, shape[1]), REPEATS)
+        each = {what: 1e3 * np.array(seconds) / n_groups for what, seconds in times.items()}
+        above = float(np.median(each["pass"] - each["read"] - (each["scan"] if shape[0] > GROUPS else 0)))
+        rows.append([name, *(f"{np.median(each[what]):.3f}" for what in times), f"{above:.3f}"])
+        rows[-1].append(timing.verdict(above, ABOVE))
+    return [
+        f"{n_groups} row groups x {K} float32 and a label in Parquet. Reading is pyarrow's `read_row_groups` of the "
+        f"columns and groups that confmax reads together, with its threads; the scan is that of the rows of one group "
+        f"in memory; a pass does both. Milliseconds per row group, medians of {REPEATS} in turn. Of a pass above "
+        f"reading, at most {ABOVE}; of groups of 105,000 rows, above reading and the scan. {timing.machine()}",
+        markdown(["row groups", "reading", "scan in memory", "pass", "above", "target"], rows),
     ]
 
 

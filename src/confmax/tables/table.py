@@ -47,9 +47,12 @@ class Oracle(Protocol):
         Whether the answers are true maximisers (model confusion) or plug-in ones (labels, blend).
     """
 
-    rows: Array
     model_share: float
     exact: bool
+
+    @property
+    def rows(self) -> Array:
+        """Row sums (K,), as above."""
 
     @property
     def table(self) -> Table:
@@ -233,12 +236,18 @@ class TableOracle:
         self.table = table
         self.model_share: Any = model_share
         # of several labels per row, each may have its own share
-        shares = np.broadcast_to(np.asarray(model_share, dtype=np.float64), (table.n_classes,))
-        self.exact = bool((shares == 1.0).all())
+        self.shares = np.broadcast_to(np.asarray(model_share, dtype=np.float64), (table.n_classes,))
+        self.exact = bool((self.shares == 1.0).all())
+        # at once, because it refuses a table without labels
+        self._of_labels = 0.0 if self.exact else (1.0 - self.shares) * table.label_weight()
+
+    @cached_property
+    def rows(self) -> Array:
+        """The row sums of C (K,)."""
         # for labels alone no column is added up: a table in parts would be read for it
-        self.rows = shares * table.mean_probability() if (shares > 0.0).any() else np.zeros(table.n_classes)
-        if not self.exact:
-            self.rows = self.rows + (1.0 - shares) * table.label_weight()
+        if not (self.shares > 0.0).any():
+            return np.zeros(self.table.n_classes) + self._of_labels
+        return np.asarray(self.shares * self.table.mean_probability() + self._of_labels)
 
 
 class Storage(ABC):

@@ -7,6 +7,7 @@ not depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,9 +81,13 @@ class LabelsOracle:
         self.exact = bool((self.shares == 1.0).all())
         if table.labels is None and not self.exact:
             raise ValueError("a share of the model below 1 counts labels, and this table has none; pass `y=`")
-        self.rows = self.shares * table.mean_probability() if (self.shares > 0.0).any() else np.zeros(table.n_classes)
-        if not self.exact:
-            self.rows = self.rows + (1.0 - self.shares) * table.label_weight()
+
+    @cached_property
+    def rows(self) -> Array:
+        of_model = (
+            self.shares * self.table.mean_probability() if (self.shares > 0.0).any() else np.zeros(len(self.shares))
+        )
+        return of_model if self.exact else of_model + (1.0 - self.shares) * self.table.label_weight()
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Return, for each of ``gains``, the statistics of its decisions, fractions of all weight; ``rows`` are S's.

@@ -238,13 +238,24 @@ def _seen(work: Callable[[Any], T], layout: Layout | None, part: MemoryTable) ->
 
 
 def _answers(table: Any, *, gains: Gains, share: float, matrix: bool) -> list[Array]:
-    return _times_weight(table, table.oracle(share).maximize(gains, matrix=matrix))
+    return _times_weight(table, _oracle_of(table, share).maximize(gains, matrix=matrix))
 
 
 def _answers_on(table: Any, *, gains: Gains, share: float, matrix: bool, decides_on: Any) -> list[Array]:
     """Return the sums of what is decided under another calibrator, counted by this one's truth."""
-    oracle = table.oracle(share)
+    oracle = _oracle_of(table, share)
     return _times_weight(table, table.calibrated(decides_on).counted_by(oracle, gains, matrix=matrix))
+
+
+def _oracle_of(table: Any, share: float) -> Any:
+    """Return the oracle of a part, without the row sums: those of the whole table are known.
+
+    Adding them up takes as long as a scan, and a part that is read anew in every pass has not kept them.
+    """
+    oracle = table.oracle(share)
+    if table.layout is None:
+        oracle.rows = np.zeros(table.n_classes)
+    return oracle
 
 
 def _times_weight(table: Table, found: Confusion) -> list[Array]:
