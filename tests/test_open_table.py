@@ -1,5 +1,6 @@
 """Tables in files that are read part by part: the answer of the table in memory, and faults by file and row group."""
 
+import importlib
 import os
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import confmax
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
+from confmax.tables.array.kind import ARRAYS
 from tests.helpers import assert_same_statistics
 from tests.parts_helpers import labelled
 
@@ -230,6 +232,20 @@ def test_a_footer_is_read_once_in_a_pass(tmp_path, monkeypatch):
     assert [each is None for each in given] == [True, False, False, True, False, False]
 
 
+def test_a_pass_scans_each_row_once(tmp_path, monkeypatch):
+    """The sums of the columns are known from the check: each part would add them up anew in every pass."""
+    P, y, w = labelled(600, 3)
+    opened = confmax.open_table(write(tmp_path, P, y, w, size=50), label="truth", weight="w", columns=NAMES)
+    tables = (make_table(opened, classes=NAMES), make_table(P, y, w))
+    shares = (1.0, 0.4, 0.0)
+    in_parts, whole = ([make_oracle(table, "blend", model_share=share) for share in shares] for table in tables)
+    gains = Gains.reduced(np.random.default_rng(0).random((2, 3)) + 0.5)
+    expected = [oracle.maximize(gains) for oracle in whole]
+    monkeypatch.setattr(type(ARRAYS), "column_sums", None)
+    for oracle, found in zip(in_parts, expected, strict=True):
+        assert_same_statistics(oracle.maximize(gains), found)
+
+
 MEMORY = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to a Par"
 
 
@@ -242,22 +258,92 @@ MEMORY = "pass a table in memory to maximize as proba, as a pandas or Polars fra
         (b"t.parquet", "got bytes: name a Parquet file"),
         (np.eye(2), f"got a numpy.ndarray: {MEMORY}"),
         ([pa.table({"a": [0.5]})], f"got a sequence with a pyarrow.Table: {MEMORY}"),
-        (Path("s3://bucket/t.parquet"), "s3://bucket/t.parquet is not on this machine, and only local files are read"),
-        ("file:///data/a%20b.parquet", "an address; give the path of the file: /data/a b.parquet"),
-        ("hive", r"hive is partitioned into folders such as day=0; .*with the pattern hive/\*/\*\.parquet$"),
-        ("deep", r"deep are in folders below it; name them with the pattern deep/\*/\*\.parquet"),
+        ("file:///data/a%20b.parquet", "there is no file /data/a b.parquet"),
         ("none", "none is a directory without .parquet files; name a file, or another folder"),
     ],
 )
 def test_what_is_no_local_file_is_refused(inside, given, message):
-    table = pa.table({"a": [0.5, 0.25], "b": [0.5, 0.75], "day": [0, 1]})
-    pq.write_to_dataset(table, "hive", partition_cols=["day"])
-    (inside / "deep" / "er").mkdir(parents=True)
-    pq.write_table(table, "deep/er/t.parquet")
     (inside / "none").mkdir()
+    (inside / "none" / "_part.parquet").write_bytes(b"")
     with pytest.raises(ValueError, match=message):
         confmax.open_table(given)
-    assert confmax.open_table("hive/*/*.parquet").n_rows == confmax.open_table("deep/*/*.parquet").n_rows == 2
+
+
+# --- folders of folders -----------------------------------------------------------------------------------------------
+
+
+def in_folders(n=400):
+    """Write folders of days and names of places, with missing ones, and files beside that are no part of the table."""
+    P, y, w = labelled(n, 3, dtype=np.float64)
+    place = np.array(["a/b", "Zürich 1", None], dtype=object)[np.arange(n) % 3]
+    columns = {**dict(zip(NAMES, P.T, strict=True)), "truth": np.array(NAMES)[y], "w": w}
+    table = pa.table({**columns, "id": np.arange(n), "day": np.arange(n) % 2 + 5, "place": pa.array(place)})
+    pq.write_to_dataset(table, "hive", partition_cols=["day", "place"], row_group_size=20)
+    for name in ("_SUCCESS", ".a.parquet", "day=5/.part.crc"):
+        Path("hive", name).write_bytes(b"no table")
+    return P, y, w
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("pattern", ["hive", "hive/", "hive/*/*/*.parquet", "hi*", "hive/day=*", "hive/**/*.parquet"])
+def test_folders_of_keys_are_columns(pattern):
+    in_folders()
+    if pattern == "hive":  # a pattern reads what it matches
+        Path("hive/_b.parquet").write_bytes(b"no table")
+    opened = confmax.open_table(pattern, label="place", weight="day", group="day").keeping(["id", "place", "day"])
+    assert opened.names == (*NAMES, "w")  # all floats, and no key
+    parts = list(opened.run(lambda part: part))
+    whole = pa.concat_tables([part.beside for part in parts])
+    read = importlib.import_module("pyarrow.dataset").dataset("hive", partitioning="hive", exclude_invalid_files=True)
+    expected = read.to_table(["id", "place", "day"])
+    assert whole.sort_by("id") == expected.sort_by("id").cast(whole.schema)
+    assert whole.schema.types == expected.schema.types == [pa.int64(), pa.string(), pa.int32()]
+    assert set(whole["place"].to_pylist()) == {"a/b", "Zürich 1", None}
+    for part in parts:
+        np.testing.assert_array_equal(part.weight, part.beside["day"])
+        assert [part.labels.values[k] for k in part.labels.index] == part.beside["place"].to_pylist()
+        np.testing.assert_array_equal(part.group, part.beside["day"])
+
+
+@pytest.mark.usefixtures("inside")
+def test_keys_are_groups_and_weights():
+    P, y, w = in_folders()
+    opened = confmax.open_table("hive", label="truth", weight="w", group="day")
+    limits = {"constraints": "min(recall[bad] | group) >= 0.3", **SETTINGS}
+    found = confmax.maximize("accuracy", opened, **limits)
+    whole = confmax.maximize(
+        "accuracy", P, np.array(NAMES)[y], sample_weight=w, group=np.arange(len(P)) % 2 + 5, classes=NAMES, **limits
+    )
+    assert found.value == pytest.approx(whole.value, abs=1e-9)
+    with pytest.raises(ValueError, match=r"has no column 'day'"):
+        confmax.open_table("hive", columns=["bad", "day"])
+    with pytest.raises(ValueError, match=r"the label column has no label|y has no label|missing"):
+        confmax.maximize("accuracy", confmax.open_table("hive", label="place"), **SETTINGS)
+
+
+@pytest.mark.usefixtures("inside")
+def test_other_folders_are_read_and_columns_of_files_come_first():
+    table = pa.table({"a": [0.5, 0.25], "b": [0.5, 0.75], "day": ["x", "y"]})
+    for name in ("deep/er/t.parquet", "deep/t.pq", "deep/day=3/t.parquet"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, name)
+    opened = confmax.open_table("deep", label="day")
+    assert opened.n_rows == 6
+    assert [Path(piece.path.path).as_posix() for piece in opened.pieces] == [
+        "deep/day=3/t.parquet", "deep/er/t.parquet", "deep/t.pq"
+    ]  # fmt: skip
+    assert confmax.oracle.make_table(opened, classes=("x", "y")).n_rows == 6
+    assert confmax.open_table("deep/day=3/t.parquet").pieces[0].keys == {}
+    assert confmax.open_table(f"file://{Path('deep/t.pq').resolve()}").n_rows == 2
+
+
+@pytest.mark.usefixtures("inside")
+def test_a_key_that_some_folders_lack_is_missing_there():
+    for name in ("t/k=007/a.parquet", "t/a.parquet"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"a": [0.5], "b": [0.5]}), name)
+    parts = confmax.open_table("t").keeping(["k"]).run(lambda part: part.beside["k"].to_pylist())
+    assert sorted(parts, key=str) == [[7], [None]]
 
 
 @pytest.mark.parametrize("name", ["t.parquet", Path("t.parquet")], ids=repr)

@@ -1,4 +1,6 @@
-"""May a result be written at a path, and how? Every file that confmax writes is checked and written here.
+"""Paths and addresses: may a result be written at a path, and how? Where is a table that is read?
+
+Every file that confmax writes is checked and written here.
 
 * A regular file is written beside its place and renamed, so readers see the old file or the new one, whole.
 * A symbolic link stays a link: the file that it leads to is written.
@@ -6,20 +8,38 @@
 * Anything else that exists is refused.
 
 `check_place` asks before the work begins; `write_whole` asks again and writes.
+
+Tables are also read from an `Address`, such as ``s3://bucket/scores.parquet``. It may hold a password or a signature:
+what is printed or written shows it by `shown` or `shown_in`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-__all__ = ["check_place", "is_stdout", "is_stream", "remove_parts", "replaces", "same_place", "write_whole"]
+__all__ = [
+    "Address",
+    "check_place",
+    "is_stdout",
+    "is_stream",
+    "path_of",
+    "remove_parts",
+    "replaces",
+    "same_place",
+    "shown",
+    "shown_in",
+    "write_whole",
+]
 
 _parts: set[Path] = set()  # files that are being written beside their places
 STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # names of streams by their descriptors
@@ -216,3 +236,70 @@ def _write_in_place(place: _Place, data: bytes) -> None:
         handle = os.dup(place.stream)
     with open(handle, "wb") as file:
         file.write(data)
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib leaves one slash of s3://
+_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^\s'\"<>`]+")
+_CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")  # what stands before @ is a container
+
+if TYPE_CHECKING:
+    from pathlib import Path as _Path
+else:
+    _Path = type(Path())  # of this system: before Python 3.12, Path itself has no subclasses
+
+
+class Address(_Path):
+    """An address in the place of a path: as a text it is `shown`, and `os.fspath` gives it whole."""
+
+    url: str | None = None
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Return the address ``url``."""
+        found = cls(shown(url))
+        found.url = url
+        return found
+
+    def __str__(self) -> str:
+        # its parent is made by pathlib, which knows no address
+        return super().__str__() if self.url is None else shown(self.url)
+
+    def __fspath__(self) -> str:
+        return super().__fspath__() if self.url is None else self.url
+
+    def __reduce__(self) -> Any:
+        return super().__reduce__() if self.url is None else (Address.of, (self.url,))
+
+
+def path_of(name: str | os.PathLike[str]) -> Path:
+    """Return a name as a path of this machine, or as the `Address` that it is."""
+    text = os.fspath(name)
+    found = _ADDRESS.fullmatch(text)
+    if found is None or os.path.exists(text):
+        return Path(text)
+    if found[1].lower() == "file":
+        return Path(unquote(found[2]) if os.name == "nt" else f"/{unquote(found[2])}")
+    return Address.of(f"{found[1]}://{found[2]}")
+
+
+def shown(name: str) -> str:
+    """Return a name, of an address without user, password and query."""
+    found = _ADDRESS.fullmatch(name)
+    if found is None:
+        return name
+    scheme, rest = found.groups()
+    place, slash, path = rest.partition("?")[0].partition("/")
+    user, _, host = place.rpartition("@")
+    port = host.rpartition(":")[2]
+    if not user and ":" in host and not port.isdigit() and "@" in path:
+        # a password with a slash that should have been written %2F
+        host, slash, path = path.rpartition("@")[2].partition("/")
+    container = user.partition(":")[0] if scheme.lower() in _CONTAINERS else ""
+    return f"{scheme}://{container + '@' if container else ''}{host}{slash}{path}"
+
+
+def shown_in(text: str) -> str:
+    """Return a text, such as the message of another library, with the addresses in it as they are `shown`."""
+    return _IN_TEXT.sub(lambda found: shown(found[0]), text)

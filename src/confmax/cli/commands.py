@@ -322,8 +322,8 @@ def compare() -> None:
     "--in-parts",
     "auto yes no",
     f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the memory. FILE "
-    "is then Parquet (a file, a directory, or a pattern in quotes) or one .npy file, with --label and --weight "
-    "naming .npy files.",
+    "is then Parquet (a file, a directory, a pattern or an address such as s3://..., in quotes) or one .npy file, with "
+    "--label and --weight naming .npy files.",
 )
 @rule_output
 @click.option(

@@ -16,11 +16,12 @@ import numpy as np
 
 from confmax.cli.columns import FileRows, TableOptions, aligned_columns, class_order
 from confmax.cli.tables import Frame
-from confmax.cli.texts import SHARE
-from confmax.places import is_stream
+from confmax.cli.texts import PARQUET, SHARE
+from confmax.places import Address, is_stream
 from confmax.tables.partitioned.batches import format_of, stream_of
 from confmax.tables.partitioned.files import parquet_file
-from confmax.tables.partitioned.opening import files_of, open_table
+from confmax.tables.partitioned.locations import Location
+from confmax.tables.partitioned.opening import first_rows, open_table
 from confmax.tables.partitioned.parts import distinct_beside, distinct_labels
 
 HEAD = 1000  # rows that tell the types of columns
@@ -43,7 +44,7 @@ def rows_in_parts(path: Path, options: TableOptions, progress: Callable[[int, in
     named = [name for name in (options.label, options.group) if name is not None]
     # a column that is missing is named by `aligned_columns`
     readable = bool(named) and all(name in head.columns for name in named)
-    rows = aligned_columns(head, options, _labels(path, options) if readable else [])
+    rows = aligned_columns(head, options, _labels(path, options, head) if readable else [])
     columns = rows.columns if rows.block is None else (rows.block,)
     source = open_table(
         path, label=options.label, weight=options.weight, group=options.group, columns=columns, progress=progress
@@ -60,20 +61,16 @@ def _head(path: Path) -> Frame:
     if stream is not None:
         table = stream.head(HEAD)
         return Frame(path, dict(zip(table.column_names, table.columns, strict=True)))
-    for file_path in files_of(path):
-        with parquet_file(file_path) as file:
-            batch = next(file.iter_batches(HEAD), None)
-        if batch is not None and batch.num_rows:
-            return Frame(file_path, dict(zip(batch.schema.names, batch.columns, strict=True)))
-    raise ValueError(f"{path} has column names but no rows; give at least one row of probabilities")
+    file, table = first_rows(path, HEAD)
+    return Frame(file.name, dict(zip(table.column_names, table.columns, strict=True)))
 
 
-def _labels(path: Path, options: TableOptions) -> list[Any]:
+def _labels(path: Path, options: TableOptions, head: Frame) -> list[Any]:
     """Return the distinct labels of all rows, sorted; a ValueError for a row with an empty label or group."""
-    # columns of probabilities must be named here, and none is read
+    # columns of probabilities must be named here, and none is read; the first is one of the files themselves
     label = options.label
     group = options.group
-    found, groups = distinct_beside(open_table(path, label=label, group=group, columns=[str(label or group)] * 2))
+    found, groups = distinct_beside(open_table(path, label=label, group=group, columns=[next(iter(head.columns))] * 2))
     for what, name, each in (("label", label, found.tolist()), ("group", group, groups)):
         if any(isinstance(one, str) and not one.strip() for one in each):
             raise ValueError(
@@ -92,19 +89,22 @@ def _mapped_rows(path: Path, options: TableOptions, progress: Callable[[int, int
     columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
     known = bool(options.classes) or not any(isinstance(name, str) for name in classes)
     order = tuple(range(len(classes)))
+    # as messages show them: addresses hold passwords
+    options = replace(options, label=source.label, weight=source.weight, group=source.group)
     return FileRows(path, options, classes, columns, str(path), order, known, n_rows=source.n_rows, proba=source)
 
 
 def is_read_in_parts(path: Path, in_parts: str) -> bool:
-    """Return whether a file, directory or pattern is read in parts.
+    """Return whether a file, directory, pattern or address is read in parts.
 
-    With "auto" these are directories, patterns, ``.npy`` files, and Parquet that takes more than `SHARE` of the memory.
+    With "auto" these are directories, patterns, addresses, ``.npy`` files, and Parquet that takes more than `SHARE` of
+    the memory.
     """
     # a file whose name holds brackets or stars is that file
-    several = path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+    several = isinstance(path, Address) or path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
     if not several and (not path.exists() or is_stream(path)):
         return False  # which reading it whole refuses, or reads from the stream
-    kind = path.suffix.lower()
+    kind = ".parquet" if path.suffix.lower() in PARQUET else path.suffix.lower()
     if in_parts == "yes" and not several and kind not in (".parquet", ".npy") and format_of(path) is None:
         raise ValueError(
             f"{path} is neither Parquet, CSV, Feather nor .npy, and only these are read in parts; leave --in-parts out"
@@ -121,7 +121,7 @@ def is_read_in_parts(path: Path, in_parts: str) -> bool:
 def _bytes_in(path: Path) -> int:
     """Return the uncompressed bytes of a Parquet file; 0 if it is damaged: reading it says so."""
     try:
-        with parquet_file(path) as file:
+        with parquet_file(Location(str(path), path)) as file:
             metadata = file.metadata
             return int(np.sum([metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]))
     except ValueError:

@@ -11,6 +11,7 @@ import click
 
 from confmax.cli.app import column_names, limits, metric_names, rule_files
 from confmax.cli.texts import STANDARD
+from confmax.places import Address, path_of
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -77,12 +78,22 @@ def class_shares(_context: click.Context, _option: click.Parameter, value: str |
     return found
 
 
-class _Output(click.Path):
+class _Input(click.Path):
+    """A path to read from, or an address."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path."""
+        return path_of(str(super().convert(value, param, ctx)))
+
+
+class _Output(_Input):
     """A path to write to; ``-`` is standard output."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path."""
-        path = Path(str(super().convert(value, param, ctx)))
+        path = super().convert(value, param, ctx)
+        if isinstance(path, Address):
+            raise click.BadParameter(f"{path} is not on this machine, where results are written; name a file here")
         # as a path like any other: `places` writes to a stream of this process in place
         return Path("/dev/stdout") if path == STANDARD else path
 
@@ -126,8 +137,8 @@ def decisions(_context: click.Context, _option: click.Parameter, value: str) -> 
     return ("at_most", int(most)) if sign else int(most)
 
 
-PATH = click.Path(path_type=Path)
-OUT = _Output(path_type=Path)
+PATH = _Input()
+OUT = _Output()
 
 
 def column(name: str, text: str, **more: Any) -> Callable[[_Command], _Command]:

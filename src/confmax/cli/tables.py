@@ -26,7 +26,7 @@ from confmax.cli import csvs
 from confmax.cli.cells import Source, is_number, read_cells_of
 from confmax.cli.csvs import as_names, refuse_repeated
 from confmax.cli.texts import EXTENSIONS, STANDARD, TEXT, format_of, piped
-from confmax.places import is_stream, write_whole
+from confmax.places import Address, is_stream, write_whole
 from confmax.tables.partitioned.arrow import array_of_lists, is_list, is_text, short
 from confmax.tables.partitioned.parts import naming
 
@@ -214,6 +214,8 @@ def _check_readable(path: Path) -> None:
     """Refuse what is not there, and what is no single file."""
     if path == STANDARD:
         return
+    if isinstance(path, Address):
+        raise ValueError(f"{path} is not on this machine, and only 'confmax tune' reads it there; copy it here")
     if path.is_dir():
         raise ValueError(
             f"{path} is a directory, and only 'confmax tune' reads the Parquet files of one; name one file"

@@ -11,7 +11,8 @@ from confmax.places import is_stream
 
 STANDARD = Path("-")  # as an argument: standard input, or standard output
 TEXT = (".csv", ".tsv", ".txt")  # all read and written as CSV
-EXTENSIONS = (*TEXT, ".parquet", ".npz")
+PARQUET = (".parquet", ".pq")
+EXTENSIONS = (*TEXT, *PARQUET, ".npz")
 SHARE = 0.25  # of the machine's memory: Parquet files that hold more, uncompressed, are read in parts
 EXPORTS = ("sql", "onnx", "python")  # what a rule is exported to, by methods such as `DecisionRule.to_sql`
 LONGEST_NAME = 100  # characters of a name in a list of names
@@ -41,7 +42,7 @@ def format_of(path: Path) -> str:
     """Return the format that a name says, as an extension; streams whose names say none hold CSV."""
     extension = path.suffix.lower()
     if extension in EXTENSIONS:
-        return ".csv" if extension in TEXT else extension
+        return ".csv" if extension in TEXT else ".parquet" if extension in PARQUET else extension
     if path == STANDARD or is_stream(path):
         return ".csv"
     if extension == ".gz":

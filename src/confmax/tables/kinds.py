@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Gains, Layout
+from confmax.places import shown
 from confmax.tables.decisions import Decisions
 from confmax.tables.table import Calibrator, Checked, Storage, T, Table
 
@@ -513,6 +514,6 @@ def refuse_name(proba: Any) -> None:
     # labels and weights are columns of the same file, and only `open_table` has names for them
     if isinstance(proba, (str, os.PathLike)):
         raise ValueError(
-            f"proba is a name ({os.fspath(proba)!r:.80}), not a table of probabilities; pass confmax.open_table(name), "
-            f"with label= and weight= instead of y and sample_weight"
+            f"proba is a name ({shown(os.fspath(proba))!r:.80}), not a table of probabilities; pass "
+            f"confmax.open_table(name), with label= and weight= instead of y and sample_weight"
         )

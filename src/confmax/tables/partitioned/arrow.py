@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,7 +46,7 @@ def columns_to_read(source: NamedColumns, *, labels_only: bool = False) -> list[
 
 
 def probability_columns(
-    schema: Any, columns: Sequence[str] | None, others: set[str | None], path: Path | str
+    schema: Any, columns: Sequence[str] | None, others: set[str | None], path: Any
 ) -> tuple[str, ...]:
     """Return the columns of probabilities of an Arrow table: those that are named, lists, or all floats."""
     import pyarrow as pa
@@ -87,6 +86,17 @@ def part_of(
     return Part(proba, labels, weight, place, group, beside)
 
 
+def with_keys(table: Any, keys: Mapping[str, Any], n_rows: int | None = None) -> Any:
+    """Return a table, None for no columns, with columns of one value each, which are Arrow scalars."""
+    import pyarrow as pa
+
+    n_rows = len(table) if n_rows is None else n_rows
+    for name, value in keys.items():
+        column = pa.repeat(value, n_rows)
+        table = pa.table({name: column}) if table is None else table.append_column(name, column)
+    return table
+
+
 def _labels(source: NamedColumns, table: Any, place: str) -> Any:
     """Return the labels (n,) of row groups, several columns of them (n, L), or a list for each row; None for none."""
     if source.label is None:
@@ -99,40 +109,78 @@ def _labels(source: NamedColumns, table: Any, place: str) -> Any:
 
 def _numbers(column: Any, place: str, name: str) -> NDArray[Any]:
     """Return a column as an array (n,), or (n, K) if it holds lists of K numbers; a missing value is NaN."""
+    chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if not _is_number(chunk.type):
+        chunk = _decoded(chunk)
+        if is_list(chunk.type):
+            with naming(f"{place}: column {name!r}"):
+                return array_of_lists(chunk)
+        if not _is_number(chunk.type):
+            raise ValueError(f"{place}: column {name!r} holds {column.type}, not numbers; choose other columns")
+    return _as_numbers(chunk)
+
+
+def _decoded(column: Any) -> Any:
+    """Return a column without the ways to store it that Arrow has: by runs, by dictionaries, as an extension."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(column.type, pa.BaseExtensionType):
+        return _decoded(pc.cast(column, column.type.storage_type))
+    if pa.types.is_run_end_encoded(column.type):
+        return _decoded(pc.run_end_decode(column))
+    return pc.cast(column, column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _as_numbers(chunk: Any) -> NDArray[Any]:
+    """Return an Arrow array of numbers (n,), of decimals and booleans as float64; a missing one is NaN."""
     import pyarrow as pa
 
-    chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    if is_list(chunk.type):
-        with naming(f"{place}: column {name!r}"):
-            return array_of_lists(chunk)
-    if pa.types.is_decimal(chunk.type):
+    if pa.types.is_decimal(chunk.type) or pa.types.is_null(chunk.type):
         chunk = chunk.cast(pa.float64(), safe=False)
-    if not (pa.types.is_floating(chunk.type) or pa.types.is_integer(chunk.type) or pa.types.is_null(chunk.type)):
-        raise ValueError(f"{place}: column {name!r} holds {chunk.type}, not numbers; choose other columns")
+    elif pa.types.is_boolean(chunk.type):
+        chunk = chunk.cast(pa.uint8()).cast(pa.float64())
     return np.asarray(chunk.to_numpy(zero_copy_only=False))
+
+
+def plain(kind: Any) -> Any:
+    """Return the type of what a column holds: of an encoded one the type of its values, of an extension its storage."""
+    import pyarrow as pa
+
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    numbers = (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
+    return any(test(kind) for test in numbers)
 
 
 def is_list(kind: Any) -> bool:
     """Whether an Arrow type is one of lists of numbers, of one length or of several."""
-    import pyarrow as pa
-
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    numbers = (pa.types.is_floating, pa.types.is_integer, pa.types.is_null)
-    return any(test(kind) for test in lists) and any(test(kind.value_type) for test in numbers)
+    return holds_lists(kind) and _is_number(plain(plain(kind).value_type))
 
 
 def holds_lists(kind: Any) -> bool:
     """Whether an Arrow type is one of lists of anything."""
     import pyarrow as pa
 
-    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(plain(kind)) for test in lists)
 
 
 def array_of_lists(column: Any) -> NDArray[Any]:
     """Return an Arrow column of lists of K numbers as an array (n, K), a missing one as NaN; else a ValueError."""
     import pyarrow as pa
 
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    whole = _decoded(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     if whole.null_count:
         row = int(np.argmax(whole.is_null().to_numpy(zero_copy_only=False)))
         raise InputError(f"row {row} of `proba` has no probabilities", "drop such rows")
@@ -145,17 +193,15 @@ def array_of_lists(column: Any) -> NDArray[Any]:
         )
     # the width is stated, because NumPy cannot derive it from an array without rows
     width = int(lengths[0]) if len(lengths) else 0
-    return np.asarray(whole.flatten().to_numpy(zero_copy_only=False)).reshape(len(whole), width)
+    return _as_numbers(_decoded(whole.flatten())).reshape(len(whole), width)
 
 
-def refuse_label_type(kind: Any, name: str, path: Path | str, what: str = "label") -> None:
+def refuse_label_type(kind: Any, name: str, path: str, what: str = "label") -> None:
     """Refuse a column of labels, or of ``what`` else, by its type: it must hold strings or numbers."""
-    import pyarrow as pa
-
+    inner = plain(kind)
     # lists are the labels of rows that have several
-    inner = kind.value_type if pa.types.is_dictionary(kind) or (what == "label" and holds_lists(kind)) else kind
-    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
-    if not (is_text(inner) or any(test(inner) for test in numbers)):
+    inner = plain(inner.value_type) if what == "label" and holds_lists(inner) else inner
+    if not (is_text(inner) or _is_number(inner)):
         raise ValueError(f"{what} column {name!r} of {path} holds {kind}; it must hold strings or numbers")
 
 
@@ -168,11 +214,16 @@ def labels_of(column: Any) -> Any:
     """Return labels: integers as they are, others by their distinct values."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type) and pa.types.is_decimal(column.type.value_type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_decimal(column.type):
+    kind = plain(column.type)
+    if not pa.types.is_dictionary(column.type) or not is_text(kind):
+        # numbers of a dictionary may be spelled in two ways, and then be two labels
+        column = _decoded(column)
+    if pa.types.is_decimal(kind):
         column = column.cast(pa.float64(), safe=False)
-    if str(column.type) == "string_view":
+    if pa.types.is_float16(kind):
+        # by NumPy, because old pyarrow has no cast
+        column = pa.chunked_array([pa.array(np.asarray(column.to_numpy(), np.float64), from_pandas=True)])
+    if str(kind) == "string_view":
         column = column.cast(pa.string())
     if pa.types.is_integer(column.type) and not column.null_count:
         return column.to_numpy()

@@ -7,19 +7,19 @@ the rows are checked in every pass that reads them.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.tables.partitioned.arrow import columns_to_read, part_of, short
+from confmax.tables.partitioned.arrow import columns_to_read, part_of, short, with_keys
+from confmax.tables.partitioned.locations import Location, RemoteArray, no_array, reaching
 from confmax.tables.partitioned.parts import Part, RowsRead
 
 # Row groups that begin within so many probabilities are read together. A part costs about a millisecond of its own, as
@@ -33,17 +33,19 @@ T = TypeVar("T")
 class Piece:
     """One row group of a Parquet file, or some rows of an array: rows ``start`` to ``stop`` of the file."""
 
-    path: str
+    path: Location
     group: int
     start: int
     stop: int
-    stamp: tuple[int, int]  # size and time of the file
-    beside: tuple[tuple[str, tuple[int, int]], ...] = ()  # files of labels, weights and groups, with their stamps
+    stamp: tuple[Any, ...] | None  # what changes if the file does
+    # files of labels, weights and groups, with their stamps
+    beside: Mapping[str, tuple[Location, tuple[Any, ...] | None]] = field(default_factory=dict)
+    keys: Mapping[str, Any] = field(default_factory=dict)  # Arrow scalars: the columns in the names of folders
 
     def refuse_changed(self) -> None:
         """Refuse, by a ValueError, a file that is no longer the one that was opened, or one beside it."""
-        for path, stamp in ((self.path, self.stamp), *self.beside):
-            if not os.path.isfile(path) or stamp_of(path) != stamp:
+        for path, stamp in ((self.path, self.stamp), *self.beside.values()):
+            if path.stamp() != stamp:
                 raise ValueError(f"{path} has changed since it was opened; keep files as they are during a run")
 
     def __str__(self) -> str:
@@ -137,36 +139,61 @@ class FileSource:
                     self.progress(done, self.n_rows)
 
 
-def parquet_file(path: Path | str, footer: Any = None) -> Any:
-    """Return an open Parquet file; ``footer`` is its metadata if they were read before."""
+@contextmanager
+def parquet_file(path: Location, footer: Any = None) -> Iterator[Any]:
+    """Open a Parquet file; ``footer`` is its metadata if they were read before."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    remote = path.filesystem is not None
     try:
-        return pq.ParquetFile(path, memory_map=True, metadata=footer)
+        with reaching(path) if remote else nullcontext():
+            # of another machine, the columns of a row group are fetched in few requests
+            source = path.opened() if remote else path.path
+            file = pq.ParquetFile(source, memory_map=not remote, pre_buffer=remote, metadata=footer)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} is a damaged Parquet file: {short(error)}; write it again") from None
+    try:
+        yield file
+    finally:
+        file.close(force=True)
 
 
 def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tuple[Sequence[Piece], Any]]:
     """Yield the row groups of each part, and their Arrow table."""
-    import pyarrow as pa
-
     columns = columns_to_read(source, labels_only=labels_only)
-    footers = dict[str, Any]()
+    footers = dict[Location, Any]()
     most = max(1, PART_CELLS // source.n_classes)
     for (path, _), together in groupby(source.pieces, lambda piece: (piece.path, piece.start // most)):
         pieces = list(together)
-        pieces[0].refuse_changed()
-        # a file is opened for each part, so that no more of it stays mapped; its footer is read once
-        with parquet_file(path, footers.get(path)) as file:
-            footers = {path: file.metadata}
-            try:
-                table = file.read_row_groups([piece.group for piece in pieces], columns=columns)
-            except (pa.ArrowException, OSError) as error:
-                # raised when it is this part's turn: a bad row before it is named first
-                table = ValueError(f"{pieces[0]} is damaged: {short(error)}; write the file again")
+        table: Any
+        try:
+            pieces[0].refuse_changed()
+            # a file is opened for each part, so that no more of it stays mapped; its footer is read once
+            with parquet_file(path, footers.get(path)) as file:
+                footers = {path: file.metadata}
+                table = _table(file, pieces, columns)
+        except ValueError as error:
+            # raised when it is this part's turn: a bad row before it is named first
+            table = error
         yield pieces, table
+
+
+def _table(file: Any, pieces: Sequence[Piece], columns: Sequence[str]) -> Any:
+    """Return columns of row groups as an Arrow table, and of the keys of their folders."""
+    import pyarrow as pa
+
+    keys = {name: value for name, value in pieces[0].keys.items() if name in columns}
+    of_file = [name for name in columns if name not in keys]
+    n_rows = sum(piece.stop - piece.start for piece in pieces)
+    place = pieces[0]
+    try:
+        with nullcontext() if place.path.filesystem is None else reaching(place):
+            # of no columns a table would have no rows
+            table = file.read_row_groups([piece.group for piece in pieces], columns=of_file) if of_file else None
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{place} is damaged: {short(error)}; write the file again") from None
+    return with_keys(table, keys, n_rows)
 
 
 def _read(table: Any) -> Any:
@@ -181,11 +208,12 @@ def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[
     for piece in source.pieces:
         piece.refuse_changed()
         rows = slice(piece.start, piece.stop)
-        labels = None if source.label is None else np.array(map_array(str(source.label))[rows])
-        weight = None if source.weight is None or labels_only else np.array(map_array(source.weight)[rows])
+        label, weight, group = (piece.beside.get(what, (None,))[0] for what in ("label", "weight", "group"))
+        labels = None if label is None else np.array(map_array(label)[rows])
+        weights = None if weight is None or labels_only else np.array(map_array(weight)[rows])
         proba = None if labels_only else np.array(map_array(piece.path)[rows])
-        group = None if source.group is None else np.array(map_array(source.group)[rows])
-        yield (piece,), Part(proba, labels, weight, str(piece), group)
+        groups = None if group is None else np.array(map_array(group)[rows])
+        yield (piece,), Part(proba, labels, weights, str(piece), groups)
 
 
 def width_of_lists(source: FileSource) -> int:
@@ -195,17 +223,11 @@ def width_of_lists(source: FileSource) -> int:
     return int(np.shape(part_of(alone, _read(table), str(pieces[0]), held={}).proba)[1])
 
 
-def map_array(path: str) -> NDArray[Any]:
-    """Return the array of a ``.npy`` file, memory-mapped."""
-    if not path.lower().endswith(".npy") or not os.path.isfile(path):
-        raise ValueError(f"{path} is not a .npy file; save the array with numpy.save and name the file")
+def map_array(path: Location) -> Any:
+    """Return the array of a ``.npy`` file, memory-mapped, or one whose rows are read when they are taken."""
+    if path.filesystem is not None:
+        return RemoteArray(path)
     try:
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        return np.asarray(np.load(path.path, mmap_mode="r", allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path} cannot be read as an array: {short(error)}; save it again with numpy.save") from None
-
-
-def stamp_of(path: Path | str) -> tuple[int, int]:
-    """Return the size and the time of change of a file."""
-    found = os.stat(path)
-    return found.st_size, found.st_mtime_ns
+        raise no_array(path, error) from None

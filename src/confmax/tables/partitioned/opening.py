@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 from collections.abc import Iterator, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
+from confmax.places import shown
 from confmax.tables.partitioned import arrow, batches, files, is_dask, is_spark, streams
+from confmax.tables.partitioned.locations import Location, files_of, key_columns
 from confmax.tables.partitioned.parts import RowsRead, refuse_missing
 from confmax.tables.partitioned.spark import frame_source
 
 MAPPED_BYTES = 64 << 20  # of one part of a memory-mapped array
-ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib leaves one slash of s3://
+OPENERS = 16  # files of other machines whose footers are read at the same time: each waits for the answers
 
 
 def open_table(
@@ -28,6 +27,7 @@ def open_table(
     weight: str | os.PathLike[str] | None = None,
     group: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
+    filesystem: Any = None,
     progress: RowsRead | None = None,
     spool: bool = False,
 ) -> Any:
@@ -36,7 +36,7 @@ def open_table(
     Parameters
     ----------
     path : str, path, sequence of them, frame, stream or function
-        Parquet files on this machine: a name, a pattern such as ``"scores/*.parquet"``, a directory, or several names.
+        Parquet files: a name, a pattern such as ``"scores/*.parquet"``, a directory, or several names.
         They are read in sorted order, row group by row group. So are ``.csv``, ``.tsv`` (also ``.gz``) and ``.feather``
         or ``.arrow`` files, in parts of a million probabilities. Or one ``.npy`` file of an array (n, K), which is
         memory-mapped. Or a Dask DataFrame whose columns other than label, weight and group are all probabilities, or a
@@ -44,6 +44,8 @@ def open_table(
         frame, any object with ``__arrow_c_stream__``. Or a function without arguments that yields chunks of rows: data
         frames, Arrow tables, dicts of arrays, or tuples ``(proba, y)`` or ``(proba, y, sample_weight)``. It is called
         anew for every pass, in another thread, and once to look at its first chunk.
+        Names of Parquet and ``.npy`` files may be addresses, such as ``"s3://bucket/scores/*.parquet"``, for which
+        `pyarrow.fs` or fsspec has a filesystem.
     label, weight, group : str or None
         Columns of true classes, of sample weights and of groups, for constraints that speak of groups; with a ``.npy``
         file of probabilities, the ``.npy`` files that hold them (n,). Several labels per row are a sequence of columns
@@ -52,6 +54,8 @@ def open_table(
         The columns of probabilities in class order, or one column that holds a list of K numbers per row. Default: the
         column ``probability`` if it holds lists, otherwise every column of floating-point numbers except label, weight
         and group. Columns of decimals or whole numbers are used only if you name them here.
+    filesystem : pyarrow.fs.FileSystem, fsspec filesystem or None
+        The filesystem of all names, with its credentials. Default: that of each address, or this machine.
     progress : callable or None
         Called with the number of rows read so far in a pass and the number of rows of the table.
     spool : bool
@@ -67,11 +71,13 @@ def open_table(
     Raises
     ------
     ValueError
-        If there is no such file on this machine, a file is damaged, the files differ in their columns, a column is
-        missing or has a wrong type, ``path`` is an array, or can be read only once. While rows that stream are used: if
-        a pass gives other rows than the one before.
+        If there is no such file, a file is damaged or may not be read, a host does not answer, the files differ in
+        their columns, a column is missing or has a wrong type, ``path`` is an array, or can be read only once. While
+        rows that stream are used: if a pass gives other rows than the one before. Addresses in messages have neither
+        user nor password nor query.
     ImportError
-        If rows come from Parquet, text or Arrow and pyarrow is not installed.
+        If rows come from Parquet, text or Arrow, or from another machine, and pyarrow is not installed, or a filesystem
+        needs fsspec or one of its packages.
 
     Notes
     -----
@@ -80,6 +86,11 @@ def open_table(
     groups of about a million rows are a good size, as three of them are in memory at a time. Small row groups of one
     file are read together, up to a million probabilities. Rows that stream are cut into parts of a million
     probabilities: the same rows in the same order give the same rule, byte for byte, whatever they come from.
+
+    A directory is read with all directories below it, as by ``pandas.read_parquet`` and pyarrow; what begins with ``_``
+    or ``.`` is left out. Directories ``key=value`` are a column ``key`` of whole numbers or strings, for label, weight
+    and group; it never holds probabilities. Of a pattern, these are the directories from the first part with a
+    wildcard on. A column of the files themselves comes before a directory of its name.
 
     Examples
     --------
@@ -98,6 +109,8 @@ def open_table(
     """
     if spool and (is_dask(path) or is_spark(path)):
         raise ValueError("spool=True is for rows that stream, and Dask and Spark hold theirs: leave it out")
+    if filesystem is not None and (is_dask(path) or is_spark(path)):
+        raise ValueError("filesystem= is for names of files, and a frame knows where its rows are: leave it out")
     if is_dask(path):
         from confmax.tables.partitioned.dask import dask_source
 
@@ -108,18 +121,20 @@ def open_table(
         return frame_source(path, label, weight, group=group, columns=columns)
     path = batches.names_first(path)
     stream = batches.stream_of(path, spool=spool, columns=columns)
+    if stream is not None and filesystem is not None:
+        raise ValueError("filesystem= is for names of Parquet and .npy files: leave it out")
     if stream is not None:
         return streams.opened(stream, label, weight, group, columns=columns, progress=progress)
     if spool:
         raise ValueError("spool=True is for rows that stream, and these files are read where they are: leave it out")
-    paths = files_of(path)
+    paths = files_of(_names(path), filesystem)
     weight, group = (None if given is None else os.fspath(given) for given in (weight, group))
     if label is not None:
         label = tuple(label) if _is_several(label) else os.fspath(label)  # type: ignore[arg-type]
-    if paths[0].suffix.lower() == ".npy":
+    if paths[0].format == ".npy":
         if columns is not None:
             raise ValueError("columns= names columns of Parquet files; an array has numbers only: leave it out")
-        return _mapped(str(paths[0]), label, weight, group, progress)
+        return _mapped(paths[0], label, weight, group, progress, filesystem)
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
     return _parquet(paths, label, weight, group, columns, progress)
@@ -128,30 +143,6 @@ def open_table(
 def _is_several(label: Any) -> bool:
     """Whether columns of labels are named one by one."""
     return isinstance(label, (list, tuple))
-
-
-def files_of(path: Any) -> list[Path]:
-    """Return the files that names, patterns and directories stand for, in order; ValueError if there is none."""
-    found: list[Path] = []
-    for each in _names(path):
-        _refuse_address(each)
-        name = each
-        if os.path.isdir(each):
-            _refuse_partitions(each)
-            name = os.path.join(glob.escape(each), "*.parquet")
-        # a file whose name holds brackets or stars is that file, not a pattern
-        matched = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
-        if not matched:
-            raise ValueError(f"no file matches {name}; check the pattern and the folder")
-        found += map(Path, matched)
-    for file in found:
-        if not file.is_file():
-            raise ValueError(f"there is no file {file}; check the name and the folder")
-        if file.suffix.lower() not in (".parquet", ".npy"):
-            raise ValueError(f"{file} is none of .parquet, .npy, .csv, .tsv, .feather; these are read in parts")
-    if len({file.suffix.lower() for file in found}) > 1 or (found[0].suffix.lower() == ".npy" and len(found) > 1):
-        raise ValueError(f"give Parquet files, or one .npy file; got {', '.join(map(str, found[:3]))}")
-    return found
 
 
 def _names(path: Any) -> list[str]:
@@ -176,69 +167,61 @@ def _names(path: Any) -> list[str]:
     return [os.fspath(each) for each in given]
 
 
-def _refuse_address(name: str) -> None:
-    """Refuse addresses of places that are not on this machine, or are not written as paths."""
-    found = ADDRESS.fullmatch(name)
-    if found is None or os.path.exists(name):
-        return
-    scheme = found[1]
-    rest = found[2]
-    if scheme.lower() == "file":
-        raise ValueError(f"{name} is an address; give the path of the file: /{unquote(rest)}")
-    raise ValueError(
-        f"{scheme}://{rest} is not on this machine, and only local files are read; copy the files here, or pass a Dask "
-        f"or Spark DataFrame that reads them there"
-    )
+def first_rows(path: Any, most: int, filesystem: Any = None) -> tuple[Location, Any]:
+    """Return the first file that has rows, and at most so many of them as an Arrow table, with the keys of folders.
+
+    A ValueError if there are none.
+    """
+    import pyarrow as pa
+
+    found = files_of(_names(path), filesystem)
+    keys = key_columns(found)
+    for place, file_path in enumerate(found):
+        with files.parquet_file(file_path) as file:
+            batch = next(file.iter_batches(most), None)
+        if batch is not None and batch.num_rows:
+            own = {key: values[place] for key, values in keys.items() if key not in batch.schema.names}
+            return file_path, arrow.with_keys(pa.Table.from_batches([batch]), own)
+    raise ValueError(f"{found[0]} has column names but no rows; give at least one row of probabilities")
 
 
-def _refuse_partitions(folder: str) -> None:
-    """Refuse a directory whose Parquet files lie in directories of their own, or that has none."""
-    below = sorted(glob.glob(os.path.join(glob.escape(folder), "**", "*.parquet"), recursive=True))
-    if not below:
-        raise ValueError(f"{folder} is a directory without .parquet files; name a file, or another folder")
-    deep = [os.path.relpath(path, folder).split(os.sep) for path in below]
-    lower = [parts for parts in deep if len(parts) > 1]
-    if not lower:
-        return
-    # folders such as day=0 hold a column in their names, which would be lost without a word
-    keys = [part for parts in lower for part in parts[:-1] if "=" in part]
-    pattern = os.path.join(folder, *["*"] * (len(lower[0]) - 1), "*.parquet")
-    if keys:
-        raise ValueError(
-            f"{folder} is partitioned into folders such as {keys[0]}; confmax does not read the values in the names of "
-            f"folders: to leave them out, name the files with the pattern {pattern}"
-        )
-    if len(lower) == len(deep):
-        raise ValueError(
-            f"the .parquet files of {folder} are in folders below it; name them with the pattern {pattern}"
-        )
+def _footer(path: Location) -> tuple[Any, list[int], Any]:
+    """Return the stamp of a Parquet file, the edges of its row groups, and its schema."""
+    # the stamp is taken before the file is looked at: a change between the two would be missed otherwise
+    stamp = path.stamp()
+    with files.parquet_file(path) as file:
+        numbers = range(file.metadata.num_row_groups)
+        return stamp, [0, *accumulate(file.metadata.row_group(k).num_rows for k in numbers)], file.schema_arrow
 
 
 def _parquet(
-    paths: list[Path],
+    paths: list[Location],
     label: Any,
     weight: str | None,
     group: str | None,
     columns: Sequence[str] | None,
     progress: RowsRead | None,
 ) -> files.FileSource:
-    schemas = []
+    if len(paths) > 1 and any(path.filesystem is not None for path in paths):
+        with ThreadPoolExecutor(OPENERS, thread_name_prefix="confmax-open") as several:
+            footers = list(several.map(_footer, paths))
+    else:
+        footers = [_footer(path) for path in paths]
+    schemas = [schema for _, _, schema in footers]
+    keys = {key: values for key, values in key_columns(paths).items() if key not in schemas[0].names}
     pieces = []
-    for path in paths:
-        # the stamp is taken before the file is looked at: a change between the two would be missed otherwise
-        stamp = files.stamp_of(path)
-        with files.parquet_file(path) as file:
-            numbers = range(file.metadata.num_row_groups)
-            edges = [0, *accumulate(file.metadata.row_group(number).num_rows for number in numbers)]
-            schemas.append(file.schema_arrow)
-        pieces += [files.Piece(str(path), number, *rows, stamp) for number, rows in enumerate(pairwise(edges))]
+    for place, (path, (stamp, edges, _)) in enumerate(zip(paths, footers, strict=True)):
+        own = {key: values[place] for key, values in keys.items()}
+        pieces += [files.Piece(path, number, *rows, stamp, keys=own) for number, rows in enumerate(pairwise(edges))]
     labels = label if _is_several(label) else (label,)
     chosen = arrow.probability_columns(schemas[0], columns, {*labels, weight, group}, paths[0])
     for path, schema in zip(paths, schemas, strict=True):
-        refuse_missing(str(path), (*chosen, *labels, weight, group), schema.names)
+        refuse_missing(str(path), chosen, schema.names)
+        refuse_missing(str(path), (*labels, weight, group), [*schema.names, *keys])
         for name, what in (*((one, "label") for one in labels), (group, "group")):
             if name is not None:
-                arrow.refuse_label_type(schema.field(name).type, name, path, what)
+                kind = keys[name].type if name in keys else schema.field(name).type
+                arrow.refuse_label_type(kind, name, str(path), what)
     filled = tuple(piece for piece in pieces if piece.stop > piece.start)
     # the width of lists is known from a row only
     if not pieces or (len(chosen) == 1 and not filled):
@@ -248,32 +231,37 @@ def _parquet(
 
 
 def _mapped(
-    path: str, label: Any, weight: str | None, group: str | None, progress: RowsRead | None
+    path: Location, label: Any, weight: str | None, group: str | None, progress: RowsRead | None, filesystem: Any
 ) -> files.FileSource:
     if _is_several(label):
         raise ValueError(f"label names {len(label)} columns, and an array has none; name a .npy file (n, L) of 0 and 1")
-    stamp = files.stamp_of(path)
+    stamp = path.stamp()
     array = files.map_array(path)
     if array.ndim != 2 or array.shape[1] < 2:
         raise ValueError(f"{path} must hold an array (n, K) with K >= 2 classes; got shape {array.shape}")
     n, K = array.shape
-    # stamped before they are looked at; what is no file is refused there
-    there = [name for name in (label, weight, group) if name is not None and os.path.isfile(name)]
-    beside = tuple((name, files.stamp_of(name)) for name in there)
     given = [
-        (label, "label", "biufU", "strings or numbers"),
-        (weight, "weight", "biuf", "numbers"),
-        (group, "group", "biufU", "strings or numbers"),
+        ("label", label, "biufU", "strings or numbers"),
+        ("weight", weight, "biuf", "numbers"),
+        ("group", group, "biufU", "strings or numbers"),
     ]
-    for name, what, kinds, words in given:
+    beside = {}
+    for what, name, kinds, words in given:
         if name is None:
             continue
-        found = files.map_array(name)
+        if not shown(name).lower().endswith(".npy"):
+            raise ValueError(f"{shown(name)} is not a .npy file; save the array with numpy.save and name the file")
+        (file,) = files_of([name], filesystem)
+        # stamped before it is looked at
+        beside[what] = (file, file.stamp())
+        found = files.map_array(file)
         if found.shape != (n,) and not (what == "label" and found.ndim == 2 and len(found) == n):
-            raise ValueError(f"{what} {name} must hold one entry per row: {n}; got shape {found.shape}")
+            raise ValueError(f"{what} {file} must hold one entry per row: {n}; got shape {found.shape}")
         if found.dtype.kind not in kinds:
-            raise ValueError(f"{what} {name} holds {found.dtype}; it must hold {words}")
+            raise ValueError(f"{what} {file} holds {found.dtype}; it must hold {words}")
     # an array has no row groups: parts are of one size in bytes, whatever the number of classes
     rows = max(1, MAPPED_BYTES // max(1, array.itemsize * K))
-    pieces = tuple(files.Piece(path, -1, low, min(low + rows, n), stamp, beside) for low in range(0, n, rows))
-    return files.FileSource(pieces, (), label, weight, K, progress=progress, group=group)
+    edges = range(0, n, rows)
+    pieces = tuple(files.Piece(path, -1, low, min(low + rows, n), stamp, beside) for low in edges)
+    names = [None if name is None else shown(name) for name in (label, weight, group)]
+    return files.FileSource(pieces, (), names[0], names[1], K, progress=progress, group=names[2])
