@@ -424,3 +424,20 @@ def test_no_thread_is_left_when_a_run_ends_early(tmp_path):
     with pytest.raises(ValueError, match="row group 4"):
         confmax.maximize("g_mean", confmax.open_table(write(tmp_path, P, y), label="truth"))
     assert not [thread for thread in threading.enumerate() if "confmax-read" in thread.name]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "g_mean", "cohen_kappa"])
+@pytest.mark.parametrize("confusion", ["labels", "model", "blend"])
+def test_two_classes_have_the_same_rule_as_in_memory(tmp_path, metric, confusion):
+    """Accuracy, whose rule is known, is not searched among thresholds in either place."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=300)
+    P = np.column_stack([p, 1 - p])
+    y = (rng.uniform(size=300) > p).astype(int)
+    np.save(tmp_path / "p.npy", P)
+    np.save(tmp_path / "y.npy", y)
+    opened = confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy")
+    found = confmax.maximize(metric, opened, **SETTINGS | {"confusion": confusion})
+    expected = confmax.maximize(metric, P, y, **SETTINGS | {"confusion": confusion})
+    assert found.value == pytest.approx(expected.value, abs=1e-12)
+    np.testing.assert_array_equal(found.predict(P), expected.predict(P))

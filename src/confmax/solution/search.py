@@ -183,7 +183,7 @@ def prepare(task: Task) -> Prepared:
     fitted, share = _estimate(task, labelled)
     task, table = as_solved(task, fitted)
     oracle = CountingOracle(make_oracle(table, plan.confusion, model_share=share))
-    method = _method(task, oracle)
+    method = _method(task, oracle, in_parts=not oracle.table.is_whole)
     if is_auto(plan.randomized) and not declared(method, "draws"):
         plan = plan.but(randomized=False)
         task = task.but(plan=plan)
@@ -237,8 +237,8 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, fl
     return fitted, model_share(honest, part) if k is None else share_of_class(honest, k, part)
 
 
-def _method(task: Task, oracle: CountingOracle) -> Solver:
-    """Return the solver of the task."""
+def _method(task: Task, oracle: CountingOracle, *, in_parts: bool) -> Solver:
+    """Return the solver of the task for rows that are ``in_parts``, or would not be."""
     table = oracle.table
     # a solver that sorts all rows or fits the estimate closely is not chosen for parts or for a blend
     return optimize.choose(
@@ -248,7 +248,7 @@ def _method(task: Task, oracle: CountingOracle) -> Solver:
         task.n_decisions,
         exact=oracle.exact,
         blended=task.plan.confusion == "blend",
-        in_parts=not table.is_whole,
+        in_parts=in_parts,
         limited=task.limits is not None,
         one_class=task.one_class is not None,
     )
@@ -279,8 +279,9 @@ def _starts(
         plain = optimize.baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
     automatic = is_auto(task.plan.solver) and task.one_class is None and not limited
     of_two = table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
-    if automatic and of_two and (not table.is_whole or metric.structure.may_draw):
-        # of two classes the best single rule is a threshold, and the best mixture draws between two
+    if automatic and of_two and (metric.structure.may_draw or _method(task, oracle, in_parts=False) != method):
+        # of two classes the best single rule is a threshold, and the best mixture draws between two. It is searched
+        # wherever rows in memory would be sorted
         starts[:0] = [rule for rule in optimize.best_cut(metric, oracle)[:2] if rule is not None]
     return starts, dict(zip(("argmax", "p/prior", "p/mean(p)"), plain, strict=False)), sample
 
