@@ -247,6 +247,9 @@ def files(folder):
     rule = confmax.maximize("macro_f1", opened).rule
     rule.predict(confmax.open_table(folder / "t.parquet", columns=NAMES))
     rule.predict(confmax.open_table(folder / "p.npy"))
+    assert sum(map(len, rule.predict_batches(opened))) == len(P)
+    rule.write_parquet(opened, folder / "decided.parquet")
+    rule.write_parquet(opened, folder / "decided", rows_per_file=100)
 
 
 def dask_collections(_):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import confmax as library
+from confmax.cli.columns import TableOptions, read_rows
+from confmax.cli.tables import read_frame
 from tests.cli_helpers import document, refusal
 from tests.parts_helpers import labelled
 
@@ -112,3 +114,35 @@ def test_what_goes_wrong_is_one_sentence_and_writes_nothing(tmp_path, arguments,
     (tmp_path / "rule.json").write_text("before")
     assert message in refusal("tune", *arguments, "--metric", "macro_f1", "-o", "rule.json", "--force")
     assert (tmp_path / "rule.json").read_text() == "before"
+
+
+def test_columns_are_those_of_a_rule(tmp_path):
+    """As `read_rows` has them: by name whatever the order, and never by position where names say something else."""
+    P, *_ = written(tmp_path / "t.parquet")
+    rows = large.rows_in_parts(tmp_path / "t.parquet", TableOptions(label="truth"), rule_classes=NAMES)
+    assert rows.classes == rows.columns == NAMES
+    (first, *_) = rows.proba.run(lambda part: np.array(part.proba))
+    np.testing.assert_array_equal(first, P)
+    (first, *_) = rows.in_order(("high", "middle", "low")).proba.run(lambda part: np.array(part.proba))
+    np.testing.assert_array_equal(first, P[:, ::-1])
+    for strange in (("low", "high", "new"), ("a", "b", "c")):
+        with pytest.raises(ValueError, match="--columns") as refused:
+            large.rows_in_parts(tmp_path / "t.parquet", TableOptions(), rule_classes=strange)
+        with pytest.raises(ValueError) as whole:
+            read_rows(read_frame(tmp_path / "t.parquet"), TableOptions(), strange)
+        assert str(refused.value) == str(whole.value)
+
+
+def test_columns_of_an_array_are_those_of_a_rule(tmp_path):
+    P, *_ = labelled(500, 3)
+    np.save(tmp_path / "p.npy", P)
+    rows = large.rows_in_parts(tmp_path / "p.npy", TableOptions(), rule_classes=NAMES)
+    assert rows.classes == NAMES
+    (first, *_) = rows.in_order(("high", "low", "middle")).proba.run(lambda part: part.proba)
+    np.testing.assert_array_equal(first, P[:, [2, 0, 1]])
+    with pytest.raises(
+        ValueError, match=r"the rule has 2 classes \(no, yes\) and .*p.npy has 3 columns; name an array"
+    ):
+        large.rows_in_parts(tmp_path / "p.npy", TableOptions(), rule_classes=("no", "yes"))
+    with pytest.raises(ValueError, match="leave --columns and --positive out"):
+        large.rows_in_parts(tmp_path / "p.npy", TableOptions(columns=("a",)), rule_classes=NAMES)

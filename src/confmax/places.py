@@ -7,7 +7,8 @@ Every file that confmax writes is checked and written here.
 * A device or a pipe (``/dev/null``, ``/dev/stdout``, a FIFO) takes the bytes in place and is never replaced.
 * Anything else that exists is refused.
 
-`check_place` asks before the work begins; `write_whole` asks again and writes.
+`check_place` asks before the work begins; `write_whole` asks again and writes. What is too large to be held is written
+to the file of `whole_file`, and several files to the folder of `whole_folder`.
 
 Tables are also read from an `Address`, such as ``s3://bucket/scores.parquet``. It may hold a password or a signature:
 what is printed or written shows it by `shown` or `shown_in`.
@@ -19,16 +20,19 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 __all__ = [
     "Address",
+    "check_folder",
     "check_place",
     "is_stdout",
     "is_stream",
@@ -38,10 +42,16 @@ __all__ = [
     "same_place",
     "shown",
     "shown_in",
+    "whole_file",
+    "whole_folder",
     "write_whole",
 ]
 
-_parts: set[Path] = set()  # files that are being written beside their places
+PART = "part-{:05d}.parquet"  # the files of a folder that is written as a whole
+_MARK = ".confmax-"  # how the names of files that are not finished begin
+_PART = re.compile(r"part-\d{5,}\.parquet")
+_parts: set[Path] = set()  # files and folders that are being written beside their places
+_old: dict[Path, Path] = {}  # folders that are being replaced, by where they wait
 STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # names of streams by their descriptors
 STDOUT = Path("/dev/stdout")  # also where no such file is, as on Windows
 
@@ -109,26 +119,113 @@ def _is_stdout_without_file(path: Path) -> bool:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path``: a regular file whole or not at all, a device or a pipe in place.
+    """Write ``data`` to ``path``, as `whole_file` does."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open ``path`` to be written: a regular file whole or not at all, a device or a pipe in place.
 
     A file that is replaced keeps its mode, and its owner where the system allows that; a new file gets the mode that
     the umask says. Of a file with several hard links only this name gets the new content: the others keep the old one.
-    Opening a FIFO waits for its reader, as a shell does. An OSError names the path, and a regular file is then what it
-    was before.
+    Opening a FIFO waits for its reader, as a shell does. An OSError of the writing names the path, and a regular file
+    is then what it was before, as it is after any other error.
     """
     place = _resolved(path)
+    with _naming(path), (_in_place if place.in_place else _beside)(place) as file:
+        yield file
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
     try:
-        (_write_in_place if place.in_place else _replace)(place, data)
+        yield
     except OSError as error:
-        # a failed write does not say which file it belongs to, a failed rename names the temporary one
+        # a failed write does not say which file it belongs to, a failed rename names the temporary one; an error of
+        # another file is not of this writing
+        if error.filename is not None and not Path(os.fsdecode(error.filename)).name.startswith(_MARK):
+            raise
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 
 def remove_parts() -> None:
-    """Remove what `write_whole` has begun to write: for a process that ends in the middle of it."""
+    """Remove what has been begun to be written: for a process that ends in the middle of it."""
     for part in tuple(_parts):
         with suppress(OSError):
-            part.unlink()
+            _remove(part)
+    for waiting, path in tuple(_old.items()):
+        with suppress(OSError):
+            _remove(waiting) if path.exists() else waiting.rename(path)
+
+
+def _remove(part: Path) -> None:
+    """Remove a file or a folder that may be there."""
+    if part.is_dir():
+        shutil.rmtree(part)
+    else:
+        part.unlink(missing_ok=True)
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a ``path`` that no folder of part files can be written to, by a ValueError.
+
+    A folder that is there is replaced if it is empty or holds nothing but such files, as `PART` names them.
+    """
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file, not a folder; choose another name")
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    _check_folder(target, f" ({path} leads there)" if path.is_symlink() else "")
+    others = [] if not path.exists() else [name for name in sorted(os.listdir(path)) if not _PART.fullmatch(name)]
+    if others:
+        raise ValueError(
+            f"the folder {path} holds {others[0]}, which is no part file, so it is not replaced; name a new folder"
+        )
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Return a new folder, in which files are written, and which then appears at ``path`` as a whole or not at all.
+
+    Refusals as for `check_folder`, errors as for `whole_file`. A folder that was there stays until then.
+    """
+    check_folder(path)
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    beside = target.with_name(f"{_MARK}{secrets.token_hex(8)}.part")
+    _parts.add(beside)
+    try:
+        with _naming(path):
+            beside.mkdir()
+            yield beside
+            if target.exists():
+                _exchange(beside, target)
+            else:
+                beside.rename(target)
+    finally:
+        with suppress(OSError):
+            _remove(beside)
+        _parts.discard(beside)
+
+
+def _exchange(new: Path, path: Path) -> None:
+    """Put a ``new`` folder in the place of the one at ``path``, which comes back if that fails."""
+    os.chmod(new, stat.S_IMODE(path.stat().st_mode))
+    waiting = new.with_suffix(".old")
+    _old[waiting] = path
+    try:
+        path.rename(waiting)
+        new.rename(path)
+    finally:
+        with suppress(OSError):
+            _remove(waiting) if path.exists() else waiting.rename(path)
+        _old.pop(waiting, None)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
 
 
 def _resolved(path: Path) -> _Place:
@@ -200,16 +297,17 @@ def _own_stream(path: Path, old: os.stat_result) -> int | None:
     return None
 
 
-def _replace(place: _Place, data: bytes) -> None:
-    """Write a file beside its place, then rename it."""
+@contextmanager
+def _beside(place: _Place) -> Iterator[IO[bytes]]:
+    """Open a file beside its place, which is then renamed."""
     # not the file's own name with an ending: that can be longer than names may be
-    beside = place.path.with_name(f".confmax-{secrets.token_hex(8)}.part")
+    beside = place.path.with_name(f"{_MARK}{secrets.token_hex(8)}.part")
     # the umask applies to a new file; nobody else reads what will replace a private one
     mode = 0o666 if place.old is None else 0o600
     _parts.add(beside)
     try:
         with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as part:
-            part.write(data)
+            yield part
         if place.old is not None:
             with suppress(OSError, AttributeError):  # not allowed, or no owners on this system
                 os.chown(beside, place.old.st_uid, place.old.st_gid)
@@ -223,8 +321,9 @@ def _replace(place: _Place, data: bytes) -> None:
         _parts.discard(beside)
 
 
-def _write_in_place(place: _Place, data: bytes) -> None:
-    """Write to a device, a pipe, or the output of this process."""
+@contextmanager
+def _in_place(place: _Place) -> Iterator[IO[bytes]]:
+    """Open a device, a pipe, or the output of this process."""
     if place.stream is None:
         # a terminal that is written to must not become the one that controls this process
         handle = os.open(place.path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
@@ -235,7 +334,7 @@ def _write_in_place(place: _Place, data: bytes) -> None:
                 stream.flush()
         handle = os.dup(place.stream)
     with open(handle, "wb") as file:
-        file.write(data)
+        yield file
 
 
 # --- addresses -------------------------------------------------------------------------------------------------------

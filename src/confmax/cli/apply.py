@@ -4,36 +4,52 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing
+from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.label_options import refuse_label_options
-from confmax.cli.labels import apply_labels
+from confmax.cli.labels import apply_labels, show_labels
 from confmax.cli.matching import rows_for
-from confmax.cli.outputs import check_output, load_any_rule, writing
+from confmax.cli.outputs import check_output, check_parts_output, load_any_rule, write_parts, writing
 from confmax.cli.show import Document, Page, print_document, show_source, source_document
-from confmax.cli.tables import write_decisions
+from confmax.cli.tables import DECISION, write_decisions
 from confmax.cli.texts import format_of, joined
+from confmax.progress import Bar
 from confmax.rule import DecisionRule, LabelRule
+from confmax.rule.applied import decided_tables, decision_column
 
 
-def apply(rule: Path, file: Path, out: Path, as_json: bool, at_most: dict[str, int], **more: Any) -> None:
+def apply(
+    rule: Path, file: Path, out: Path, as_json: bool, at_most: dict[str, int], in_parts: str, **more: Any
+) -> None:
     """Run `confmax apply`."""
-    format_of(out)
-    check_output(out, as_json, file, rule)
+    if in_parts == "auto" and file.suffix.lower() == ".parquet" and file.is_file():
+        # only what is read whole has a single score, or is divided by its sums
+        in_parts = "no" if more["score"] is not None or more["normalize"] else "auto"
+    parted = is_read_in_parts(file, in_parts)
+    folder = parted and check_parts_output(out, as_json, file, rule)
+    if not parted:
+        format_of(out)
+        check_output(out, as_json, file, rule)
     loaded = load_any_rule(rule)
-    if isinstance(loaded, LabelRule):
-        apply_labels(loaded, rule, file, out, as_json=as_json, **more)
-        return
-    refuse_label_options("a rule of several labels")
-    del more["separator"]
-    rows = rows_for({str(rule): loaded}, file, TableOptions(**more))
-    print_document(decide_rows(rows, loaded, out, at_most), as_json, _show, out)
+    with Bar("deciding", "rows") as bar:
+        progress = bar.rows if parted else None
+        if isinstance(loaded, LabelRule):
+            document = apply_labels(loaded, rule, file, out, progress, folder=folder, **more)
+        else:
+            refuse_label_options("a rule of several labels")
+            del more["separator"]
+            rows = rows_for({str(rule): loaded}, file, TableOptions(**more), in_parts=parted, progress=progress)
+            document = (partial(decide_parts, folder=folder) if parted else decide_rows)(rows, loaded, out, at_most)
+    print_document(document, as_json, show_labels if isinstance(loaded, LabelRule) else _show, out)
 
 
 def decide_rows(rows: FileRows, rule: DecisionRule, out: Path, at_most: Mapping[str, int]) -> Document:
@@ -46,26 +62,59 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path, at_most: Mapping[
     keys = None if key is None else frame.names_in(existing(key, frame, "--key"), "key column")
     # a column of a file has one type: a rule with classes 0, 1 and a decision "abstain" writes text
     names = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
-    as_known = {str(name): name for name in rule.class_names}
-    for name, most in at_most.items():
-        # people write "A<=20", as limits are written
-        if name not in as_known and (meant := name.rstrip("<= ")) in as_known:
-            raise click.UsageError(f"--at-most takes NAME=N; write --at-most {shlex.quote(f'{meant}={most}')}")
-    caps = {as_known.get(name, name): most for name, most in at_most.items()}
-    decisions = rows.decided_by(rule, keys, caps)
+    decisions = rows.decided_by(rule, keys, _caps(rule, at_most))
     with writing(out):
         left_out = write_decisions(out, frame, names[decisions], block=rows.block, block_names=rows.classes)
     if left_out:
         app.warn(
             f"{joined(left_out)} of {frame.path} cannot be columns of {rows.n_rows} rows and were left out of {out}"
         )
-    counts = np.bincount(decisions, minlength=len(names))
-    shares = {str(name): float(count / rows.n_rows) for name, count in zip(names.tolist(), counts, strict=True)}
+    n_moved = int(np.count_nonzero(decisions != rows.decided_by(rule, keys))) if at_most else 0
+    return _document(rows, rule, out, np.bincount(decisions, minlength=len(names)), at_most, n_moved)
+
+
+def decide_parts(
+    rows: FileRows, rule: DecisionRule, out: Path, at_most: Mapping[str, int], *, folder: bool
+) -> Document:
+    """Do what `decide_rows` does with rows that are read in parts; ``out`` may be a ``folder`` then."""
+    rows = rows.in_order(rule.class_names[: rule.n_classes])
+    counts = np.zeros(len(rule.class_names), dtype=np.int64)
+    moved = []
+
+    def columns(decided: NDArray[Any], n_moved: int) -> dict[str, Any]:
+        moved.append(n_moved)
+        return decision_column(rule, DECISION, True, counts, decided, n_moved)
+
+    tables = decided_tables(
+        rule, rows.proba, columns, [DECISION], keys=rows.options.key, at_most=_caps(rule, at_most) or None
+    )
+    write_parts(tables, out, rows.proba, [DECISION], folder=folder)
+    return _document(rows, rule, out, counts, at_most, sum(moved))
+
+
+def _caps(rule: DecisionRule, at_most: Mapping[str, int]) -> dict[Any, int]:
+    """Return how many rows get a decision at most, by the names that the rule has."""
+    as_known = {str(name): name for name in rule.class_names}
+    for name, most in at_most.items():
+        # people write "A<=20", as limits are written
+        if name not in as_known and (meant := name.rstrip("<= ")) in as_known:
+            raise click.UsageError(f"--at-most takes NAME=N; write --at-most {shlex.quote(f'{meant}={most}')}")
+    return {as_known.get(name, name): most for name, most in at_most.items()}
+
+
+def _document(
+    rows: FileRows,
+    rule: DecisionRule,
+    out: Path,
+    counts: NDArray[np.integer],
+    at_most: Mapping[str, int],
+    n_moved: int,
+) -> Document:
+    """Return how many rows got each decision, and where these were written."""
+    named = zip(rule.class_names, counts, strict=True)
+    shares = {str(name): float(count / rows.n_rows) for name, count in named}
     undecided = {} if rule.abstain is None else {"abstain": rule.abstain, "rows_undecided": int(counts[-1])}
-    moved = {}
-    if at_most:
-        n_moved = int(np.count_nonzero(decisions != rows.decided_by(rule, keys)))
-        moved = {"at_most": dict(at_most), "rows_moved": n_moved}
+    moved = {"at_most": dict(at_most), "rows_moved": n_moved} if at_most else {}
     return {**source_document(rows), "out": str(out), "decided": shares, **undecided, **moved}
 
 

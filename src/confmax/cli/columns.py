@@ -105,7 +105,11 @@ class FileRows:
         place = {name: k for k, name in enumerate(self.classes)}
         order = [place[name] for name in classes]
         columns = tuple(self.columns[k] for k in order)
-        return replace(self, proba=np.ascontiguousarray(self.proba[:, order]), classes=classes, columns=columns)
+        if self.frame is None:
+            found = self.proba.with_columns([(self.proba.order or range(len(order)))[k] for k in order])
+        else:
+            found = np.ascontiguousarray(self.proba[:, order])
+        return replace(self, proba=found, classes=classes, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -118,14 +122,21 @@ class Place:
     notes: tuple[str, ...] = ()
 
 
-def aligned_columns(head: Frame, options: TableOptions, distinct: Sequence[Any]) -> FileRows:
-    """Return the columns of a file of which only the first rows and the distinct labels are known, without its rows."""
-    for name, option in ((options.label, "--label"), (options.weight, "--weight"), (options.group, "--group")):
+def aligned_columns(
+    head: Frame, options: TableOptions, distinct: Sequence[Any], rule_classes: Sequence[Any] = ()
+) -> FileRows:
+    """Return the columns of a file of which only the first rows and the distinct labels are known, without its rows.
+
+    ``rule_classes`` are as for `read_rows`.
+    """
+    for what in ("label", "weight", "group", "key"):
+        name = getattr(options, what)
         if name is not None:
-            existing(name, head, option)
-    wanted = class_order(options, (), distinct)
-    place = _choose(head, options, wanted or distinct, None, of_rule=False)
-    return _aligned(head, place, _class_names(place, wanted, distinct, options.label), wanted, options)
+            existing(name, head, f"--{what}")
+    wanted = class_order(options, rule_classes, distinct)
+    place = _choose(head, options, wanted or distinct, None, of_rule=bool(rule_classes))
+    stated = bool(options.classes) or not rule_classes
+    return _aligned(head, place, _class_names(place, wanted, distinct, options.label, stated=stated), wanted, options)
 
 
 def read_rows(

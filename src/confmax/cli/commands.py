@@ -72,7 +72,9 @@ def _command(module: str) -> Callable[[Callable[[], None]], click.Command]:
     "--out",
     type=OUT,
     required=True,
-    help=f"Where the decisions go: {', '.join(EXTENSIONS)}; - for standard output. Pipes and devices take CSV.",
+    help=f"Where the decisions go: {', '.join(EXTENSIONS)}; - for standard output. Pipes and devices take CSV. "
+    "What is read in parts goes to Parquet or CSV, or to a folder: a name without an extension, which gets a Parquet "
+    "file for each that is read.",
 )
 @COLUMNS
 @SCORE
@@ -100,6 +102,12 @@ def _command(module: str) -> Callable[[Callable[[], None]], click.Command]:
     help="At most N rows of FILE are decided as NAME, those with the largest margins; the others get their next best "
     "decision. May be repeated.",
 )
+@choice(
+    "--in-parts",
+    "auto yes no",
+    f"Whether FILE is read part by part; auto: if it takes more than {SHARE:.0%} of the memory. FILE is then Parquet "
+    "(a file, a directory, or a pattern in quotes) or one .npy file.",
+)
 @AS_JSON
 def apply() -> None:
     """Decide every row of FILE by RULE.
@@ -113,6 +121,7 @@ def apply() -> None:
       confmax apply rule.json new.csv -o decided.parquet
       confmax apply rule.json new.csv -o decided.csv --score p --positive yes
       confmax apply rule.json new.csv -o decided.csv --at-most VF=100
+      confmax apply rule.json 'new/*.parquet' -o decided/
       confmax apply rule.json - -o -
     """
 

@@ -89,18 +89,22 @@ def _text_columns(source: Source, header: Sequence[str], mark: str) -> pa.Table:
         block = min(8 * block, MOST_BLOCK)
 
 
-def csv_bytes(table: pa.Table, separator: str = ",") -> bytes:
-    """Return a table as CSV text, without quotes where no cell needs them; a ValueError for types without a text."""
+def csv_bytes(table: pa.Table, separator: str = ",", *, header: bool = True) -> bytes:
+    """Return a table as CSV text, without quotes where no cell needs them; a ValueError for types without a text.
+
+    Without the ``header``, these are the rows that follow those of another table.
+    """
     # pyarrow would put every name between quotes, which the file that was read need not have had
-    header = io.StringIO()
-    csv.writer(header, delimiter=separator, lineterminator="\n").writerow(table.column_names)
+    names = io.StringIO()
+    if header:
+        csv.writer(names, delimiter=separator, lineterminator="\n").writerow(table.column_names)
     why = ""
     # values that need no quotes are the usual case, and the fast one; where pyarrow may write quotes, it puts them
     # around all text, also where the file that was read had none
     for quotes in ("none", "needed"):
         how = pacsv.WriteOptions(include_header=False, delimiter=separator, quoting_style=quotes)
         body = io.BytesIO()
-        body.write(header.getvalue().encode())
+        body.write(names.getvalue().encode())
         try:
             pacsv.write_csv(table, body, how)
             return body.getvalue()

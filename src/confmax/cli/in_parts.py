@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from confmax.cli.columns import FileRows, TableOptions, aligned_columns, class_order
+from confmax.cli.columns import FileRows, TableOptions, aligned_columns, class_order, existing
+from confmax.cli.label_columns import read_label_rows
 from confmax.cli.tables import Frame
-from confmax.cli.texts import PARQUET, SHARE
+from confmax.cli.texts import PARQUET, SHARE, joined
 from confmax.places import Address, is_stream
 from confmax.tables.partitioned.batches import format_of, stream_of
 from confmax.tables.partitioned.files import parquet_file
@@ -28,23 +29,24 @@ HEAD = 1000  # rows that tell the types of columns
 USUAL_MEMORY = 8 << 30  # bytes
 
 
-def rows_in_parts(path: Path, options: TableOptions, progress: Callable[[int, int], None] | None = None) -> FileRows:
-    """Return the table of `open_table`, its columns in the order of the classes; a ValueError as `read_rows`."""
-    # a score is one column, and open_table takes all
-    given = {"--score": options.score, "--sep": options.sep, "--normalize": options.normalize or None}
-    option = next((name for name, value in given.items() if value is not None), None)
-    if option is not None:
-        raise ValueError(
-            f"{option} is for files that are read whole and {path} is read in parts; name one file with "
-            f"--in-parts no" + (", or store both columns of probabilities" if option == "--score" else "")
-        )
+def rows_in_parts(
+    path: Path,
+    options: TableOptions,
+    progress: Callable[[int, int], None] | None = None,
+    rule_classes: Sequence[Any] = (),
+) -> FileRows:
+    """Return the table of `open_table`, its columns in the order of the classes; a ValueError as `read_rows`.
+
+    ``rule_classes`` are those of a rule that is to be applied, and must be found, as for `read_rows`.
+    """
+    _refuse_whole(path, options)
     if path.suffix.lower() == ".npy":
-        return _mapped_rows(path, options, progress)
+        return _mapped_rows(path, options, progress, rule_classes)
     head = _head(path)
     named = [name for name in (options.label, options.group) if name is not None]
     # a column that is missing is named by `aligned_columns`
     readable = bool(named) and all(name in head.columns for name in named)
-    rows = aligned_columns(head, options, _labels(path, options, head) if readable else [])
+    rows = aligned_columns(head, options, _labels(path, options, head) if readable else [], rule_classes)
     columns = rows.columns if rows.block is None else (rows.block,)
     source = open_table(
         path, label=options.label, weight=options.weight, group=options.group, columns=columns, progress=progress
@@ -53,6 +55,34 @@ def rows_in_parts(path: Path, options: TableOptions, progress: Callable[[int, in
         source = source.with_columns(rows.order)
     # the columns are in the order of the classes now, whatever their names are
     return replace(rows, path=path, n_rows=source.n_rows, proba=replace(source, names=None))
+
+
+def label_rows_in_parts(
+    path: Path, options: TableOptions, labels: Sequence[Any], progress: Callable[[int, int], None] | None = None
+) -> FileRows:
+    """Return the table of `open_table` that a rule of several ``labels`` decides; a ValueError as for one class."""
+    _refuse_whole(path, options)
+    if path.suffix.lower() == ".npy":
+        return _mapped_rows(path, options, progress, labels)
+    head = _head(path)
+    if options.key is not None:
+        existing(options.key, head, "--key")
+    rows = read_label_rows(head, options, labels)
+    columns = rows.columns if rows.block is None else (rows.block,)
+    source = replace(open_table(path, columns=columns, progress=progress), names=None)
+    return replace(rows, path=path, n_rows=source.n_rows, proba=source, frame=None)
+
+
+def _refuse_whole(path: Path, options: TableOptions) -> None:
+    """Refuse options for files that are read whole."""
+    # a score is one column, and open_table takes all
+    given = {"--score": options.score, "--sep": options.sep, "--normalize": options.normalize or None}
+    option = next((name for name, value in given.items() if value is not None), None)
+    if option is not None:
+        raise ValueError(
+            f"{option} is for files that are read whole and {path} is read in parts; name one file with "
+            f"--in-parts no" + (", or store both columns of probabilities" if option == "--score" else "")
+        )
 
 
 def _head(path: Path) -> Frame:
@@ -79,13 +109,23 @@ def _labels(path: Path, options: TableOptions, head: Frame) -> list[Any]:
     return sorted(found.tolist())
 
 
-def _mapped_rows(path: Path, options: TableOptions, progress: Callable[[int, int], None] | None) -> FileRows:
+def _mapped_rows(
+    path: Path, options: TableOptions, progress: Callable[[int, int], None] | None, rule_classes: Sequence[Any]
+) -> FileRows:
     source = open_table(path, label=options.label, weight=options.weight, group=options.group, progress=progress)
     # labels are read only to give names from --classes the type of the labels
     labels = distinct_labels(source).tolist() if options.classes and source.has_labels else []
-    classes = tuple(class_order(options, (), labels)) or tuple(range(source.n_classes))
+    classes = tuple(class_order(options, rule_classes, labels)) or tuple(range(source.n_classes))
+    if rule_classes and len(classes) != source.n_classes:
+        raise ValueError(
+            f"the rule has {len(classes)} classes ({joined(classes)}) and {path} has {source.n_classes} columns; name "
+            f"an array with one column per class"
+        )
     if options.columns or options.positive:
-        raise ValueError(f"{path} is an array without names; give --classes, not --columns or --positive")
+        way_out = "give --classes, not --columns or --positive"
+        if rule_classes:
+            way_out = "its columns are the rule's classes in order: leave --columns and --positive out"
+        raise ValueError(f"{path} is an array without names; {way_out}")
     columns = tuple(f"[:, {k}]" for k in range(source.n_classes))
     known = bool(options.classes) or not any(isinstance(name, str) for name in classes)
     order = tuple(range(len(classes)))

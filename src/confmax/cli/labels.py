@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from confmax.calibration.words import MISSES
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, existing
 from confmax.cli.constraints import constraint_document, constraint_lines
+from confmax.cli.in_parts import label_rows_in_parts
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.label_options import label_source, labels_per_row, only_options, show_label_source, threshold
-from confmax.cli.outputs import check_rule_output, one_result, save_rule, writing
+from confmax.cli.outputs import check_rule_output, one_result, save_rule, write_parts, writing
 from confmax.cli.report import check_tune, write_label_page
 from confmax.cli.show import Document, Page, finite, number, print_document, show_source, source_document
-from confmax.cli.tables import read_frame, write_decisions
+from confmax.cli.tables import DECISION, read_frame, write_decisions
 from confmax.cli.texts import joined
 from confmax.constraints.outcomes import price_note
 from confmax.evaluate.label_figures import FEW
 from confmax.evaluate.protocols import how_counted
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
+from confmax.rule.applied import decided_tables, label_columns
 from confmax.solution import Infeasible, LabelSolution
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.plan import is_auto
@@ -168,18 +173,36 @@ def _show(page: Page, document: Document, solution: LabelSolution) -> None:
 # --- apply -----------------------------------------------------------------------------------------------------------
 
 
-def apply_labels(rule: LabelRule, path: Path, file: Path, out: Path, *, as_json: bool, **more: Any) -> None:
-    """Run `confmax apply` for a rule of several labels, whose file is ``path``."""
-    only_options(("rule", "file", "out", "columns", "sep", "key", "separator", "as_json"), f"{path} decides")
+def apply_labels(
+    rule: LabelRule,
+    path: Path,
+    file: Path,
+    out: Path,
+    progress: Callable[[int, int], None] | None,
+    *,
+    folder: bool,
+    **more: Any,
+) -> Document:
+    """Run `confmax apply` for a rule of several labels, whose file is ``path``; return the document.
+
+    Rows that are read in parts tell ``progress`` how many are read, and ``out`` may be a ``folder``.
+    """
+    taken = ("rule", "file", "out", "columns", "sep", "key", "separator", "in_parts", "as_json")
+    only_options(taken, f"{path} decides")
     options = TableOptions(columns=more["columns"], sep=more["sep"], key=more["key"])
     separator = more["separator"]
     names = [str(name) for name in rule.class_names]
     inside = next((name for name in names if separator is not None and separator in name), None)
     if inside is not None:
         raise click.UsageError(f"--separator {separator!r} stands in the label {inside!r}; give another mark")
-    rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
+    if progress is None:
+        rows = read_label_rows(read_frame(file, options.sep), options, rule.class_names)
+    else:
+        rows = label_rows_in_parts(file, options, rule.class_names, progress)
     app.warn(*rows.notes)
-    print_document(_decide(rows, rule, out, separator), as_json, _show_decided, out)
+    return (
+        _decide(rows, rule, out, separator) if progress is None else _decide_parts(rows, rule, out, separator, folder)
+    )
 
 
 def _decide(rows: FileRows, rule: LabelRule, out: Path, separator: str | None) -> Document:
@@ -203,18 +226,41 @@ def _decide(rows: FileRows, rule: LabelRule, out: Path, separator: str | None) -
         )
     if left_out:
         app.warn(f"{joined(left_out)} of {frame.path} cannot be columns of {rows.n_rows} rows, and {out} lacks them")
-    count = chosen.sum(axis=1)
+    return _decided(rows, rule, out, chosen.sum(axis=0, dtype=np.int64), int((~chosen.any(axis=1)).sum()))
+
+
+def _decide_parts(rows: FileRows, rule: LabelRule, out: Path, separator: str | None, folder: bool) -> Document:
+    """Do what `_decide` does with rows that are read in parts."""
+    counts = np.zeros(rule.n_classes, dtype=np.int64)
+    without = []
+
+    def columns(decided: NDArray[Any], moved: int) -> dict[str, Any]:
+        without.append(int((~decided.any(axis=1)).sum()))
+        if separator is None:
+            return label_columns(rule, DECISION, False, counts, decided, moved)
+        (lists,) = label_columns(rule, DECISION, True, counts, decided, moved).values()
+        return {DECISION: pc.binary_join(lists.cast(pa.list_(pa.string())), separator)}
+
+    added = [f"{DECISION}_{name}" for name in rule.class_names] if separator is None else [DECISION]
+    tables = decided_tables(rule, rows.proba, columns, added, keys=rows.options.key)
+    write_parts(tables, out, rows.proba, added, folder=folder)
+    return _decided(rows, rule, out, counts, sum(without))
+
+
+def _decided(rows: FileRows, rule: LabelRule, out: Path, counts: NDArray[np.int64], n_without: int) -> Document:
+    """Return how many rows got each label, and where these were written."""
+    shares = (counts / rows.n_rows).tolist()
     return {
         **source_document(rows),
         "out": str(out),
         "decisions": rule.decisions.argument,
-        "decided": dict(zip(names.tolist(), chosen.mean(axis=0).tolist(), strict=True)),
-        "labels_per_row": float(count.mean()),
-        "rows_without_label": int((count == 0).sum()),
+        "decided": dict(zip(map(str, rule.class_names), shares, strict=True)),
+        "labels_per_row": float(counts.sum() / rows.n_rows),
+        "rows_without_label": n_without,
     }
 
 
-def _show_decided(page: Page, document: Document) -> None:
+def show_labels(page: Page, document: Document) -> None:
     """Print where the decisions went, and how often each label was decided."""
     show_source(page, document)
     taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from numpy.typing import NDArray
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, read_rows
 from confmax.cli.csvs import as_names
+from confmax.cli.in_parts import rows_in_parts
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import joined
 from confmax.confusion import MAX_MATRIX_CLASSES
@@ -20,6 +23,8 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, or_its_name
 from confmax.metrics.catalogue import named
 from confmax.rule import DecisionRule
+from confmax.tables.labels import Coded, coded_labels, is_missing, plain
+from confmax.tables.partitioned.parts import Part
 
 
 def not_applicable(metric: Metric, rows: FileRows) -> str:
@@ -62,18 +67,31 @@ def name_beside(text: str, classes: Sequence[Any]) -> Any:
     return text if is_text else as_names([text]).tolist()[0]
 
 
-def rows_for(rules: Mapping[str, DecisionRule], file: Path, options: TableOptions) -> FileRows:
+def rows_for(
+    rules: Mapping[str, DecisionRule],
+    file: Path,
+    options: TableOptions,
+    *,
+    in_parts: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> FileRows:
     """Return the rows of a file, matched to the first of ``rules``, by their files; the notes on them are printed.
 
-    Refuse rules that decide by groups without the column of these.
+    Refuse rules that decide by groups without the column of these. Rows ``in_parts`` tell ``progress`` how many of a
+    pass are read.
     """
     for path, rule in rules.items():
         _check_group(rule, path, options.group)
     first = next(iter(rules.values()), None)
     # whose probability a single column of scores is may be known from what the rule was tuned for
     known = () if first is None else (first.class_names[: first.n_classes], positive_of(first))
-    rows = read_rows(read_frame(file, options.sep), options, *known)
+    if in_parts:
+        rows = rows_in_parts(file, options, progress, *known[:1])
+    else:
+        rows = read_rows(read_frame(file, options.sep), options, *known)
     app.warn(*rows.notes)
+    if in_parts and first is not None and options.group is not None:
+        return replace(rows, proba=rows.proba.kept(partial(_typed_part, first.groups)))
     return rows if first is None or rows.group is None else replace(rows, group=typed(rows.group, first.groups))
 
 
@@ -130,3 +148,12 @@ def typed(group: Sequence[Any] | NDArray[Any], known: Sequence[Any]) -> Any:
     """Return names of groups as a rule has them: a file may hold numbers as text."""
     as_known = {str(name): name for name in known}
     return [as_known.get(str(name), name) for name in group] if known else group
+
+
+def _typed_part(known: Sequence[Any], part: Part) -> Part:
+    """Return a part of the rows with its groups as a rule has them."""
+    coded = coded_labels(part.group)
+    values = np.empty(len(coded.values), dtype=object)
+    # the group of a row that has none is refused where it is used
+    values[:] = [name if is_missing(name) else typed([plain(name)], known)[0] for name in coded.values]
+    return replace(part, group=Coded(values, coded.index))

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
-from confmax.places import check_place, is_stdout, replaces, same_place, write_whole
+from confmax.cli.texts import format_of
+from confmax.places import (
+    check_folder,
+    check_place,
+    is_stdout,
+    is_stream,
+    replaces,
+    same_place,
+    whole_file,
+    write_whole,
+)
 from confmax.rule import DecisionRule, LabelRule
 from confmax.rule.reading import read_rule
+from confmax.tables.partitioned.writing import check_destination, write_tables
 
 
 def one_result(as_json: bool, *outputs: Path | None) -> None:
@@ -33,6 +45,38 @@ def refuse_same(path: Path, *given: Path, option: str = "-o") -> None:
     """Refuse to write to one of the files that are read, under whatever name; ``option`` names the output."""
     if path.exists() and any(read.exists() and same_place(path, read) for read in given):
         raise ValueError(f"{option} {path} is the input file; choose another name for the output")
+
+
+def check_parts_output(out: Path, as_json: bool, *given: Path) -> bool:
+    """Check the place for a table that is read in parts, as `check_output`, and return whether it is a folder."""
+    one_result(as_json, out)
+    folder = out.is_dir() or not (out.suffix or is_stream(out))
+    if folder:
+        check_folder(out)
+        return True
+    if format_of(out) == ".npz":
+        raise ValueError(
+            f"{out} is an archive that is written at once, and the table is read in parts; name a folder, or a file "
+            f"that ends in .parquet or .csv"
+        )
+    check_place(out)
+    refuse_same(out, *given)
+    return False
+
+
+def write_parts(tables: Iterator[Any], out: Path, source: Any, added: Sequence[str], *, folder: bool) -> None:
+    """Write the parts of a table that was opened, with columns that are ``added``, as Parquet or CSV."""
+    check_destination(source, out, folder=folder)
+    with writing(out):
+        if folder or format_of(out) == ".parquet":
+            write_tables(tables, out, source, folder=folder, added=added)
+            return
+        from confmax.cli.csvs import csv_bytes  # its library is loaded for tables only
+
+        mark = "\t" if out.suffix.lower() == ".tsv" else ","
+        with whole_file(out) as file:
+            for number, table in enumerate(tables):
+                file.write(csv_bytes(table, mark, header=number == 0))
 
 
 @contextmanager

@@ -218,13 +218,13 @@ def _check_readable(path: Path) -> None:
         raise ValueError(f"{path} is not on this machine, and only 'confmax tune' reads it there; copy it here")
     if path.is_dir():
         raise ValueError(
-            f"{path} is a directory, and only 'confmax tune' reads the Parquet files of one; name one file"
+            f"{path} is a directory, and this command does not read the Parquet files of one; name one file"
         )
     if path.exists() or path.is_symlink():
         return
     # after the file itself, whose name may hold brackets
     if glob.has_magic(str(path)):
-        raise ValueError(f"{path} is a pattern, and only 'confmax tune' reads several files; name one file")
+        raise ValueError(f"{path} is a pattern, and this command does not read several files; name one file")
     raise ValueError(f"there is no file {path}; check the name and the folder")
 
 

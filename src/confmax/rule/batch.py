@@ -9,7 +9,7 @@ divided into parts. Several caps are an assignment (`confmax.rule.assignment`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -41,24 +41,35 @@ def decide_batch(rule: Rule, proba: Any, caps: Mapping[int, int], beside: Beside
     ``beside`` the rows are ``keys``, ``group`` and ``group_proba``, as for `DecisionRule.predict`. ValueError where
     this cannot be: see there.
     """
-    if rule.is_randomized:
-        raise InputError(
-            "this rule decides at random, and `at_most` needs the scores of one rule",
-            "tune it with `randomized=False`",
-        )
     kind, rows = known(proba)
     if kind.in_memory or not rule.groups_known:
+        _refuse_draws(rule)
         return _in_memory(rule, proba, caps, beside)
+    batch = one_cap(rule, caps)
+    given = {"keys": beside["keys"], "group": beside["group"]}
+    if given["group"] is not None or (rule.groups and not kind.brings_groups):
+        groups_given(rule, given["group"])
+    return kind.predict_batch(batch, rows, given)
+
+
+def one_cap(rule: Rule, caps: Mapping[int, int]) -> OneCap:
+    """Return the one cap of rows that are not in memory; a ValueError for several, and for a rule that draws."""
+    _refuse_draws(rule)
     if len(caps) > 1:
         raise InputError(
             "`at_most` with several classes compares all rows in memory, and these are read in parts",
             "limit one class, or pass an array",
         )
-    given = {"keys": beside["keys"], "group": beside["group"]}
-    if given["group"] is not None or (rule.groups and not kind.brings_groups):
-        groups_given(rule, given["group"])
     ((decision, most),) = caps.items()
-    return kind.predict_batch(OneCap(rule, decision, most), rows, given)
+    return OneCap(rule, decision, most)
+
+
+def _refuse_draws(rule: Rule) -> None:
+    if rule.is_randomized:
+        raise InputError(
+            "this rule decides at random, and `at_most` needs the scores of one rule",
+            "tune it with `randomized=False`",
+        )
 
 
 def caps_of(rule: Rule, at_most: Any) -> dict[int, int]:
@@ -89,7 +100,7 @@ class Ranked:
 
     These are at most as many as the cap, (m,) each: their ``rows`` in the part, in any order, their next best
     decisions ``following``, their margins, and the words ``hashed`` that order equal margins. Further rows have their
-    next best decision already.
+    next best decision already: ``n_capped`` had the capped one.
     """
 
     decisions: NDArray[np.int64]
@@ -97,6 +108,7 @@ class Ranked:
     following: NDArray[np.int64]
     margin: Array
     hashed: NDArray[np.uint64]
+    n_capped: int
 
 
 @dataclass(frozen=True)
@@ -137,7 +149,20 @@ class OneCap:
         leaves = np.ones(len(rows), dtype=np.bool_)
         leaves[first] = False
         decisions[rows[leaves]] = following[leaves]
-        return Ranked(decisions, rows[first], following[first], margin[first], hashed[first])
+        return Ranked(decisions, rows[first], following[first], margin[first], hashed[first], len(rows))
+
+    def margins(self, proba: Any, keys: Any = None, **beside: Any) -> Array:
+        """Return the margins (m,) of the rows of a part that have the capped decision, no more than may matter."""
+        given = ScoredRows.of(self.rule, proba, **beside)
+        margin = _next_best(given, np.flatnonzero(host_array(given.decisions) == self.decision), self.decision)[1]
+        return _largest(self.most + 1, margin)
+
+    def at_edge(self, edge: float, proba: Any, **beside: Any) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+        """Return the words that order the rows of a part with the margin ``edge``, and these rows."""
+        given = ScoredRows.of(self.rule, proba, **beside)
+        rows = np.flatnonzero(host_array(given.decisions) == self.decision)
+        rows = rows[_next_best(given, rows, self.decision)[1] == edge]
+        return (given.hashes()[rows] if len(rows) else np.empty(0, dtype=np.uint64)), rows
 
     def cut(self, parts: Mapping[int, Ranked]) -> Cut | None:
         """Return the last row that keeps the decision; None if no more rows than the cap have it."""
@@ -165,6 +190,54 @@ class OneCap:
         out = part.decisions.copy()
         out[part.rows[~keeps]] = part.following[~keeps]
         return out
+
+
+def cut_in_parts(batch: OneCap, n: int, run: Callable[[Callable[..., Any]], Iterable[Any]]) -> Cut | None:
+    """Return the last of n rows that keeps the decision, of rows that lie in parts and are read once or twice.
+
+    ``run`` yields what a function of the probabilities, keys and groups of rows gives for each part, None of a part
+    without rows. Of the rows, no more is held than twice as many margins as the cap allows.
+    """
+    if batch.most == 0 or n <= batch.most:
+        return None
+    # one more than the cap, so that it is known whether margins are equal at the limit
+    wanted = batch.most + 1
+    held = np.empty(min(2 * wanted, n))
+    count = 0
+    for margin in run(batch.margins):
+        if margin is not None:
+            if count + len(margin) > len(held):
+                held[:wanted] = _largest(wanted, held[:count])
+                count = wanted
+            held[count : count + len(margin)] = margin
+            count += len(margin)
+    if count <= batch.most:
+        return None
+    largest = _largest(wanted, held[:count])
+    largest.partition(1)
+    edge = float(largest[1])
+    if largest[0] < edge:
+        return Cut(edge, (1 << 64) - 1, 1 << 62, 0)
+    room = int(np.count_nonzero(largest[1:] == edge))
+    hashed = np.empty(0, dtype=np.uint64)
+    place = np.empty((2, 0), dtype=np.int64)
+    for number, found in enumerate(run(partial(batch.at_edge, edge))):
+        if found is not None:
+            words, rows = found
+            hashed = np.concatenate([hashed, words])
+            place = np.concatenate([place, [np.full(len(rows), number), rows]], axis=1)
+            order = np.lexsort((place[1], place[0], hashed))[:room]
+            hashed = hashed[order]
+            place = place[:, order]
+    return Cut(edge, int(hashed[-1]), int(place[0, -1]), int(place[1, -1]))
+
+
+def _largest(most: int, numbers: Array) -> Array:
+    """Return the ``most`` largest of numbers, or all of them; these are put in another order."""
+    if len(numbers) <= most:
+        return numbers
+    numbers.partition(len(numbers) - most)
+    return numbers[len(numbers) - most :]
 
 
 def _foremost(most: int, margin: Array, hashed: NDArray[np.uint64], *place: NDArray[Any]) -> NDArray[np.intp]:

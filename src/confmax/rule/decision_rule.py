@@ -23,7 +23,7 @@ from confmax.errors import InputError
 from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
 from confmax.places import write_whole
-from confmax.rule import file, html, spark
+from confmax.rule import applied, file, html, spark
 from confmax.rule.batch import caps_of, decide_batch
 from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.rule.shares import SourceShares
@@ -299,8 +299,7 @@ class DecisionRule:
         ['no', 'yes', 'yes']
         """
         given = {"keys": keys, "group": group, "group_proba": group_proba}
-        decisions = self.predict_index(proba, **given, normalize=normalize, at_most=at_most)
-        return named(self.classes, decisions)
+        return named(self.classes, self.predict_index(proba, **given, normalize=normalize, at_most=at_most))
 
     def predict_index(
         self,
@@ -425,15 +424,14 @@ class DecisionRule:
                 f"'labels') of confmax.oracle; an opened table brings its labels, so leave y out"
             )
         table = oracle.table
-        calibrator = self.calibrator
         if self.layout != table.layout:
             raise ValueError(
                 "a rule with groups is evaluated on a table with the same groups side by side, "
                 "Groups.of(group, n).beside(table), and other rules on one without"
             )
-        if not _same(calibrator, table.calibrator):
+        if not _same(self.calibrator, table.calibrator):
             # the truth of a raw table is calibrated with the rule; a calibrated table keeps the truth that it has
-            again = table.calibrated(calibrator)
+            again = table.calibrated(self.calibrator)
             oracle = same_estimate(oracle, again) if table.calibrator is None else TransferredDecisions(again, oracle)
         return oracle.maximize(self.gains, matrix=matrix).mix(self.weights)
 
@@ -598,6 +596,8 @@ class DecisionRule:
     to_onnx = to_onnx
     to_python = to_python
     shifted = shifted_rule
+    predict_batches = applied.predict_batches
+    write_parquet = applied.write_parquet
 
     def __eq__(self, other: object) -> bool:
         """Rules are equal if their files are, but for what these say of the rows of the tuning."""

@@ -19,6 +19,7 @@ from confmax.export.labels import labels_to_onnx, labels_to_python, labels_to_sq
 from confmax.kernels.label_bins import EDGE
 from confmax.places import write_whole
 from confmax.rule import file
+from confmax.rule.applied import predict_batches, write_parquet
 from confmax.rule.html import titled_table
 from confmax.rule.shares import LabelShares
 from confmax.tables import kinds
@@ -265,6 +266,8 @@ class LabelRule:
     to_sql = labels_to_sql
     to_onnx = labels_to_onnx
     to_python = labels_to_python
+    predict_batches = predict_batches
+    write_parquet = write_parquet
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LabelRule) and self._text() == other._text()

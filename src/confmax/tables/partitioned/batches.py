@@ -435,11 +435,27 @@ def _of_files(paths: Sequence[str], numbers: Sequence[str]) -> Stream:
             place = schema.get_field_index(name)
             if delimiter and place >= 0 and pa.types.is_integer(schema.field(place).type):
                 schema = schema.set(place, pa.field(name, pa.float64()))
+        for name in _padded(paths[0], schema, delimiter) if delimiter else ():
+            schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
         there = [(fragment.path, fragment.physical_schema.names) for fragment in dataset.get_fragments()]
     for path, names in there:
         # the dataset would give rows without values
         refuse_missing(path, schema.names, names)
     return _of_dataset(ds.dataset(list(paths), schema, format=how, filesystem=LocalFileSystem()), what)
+
+
+def _padded(path: str, schema: Any, delimiter: str) -> list[str]:
+    """Return the columns of whole numbers in text whose first cells have leading zeros, which numbers would lose."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv
+
+    whole = {field.name: pa.string() for field in schema if pa.types.is_integer(field.type)}
+    how = pa.csv.ConvertOptions(column_types=whole)
+    with pa.csv.open_csv(path, parse_options=pa.csv.ParseOptions(delimiter=delimiter), convert_options=how) as reader:
+        cells = pa.Table.from_batches(islice(reader, 1), reader.schema)
+    padded = (name for name in whole if pc.any(pc.match_substring_regex(cells.column(name), "^0[0-9]")).as_py())
+    return list(padded)
 
 
 def spooled(stream: Stream) -> Stream:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from confmax.tables.partitioned.arrow import columns_to_read, part_of, short, with_keys
 from confmax.tables.partitioned.locations import Location, RemoteArray, no_array, reaching
-from confmax.tables.partitioned.parts import Part, RowsRead
+from confmax.tables.partitioned.parts import Part, RowsRead, refuse_missing
 
 # Row groups that begin within so many probabilities are read together. A part costs about a millisecond of its own, as
 # long as the scan of a tenth of these; larger parts would only take more memory.
@@ -60,9 +60,9 @@ class FileSource:
 
     ``pieces`` are the parts that have rows, in order. One column of lists of K numbers is named alone; an array has no
     columns, and its label, weight and group are files of their own. Several labels per row are several columns of 0 and
-    1, a column of lists, or a file of a matrix. ``order`` is that in which columns of Parquet files
-    are given on. ``step`` makes something of each part before it is used. ``progress`` is called with the rows read of
-    a pass so far, and the rows of the table. ``beside`` are columns that are passed through as they are.
+    1, a column of lists, or a file of a matrix. ``order`` is that in which columns are given on. ``step`` makes
+    something of each part before it is used. ``progress`` is called with the rows read of a pass so far, and the rows
+    of the table. ``beside`` are columns that are passed through as they are.
     """
 
     pieces: tuple[Piece, ...]
@@ -100,13 +100,38 @@ class FileSource:
     def with_columns(self, order: Sequence[int]) -> FileSource:
         return replace(self, order=tuple(order))
 
+    @property
+    def files(self) -> list[tuple[Location, int]]:
+        """The files that have rows, in order, and how many."""
+        found = groupby(self.pieces, lambda piece: piece.path)
+        return [(path, sum(piece.stop - piece.start for piece in pieces)) for path, pieces in found]
+
+    def stored_columns(self) -> tuple[str, ...]:
+        """Return the names of all columns, those of the first file and of the folders above it; none of an array.
+
+        A ValueError if another file has others, whose columns would be lost, or if a file has two of one name.
+        """
+        first: tuple[str, ...] = ()
+        keys = {piece.path: piece.keys for piece in self.pieces}
+        for path, _ in self.files if self.columns else ():
+            with parquet_file(path) as file:
+                names = tuple(file.schema_arrow.names)
+            names += tuple(key for key in keys[path] if key not in names)
+            first = first or names
+            refuse_missing(str(path), first, names)
+            odd = next((name for k, name in enumerate(names) if name not in first or name in names[:k]), None)
+            if odd is not None:
+                why = "twice" if odd in first else f"and {self.files[0][0]} has not"
+                raise ValueError(f"{path} has the column {odd!r} {why}; name the columns to keep, or write files alike")
+        return first
+
     def keeping(self, names: Sequence[str]) -> FileSource:
         """Return the source whose parts hold these columns as they are, too, as an Arrow table."""
         return replace(self, beside=tuple(names))
 
     def kept(self, step: Callable[[Any], Any]) -> FileSource:
         """Return the source of what ``step`` makes of each part; it is done anew in every pass."""
-        return replace(self, step=step)
+        return replace(self, step=step if self.step is None else partial(_both, self.step, step))
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part while the next one is read."""
@@ -139,6 +164,11 @@ class FileSource:
                     self.progress(done, self.n_rows)
 
 
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], part: Any) -> Any:
+    """Return what one step after another makes of a part."""
+    return second(first(part))
+
+
 @contextmanager
 def parquet_file(path: Location, footer: Any = None) -> Iterator[Any]:
     """Open a Parquet file; ``footer`` is its metadata if they were read before."""
@@ -163,7 +193,8 @@ def _row_groups(source: FileSource, *, labels_only: bool = False) -> Iterator[tu
     """Yield the row groups of each part, and their Arrow table."""
     columns = columns_to_read(source, labels_only=labels_only)
     footers = dict[Location, Any]()
-    most = max(1, PART_CELLS // source.n_classes)
+    # columns that are passed through take memory like probabilities
+    most = max(1, PART_CELLS // max(source.n_classes, len(source.beside)))
     for (path, _), together in groupby(source.pieces, lambda piece: (piece.path, piece.start // most)):
         pieces = list(together)
         table: Any
@@ -212,6 +243,8 @@ def _mapped_parts(source: FileSource, *, labels_only: bool = False) -> Iterator[
         labels = None if label is None else np.array(map_array(label)[rows])
         weights = None if weight is None or labels_only else np.array(map_array(weight)[rows])
         proba = None if labels_only else np.array(map_array(piece.path)[rows])
+        if proba is not None and source.order is not None:
+            proba = np.ascontiguousarray(proba[:, source.order])
         groups = None if group is None else np.array(map_array(group)[rows])
         yield (piece,), Part(proba, labels, weights, str(piece), groups)
 

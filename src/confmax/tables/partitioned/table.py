@@ -371,20 +371,20 @@ class Opened(ReadInParts):
 
     def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> NDArray[np.int64]:
         """Return the decisions (n,) of a rule, read part by part with the group of each row."""
-        source = _to_decide(rule, proba, beside)
+        source = to_decide(rule, proba, beside)
         found = source.run(partial(_on_part, rule.predict_index, rule))
         return np.concatenate([np.empty(0, np.int64), *(part for part in found if part is not None)])
 
     def predict_labels(self, rule: LabelledRule, proba: Any, beside: Beside) -> NDArray[np.uint8]:
         """Return which labels a rule gives each row (n, L), read part by part; the decisions of all rows are held."""
-        source = _in_order_of(rule, proba, beside)
+        source = in_order_of(rule, proba, beside)
         found = source.run(partial(_labels_on_part, rule))
         none = np.empty((0, len(rule.class_names)), np.uint8)
         return np.concatenate([none, *(part for part in found if part is not None)])
 
     def predict_batch(self, batch: Batch, proba: Any, beside: Beside) -> NDArray[np.int64]:
         """Return the decisions (n,) under the limit of a batch, in one pass: those of all rows are held anyway."""
-        source = _to_decide(batch.rule, proba, beside)
+        source = to_decide(batch.rule, proba, beside)
         found = list(source.run(partial(_on_part, batch.ranked, batch.rule)))
         known = {number: part for number, part in enumerate(found) if part is not None}
         cut = batch.cut(known)
@@ -397,7 +397,7 @@ def _refuse_beside(beside: Beside) -> None:
         raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
 
 
-def _to_decide(rule: Rule, proba: Any, beside: Beside) -> Any:
+def to_decide(rule: Rule, proba: Any, beside: Beside) -> Any:
     """Return the source of rows that a rule is to decide, columns in the order of its classes."""
     if rule.groups and (beside["group"] is not None or not getattr(proba, "has_groups", False)):
         shown = ", ".join(map(repr, rule.groups[:8]))
@@ -405,10 +405,10 @@ def _to_decide(rule: Rule, proba: Any, beside: Beside) -> Any:
             f"this rule decides by groups ({shown}), and an opened table brings the group of each row; pass group= "
             f"to open_table"
         )
-    return _in_order_of(rule, proba, beside)
+    return in_order_of(rule, proba, beside)
 
 
-def _in_order_of(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> Any:
+def in_order_of(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> Any:
     """Return the source of rows with the columns in the order of the classes of a rule."""
     if beside["keys"] is not None:
         raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")

@@ -1,0 +1,347 @@
+"""Rules applied part by part, to tables that need not fit into memory: their decisions, and files with these."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.errors import InputError
+from confmax.rule.batch import OneCap, caps_of, cut_in_parts, one_cap
+from confmax.rule.parts import refuse_other_groups
+from confmax.tables.draws import given_keys
+from confmax.tables.kinds import given_hashes, named, refuse_name
+from confmax.tables.labels import Coded, is_missing
+from confmax.tables.partitioned.arrow import labels_of
+from confmax.tables.partitioned.parts import Part, naming, refuse_missing
+from confmax.tables.partitioned.table import in_order_of, to_decide
+from confmax.tables.partitioned.writing import check_destination, is_folder, write_tables
+
+_NOTHING = {"keys": None, "group": None}
+# what is written of decisions, of which some rows had another one before a limit: Arrow columns by their names
+Columns = Callable[[NDArray[Any], int], Mapping[str, Any]]
+
+
+def predict_batches(
+    rule: Any, table: Any, *, keys: str | None = None, at_most: Mapping[Any, int] | None = None
+) -> Iterator[NDArray[Any]]:
+    """Return an iterator over the decisions of the parts of an opened table, in its order; no more of them are held.
+
+    Parameters
+    ----------
+    rule : DecisionRule or LabelRule
+        The rule, which the method passes itself.
+    table : opened table
+        From `confmax.open_table`. It brings the group of each row, for a rule with `groups`.
+    keys : str or None
+        Column of identifiers from which a rule that draws does so; else it draws from the probabilities of a row. No
+        warning says that rows are duplicates.
+    at_most : mapping of one class name to int, or None
+        How many rows of the table are decided as this class at most, as for `DecisionRule.predict`. The table is read
+        twice, or three times where margins are equal at the limit.
+
+    Yields
+    ------
+    ndarray (m,), or (m, L) of uint8 for a `LabelRule`
+        What `predict` returns for the m rows of a part. Together they are ``predict(table)``.
+
+    Raises
+    ------
+    ValueError
+        If ``table`` is no opened table, and as for `predict`. Bad rows are refused when it is their turn.
+
+    Examples
+    --------
+    >>> import confmax, numpy, tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "scores.npy"
+    >>> numpy.save(file, [[0.7, 0.3], [0.8, 0.2]])
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+    >>> [part.tolist() for part in rule.predict_batches(confmax.open_table(file))]
+    [['yes', 'no']]
+    """
+    found = decided_parts(rule, table, keys=keys, at_most=at_most)
+    several = rule.decisions.several
+    return (decided if several else named(rule.classes, decided) for decided, _, _ in found)
+
+
+def write_parquet(
+    rule: Any,
+    table: Any,
+    path: str | os.PathLike[str],
+    *,
+    output: str = "decision",
+    keep: str | Sequence[str] = "all",
+    names: bool = True,
+    keys: str | None = None,
+    at_most: Mapping[Any, int] | None = None,
+    rows_per_file: int | None = None,
+) -> NDArray[np.int64]:
+    """Write the columns of an opened table and the decision of each row to Parquet, part by part.
+
+    Parameters
+    ----------
+    rule : DecisionRule or LabelRule
+        The rule, which the method passes itself.
+    table : opened table
+        Files from `confmax.open_table`.
+    path : str or path
+        The file to write. A path that ends in a slash, or is a folder, gets files ``part-00000.parquet`` and so on,
+        one for each file of the table. What is written appears whole or not at all, in the place of an older file, or
+        of a folder with such files only.
+    output : str
+        Name of the column of decisions.
+    keep : "all" or sequence of str
+        The columns of the table that are written, too; () for none. Those of an array are named like `classes`.
+    names : bool
+        Whether class names are written, strings by a dictionary; else their indices in `classes`, as the smallest
+        integers that hold them. A `LabelRule` writes a column of lists of names, or else for each label a column
+        ``output_NAME`` of 0 and 1.
+    keys, at_most
+        As for `predict_batches`.
+    rows_per_file : int or None
+        How many rows each file of a folder has. Default: as many as the file that is read.
+
+    Returns
+    -------
+    ndarray (M,) of int64
+        How many rows got each decision.
+
+    Raises
+    ------
+    ValueError
+        If the path cannot be written to or holds the table itself, if the table has a column of the name ``output``,
+        and as for `predict_batches`.
+    OSError
+        If writing fails.
+
+    Notes
+    -----
+    Columns keep their types, compression and the metadata of their schema. One thread reads, one writes.
+
+    Examples
+    --------
+    >>> import confmax, numpy, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> numpy.save(folder / "scores.npy", [[0.7, 0.3], [0.8, 0.2]])
+    >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
+    >>> rule.write_parquet(confmax.open_table(folder / "scores.npy"), folder / "decided.parquet")
+    array([1, 1])
+    """
+    if rows_per_file is not None and rows_per_file < 1:
+        raise ValueError(f"rows_per_file is at least 1; got {rows_per_file!r}")
+    counts = np.zeros(len(rule.class_names), dtype=np.int64)
+    made = partial(label_columns if rule.decisions.several else decision_column, rule, output, names, counts)
+    added = [output]
+    if rule.decisions.several and not names:
+        added = [f"{output}_{name}" for name in rule.class_names]
+    folder = is_folder(path)
+    tables = decided_tables(rule, table, made, added, keep=keep, keys=keys, at_most=at_most)
+    check_destination(table, Path(path), folder=folder)
+    write_tables(tables, Path(path), table, folder=folder, rows_per_file=rows_per_file, added=added)
+    return counts
+
+
+def decided_tables(
+    rule: Any,
+    table: Any,
+    columns: Columns,
+    added: Sequence[str],
+    *,
+    keep: str | Sequence[str] = "all",
+    keys: str | None = None,
+    at_most: Mapping[Any, int] | None = None,
+) -> Iterator[Any]:
+    """Return an iterator over the parts of an opened table as Arrow tables, with ``columns`` of what is decided.
+
+    ``added`` are the names of these. The other arguments are those of `write_parquet`.
+    """
+    refuse_unopened(table)
+    there = _stored(rule, table)
+    kept = (
+        tuple(there) if isinstance(keep, str) and keep == "all" else (keep,) if isinstance(keep, str) else tuple(keep)
+    )
+    refuse_missing("the table", kept, there)
+    taken = next((name for name in added if name in kept), None)
+    if taken is not None:
+        raise ValueError(
+            f"the table already has a column {taken!r}; rename or remove it, or call the decisions otherwise"
+        )
+    found = decided_parts(rule, table, keys=keys, at_most=at_most, keep=kept)
+    return (_beside(kept, beside, columns(decided, moved)) for decided, beside, moved in found)
+
+
+def _stored(rule: Any, table: Any) -> Sequence[str]:
+    """Return the columns of an opened table; those of an array are named like the classes."""
+    if not hasattr(table, "keeping"):
+        raise ValueError("only tables of files keep their columns; use predict of the collection that you have")
+    return table.stored_columns() or tuple(map(str, rule.class_names[: rule.n_classes]))
+
+
+def _beside(kept: Sequence[str], beside: Any, columns: Mapping[str, Any]) -> Any:
+    """Return the columns that are kept of a part, an Arrow table or an array of probabilities, and further ones."""
+    import pyarrow as pa
+
+    if not kept:
+        return pa.table(dict(columns))
+    if isinstance(beside, tuple):
+        names, P = beside
+        beside = pa.table({name: np.ascontiguousarray(P[:, names.index(name)]) for name in kept})
+    else:
+        beside = beside.select(list(kept))
+    for name, column in columns.items():
+        beside = beside.append_column(name, column)
+    return beside
+
+
+def decided_parts(
+    rule: Any,
+    table: Any,
+    *,
+    keys: str | None = None,
+    at_most: Mapping[Any, int] | None = None,
+    keep: Sequence[str] = (),
+) -> Iterator[tuple[NDArray[Any], Any, int]]:
+    """Return an iterator over the decisions of parts, by index (n,) or as 0 and 1 (n, L), and the columns beside them.
+
+    These are an Arrow table of those that are kept, or of an array the names and the probabilities. The last number
+    says how many rows a limit gave another decision.
+    """
+    refuse_unopened(table)
+    several = rule.decisions.several
+    if at_most is not None and several:
+        raise InputError("this rule decides several labels per row", "leave `at_most` out")
+    refuse_other_groups(rule, None, () if not rule.groups_known else None)
+    if not rule.groups_known:
+        raise ValueError(
+            "rules by the probabilities of groups decide rows in memory; pass them part by part to predict"
+        )
+    source = (in_order_of if several else to_decide)(rule, table, _NOTHING)
+    beside = tuple(dict.fromkeys([*keep, *([] if keys is None else [keys])]))
+    there = table.stored_columns() if beside and hasattr(table, "keeping") else ()
+    if there:
+        refuse_missing("the table", beside, there)
+        source = source.keeping(beside)
+    elif keys is not None:
+        raise InputError(
+            f"no column such as {keys!r} is read with these rows", "leave `keys` out, or open Parquet files"
+        )
+    caps = {} if at_most is None else caps_of(rule, at_most)
+    batch = one_cap(rule, caps) if caps else None
+    return _decided(rule, source, keys, batch)
+
+
+def refuse_unopened(table: Any) -> None:
+    """Refuse, by a ValueError, what is no opened table."""
+    refuse_name(table)
+    if not getattr(table, "is_confmax_source", False):
+        raise InputError(
+            "rows in memory are no parts of a table", "pass them to predict, or a table from confmax.open_table"
+        )
+
+
+def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> Iterator[tuple[NDArray[Any], Any, int]]:
+    """Yield what `decided_parts` returns, after the pass that finds who keeps a limited decision."""
+    cut = None
+    if batch is not None:
+        cut = cut_in_parts(batch, source.n_rows, lambda work: source.run(partial(_on_part, work, rule, keys)))
+    work = rule.predict if rule.decisions.several else rule.predict_index if batch is None else batch.ranked
+    for number, found in enumerate(source.run(partial(_with_columns, work, rule, keys))):
+        if found is None:
+            continue
+        decided, beside = found
+        if batch is None:
+            yield decided, beside, 0
+        else:
+            within = batch.decided(decided, cut, number)
+            yield within, beside, decided.n_capped - int(np.count_nonzero(within == batch.decision))
+
+
+def _on_part(work: Callable[..., Any], rule: Any, keys: str | None, part: Part) -> Any:
+    """Return what ``work`` makes of the rows of a part, with their keys and groups; None without rows."""
+    if len(part.proba) == 0:
+        return None
+    with naming(part.name):
+        given: dict[str, Any] = {}
+        if keys is not None:
+            given["keys"] = keys_of(part.beside.column(keys), keys)
+        elif rule.is_randomized and not rule.decisions.several:
+            # rows of one part are no share of the table, so that nobody warns of duplicates among them
+            given["keys"] = given_hashes(part.proba)
+        if rule.groups:
+            given["group"] = part.group
+        return work(part.proba, **given)
+
+
+def _with_columns(work: Callable[..., Any], rule: Any, keys: str | None, part: Part) -> tuple[Any, Any] | None:
+    """Return what ``work`` makes of the rows of a part, and their columns."""
+    found = _on_part(work, rule, keys, part)
+    names = list(map(str, rule.class_names[: rule.n_classes]))
+    return None if found is None else (found, (names, part.proba) if part.beside is None else part.beside)
+
+
+def keys_of(column: Any, name: str) -> NDArray[Any]:
+    """Return a column of identifiers (n,) as `predict` takes keys: whole numbers of any type are integers."""
+    found = labels_of(column)
+    if not isinstance(found, Coded):
+        return np.asarray(found)
+    values = found.values.tolist()
+    used = np.flatnonzero(np.bincount(found.index, minlength=len(values)))
+    for k in used.tolist():
+        value = values[k]
+        if is_missing(value) or (isinstance(value, str) and not value.strip()):
+            row = int(np.argmax(found.index == k))
+            raise ValueError(f"row {row} of key column {name!r} is empty; drop such rows, or leave the option out")
+        if isinstance(value, float) and abs(value) < 2**53 and value == int(value):
+            values[k] = int(value)
+    words = np.zeros(len(values), dtype=np.uint64)
+    words[used] = given_keys(np.array([values[k] for k in used], dtype=object), len(used))
+    return words[found.index]
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def decision_column(
+    rule: Any, output: str, names: bool, counts: NDArray[np.int64], decided: NDArray[Any], _moved: int
+) -> dict[str, Any]:
+    """Return the column of decisions (n,), which are added to the ``counts`` (M,)."""
+    import pyarrow as pa
+
+    counts += np.bincount(decided, minlength=len(counts))
+    small = decided.astype(np.min_scalar_type(-len(counts)))
+    if not names:
+        return {output: pa.array(small)}
+    # a column has one type: a rule with classes 0, 1 and a decision "abstain" writes text
+    classes = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
+    if classes.dtype.kind != "U":
+        return {output: pa.array(classes[decided])}
+    return {output: pa.DictionaryArray.from_arrays(pa.array(small), pa.array(classes.tolist(), pa.string()))}
+
+
+def label_columns(
+    rule: Any, output: str, names: bool, counts: NDArray[np.int64], decided: NDArray[Any], _moved: int
+) -> dict[str, Any]:
+    """Return columns of the labels that are decided (n, L), which are added to the ``counts`` (L,)."""
+    import pyarrow as pa
+
+    counts += decided.sum(axis=0, dtype=np.int64)
+    if not names:
+        columns = zip(rule.class_names, decided.T, strict=True)
+        return {f"{output}_{name}": pa.array(np.ascontiguousarray(column)) for name, column in columns}
+    return {output: label_lists(rule, decided)}
+
+
+def label_lists(rule: Any, decided: NDArray[Any]) -> Any:
+    """Return an Arrow column with the list of the labels (n, L) of each row."""
+    import pyarrow as pa
+
+    classes = rule.classes if rule.classes.dtype != object else rule.classes.astype(str)
+    ends = np.concatenate([[0], decided.sum(axis=1, dtype=np.int64).cumsum()])
+    return pa.LargeListArray.from_arrays(
+        pa.array(ends), pa.array(classes.tolist()).take(pa.array(decided.nonzero()[1]))
+    )
