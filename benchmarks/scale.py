@@ -1,17 +1,19 @@
 """Tables larger than memory and engines: what a pass costs beside the plainest thing that the same engine can do.
 
 Every benchmark runs by itself and is compared inside one run on the same data. With ``--quick`` the sizes are small and
-nothing is written. `python -m benchmarks.scale FOLDER run METRIC` and `... FOLDER rate` are child processes that read
-Parquet files and print JSON: nothing larger than a few row groups was ever resident there.
+nothing is written. `python -m benchmarks.scale FOLDER run METRIC`, `... FOLDER rate` and `... FOLDER write NAME` are
+child processes that read Parquet files and print JSON: nothing larger than a few row groups was ever resident there.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -181,12 +183,12 @@ RUNS = {
 RESIDENT, RATE = 1.5e9, 0.5
 
 
-def generate(folder, n):
+def generate(folder, n, seed=SEED):
     """Write n rows of probabilities (float32) and labels to Parquet, a million rows to a group, as pyarrow does."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    recipe = Recipe(GROUP, K, wrong=True)
+    recipe = Recipe(GROUP, K, wrong=True, seed=seed)
     for start in range(0, n, FILE):
         writer = None
         for group in range(start, min(start + FILE, n), GROUP):
@@ -309,6 +311,110 @@ def row_groups(quick=False):
     ]
 
 
+# --- applying a rule -------------------------------------------------------------------------------------------------
+
+APPLY_ROWS, APPLY_REPEATS, APPLY_RESIDENT, APPLY_RATE = 40_000_000, 3, 1e9, 0.5
+
+
+def copied(**settings):
+    """Return a function that copies the files row group by row group into one, as plain pyarrow does.
+
+    The columns are the same and compressed alike; further ``settings`` are those of the writer.
+    """
+
+    def run(folder):
+        import pyarrow.parquet as pq
+
+        writer = None
+        for path in sorted((folder / "scores").iterdir()):
+            with pq.ParquetFile(path, memory_map=True) as file:
+                for number in range(file.num_row_groups):
+                    table = file.read_row_group(number)
+                    writer = writer or pq.ParquetWriter(folder / "out.parquet", table.schema, **settings)
+                    writer.write_table(table)
+        writer.close()
+
+    return run
+
+
+def applied(out, *options):
+    """Return a function that runs `confmax apply`."""
+
+    def run(folder):
+        from confmax.cli import confmax as command
+
+        words = ["apply", folder / "rule.json", folder / "scores", "-o", folder / out, *options, "--json"]
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+            try:
+                command.main(list(map(str, words)))
+            except SystemExit as end:
+                if end.code:
+                    raise RuntimeError(f"{words} ended with {end.code}") from end
+
+    return run
+
+
+# the first is what the others are compared with: apply tries no dictionaries that did not pay in the files it reads
+LOOP = "pyarrow, no dictionaries"
+WRITING = {
+    LOOP: copied(use_dictionary=False),
+    "pyarrow, its defaults": copied(),
+    "apply -o out.parquet": applied("out.parquet"),
+    "apply -o out": applied("out"),
+    "apply --at-most p0=1000000": applied("out.parquet", "--at-most", "p0=1000000"),
+}
+
+
+def written(folder, name):
+    """Return how long one way to write takes, and how many bytes were resident at most."""
+    for module in ("pyarrow.parquet", "confmax.cli.apply"):
+        importlib.import_module(module)
+    seconds, _ = timing.seconds_of(WRITING[name], Path(folder))
+    return seconds, timing.resident("VmHWM")
+
+
+@benchmark("apply-parts", "[ROWS] [SEED]", section="scale: apply")
+def apply_parts(n=APPLY_ROWS, seed=SEED, quick=False):
+    """Measure memory and rate of `confmax apply` beside copies of the same files."""
+    n = 200_000 if quick else n
+    found = {name: [] for name in WRITING}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "scores").mkdir()
+        generate(folder / "scores", n, seed)
+        size = sum(path.stat().st_size for path in (folder / "scores").iterdir())
+        gains = Gains.reduced(0.5 + np.random.default_rng(seed).random((1, K)))
+        confmax.DecisionRule(gains, np.ones(1), NAMES).save(folder / "rule.json")
+        for turn in range(APPLY_REPEATS):
+            order = list(WRITING)
+            for way in order[turn % len(order) :] + order[: turn % len(order)]:
+                # what was written before is neither on its way to the disk nor replaced
+                shutil.rmtree(folder / "out", ignore_errors=True)
+                (folder / "out.parquet").unlink(missing_ok=True)
+                os.sync()
+                found[way].append(timing.child_output("-m", "benchmarks.scale", folder, "write", way))
+    rows = []
+    times = {way: [seconds for seconds, _ in each] for way, each in found.items()}
+    for way, each in found.items():
+        held = max(bytes_held for _, bytes_held in each)
+        rate = timing.ratio(times[LOOP], times[way])
+        words = (timing.verdict(rate[0], APPLY_RATE, most=False), timing.verdict(held, APPLY_RESIDENT))
+        seconds = f"{np.median(times[way]):.1f} ({min(times[way]):.1f}-{max(times[way]):.1f})"
+        million = f"{n / np.median(times[way]) / 1e6:.1f}"
+        targets = words if way == "apply -o out.parquet" else ("", words[1] if way.startswith("apply") else "")
+        rows.append([way, seconds, million, timing.shown(rate), f"{held / 1e9:.2f}", *targets])
+    head = ["", "seconds", "million rows per second", "rate, of the first", "resident, GB"]
+    return [
+        f"{timing.short(n)} x {K} float32 and a label in Parquet ({size / 1e9:.1f} GB, groups of a million rows, "
+        f"pyarrow's defaults: snappy), seed {seed}; all columns are read and written, in turn, on one disk, "
+        f"{APPLY_REPEATS} times, each in a process of its own; seconds without imports, medians and ranges. Resident "
+        f"is the largest VmHWM of a process, with all libraries and mapped files. The copies are loops over row "
+        f"groups, `read_row_group` and `write_table`. {timing.machine()}",
+        markdown([*head, f"rate >= {APPLY_RATE}", f"below {APPLY_RESIDENT / 1e9:.0f} GB"], rows),
+    ]
+
+
 if __name__ == "__main__":
+    folder, what, *name = sys.argv[1:]
     with timing.two_threads():
-        print(json.dumps(one_run(sys.argv[1], sys.argv[3]) if sys.argv[2] == "run" else rates(sys.argv[1])))
+        print(json.dumps({"run": one_run, "rate": rates, "write": written}[what](folder, *name)))
