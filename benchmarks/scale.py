@@ -414,7 +414,51 @@ def apply_parts(n=APPLY_ROWS, seed=SEED, quick=False):
     ]
 
 
+# --- judging a rule --------------------------------------------------------------------------------------------------
+
+JUDGED_ROWS, JUDGED_RESIDENT = 40_000_000, 1e9
+
+
+def judging(folder):
+    """Return the seconds of reading all columns and of scoring a rule on them, in turn, and the most memory."""
+    import pyarrow.dataset as ds
+
+    rule = confmax.DecisionRule.from_weights(np.linspace(1.0, 2.0, K))
+
+    def score():
+        table = confmax.open_table(folder, label="label", columns=NAMES)
+        return confmax.score(["macro_f1", "accuracy", "mcc"], table, rule=rule)
+
+    def read():
+        columns = [*NAMES, "label"]
+        return sum(batch.num_rows for batch in ds.dataset(folder, format="parquet").to_batches(columns=columns))
+
+    score()
+    held = timing.resident("VmHWM")
+    return timing.alternate({"read": read, "score": score}, REPEATS) | {"held": held}
+
+
+@benchmark("score-parts", section="scale: score in parts")
+def score_parts(quick=False):
+    """Measure the score of a rule on files that are read in parts, beside reading them."""
+    n = 200_000 if quick else JUDGED_ROWS
+    with tempfile.TemporaryDirectory() as folder:
+        generate(folder, n)
+        times = timing.child_output("-m", "benchmarks.scale", folder, "judge")
+    held = times.pop("held")
+    rate = timing.ratio(times["read"], times["score"])
+    million = {name: f"{n / np.median(each) / 1e6:.1f}" for name, each in times.items()}
+    return [
+        f"`confmax.score` of three metrics for argmax, p/prior and a rule, 1000 replicates, on {timing.short(n)} x {K} "
+        f"float32 and labels in Parquet, in turn with `pyarrow.dataset(...).to_batches` over the same columns. "
+        f"{timing.machine()}",
+        f"{million['score']} against {million['read']} million rows per second, rate {timing.shown(rate)} of the "
+        f"reading (at least {RATE}: {timing.verdict(rate[0], RATE, most=False)}). The process held at most "
+        f"{held / 1e9:.2f} GB with all libraries (below 1 GB: {timing.verdict(held, JUDGED_RESIDENT)}).",
+    ]
+
+
 if __name__ == "__main__":
     folder, what, *name = sys.argv[1:]
     with timing.two_threads():
-        print(json.dumps({"run": one_run, "rate": rates, "write": written}[what](folder, *name)))
+        print(json.dumps({"run": one_run, "rate": rates, "write": written, "judge": judging}[what](folder, *name)))

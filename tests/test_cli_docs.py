@@ -133,8 +133,12 @@ def rare(name):
     """Keys that these runs cannot show."""
     without = {} if find_spec("vl_convert") else {"tune": {"report_file"}, "report": set(documented("report"))}
     without |= {} if find_spec("matplotlib") else {"frontier": {"plot_file"}}
-    # tests/test_cli_groups.py shows those of groups
-    found = {"compare": {"intervals.absent{}"}, "score": {"intervals.absent{}"}, "tune": {"constraints[].by_group"}}
+    # tests/test_cli_groups.py shows those of groups, and tests/test_score_parts.py those of files in parts
+    found = {
+        "compare": {"intervals.absent{}", "tuned_on_rows"},
+        "score": {"intervals.absent{}"},
+        "tune": {"constraints[].by_group"},
+    }
     return found.get(name, set()) | without.get(name, set())
 
 

@@ -107,7 +107,7 @@ COMMANDS = {
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_reads_every_form_and_some_refuse_folders(command):
+def test_every_command_reads_every_form(command):
     if command == "report" and find_spec("vl_convert") is None:
         pytest.skip("vl-convert-python is not installed")
     save_rule()
@@ -117,11 +117,12 @@ def test_every_command_reads_every_form_and_some_refuse_folders(command):
         answer = document(*(word.format(file) for word in COMMANDS[command]), *more)
         documents.append({key: value for key, value in answer.items() if key not in ("file", "columns")})
     assert documents[0] == documents[1] == documents[2]
+
+
+def test_a_frontier_reads_no_folder():
     Path("parts").mkdir()
-    if command == "apply":  # it reads folders
-        return
     for name, what in (("parts", "a directory"), ("parts/*.parquet", "a pattern")):
-        said = refusal(*(word.format(name) for word in COMMANDS[command]))
+        said = refusal("frontier", name, "--metric", "accuracy", "--over", "recall[yes] >= 0.5")
         assert said.startswith(f"error: {name} is {what}, and this command does not read ")
 
 

@@ -88,6 +88,11 @@ class FileRows:
     frame: Frame | None = None
 
     @property
+    def is_in_parts(self) -> bool:
+        """Whether the rows are in an opened table."""
+        return bool(getattr(self.proba, "is_confmax_source", False))
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """The rows as arguments of functions of the library."""
         return {"proba": self.proba, "y": self.labels, "sample_weight": self.weight, "group": self.group}

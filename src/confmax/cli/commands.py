@@ -18,6 +18,7 @@ from confmax.cli.options import (
     DECISIONS,
     FILE,
     GROUP,
+    IN_PARTS,
     LABELS,
     LEVEL,
     NORMALIZE,
@@ -106,7 +107,7 @@ def _command(module: str) -> Callable[[Callable[[], None]], click.Command]:
     "--in-parts",
     "auto yes no",
     f"Whether FILE is read part by part; auto: if it takes more than {SHARE:.0%} of the memory. FILE is then Parquet "
-    "(a file, a directory, or a pattern in quotes) or one .npy file.",
+    "(a file, a directory, a pattern or an address such as s3://..., in quotes) or one .npy file.",
 )
 @AS_JSON
 def apply() -> None:
@@ -198,6 +199,7 @@ def metrics() -> None:
 @PARAM
 @table_options
 @bootstrap_options
+@IN_PARTS
 @AS_JSON
 def score() -> None:
     """Score argmax, p/prior and a rule on the labels of FILE.
@@ -238,6 +240,7 @@ def score() -> None:
 )
 @table_options
 @bootstrap_options
+@IN_PARTS
 @AS_JSON
 def compare() -> None:
     """Tune for several metrics and evaluate every rule by each of them.
@@ -327,13 +330,7 @@ def compare() -> None:
 @click.option("--tol", type=float, metavar="X", default=1e-6, help="Stop when the gap is at most this.")
 @click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")
 @click.option("--seed", "random_state", type=int, metavar="N", default=0, help="Seed of random numbers.")
-@choice(
-    "--in-parts",
-    "auto yes no",
-    f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the memory. FILE "
-    "is then Parquet (a file, a directory, a pattern or an address such as s3://..., in quotes) or one .npy file, with "
-    "--label and --weight naming .npy files.",
-)
+@IN_PARTS
 @rule_output
 @click.option(
     "--report",
@@ -479,6 +476,7 @@ def explain() -> None:
     "--proba-shifted", is_flag=True, help="The probabilities of FILE were corrected for the shares of --priors already."
 )
 @table_options
+@IN_PARTS
 @rule_output
 @AS_JSON
 def shift() -> None:
@@ -512,6 +510,7 @@ def shift() -> None:
 @REPLICATES
 @LEVEL
 @SEED
+@IN_PARTS
 @click.option("-o", "--out", type=OUT, default=Path("report.html"), help="Where to write the page.")
 @AS_JSON
 def report() -> None:

@@ -21,14 +21,15 @@ from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions
 from confmax.cli.comparing import best_of, show_differences, show_table, show_values, values_of
+from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.judging import (
     EVERY_ROW,
     aligned_metrics,
     bootstrap_document,
+    checked_table,
+    decided_in_groups,
     decisions,
-    groups_of_file,
     in_each,
-    judged_table,
     limit_documents,
     metrics_and_bootstrap,
     of_what_is_decided,
@@ -40,12 +41,15 @@ from confmax.cli.matching import name_beside, not_applicable, over, rows_for
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, number, print_document, show_source, source_document
 from confmax.cli.texts import joined
+from confmax.confusion import Array
 from confmax.constraints import Limits, bind
 from confmax.evaluate import Score
-from confmax.evaluate.evidence import Evidence, of_folds, solutions_of_folds
+from confmax.evaluate.decided import Decided
+from confmax.evaluate.evidence import Evidence, of_folds, pooled, solutions_of_folds
+from confmax.evaluate.lines import Judged, judge_checked
 from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.studies import CoverageStudy
-from confmax.evaluate.uncertainty import decided_by
+from confmax.evaluate.uncertainty import plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.decided import of_decided
 from confmax.optimize.column_generation import refused_within_limits
@@ -54,7 +58,8 @@ from confmax.rule import DecisionRule
 from confmax.solution import Plan, Solution
 from confmax.solution.tuning import on_some_rows
 from confmax.tables import MemoryTable
-from confmax.tables.draws import folds_to_judge
+from confmax.tables.draws import folds_by_content, folds_to_judge
+from confmax.tables.partitioned.table import PartitionedTable
 
 N_FOLDS = 5
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
@@ -82,10 +87,12 @@ def compare(file: Path, as_json: bool, **more: Any) -> None:
     rules = {str(path): load_rule(path) for path in paths}
     if more["group"] is None and any(one.of_groups for one in plan.constraints):
         raise click.UsageError("a limit of --subject-to speaks of groups; give --group, the column of these")
-    rows = rows_for(rules, file, TableOptions(**more))
-    if abstain is not None:
-        plan = plan.but(abstain=name_beside(abstain, rows.classes))
+    in_parts = more.pop("in_parts")
     with Bar("comparing", "rules") as bar:
+        parted = is_read_in_parts(file, in_parts)
+        rows = rows_for(rules, file, TableOptions(**more), in_parts=parted, progress=bar.rows)
+        if abstain is not None:
+            plan = plan.but(abstain=name_beside(abstain, rows.classes))
         document = comparison(rows, wanted, rules, bar, plan, **settings)
     print_document(document, as_json, _show)
 
@@ -103,7 +110,8 @@ def comparison(
     Rules are tuned for the ``wanted`` metrics (none: those that suit the classes) by the ``plan``, whose limits judge
     all rules. ``rules`` are further ones, by the names of their files, and ``settings`` those of the bootstrap.
     """
-    table = judged_table(rows)
+    table = checked_table(rows, rules.values())
+    sample = table.in_memory()
     chosen = _chosen(wanted, rows, plan)
     # what cannot be maximised so is refused before anything is tuned
     for metric in chosen.values():
@@ -113,21 +121,23 @@ def comparison(
     if abstains:
         evaluated, _ = of_what_is_decided(evaluated, table, rows)
     limits = bind(plan.constraints, table, explicit=True, abstains=abstains)
-    _warn_of_rare(table)
+    _warn_of_rare(sample)
     given = _of_files(rules, rows)
-    # a file may hold the names of a rule's groups as text
-    applied = {
-        path: decided_by(rule, replace(table, groups=groups_of_file(rows, rule))) for path, rule in given.items()
-    }
-    evidence = _cross_fitted(table, chosen, plan, bar)
+    evidence = _cross_fitted(sample, chosen, plan, bar, by_content=sample is not table)
     areas = _areas(evidence, limits) if plan.abstains else {}
     tuned_for = {one: one.removeprefix("for ") for one in evidence} | {path: rules[path].metric for path in given}
-    tuned = {one: found.decided for one, found in evidence.items()}
-    decided = decisions(table, {**tuned, **applied}, abstains=abstains)
-    scores = scores_of(table, evaluated, limits, decided, settings)
+    if isinstance(table, PartitionedTable):
+        folds = {one: [solution.rule for solution in found.solutions] for one, found in evidence.items()}
+        judged = judge_checked(table, partial(_decide_by_folds, folds, given, plan.random_state))
+    else:
+        applied = {path: decided_in_groups(rule, sample) for path, rule in given.items()}
+        tuned = {one: found.decided for one, found in evidence.items()}
+        judged = Judged(table, sample, {**plain_rules(sample), **tuned, **applied})
+    decided = decisions(judged.decided, table.n_classes, abstains=abstains)
+    scores = scores_of(judged.rows, evaluated, limits, decided, settings)
     documents = []
     for name in scores.rules:
-        kept = limit_documents(scores, limits, decided[name], table, name)
+        kept = limit_documents(scores, limits, decided[name], judged.rows, name)
         documents.append(
             {
                 "rule": name,
@@ -135,13 +145,14 @@ def comparison(
                 "cross_fitted": name in evidence,
                 **values_of(scores, name, evaluated),
                 **({"risk_coverage": areas[name]} if name in areas else {}),
-                **in_each(scores, table, partial(_values_in, name, evaluated)),
+                **in_each(scores, judged.rows, partial(_values_in, name, evaluated)),
                 **({} if limits is None else {"constraints": kept}),
             }
         )
     return {
         **source_document(rows),
         "folds": N_FOLDS,
+        **({} if sample is table else {"tuned_on_rows": sample.n_rows}),
         **({"abstain": plan.abstain} if plan.abstains else {}),
         "metrics": list(evaluated),
         "rules": documents,
@@ -195,15 +206,38 @@ def _chosen(wanted: Sequence[Metric], rows: FileRows, plan: Plan) -> dict[str, M
     return chosen
 
 
-def _cross_fitted(table: MemoryTable, chosen: Mapping[str, Metric], plan: Plan, bar: Bar) -> dict[str, Evidence]:
-    """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation."""
-    folds = folds_to_judge(table, N_FOLDS, plan.random_state)
+def _decide_by_folds(
+    folds: Mapping[str, Sequence[DecisionRule]],
+    rules: Mapping[str, DecisionRule],
+    seed: int,
+    table: MemoryTable,
+    prior: Array,
+) -> dict[str, Decided]:
+    """Return what plain rules, rules of ``folds`` and given ``rules`` decide for the rows of a part."""
+    fold = folds_by_content(table, N_FOLDS, seed)
+    return {
+        **plain_rules(table, prior),
+        **{name: pooled(several, table, fold) for name, several in folds.items()},
+        **{name: decided_in_groups(rule, table) for name, rule in rules.items()},
+    }
+
+
+def _cross_fitted(
+    table: MemoryTable, chosen: Mapping[str, Metric], plan: Plan, bar: Bar, *, by_content: bool
+) -> dict[str, Evidence]:
+    """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation.
+
+    Folds ``by_content`` alone are those of further rows, too.
+    """
+    bar.unit = "rules"  # of which the table that was read before had rows
+    folds = (folds_by_content if by_content else folds_to_judge)(table, N_FOLDS, plan.random_state)
     total = N_FOLDS * len(chosen)
     done = itertools.count()
     evidence = {}
     for name, metric in chosen.items():
         found = _without_folds(name, plan.but(metric=metric), table, folds, lambda: bar.update(next(done), total))
-        evidence[f"for {name}"] = of_folds([solution.rule for solution in found], table, metric, folds)
+        fitted = of_folds([solution.rule for solution in found], table, metric, folds)
+        evidence[f"for {name}"] = replace(fitted, solutions=tuple(found))
     return evidence
 
 
@@ -267,6 +301,11 @@ def _show(page: Page, document: Document) -> None:
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
         f"the remaining one, {document['folds']} times. p/prior takes the class sizes from the same rows.",
     )
+    if "tuned_on_rows" in document:
+        page.say(
+            f"These rules are tuned on the {document['tuned_on_rows']} rows of a sample, chosen by what is in them; "
+            f"all rows are judged."
+        )
     if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in rules):
         page.say(
             "Rules given with --rule are applied as they are: if they were tuned on these rows, their values are "

@@ -158,6 +158,15 @@ def is_read_in_parts(path: Path, in_parts: str) -> bool:
     return in_parts == "auto" and kind == ".parquet" and path.is_file() and _bytes_in(path) > SHARE * _memory()
 
 
+def refuse_in_parts(path: Path, in_parts: str) -> None:
+    """Refuse, for several labels per row, a file that would be read in parts."""
+    if is_read_in_parts(path, in_parts):
+        raise ValueError(
+            f"{path} is read in parts, and several labels per row are judged on files that are read whole; name one "
+            f"file with --in-parts no"
+        )
+
+
 def _bytes_in(path: Path) -> int:
     """Return the uncompressed bytes of a Parquet file; 0 if it is damaged: reading it says so."""
     try:

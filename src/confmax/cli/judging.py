@@ -7,11 +7,13 @@ that have this decision and never take it, so their coverage is one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
+import numpy as np
 
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
@@ -20,18 +22,21 @@ from confmax.cli.columns import FileRows
 from confmax.cli.matching import check_applies, not_applicable, typed
 from confmax.cli.show import Document, between, finite
 from confmax.cli.texts import joined
+from confmax.confusion import Array
 from confmax.constraints import Limits
 from confmax.evaluate import Estimate, Score, uncertainty
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.limits import judged_limits
-from confmax.evaluate.uncertainty import check_bootstrap, doubts, in_groups, plain_rules
+from confmax.evaluate.lines import Judged, judge
+from confmax.evaluate.uncertainty import check_bootstrap, decided_by, doubts, in_groups, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import of_decided
 from confmax.rule import DecisionRule
 from confmax.solution import fit_metric
-from confmax.tables import MemoryTable, make_table
+from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.groups import Groups
+from confmax.tables.partitioned.table import unchecked
 
 EVERY_ROW = "Metrics are those of the rows that a rule decides; argmax and p/prior decide every row."
 
@@ -55,28 +60,58 @@ def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[Metric], dict[s
 # --- rows and decisions ----------------------------------------------------------------------------------------------
 
 
-def judged_table(rows: FileRows, rule: DecisionRule | None = None) -> MemoryTable:
-    """Return labelled rows as a table; classes without rows, and columns that seem to be in another order, are told."""
-    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes).in_memory()
-    absent = [name for name, weight in zip(rows.classes, table.label_weight(), strict=True) if not weight]
+def judged_rows(rows: FileRows, rules: Mapping[str, DecisionRule], *, abstains: bool) -> Judged:
+    """Return labelled rows with what argmax, p/prior and ``rules`` for their classes decide; `decisions` in parts.
+
+    Classes without rows, and columns that seem to be in another order, are told.
+    """
+    if rows.is_in_parts:
+        judged = judge(unchecked(rows.proba, rows.classes), partial(_decide, rules))
+        _doubts_of(judged.table)
+    else:
+        table = checked_table(rows, rules.values()).in_memory()
+        judged = Judged(table, table, _decide(rules, table))
+    return judged._replace(decided=decisions(judged.decided, judged.rows.n_classes, abstains=abstains))
+
+
+def _decide(rules: Mapping[str, DecisionRule], table: MemoryTable, prior: Array | None = None) -> dict[str, Decided]:
+    """Return what plain rules, by the class sizes ``prior`` (K,), and ``rules`` decide for the rows of a part."""
+    return {**plain_rules(table, prior), **{name: decided_in_groups(rule, table) for name, rule in rules.items()}}
+
+
+def decided_in_groups(rule: DecisionRule, table: MemoryTable) -> Decided:
+    """Return what a rule decides on a ``table``, whose file may hold the names of the rule's groups as text."""
+    groups = table.groups
+    if groups is not None and rule.groups:
+        table = replace(table, groups=replace(groups, names=tuple(typed(groups.names, rule.groups))))
+    return decided_by(rule, table)
+
+
+def checked_table(rows: FileRows, rules: Iterable[DecisionRule] = ()) -> Table:
+    """Return labelled rows as a table with the groups of its rows, in memory if a sample would have all of them.
+
+    Raise a ValueError if one of the ``rules``, which decide by groups, does not know the group of a row.
+    """
+    table = make_table(rows.proba, rows.labels, rows.weight, rows.classes)
+    if rows.group is not None:
+        table = replace(table.in_memory(), groups=Groups.of(rows.group, rows.n_rows))
+        for rule in rules:
+            if rule.groups:
+                Groups.of(typed(rows.group, rule.groups), rows.n_rows, rule.groups)
+    if table.in_memory().n_rows == table.n_rows:
+        table = table.in_memory()
+    _doubts_of(table)
+    return table
+
+
+def _doubts_of(table: Table) -> None:
+    """Tell classes without rows, and columns that seem to be in another order."""
+    absent = [name for name, weight in zip(table.classes, table.label_weight(), strict=True) if not weight]
     if absent:
         app.warn(f"no row has the label {joined(absent)}: metrics that divide by class sizes leave it out")
     doubt = doubt_of_order(table, calibrated=0.0)
     if doubt:
         app.warn(doubt)
-    return replace(table, groups=groups_of_file(rows, rule))
-
-
-def groups_of_file(rows: FileRows, rule: DecisionRule | None) -> Groups | None:
-    """Return the groups of a file's rows, those that a rule decides by where it has some; None without a column.
-
-    Raise a ValueError if the rule does not know the group of a row. Groups without a row in the file are left out.
-    """
-    if rows.group is None:
-        return None
-    if rule is None or not rule.groups:
-        return Groups.of(rows.group, rows.n_rows)
-    return Groups.of(typed(rows.group, rule.groups), rows.n_rows, rule.groups).present()
 
 
 def aligned_metrics(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metric]:
@@ -88,7 +123,7 @@ def aligned_metrics(wanted: Sequence[Metric], rows: FileRows) -> dict[str, Metri
 
 
 def of_what_is_decided(
-    metrics: Mapping[str, Metric], table: MemoryTable, rows: FileRows
+    metrics: Mapping[str, Metric], table: Table, rows: FileRows
 ) -> tuple[dict[str, Metric], list[Document]]:
     """Return coverage and ``metrics`` of what is decided, by name; and which of them have no value here, and why."""
     used = {"coverage": catalogue.resolve("coverage")}
@@ -109,17 +144,16 @@ def of_what_is_decided(
     return used, skipped
 
 
-def decisions(table: MemoryTable, further: Mapping[str, Decided], *, abstains: bool) -> dict[str, Decided]:
-    """Return what argmax, p/prior and ``further`` rules decide; if some ``abstains``, all between K + 1 decisions."""
-    every = {**plain_rules(table), **further}
-    M = table.n_classes + 1
+def decisions(every: Mapping[str, Decided], n_classes: int, *, abstains: bool) -> dict[str, Decided]:
+    """Return what rules decide; if some ``abstains``, all between K + 1 decisions."""
+    M = n_classes + 1
     for name, one in every.items():
         if abstains and (one.n_decisions > M or (one.n_decisions == M and not one.abstains)):
             raise ValueError(
                 f"the rule {name} has decisions beyond the classes that are not called abstaining, and other rules "
                 f"here abstain; leave it out, or compare it with rules that decide every row"
             )
-    return {name: one._replace(n_decisions=M, abstains=True) for name, one in every.items()} if abstains else every
+    return {name: one._replace(n_decisions=M, abstains=True) if abstains else one for name, one in every.items()}
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -206,10 +240,10 @@ def with_interval(one: Document) -> str:
     return between(one["value"], *one.get("interval", (None, None)))
 
 
-def rows_undecided(decided: Decided) -> float:
-    """Return how many rows are left undecided; of a rule that draws, the expected number."""
-    last = decided.n_decisions - 1
-    return float(decided.shares @ (decided.decisions == last).sum(axis=1))
+def rows_undecided(decided: Decided, table: MemoryTable) -> float:
+    """Return how many rows of a ``table`` are left undecided; of a rule that draws, the expected number."""
+    copies = np.ones(table.n_rows) if table.copies is None else table.copies
+    return float(decided.shares @ (decided.decisions == decided.n_decisions - 1) @ copies)
 
 
 def bootstrap_document(scores: Score) -> Document | None:

@@ -90,8 +90,9 @@ def rows_for(
     else:
         rows = read_rows(read_frame(file, options.sep), options, *known)
     app.warn(*rows.notes)
-    if in_parts and first is not None and options.group is not None:
-        return replace(rows, proba=rows.proba.kept(partial(_typed_part, first.groups)))
+    if in_parts and first is not None and not (options.group is None and options.label is None):
+        # labels are matched as they are written, too
+        return replace(rows, proba=rows.proba.kept(partial(_typed_part, first.groups, rows.classes)))
     return rows if first is None or rows.group is None else replace(rows, group=typed(rows.group, first.groups))
 
 
@@ -150,10 +151,17 @@ def typed(group: Sequence[Any] | NDArray[Any], known: Sequence[Any]) -> Any:
     return [as_known.get(str(name), name) for name in group] if known else group
 
 
-def _typed_part(known: Sequence[Any], part: Part) -> Part:
-    """Return a part of the rows with its groups as a rule has them."""
-    coded = coded_labels(part.group)
+def _typed_part(groups: Sequence[Any], classes: Sequence[Any], part: Part) -> Part:
+    """Return a part of the rows with its groups and labels as a rule has them."""
+    group = part.group if part.group is None or not groups else _typed(part.group, groups)
+    labels = part.labels
+    numbered = isinstance(labels, np.ndarray) and labels.dtype.kind in "iu" and isinstance(classes[0], int)
+    return replace(part, group=group, labels=labels if labels is None or numbered else _typed(labels, classes))
+
+
+def _typed(names: Any, known: Sequence[Any]) -> Coded:
+    """Return names of rows as those that are ``known``; what is missing is refused where it is used."""
+    coded = coded_labels(names)
     values = np.empty(len(coded.values), dtype=object)
-    # the group of a row that has none is refused where it is used
     values[:] = [name if is_missing(name) else typed([plain(name)], known)[0] for name in coded.values]
-    return replace(part, group=Coded(values, coded.index))
+    return Coded(values, coded.index)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from confmax.cli.app import column_names, limits, metric_names, rule_files
-from confmax.cli.texts import STANDARD
+from confmax.cli.texts import SHARE, STANDARD
 from confmax.places import Address, path_of
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -227,6 +227,13 @@ SEPARATOR = click.option(
     callback=between_names,
     metavar="MARK",
     help="Of rows with several labels: the mark between the names in the column --label, such as ';'.",
+)
+IN_PARTS = choice(
+    "--in-parts",
+    "auto yes no",
+    f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the memory. FILE "
+    "is then Parquet (a file, a directory, a pattern or an address such as s3://..., in quotes) or one .npy file, with "
+    "--label and --weight naming .npy files.",
 )
 SECOND = metric_name("--second", "Second metric of the page's trade-off.", default="accuracy")
 SCORE = column("--score", "The only column of probabilities, for two classes: those of --positive.")

@@ -11,6 +11,7 @@ import click
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.in_parts import is_read_in_parts, refuse_in_parts
 from confmax.cli.label_options import labelled_rows, only_options, refuse_label_options
 from confmax.cli.matching import over, rows_for
 from confmax.cli.outputs import check_output, load_any_rule, refuse_same, writing
@@ -19,6 +20,7 @@ from confmax.metrics import Metric, get
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.catalogue import named
 from confmax.places import check_place, same_place
+from confmax.progress import Bar
 from confmax.rule import LabelRule
 from confmax.solution import LabelSolution, Solution
 from confmax.tables import refuse_elsewhere
@@ -38,7 +40,9 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
         raise click.UsageError("--param belongs to --metric; give both")
     check_output(out, as_json, file, rule)
     loaded = load_any_rule(rule)
+    in_parts = more.pop("in_parts")
     if isinstance(loaded, LabelRule):
+        refuse_in_parts(file, in_parts)
         labels = {**more, "metric": name, "params": params}
         _print(rule, file, _of_labels(loaded, rule, file, out, labels), out, as_json)
         return
@@ -51,20 +55,27 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     metric = None if name is None else metric_of("--metric", name, **params)
     metric_of("--second", second)
     settings = {"n_replicates": more.pop("n_replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
-    rows = rows_for({str(rule): loaded}, file, TableOptions(**more))
-    tuned_for = named(loaded.metric)
-    # who tuned a rule for a metric of ordered classes has said what the order is
-    ordered = rows.order_known or (tuned_for is not None and tuned_for.ordered)
-    with writing(out):
-        pages.write(
-            out,
-            over(loaded, rows.classes),
-            **rows.arguments,
-            metric=metric,
-            order_known=ordered,
-            **_about(rows, second),
-            **settings,
+    with Bar("judging", "rows") as bar:
+        rows = rows_for(
+            {str(rule): loaded},
+            file,
+            TableOptions(**more),
+            in_parts=is_read_in_parts(file, in_parts),
+            progress=bar.rows,
         )
+        tuned_for = named(loaded.metric)
+        # who tuned a rule for a metric of ordered classes has said what the order is
+        ordered = rows.order_known or (tuned_for is not None and tuned_for.ordered)
+        with writing(out):
+            pages.write(
+                out,
+                over(loaded, rows.classes),
+                **rows.arguments,
+                metric=metric,
+                order_known=ordered,
+                **_about(rows, second),
+                **settings,
+            )
     _print(rule, file, rows, out, as_json)
 
 

@@ -12,14 +12,14 @@ import click
 from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.in_parts import is_read_in_parts, refuse_in_parts
 from confmax.cli.judging import (
     EVERY_ROW,
     aligned_metrics,
     bootstrap_document,
-    decisions,
     each_of,
     in_each,
-    judged_table,
+    judged_rows,
     limit_cells,
     limit_documents,
     metrics_and_bootstrap,
@@ -34,11 +34,11 @@ from confmax.cli.matching import not_applicable, over, positive_of, rows_for, tu
 from confmax.cli.outputs import load_any_rule
 from confmax.cli.show import Document, Page, between, key_of, print_document, show_source, source_document
 from confmax.constraints import Limits
-from confmax.constraints.limits import judged
+from confmax.constraints.limits import judged as judgeable
 from confmax.evaluate import Score
-from confmax.evaluate.evidence import seen_by_tuning
-from confmax.evaluate.uncertainty import decided_by
+from confmax.evaluate.evidence import seen_by_tuning, was_tuned_on
 from confmax.metrics import Metric
+from confmax.progress import Bar
 from confmax.rule import DecisionRule, LabelRule
 
 
@@ -48,7 +48,9 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
     A constraint that the rows cannot judge is not missed.
     """
     loaded = None if rule is None else load_any_rule(rule)
+    in_parts = more.pop("in_parts")
     if isinstance(loaded, LabelRule):
+        refuse_in_parts(file, in_parts)
         return score_labels_of_file(loaded, str(rule), file, as_json=as_json, **more)
     refuse_label_options("a rule of several labels, which --rule names")
     if more["label"] is None:
@@ -56,8 +58,10 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
     chosen, settings = metrics_and_bootstrap(more)
     for name in ("label_columns", "separator"):
         del more[name]
-    rows = rows_for({} if loaded is None else {str(rule): loaded}, file, TableOptions(**more))
-    document = score_rows(rows, chosen, loaded, **settings)
+    with Bar("scoring", "rows") as bar:
+        known = {} if loaded is None else {str(rule): loaded}
+        rows = rows_for(known, file, TableOptions(**more), in_parts=is_read_in_parts(file, in_parts), progress=bar.rows)
+        document = score_rows(rows, chosen, loaded, **settings)
     print_document(document, as_json, _show)
     return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0
 
@@ -83,25 +87,23 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         every = _every_metric(tuned_for, len(rows.classes))
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
-    table = judged_table(rows, rule)
+    abstains = rule is not None and rule.abstain is not None
+    judged = judged_rows(rows, {} if rule is None else {"rule": over(rule, rows.classes)}, abstains=abstains)
+    table = judged.rows
+    decided = judged.decided
     document = {**source_document(rows), "tuned_for": None, "tuned_on_these_rows": None}
-    further = {}
-    abstains = False
     limits: Limits | None = None
     absent: tuple[str, ...] = ()
     if rule is not None:
-        seen = None if rule.tuned_on is None else rule.tuned_on == table.fingerprint()
+        seen = was_tuned_on(rule, judged.table)
         if seen:
-            app.warn(seen_by_tuning(table.n_rows))
+            app.warn(seen_by_tuning(rows.n_rows))
         document |= {"tuned_for": rule.metric, "tuned_on_these_rows": seen}
-        abstains = rule.abstain is not None
-        further = {"rule": decided_by(over(rule, rows.classes), table)}
-        limits, absent = judged(rule.constraints, table, abstains=abstains)
-    decided = decisions(table, further, abstains=abstains)
+        limits, absent = judgeable(rule.constraints, table, abstains=abstains)
     if rule is not None and abstains:
         used, more = of_what_is_decided(used, table, rows)
         skipped += more
-        document |= {"abstain": rule.abstain, "rows_undecided": rows_undecided(decided["rule"])}
+        document |= {"abstain": rule.abstain, "rows_undecided": rows_undecided(decided["rule"], table)}
     scores = scores_of(table, used, limits, decided, settings)
     kept = limit_documents(scores, limits, decided["rule"], table, "rule", absent) if rule is not None else []
     return {

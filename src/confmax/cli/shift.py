@@ -15,12 +15,14 @@ import numpy as np
 from confmax.calibration.shifted import Reweighted
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing, read_rows
+from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.matching import positive_of, rows_for
 from confmax.cli.outputs import check_rule_output, load_any_rule, one_result, save_rule
 from confmax.cli.show import Document, Page, between, finite, number, print_document, show_source, source_document
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import format_of, joined
 from confmax.confusion import Array
+from confmax.progress import Bar
 from confmax.rule import DecisionRule, LabelRule
 from confmax.rule.shifted import reads_recalls_alone, shares_from
 from confmax.shift import Detection, PriorShift, detect
@@ -30,6 +32,7 @@ from confmax.solution import Infeasible, Solution
 from confmax.solution.adapted import OLD
 from confmax.solution.tuning import solution_of_rule
 from confmax.tables import make_table
+from confmax.tables.partitioned.parts import Part
 
 INTERVALS = 0.9
 LITTLE = 0.002  # gain of a metric that one can leave
@@ -62,30 +65,49 @@ def shift(rule: Path, file: Path | None, check: bool, as_json: bool, **more: Any
     given["priors"] = _by_name(given["priors"], names)
     if given["priors"] is not None:
         shares_from(given["priors"], names)
+    in_parts = more.pop("in_parts")
     options = TableOptions(**more, some_labels=True)
-    rows = None if file is None else rows_for({str(rule): loaded}, file, options).in_order(names)
-    tuned_on = None
-    if given["tuned_on"] is not None:
-        tuned_on = _tuning_rows(given["tuned_on"], loaded, options, given["tuned_label"], given["tuned_weight"])
+    parted = file is not None and is_read_in_parts(file, in_parts)
+    if parted and options.label is not None:
+        raise ValueError(
+            f"{file} is read in parts, and --label needs its rows in memory; leave it out, or name one file with "
+            f"--in-parts no"
+        )
+    with Bar("reading", "rows") as bar:
+        rows = None
+        if file is not None:
+            rows = rows_for({str(rule): loaded}, file, options, in_parts=parted, progress=bar.rows).in_order(names)
+        tuned_on = None
+        if given["tuned_on"] is not None:
+            tuned_on = _tuning_rows(given["tuned_on"], loaded, options, given["tuned_label"], given["tuned_weight"])
+        if check and rows is not None:
+            level = LEVEL if given["false_alarms"] is None else given["false_alarms"]
+            found = detect(rows.proba, loaded, sample_weight=rows.weight, level=level, tuned_on=tuned_on)
+            _warn_of_same_rows(rows, loaded, str(rule), SHOWS_NOTHING)
+        else:
+            solution = _adapted(rows, loaded, tuned_on, given)
+            document = _adapted_document(rows, loaded, solution, tuned_on, given, str(rule))
     if check and rows is not None:
-        level = LEVEL if given["false_alarms"] is None else given["false_alarms"]
-        found = detect(rows.proba, loaded, sample_weight=rows.weight, level=level, tuned_on=tuned_on)
-        _warn_of_same_rows(rows, loaded, str(rule), SHOWS_NOTHING)
         print_document(_checked(rows, loaded, found), as_json, _show_check)
         return 3 if found.changed else 0
-    solution = _adapted(rows, loaded, tuned_on, given)
-    if rows is not None and (given["priors"] is None or tuned_on is None):
-        _warn_of_same_rows(rows, loaded, str(rule), SHOWS_NOTHING if given["priors"] is None else NOT_WEIGHTED)
-    document = {
-        **(_no_source(names) if rows is None else source_document(rows)),
-        "metric": loaded.metric,
-        "tuned_on": given["tuned_on"] and str(given["tuned_on"]),
-        **_estimated(loaded, solution, source_of(loaded, tuned_on).shares.meant, given["priors"]),
-        **_found(rows, loaded, solution, tuned=tuned_on is not None),
-    }
     document["rule_file"] = save_rule(solution.rule, given["out"], given["force"])
     print_document(document, as_json, partial(_show_adapted, rule=solution.rule), given["out"])
     return 0
+
+
+def _adapted_document(
+    rows: FileRows | None, rule: DecisionRule, solution: Solution, tuned_on: Any, given: Mapping[str, Any], path: str
+) -> Document:
+    """Return what was estimated and the new rule, without the place where it is written; ``path`` is the old one's."""
+    if rows is not None and (given["priors"] is None or tuned_on is None):
+        _warn_of_same_rows(rows, rule, path, SHOWS_NOTHING if given["priors"] is None else NOT_WEIGHTED)
+    return {
+        **(_no_source(rule.class_names[: rule.n_classes]) if rows is None else source_document(rows)),
+        "metric": rule.metric,
+        "tuned_on": given["tuned_on"] and str(given["tuned_on"]),
+        **_estimated(rule, solution, source_of(rule, tuned_on).shares.meant, given["priors"]),
+        **_found(rows, rule, solution, tuned=tuned_on is not None),
+    }
 
 
 def _check_options(check: bool, given: Mapping[str, Any]) -> None:
@@ -352,7 +374,16 @@ def _moved(rows: FileRows, rule: DecisionRule, new: DecisionRule) -> int:
     with warnings.catch_warnings():
         # what equal rows draw changes no count by much, and nothing is written
         warnings.simplefilter("ignore", UserWarning)
+        if rows.is_in_parts:
+            return sum(rows.proba.run(partial(_moved_in, rule, new)))
         return int(np.count_nonzero(rows.decided_by(rule, None) != rows.decided_by(new, None)))
+
+
+def _moved_in(rule: DecisionRule, new: DecisionRule, part: Part) -> int:
+    """Return how many rows of a part the rules decide differently."""
+    if len(part.proba) == 0:
+        return 0
+    return int(np.count_nonzero(rule.predict_index(part.proba) != new.predict_index(part.proba)))
 
 
 def _why_kept(solution: Solution, rule: DecisionRule) -> str:

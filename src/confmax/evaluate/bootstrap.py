@@ -8,7 +8,7 @@ multinomial is how many such rows there are. All rules are counted in the same d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,33 +42,54 @@ class Cells:
 
 
 def tally(
-    labels: NDArray[np.int64], decisions: NDArray[np.integer], weight: Array | None, sizes: tuple[int, Sequence[int]]
+    labels: NDArray[np.int64],
+    decisions: NDArray[np.integer],
+    weight: Array | None,
+    sizes: tuple[int, Sequence[int]],
+    copies: Index | None = None,
 ) -> Cells:
     """Sort rows into cells.
 
     ``labels`` (n,) are true classes, ``decisions`` (A, n) those of A deterministic rules, both as column numbers;
     ``weight`` (n,) is positive. ``sizes`` are the number of classes K, and the number of decisions M of each rule.
+    With ``copies`` (n,) each of these rows stands for so many.
     """
     K = sizes[0]
     Ms = tuple(map(int, sizes[1]))
-    code = labels.astype(np.int64)
-    span = K
-    for decision, M in zip(decisions, Ms, strict=True):
-        # many rules of many classes have more combinations than an integer has: those that occur are renumbered
-        if span * M >= 1 << 62:
-            code = np.unique(code, return_inverse=True)[1].reshape(-1)
-            span = int(code.max()) + 1
-        code = code * M + decision
-        span = span * M
+    code, _ = code_of((labels, *decisions), (K, *Ms))
     _, first, cell = np.unique(code, return_index=True, return_inverse=True)
     cells = decisions[:, first].astype(np.int64)
     cell = cell.reshape(-1)
     if weight is None:
-        return Cells(labels[first], cells, np.arange(len(first)), np.bincount(cell), None, K, Ms)
+        return Cells(labels[first], cells, np.arange(len(first)), _counted(cell, copies), None, K, Ms)
     values, rank = np.unique(weight, return_inverse=True)
     # sums over the lots of a cell run over neighbours: lots come sorted by cell, then by weight
-    lots, count = np.unique(cell * len(values) + rank.reshape(-1), return_counts=True)
+    lots, place = np.unique(cell * len(values) + rank.reshape(-1), return_inverse=True)
+    count = _counted(place.reshape(-1), copies)
     return Cells(labels[first], cells, lots // len(values), count, values[lots % len(values)], K, Ms)
+
+
+def code_of(columns: Iterable[NDArray[np.integer]], sizes: Iterable[int]) -> tuple[Index, int]:
+    """Return a code (n,) of the rows of several columns, which are below their ``sizes``, and its least upper bound.
+
+    Codes are in the order of the columns, the first one first.
+    """
+    code = np.zeros(1, np.int64)
+    span = 1
+    for column, size in zip(columns, sizes, strict=True):
+        # many rules of many classes have more combinations than an integer has: those that occur are renumbered
+        if span * size >= 1 << 62:
+            code = np.unique(code, return_inverse=True)[1].reshape(-1)
+            span = int(code.max()) + 1
+        code = code * size + column
+        span = span * size
+    return code, span
+
+
+def _counted(place: Index, copies: Index | None) -> Index:
+    counts = np.bincount(place, weights=copies)
+    # a float holds whole numbers up to 2^53
+    return counts.astype(np.int64, copy=False)
 
 
 # --- draws -----------------------------------------------------------------------------------------------------------

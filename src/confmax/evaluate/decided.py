@@ -32,6 +32,14 @@ class Decided(NamedTuple):
     abstains: bool = False
 
 
+def rows_by_class(table: MemoryTable) -> NDArray[np.int64]:
+    """Return the number of rows with weight of each class (K,) of a labelled ``table``."""
+    assert table.labels is not None
+    copies = np.ones(table.n_rows, np.int64) if table.copies is None else table.copies
+    kept = copies if table.weight is None else copies * (table.weight > 0)
+    return np.bincount(table.labels, kept, table.n_classes).astype(np.int64)
+
+
 def counts_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Array:
     """Return the weights (K, M) of the rows of a ``table`` by true class and decision.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.errors import extended
 from confmax.evaluate.decided import Decided, counts_of
+from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.protocols import Tuned, frequent_gain, with_gain
-from confmax.evaluate.uncertainty import decided_by
+from confmax.evaluate.uncertainty import decided_by, plain_rules, rules_decide
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle
@@ -25,6 +27,7 @@ from confmax.rule import DecisionRule
 from confmax.rule.parts import laid_out, parts_of
 from confmax.tables import MemoryTable, Table, apply_calibrator
 from confmax.tables.draws import cross_fit, folds_to_judge, masks, quietly
+from confmax.tables.partitioned.table import Unchecked
 
 EQUAL = 1e-9  # statistics of the same rows agree better than this
 
@@ -44,6 +47,21 @@ class Evidence:
     fold: NDArray[np.int64] | None = None  # (n,), where the figures are cross-fitted
     solutions: tuple[Tuned, ...] = ()  # of the folds: tuned on all rows but those of the fold
     seen: bool = False  # whether the rule was tuned on these rows
+    # of a table in parts, whose rows here are a sample: what is counted on all of them
+    whole: Judged | None = None
+
+    @property
+    def counted(self) -> MemoryTable:
+        """The rows that are counted: all of them, or lines for all rows of a table in parts."""
+        return self.table if self.whole is None else self.whole.rows
+
+    @cached_property
+    def judged(self) -> dict[str, Decided]:
+        """What argmax, p/prior, the "rule" and its "single" one decide for the counted rows, by their names."""
+        if self.whole is not None:
+            return self.whole.decided
+        single = {} if self.single is None else {"single": self.single}
+        return {**plain_rules(self.table), "rule": self.decided, **single}
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -69,21 +87,41 @@ class Evidence:
         return counts_of(decided, self.table)
 
 
-def evidence_of(table: MemoryTable, metric: Metric, rule: DecisionRule, solution: Tuned | None = None) -> Evidence:
-    """Return the evidence of a finished rule on the rows of a table; a ValueError as of `decided_by`."""
+def judge_rule(found: Unchecked, rule: DecisionRule) -> Judged:
+    """Return what argmax, p/prior, a rule and the one that it draws most often decide on a table in parts."""
+    single = {"single": with_gain(rule, frequent_gain(rule))} if rule.is_randomized else {}
+    return judge(found, partial(rules_decide, {"rule": rule, **single}))
+
+
+def evidence_of(
+    table: MemoryTable,
+    metric: Metric,
+    rule: DecisionRule,
+    solution: Tuned | None = None,
+    whole: Judged | None = None,
+) -> Evidence:
+    """Return the evidence of a finished rule on the rows of a table; a ValueError as of `decided_by`.
+
+    Of a table in parts ``table`` is its sample, and ``whole`` what is counted on all rows.
+    """
     decided = decided_by(rule, table)
     single = decided_by(with_gain(rule, frequent_gain(rule)), table) if rule.is_randomized else None
     # a rule that does not say which rows these are may be known by its solution
-    seen = rule.tuned_on == table.fingerprint()
-    if rule.tuned_on is None:
+    seen = was_tuned_on(rule, table if whole is None else whole.table)
+    if seen is None:
         seen = solution is not None and tuned_on(solution, table)
     proba = apply_calibrator(rule.calibrator, table.proba)
-    return Evidence(table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen)
+    return Evidence(table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen, whole=whole)
 
 
 def seen_by_tuning(n_rows: int) -> str:
     """Return the warning that a rule is evaluated on the ``n_rows`` rows that it was tuned on."""
     return f"these are the {n_rows:,} rows that the rule was tuned on: figures on new rows are lower"
+
+
+def was_tuned_on(rule: DecisionRule, table: Table) -> bool | None:
+    """Return whether a rule was tuned on the labelled rows of a table, None where its file does not say."""
+    return None if rule.tuned_on is None else table.has_fingerprint(rule.tuned_on)
 
 
 Tune = Callable[[NDArray[np.bool_], Mapping[str, Any]], Tuned]  # which rows (n,) to use, and settings of `maximize`

@@ -19,7 +19,7 @@ from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, of_class, positive_class
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.coverage_curves import CoverageFigures
-from confmax.evaluate.decided import Decided
+from confmax.evaluate.decided import Decided, counts_of, rows_by_class
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
@@ -250,30 +250,36 @@ def figures(
     # three metrics per class: of many classes they would cost more than the rest of the bootstrap
     parts = [(part, k) for k in range(K) for part in PARTS] if K <= CLASS_INTERVALS else []
     by_class = {f"{part} of class {k}": of_class(part, k) for part, k in parts}
-    plain = plain_rules(table)
-    rules: dict[str, Any] = {**plain, "rule": evidence.decided}
-    if evidence.single is not None:
-        # what drawing adds is measured against the rule that is drawn most often, on the same replicates
-        rules["single"] = evidence.single
     studied: dict[str, Metric] = {}
+    further: dict[str, Decided] = {}
     for beside in (study, undecided):
         if beside is not None:
             studied |= beside.metrics
-            rules |= beside.rules
+            further |= beside.rules
     bootstrap: dict[str, Any] = {"n_replicates": n_replicates, "level": level, "seed": seed}
-    score = compare(table, {**shown, **by_class, **studied}, rules, **bootstrap)
+    # what drawing adds is measured against the rule that is drawn most often, on the same replicates
+    rules = evidence.judged | (further if evidence.whole is None else {})
+    counted = evidence.counted
+    score = compare(counted, {**shown, **by_class, **studied}, rules, **bootstrap)
+    beside_it = score
+    if evidence.whole is not None and further:
+        # rules that are made of the rows of a sample are compared on it
+        here = {**plain_rules(table), "rule": evidence.decided, **further}
+        beside_it = compare(table, {**shown, **studied}, here, **bootstrap)
     # a decision beyond the classes may have the name of a class: all labels are made different together
     names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
     rows = _metric_rows(score, evidence.metric, shown, names, K)
     of_groups = {row.name: {**shown, **by_class}[row.name] for row in rows}
     of_groups |= {} if study is None else study.metrics_of_groups
-    score = replace(score, by_group=in_groups(table, of_groups, {**plain, "rule": evidence.decided}, **bootstrap))
+    shown_rules = {name: evidence.judged[name] for name in ("argmax", "p/prior", "rule")}
+    score = replace(score, by_group=in_groups(counted, of_groups, shown_rules, **bootstrap))
     # argmax decides classes only, and both matrices have a column for every decision of the rule
-    argmax = plain["argmax"]._replace(n_decisions=evidence.decided.n_decisions)
-    change = ConfusionChange(evidence.counts(argmax), evidence.counts(evidence.decided))
+    argmax = evidence.judged["argmax"]._replace(n_decisions=evidence.decided.n_decisions)
+    change = ConfusionChange(counts_of(argmax, counted), counts_of(evidence.judged["rule"], counted))
+    kept = evidence.kept if evidence.whole is None else evidence.judged["rule"]
     changed, by_folds = (
-        float(np.average(decided.shares @ (decided.decisions != argmax.decisions), weights=evidence.weight))
-        for decided in (evidence.kept, evidence.decided)
+        float(np.average(decided.shares @ (decided.decisions != argmax.decisions), weights=counted.weight))
+        for decided in (kept, evidence.judged["rule"])
     )
     raw = reliability(table.proba, evidence.labels, evidence.weight)
     # without calibration there is one reliability, which the page shows once
@@ -301,8 +307,8 @@ def figures(
         score,
         single,
         names,
-        None if study is None else study.figures(score),
-        None if undecided is None else undecided.figures(score, names, metric_name(repr(undecided.metric))),
+        None if study is None else study.figures(score, beside_it),
+        None if undecided is None else undecided.figures(beside_it, names, metric_name(repr(undecided.metric))),
     )
     return replace(result, groups=_groups(result, argmax))
 
@@ -310,13 +316,16 @@ def figures(
 def _groups(figures: Figures, argmax: Decided) -> tuple[GroupFigures, ...]:
     """Return the figures of every group with a row, given what ``argmax`` decides."""
     evidence = figures.evidence
-    groups = evidence.table.groups
-    moved = evidence.decided.shares @ (evidence.decided.decisions != argmax.decisions)
-    total = evidence.weight.sum()
+    counted = evidence.counted
+    rule = evidence.judged["rule"]
+    moved = rule.shares @ (rule.decisions != argmax.decisions)
+    every = np.ones(counted.n_rows) if counted.weight is None else counted.weight
+    total = every.sum()
     found = []
     for name, score in figures.score.by_group.items():
-        mine = groups.codes == groups.names.index(name)
-        weight = evidence.weight[mine]
+        g = counted.groups.names.index(name)
+        mine = counted.groups.codes == g
+        weight = every[mine]
         rows = [_metric_row(score, row.name, row.label, row.description) for row in figures.metrics]
         found.append(
             GroupFigures(
@@ -325,7 +334,7 @@ def _groups(figures: Figures, argmax: Decided) -> tuple[GroupFigures, ...]:
                 float(weight.sum() / total),
                 float(weight @ moved[mine] / weight.sum()),
                 tuple(rows),
-                _with_rule_of(figures, name, mine) if evidence.rule.groups else None,
+                _with_rule_of(figures, name, evidence.table.groups.codes == g) if evidence.rule.groups else None,
             )
         )
     return tuple(found)
@@ -370,8 +379,8 @@ def _class_rows(
     """Return the rows of the classes; without ``score`` their figures have no intervals."""
     table = evidence.table
     K = table.n_classes
-    total = evidence.weight.sum()
-    n_rows = np.bincount(evidence.labels[evidence.weight > 0], minlength=K)
+    total = change.before.sum()
+    n_rows = rows_by_class(evidence.counted)
     ways = _ways(evidence.rule, evidence.kept, table)
     folds = _levels_of_folds(evidence)
     spread = spread_of(folds)

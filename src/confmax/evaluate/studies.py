@@ -185,8 +185,8 @@ class LimitStudy:
         """What the best single rule without limits decides, by its name."""
         return {} if self.free is None else {FREE: self.best.decided(self.free.single)}
 
-    def figures(self, score: Score) -> LimitFigures:
-        """Return the figures, given the ``score`` of `metrics` and `rules`."""
+    def figures(self, score: Score, of_rules: Score) -> LimitFigures:
+        """Return the figures, given the ``score`` of `metrics`, and the one of `rules`, which may be of a sample."""
         rows = self._rows(score)
         free = self.rules.get(FREE)
         evidence = self.evidence
@@ -199,8 +199,8 @@ class LimitStudy:
             self.absent,
             self.reached,
             self._curve(rows) if self.reached else None,
-            score.estimate(FREE, name),
-            score.difference("rule", FREE, name),
+            of_rules.estimate(FREE, name),
+            of_rules.difference("rule", FREE, name),
             float(np.average(moved, weights=evidence.weight)),
             ConfusionChange(evidence.counts(free), evidence.counts(evidence.decided)),
         )
@@ -217,11 +217,9 @@ class LimitStudy:
             priced = outcomes(self.limits, at, None, self.within.prices, at, rounding=MISSED)
             prices = [outcome.price for outcome in priced]
         M = evidence.decided.n_decisions
-        table = evidence.table
-        rules = {name: rule._replace(n_decisions=M) for name, rule in plain_rules(table).items()}
-        rules["rule"] = evidence.decided
-        by_rule = [judged_limits(self.limits, score, name, rules[name], table) for name in RULES]
-        limits, S = side_by_side(self.limits, evidence.decided, table, evidence.proba)
+        rules = {name: evidence.judged[name]._replace(n_decisions=M) for name in RULES}
+        by_rule = [judged_limits(self.limits, score, name, rules[name], evidence.counted) for name in RULES]
+        limits, S = side_by_side(self.limits, evidence.decided, evidence.table, evidence.proba)
         rows = []
         judged_values = zip(limits.constraints, limits.values(S), *by_rule, prices, strict=True)
         for limit, expected, rule, argmax, prior, price in judged_values:

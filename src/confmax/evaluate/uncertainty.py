@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -25,6 +26,7 @@ from confmax.evaluate.bootstrap import Counter, replicates, tally
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.label_scores import score_labels
 from confmax.evaluate.limits import judged_limits
+from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, LimitScore, Score, lacking
 from confmax.metrics import Metric
@@ -37,6 +39,7 @@ from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.groups import Groups
 from confmax.tables.labels import encode_labels, plain, vector
+from confmax.tables.partitioned.table import unchecked
 
 MOST_REPLICATES = 1_000_000
 
@@ -46,8 +49,8 @@ AnyMetric = str | Metric | Callable[[Array], float]
 
 def score(
     metric: AnyMetric | Sequence[AnyMetric],
-    proba: ArrayLike,
-    y: ArrayLike,
+    proba: Any,
+    y: ArrayLike | None = None,
     rule: Decides | Tuned | ArrayLike | None = None,
     *,
     rules: Mapping[str, Decides | Tuned | ArrayLike] | None = None,
@@ -66,8 +69,10 @@ def score(
     ----------
     metric : str, Metric or callable, or a sequence of these
         As for `confmax.maximize`.
-    proba : array-like, data frame, torch tensor or scipy.sparse matrix (n, K)
-        Raw class probabilities of rows that the rules were not tuned on.
+    proba : array-like, data frame, torch tensor, scipy.sparse matrix (n, K), or a table of `confmax.open_table`
+        Raw class probabilities of rows that the rules were not tuned on. An opened table brings its labels, weights and
+        groups: leave out ``y``, ``sample_weight`` and ``group``. Rules of one class decide it, in one pass over the
+        rows, in two with weights.
     y : array-like (n,), or (n, L) for rules of several labels
         True classes: names or column numbers. With several labels per row as for `confmax.maximize`.
     rule : DecisionRule, Solution, array-like (n,) or None
@@ -147,20 +152,36 @@ def score(
     if not isinstance(stratified, (bool, np.bool_)):
         raise ValueError(f"stratified is True or False; got {stratified!r}")
     seed = as_seed(random_state)
-    in_memory = "score needs labels, and rows in memory; pass arrays proba (n, K) and y (n,) of true classes"
-    if y is None:
-        raise ValueError(in_memory)
-    refuse_elsewhere(proba, in_memory)
+    opened = getattr(proba, "is_confmax_source", False)
+    if not opened:
+        in_memory = (
+            "score needs labels, and rows in memory or a table of open_table; pass arrays proba (n, K) and y (n,) of "
+            "true classes"
+        )
+        if y is None:
+            raise ValueError(in_memory)
+        refuse_elsewhere(proba, in_memory)
     if of_labels:
+        refuse_elsewhere(proba, "rules of several labels are evaluated on rows in memory; pass arrays proba and y")
         for name, given in (("group", group), ("pos_label", pos_label), ("stratified", stratified or None)):
             if given is not None:
                 raise InputError(f"`{name}` is of one class for every row, and a rule decides several labels")
         bootstrap = {"n_replicates": int(n_replicates), "level": float(level), "seed": seed}
         return score_labels(metric, proba, y, judged, sample_weight=sample_weight, classes=classes, **bootstrap)
     tuned_rules = [one for one in judged.values() if isinstance(one, Decides)]
-    stated = stated_order(y, proba)
+    stated = None if opened else stated_order(y, proba)
     order = (column_order(tuned_rules) or stated) if classes is None else classes
-    table = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
+    settings: dict[str, Any] = {
+        "n_replicates": int(n_replicates),
+        "level": float(level),
+        "stratified": bool(stratified),
+        "seed": seed,
+    }
+    if opened:
+        rows = _rows_in_parts(proba, (y, sample_weight, group), judged, order, stated=classes is not None)
+        table, decided, sample = rows.rows, rows.decided, rows.table.in_memory()
+    else:
+        table = sample = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
     # who tuned a rule for a metric of ordered classes has said what the order is
     tuned_for = [named(one.metric) for one in tuned_rules]
     tuned_for += [one.metric for one in (rule, *(rules or {}).values()) if _is_tuned(one)]
@@ -168,24 +189,51 @@ def score(
     explicit = explicit or any(one is not None and one.depends_on_order(table.n_classes) for one in tuned_for)
     for name, one in chosen.items():
         chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
-    if group is not None:
-        table = replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
-    settings: dict[str, Any] = {
-        "n_replicates": int(n_replicates),
-        "level": float(level),
-        "stratified": bool(stratified),
-        "seed": seed,
-    }
-    decided = {name: _decided(name, one, table) for name, one in {**plain_rules(table), **judged}.items()}
+    if not opened:
+        if group is not None:
+            table = replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
+        decided = {name: _decided(name, one, table) for name, one in {**plain_rules(table), **judged}.items()}
     result = compare(table, chosen, decided, **settings)
     result = replace(result, by_group=in_groups(table, chosen, decided, **settings))
     within = {name: one for name, one in judged.items() if isinstance(one, DecisionRule) and one.constraints}
     limits = {name: _limits_of(name, one, decided[name], table, settings) for name, one in within.items()}
     result = replace(result, limits=limits)
     # of probabilities that are overconfident nothing is said here
-    for sentence in (doubt_of_order(table, calibrated=0.0), *doubts(result, chosen)):
+    for sentence in (doubt_of_order(sample, calibrated=0.0), *doubts(result, chosen)):
         warn(sentence)
     return result
+
+
+def _rows_in_parts(
+    source: Any, beside: Sequence[Any], rules: Mapping[str, Any], classes: Sequence[Any] | None, *, stated: bool
+) -> Judged:
+    """Return what plain and given ``rules`` decide on an opened table; ``beside`` is given with arrays alone."""
+    refuse_beside(source, beside, "score")
+    for name, one in rules.items():
+        if not isinstance(one, Decides):
+            raise ValueError(
+                f"the decisions of {name!r} are of rows in memory, and an opened table is decided part by part; pass a "
+                f"rule"
+            )
+    found = unchecked(source, classes, stated=stated)
+    return judge(
+        found, partial(rules_decide, {name: aligned_rule(name, one, found.classes) for name, one in rules.items()})
+    )
+
+
+def refuse_beside(source: Any, beside: Sequence[Any], what: str) -> None:
+    """Refuse, by a ValueError, what is given ``beside`` an opened table, which needs labels for ``what``."""
+    if any(given is not None for given in beside):
+        raise ValueError(
+            "an opened table brings its labels, weights and groups; pass label=, weight= and group= to open_table"
+        )
+    if not source.has_labels:
+        raise ValueError(f"{what} needs labels; pass label= to open_table, the column of true classes")
+
+
+def rules_decide(rules: Mapping[str, Decides], table: MemoryTable, prior: Array) -> dict[str, Decided]:
+    """Return what plain and given ``rules`` for the columns of a part of a table decide, by their names."""
+    return {**plain_rules(table, prior), **{name: decided_by(rule, table) for name, rule in rules.items()}}
 
 
 def compare(
@@ -205,6 +253,7 @@ def compare(
     assert table.labels is not None
     labels = table.labels
     weight = table.weight
+    copies = table.copies
     decided = [_decided(name, rule, table) for name, rule in rules.items()]
     decisions = np.concatenate([one.decisions for one in decided])
     sizes = [one.n_decisions for one in decided for _ in one.shares]
@@ -213,7 +262,11 @@ def compare(
         labels = labels[kept]
         weight = weight[kept]
         decisions = decisions[:, kept]
-    cells = tally(labels, decisions, weight, (table.n_classes, sizes))
+        copies = None if copies is None else copies[kept]
+    if copies is not None and weight is not None:
+        # of one row
+        weight = None if np.array_equal(weight, copies) else weight / copies
+    cells = tally(labels, decisions, weight, (table.n_classes, sizes), copies)
     abstains = [one.abstains for one in decided]
     forms = [_forms(metric, table.n_classes, set(abstains)) for metric in metrics.values()]
     whole = any(metric.statistics == "matrix" for both in forms for metric in both.values())
@@ -232,7 +285,8 @@ def compare(
     drawn[~np.isfinite(drawn)] = np.nan
     present = np.bincount(labels, minlength=table.n_classes) > 0
     lost = {table.classes[k]: float(absent[k] / n_replicates) for k in np.flatnonzero(present & (absent > 0))}
-    return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, len(labels), lost)
+    n_rows = len(labels) if copies is None else int(copies.sum())
+    return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, n_rows, lost)
 
 
 def in_groups(
@@ -268,9 +322,13 @@ def check_weights_of_groups(table: MemoryTable) -> None:
         )
 
 
-def plain_rules(table: MemoryTable) -> dict[str, Decided]:
-    """Return what is decided without tuning: argmax(p), and argmax(p / prior) by the class sizes of ``table``."""
-    gains = (Gains.reduced(np.ones(table.n_classes)), by_prior(table.label_weight()))
+def plain_rules(table: MemoryTable, prior: Array | None = None) -> dict[str, Decided]:
+    """Return what is decided without tuning: argmax(p), and argmax(p / ``prior``), by default the class sizes.
+
+    The ``prior`` (K,) is of the classes of ``table``; None takes the shares of its labels.
+    """
+    prior = table.label_weight() if prior is None else prior
+    gains = (Gains.reduced(np.ones(table.n_classes)), by_prior(prior))
     decisions = decide(table.proba, Gains.concatenate(gains))
     return {name: Decided(line[None], np.ones(1), table.n_classes) for name, line in zip(PLAIN, decisions, strict=True)}
 

@@ -85,7 +85,7 @@ def shares(figures: Figures) -> list[ShareRow]:
     known = rule.shares
     if known is None or (known.shifted_to is None and found is None):
         return []
-    here = evidence.table.label_weight()
+    here = evidence.counted.label_weight()
     ends = {} if found is None else dict(zip(found.classes, found.interval().tolist(), strict=True))
     seen = {} if found is None else dict(zip(found.classes, found.raw_priors.tolist(), strict=True))
     names = figures.names[: len(known.classes)]

@@ -103,6 +103,13 @@ def basis(figures: Figures) -> str:
     """Return which rows the figures describe, as the end of a sentence."""
     evidence = figures.evidence
     n = rows(figures.score.n_rows)
+    if evidence.whole is not None:
+        seen = "that the rule was tuned on" if evidence.seen else "given"
+        sure = "" if evidence.seen else ". Make sure that the rule was not tuned on them"
+        return (
+            f"on the {n} {seen}, which were read in parts. Calibration, thresholds, trade-offs and what else is not "
+            f"counted are those of a sample of {rows(evidence.table.n_rows)}, chosen by what is in them{sure}"
+        )
     if evidence.fold is not None:
         return (
             f"on {n}, cross-fitted in {len(evidence.solutions)} folds: each row is decided by a rule that was tuned on "
@@ -444,7 +451,7 @@ def seen_rows(figures: Figures) -> str:
     if not figures.evidence.seen:
         return ""
     return (
-        f"{capital(seen_by_tuning(figures.evidence.table.n_rows))}. Evaluate it on other rows, or use 'confmax tune "
+        f"{capital(seen_by_tuning(figures.score.n_rows))}. Evaluate it on other rows, or use 'confmax tune "
         f"--report', which cross-fits."
     )
 

@@ -22,13 +22,14 @@ from numpy.typing import ArrayLike
 from confmax._version import __version__
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.errors import InputError
-from confmax.evaluate.evidence import Evidence, evidence_of, seen_by_tuning
+from confmax.evaluate.evidence import Evidence, evidence_of, judge_rule, seen_by_tuning
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
 from confmax.evaluate.label_figures import TunedLabels
+from confmax.evaluate.lines import Judged
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.scores import AS_GOOD
-from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap
+from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap, refuse_beside
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.metrics.catalogue import named
@@ -43,6 +44,7 @@ from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.groups import Groups
+from confmax.tables.partitioned.table import unchecked
 
 AnyPath = str | os.PathLike[str]
 
@@ -50,8 +52,8 @@ AnyPath = str | os.PathLike[str]
 def write(
     path: AnyPath,
     rule: DecisionRule | Tuned,
-    proba: ArrayLike,
-    y: ArrayLike,
+    proba: Any,
+    y: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     *,
     group: ArrayLike | None = None,
@@ -73,8 +75,9 @@ def write(
     rule : DecisionRule, LabelRule or a solution of either
         The rule to evaluate. With a solution, the page also shows gap and convergence. The page of several labels per
         row shows other figures: metrics, limits, every label, and labels per row.
-    proba : array-like (n, K)
-        Raw class probabilities, columns in the order of ``rule.classes``.
+    proba : array-like (n, K), or a table of `confmax.open_table`
+        Raw class probabilities, columns in the order of ``rule.classes``. An opened table brings labels, weights and
+        groups; its rows are counted in parts, and what needs them one by one is that of a sample, as the page says.
     y : array-like (n,), or (n, L) for several labels
         True classes: names or column numbers. With several labels per row as for `confmax.maximize`.
     sample_weight : array-like (n,) or None
@@ -138,20 +141,38 @@ def write(
     check_first(path, how.n_replicates, how.level)
     chosen = as_written(_metric_of(evaluated, solution, metric))
     other = resolve(second)
-    table = table_of(proba, y, sample_weight, evaluated.class_names[: evaluated.n_classes], group, stated=False)
+    names = evaluated.class_names[: evaluated.n_classes]
+    whole = _whole_of(proba, evaluated, (y, sample_weight, group), names)
+    if whole is None:
+        table = table_of(proba, y, sample_weight, names, group, stated=False)
+    else:
+        table = whole.table.in_memory()
+        whole = None if table is whole.table else whole
     chosen = aligned(chosen, table.classes)
     other = aligned(other, table.classes)
     # who tuned for a metric of ordered classes has said that the columns are in order
     tuned_for = named(evaluated.metric) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
-    evidence = evidence_of(table, chosen, evaluated, solution)
+    evidence = evidence_of(table, chosen, evaluated, solution, whole)
     if evidence.seen:
-        warn(seen_by_tuning(table.n_rows))
+        warn(seen_by_tuning(table.n_rows if whole is None else whole.table.n_rows))
     call = "confmax.report.write({!r}, rule, proba, y{})" if solution is None else "solution.report({!r}, proba, y{})"
     pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
     beside = "" if group is None else ", group=group"
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path), beside))
+
+
+def _whole_of(proba: Any, rule: DecisionRule, beside: Sequence[Any], classes: Sequence[Any]) -> Judged | None:
+    """Return what a rule decides on an opened table, None for rows in memory; ``beside`` comes with these alone."""
+    if not getattr(proba, "is_confmax_source", False):
+        return None
+    refuse_beside(proba, beside, "a report")
+    found = unchecked(proba, classes, stated=False)
+    _check_classes(found.classes)
+    whole = judge_rule(found, rule)
+    refuse_too_few_classes(whole.table)
+    return whole
 
 
 def check_first(path: AnyPath, n_replicates: int, level: float, *, charts: bool = True) -> None:
@@ -198,13 +219,17 @@ def table_of(
     refuse_elsewhere(proba, in_memory)
     # figures read the rows many times: counts, folds, bootstrap
     table = make_table(proba, y, weight, classes, stated=stated).dense("a report")
-    if table.n_classes > MAX_MATRIX_CLASSES:
-        raise ValueError(
-            f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {table.n_classes}; "
-            f"confmax.score compares rules on more"
-        )
+    _check_classes(table.classes)
     refuse_too_few_classes(table)
     return table if group is None else replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
+
+
+def _check_classes(classes: Sequence[Any]) -> None:
+    if len(classes) > MAX_MATRIX_CLASSES:
+        raise ValueError(
+            f"a report shows at most {MAX_MATRIX_CLASSES} classes and the table has {len(classes)}; "
+            f"confmax.score compares rules on more"
+        )
 
 
 def finish(

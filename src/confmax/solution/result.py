@@ -301,8 +301,8 @@ class Solution(Tuned):
     def report(
         self,
         path: str | os.PathLike[str],
-        proba: ArrayLike,
-        y: ArrayLike,
+        proba: Any,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         **settings: Any,
     ) -> None:
@@ -316,11 +316,11 @@ class Solution(Tuned):
         ----------
         path : path
             Where to write the page. It is written whole or not at all.
-        proba : array-like (n, K)
+        proba : array-like (n, K), or a table of `confmax.open_table`
             Raw class probabilities of rows that the rule was not tuned on. A warning says if these are the tuning rows.
             If you have no other rows, use `confmax.report.write_cross_fitted`.
-        y : array-like (n,)
-            True classes: names or column numbers.
+        y : array-like (n,) or None
+            True classes: names or column numbers. None for an opened table, which brings its labels and weights.
         sample_weight : array-like (n,) or None
             Non-negative weights.
         **settings

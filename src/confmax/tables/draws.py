@@ -260,6 +260,15 @@ def folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.in
     return fold.reshape(-1).astype(np.int64)
 
 
+def folds_by_content(table: MemoryTable, n_folds: int, seed: int) -> NDArray[np.int64]:
+    """Return the fold of every row (n,) by its content alone: that of a part of a table, too, is the one of the table.
+
+    The classes are spread over the folds by chance, as the rows are.
+    """
+    words = mixed(table.unordered_hashes() ^ np.uint64(seed % (1 << 64)))
+    return (words % np.uint64(n_folds)).astype(np.int64)
+
+
 def cross_fit(fit: Callable[[Part], Fitted], parts: Iterable[Part]) -> Iterator[tuple[Part, Fitted]]:
     """Yield every part of the rows, such as `masks` of folds, with what ``fit`` of this part makes of the others."""
     for part in parts:

@@ -134,9 +134,21 @@ def resolve_classes(order: tuple[Any, ...] | None, labels: NDArray[Any] | None, 
 
 def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
     """Return the distinct labels as plain Python values; missing ones are refused."""
+    return list(counted(labels))
+
+
+def counted(labels: NDArray[Any] | Coded) -> dict[Any, int]:
+    """Return how many rows have each label, a plain Python value; missing ones are refused."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu" and labels.itemsize < 8 and labels.size:
+        low = int(labels.min())
+        if int(labels.max()) - low <= labels.size:
+            # counted as they are, without their places among the distinct ones
+            often = np.bincount(labels.astype(np.int64) - low)
+            return {int(k) + low: int(often[k]) for k in np.flatnonzero(often)}
     coded = coded_labels(labels)
     # a list of categories may hold some that no row has
-    used = np.bincount(coded.index, minlength=len(coded.values)) > 0
+    counts = np.bincount(coded.index, minlength=len(coded.values))
+    used = np.flatnonzero(counts)
     values = [plain(value) for value in coded.values[used]]
     if any(map(is_missing, values)):
         row = [is_missing(value) for value in coded.values[coded.index].tolist()].index(True)
@@ -144,7 +156,7 @@ def distinct(labels: NDArray[Any] | Coded) -> list[Any]:
     # 1 and "1" would become two classes, and the order of such classes is undefined
     if len({isinstance(value, str) for value in values}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")
-    return values
+    return dict(zip(values, counts[used].tolist(), strict=True))
 
 
 def _no_label(row: int, values: NDArray[Any]) -> InputError:

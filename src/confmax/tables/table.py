@@ -178,6 +178,10 @@ class Table(Protocol):
         """Return what tells these labelled rows from others; None without labels, and of rows in parts."""
         return None
 
+    def has_fingerprint(self, known: Fingerprint) -> bool:
+        """Return whether these labelled rows have a ``known`` fingerprint."""
+        return self.fingerprint() == known
+
     @property
     def n_classes(self) -> int:
         """Number of classes K."""
@@ -372,6 +376,9 @@ class MemoryTable(Checked, Table):
     ``calibrator`` has made ``proba`` from the probabilities of ``raw``, the table as it was given; both are None for
     that table itself. ``groups`` are those of the rows of a part of a table in parts, in the order of the groups, or of
     its sample.
+
+    ``copies`` (n,) are set where each row stands for several equal ones (`confmax.evaluate.lines`), so many of them,
+    and its weight is theirs together.
     """
 
     _: KW_ONLY
@@ -382,6 +389,7 @@ class MemoryTable(Checked, Table):
     raw: MemoryTable | None = None
     groups: Any = None
     decisions: Decisions = ONE
+    copies: NDArray[np.int64] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -508,6 +516,7 @@ class MemoryTable(Checked, Table):
             labels=part(self.labels),
             weight=part(self.weight),
             groups=None if self.groups is None else self.groups.take(chosen),
+            copies=part(self.copies),
         )
 
     @cached_property

@@ -23,7 +23,7 @@ from confmax.tables.arrays import as_array, as_float, checked_weight
 from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.groups import Groups, distinct_groups
-from confmax.tables.labels import Coded, distinct, encode_labels, vector
+from confmax.tables.labels import Coded, counted, encode_labels, vector
 from confmax.tables.several import encoded
 from confmax.tables.table import Checked, MemoryTable, T
 
@@ -245,7 +245,9 @@ def summary_of(checked: CheckedPart) -> Summary | None:
         labelled = (np.ones(table.n_rows) if table.weight is None else table.weight) @ table.labels
     elif table.labels is not None:
         labelled = np.bincount(table.labels, weights=table.weight, minlength=table.n_classes).astype(np.float64)
-    totals = table.column_sums(table.weight)
+    # the check has added up the columns of rows that count alike
+    added = table.totals if table.weight is None else None
+    totals = table.column_sums(table.weight) if added is None else added
     return Summary(
         table.n_rows,
         table.n_weighted,
@@ -283,20 +285,27 @@ def distinct_labels(source: Source) -> NDArray[Any]:
 
 def distinct_beside(source: Source) -> tuple[NDArray[Any], list[Any]]:
     """Return the distinct labels (m,), and the distinct groups, of all parts of ``source``; empty where it has none."""
-    labels: dict[Any, None] = {}
-    groups: dict[Any, None] = {}
-    for of_labels, of_groups in source.run(_distinct_of, labels_only=True):
-        labels.update(dict.fromkeys(of_labels))
-        groups.update(dict.fromkeys(of_groups))
+    labels, groups = counted_beside(source)
     # an array of objects keeps the types of names, which NumPy would make one
     out = np.empty(len(labels), dtype=object)
     out[:] = list(labels)
-    return out, list(groups)
+    return out, groups
 
 
-def _distinct_of(part: Part) -> tuple[list[Any], list[Any]]:
+def counted_beside(source: Source) -> tuple[dict[Any, int], list[Any]]:
+    """Return how many rows each distinct label has, and the distinct groups; empty where ``source`` has none."""
+    labels: dict[Any, int] = {}
+    groups: dict[Any, None] = {}
+    for of_labels, of_groups in source.run(_distinct_of, labels_only=True):
+        for name, count in of_labels.items():
+            labels[name] = labels.get(name, 0) + count
+        groups.update(dict.fromkeys(of_groups))
+    return labels, list(groups)
+
+
+def _distinct_of(part: Part) -> tuple[dict[Any, int], list[Any]]:
     with naming(part.name):
-        labels = [] if part.labels is None else distinct(_given(part.labels))
+        labels = {} if part.labels is None else counted(_given(part.labels))
         return labels, [] if part.group is None else distinct_groups(part.group)
 
 

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import arranged, order_of, warn, which_label
 from confmax.tables.decisions import ONE, Decisions, decisions_of
+from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
 from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule
-from confmax.tables.labels import resolve_classes
+from confmax.tables.labels import plain, resolve_classes
 from confmax.tables.partitioned import parts
 from confmax.tables.several import arranged_labels, label_places
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table, TableOracle
@@ -114,6 +115,13 @@ class PartitionedTable(InParts):
             return np.asarray(self.known.totals / self.known.weight)
         return np.asarray(np.sum(list(self.over_parts(parts.column_totals)), axis=0) / self.known.weight)
 
+    def has_fingerprint(self, known: Fingerprint) -> bool:
+        # only as many rows are worth a pass
+        if known.n_rows != self.n_rows:
+            return False
+        content = sum(self.source.run(_content)) % (1 << 64)
+        return content == known.content
+
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
         found = self.source.run(partial(_on_table, work, self.calibrator, self.decisions))
         return (each for each in found if each is not None)
@@ -124,27 +132,95 @@ def partitioned_table(source: parts.Source, classes: Sequence[Any] | None, *, st
 
     ValueError for anything that is no such table; the sentence names the part and its first offending row.
     """
+    return unchecked(source, classes, stated=stated).checked()
+
+
+@dataclass(frozen=True, eq=False)
+class Unchecked:
+    """A source whose classes and groups are known, before the pass that checks its probabilities.
+
+    ``groups`` are the names of the groups, None without. ``sizes`` (K,) is the number of rows of each class, None
+    without labels.
+    """
+
+    source: Any
+    classes: tuple[Any, ...]
+    groups: tuple[Any, ...] | None
+    sizes: NDArray[np.int64] | None
+
+    @property
+    def may_have_weights(self) -> bool:
+        """Whether rows may differ in weight: sources of somebody else do not say."""
+        return getattr(self.source, "weight", "") is not None
+
+    @property
+    def wanted(self) -> int:
+        """How many rows a sample has."""
+        cells = SAMPLE_CELLS if self.source.has_labels else SAMPLE_CELLS_UNLABELLED
+        K = self.source.n_classes
+        return max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the sample has all rows."""
+        return self.source.n_rows <= self.wanted
+
+    def checked(
+        self, also: Callable[[MemoryTable], T] | None = None, take: Callable[[T], None] | None = None
+    ) -> PartitionedTable:
+        """Check all parts in one pass; ``take`` gets what ``also`` returns for each part with rows.
+
+        The errors are those of `partitioned_table`.
+        """
+        source = self.source
+        check = partial(parts.as_table, classes=self.classes, groups=self.groups)
+        tables = source.kept(partial(check, fraction=min(1.0, self.wanted / max(1, source.n_rows))))
+        known = _summary(tables if also is None else _Also(tables, also, take))
+        if not source.holds and not known.renormalised:
+            # the source itself sees to it that rows do not change
+            tables = source.kept(partial(check, fraction=0.0))
+        groups = None if self.groups is None else GroupsInParts(self.groups)
+        sample = parts.ordered(known.sample)
+        return PartitionedTable(tables, self.classes, replace(known, sample=()), sample, groups=groups)
+
+
+def unchecked(source: parts.Source, classes: Sequence[Any] | None, *, stated: bool = True) -> Unchecked:
+    """Return a source with its columns in the order of the classes; arguments and errors as of `partitioned_table`."""
     # a source of somebody else may not speak of groups
     grouped = getattr(source, "has_groups", False)
-    known_labels, found_groups = parts.distinct_beside(source) if source.has_labels or grouped else (None, [])
-    labels = known_labels if source.has_labels else None
+    counts, found_groups = parts.counted_beside(source) if source.has_labels or grouped else ({}, [])
+    labels = None
+    if source.has_labels:
+        # an array of objects keeps the types of names, which NumPy would make one
+        labels = np.empty(len(counts), dtype=object)
+        labels[:] = list(counts)
     names = ordered_names(found_groups) if grouped else None
     found = arranged(source.names, classes, labels, stated=stated)
     if found.order is not None:
         source = source.with_columns(found.order)
     resolved = resolve_classes(found.classes, labels, source.n_classes)
     warn(found.note)
-    cells = SAMPLE_CELLS if source.has_labels else SAMPLE_CELLS_UNLABELLED
-    K = source.n_classes
-    wanted = max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
-    checked = partial(parts.as_table, classes=resolved, groups=names)
-    tables = source.kept(partial(checked, fraction=min(1.0, wanted / max(1, source.n_rows))))
-    known = _summary(tables)
-    if not source.holds and not known.renormalised:
-        # the source itself sees to it that rows do not change
-        tables = source.kept(partial(checked, fraction=0.0))
-    groups = None if names is None else GroupsInParts(names)
-    return PartitionedTable(tables, resolved, replace(known, sample=()), parts.ordered(known.sample), groups=groups)
+    sizes = None if labels is None else np.array([counts.get(plain(name), 0) for name in resolved])
+    return Unchecked(source, resolved, names, sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Also:
+    """Checked ``tables``; a pass over them does something else on every part, too."""
+
+    tables: Any
+    also: Callable[[MemoryTable], Any]
+    take: Any
+
+    def run(self, work: Callable[[Any], T]) -> Iterator[T]:
+        for result, more in self.tables.run(partial(_both, work, self.also)):
+            if more is not None:
+                self.take(more)
+            yield result
+
+
+def _both(work: Callable[[Any], T], also: Callable[[MemoryTable], Any], checked: parts.CheckedPart) -> tuple[T, Any]:
+    return work(checked), None if checked.table is None else also(checked.table)
 
 
 def labels_in_parts(
@@ -308,6 +384,12 @@ def _totals_by_group(part: MemoryTable) -> Array:
 
 
 AnyGroups = Groups | GroupShares | GroupsInParts
+
+
+def _content(checked: parts.CheckedPart) -> int:
+    """Return the hash of the content of a part, which is a sum over its rows."""
+    found = None if checked.table is None else checked.table.fingerprint()
+    return 0 if found is None else found.content
 
 
 def _on_table(
