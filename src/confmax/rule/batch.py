@@ -22,8 +22,7 @@ from confmax.errors import InputError
 from confmax.rule.assignment import assigned
 from confmax.rule.parts import answer, by_group, groups_given, groups_of_rows, mixed_rows
 from confmax.tables.array.oracle import last_of_largest, scores_of
-from confmax.tables.arrays import as_array
-from confmax.tables.columns import column_names, order_of
+from confmax.tables.columns import column_names, in_class_order
 from confmax.tables.draws import given_keys, is_whole
 from confmax.tables.fingerprints import mixed
 from confmax.tables.groups import decide_mixed, mixed_scores
@@ -301,7 +300,7 @@ class ScoredRows:
         names = column_names(given)
         if names is not None:
             # names are matched, and warned of, once
-            given = as_array(given, order=order_of(names, rule.class_names[: rule.n_classes]))
+            given = in_class_order(given, rule.class_names[: rule.n_classes])
         found = calibrated_rows(rule.calibrator, rule.checked(given))
         if codes is None:
             decisions = answer(rule, "predict_index", given, None)

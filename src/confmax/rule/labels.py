@@ -23,7 +23,7 @@ from confmax.rule.applied import predict_batches, write_parquet
 from confmax.rule.html import titled_table
 from confmax.rule.shares import LabelShares
 from confmax.tables import kinds
-from confmax.tables.columns import column_names, order_of
+from confmax.tables.columns import column_names, narrowed, order_of
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.partitioned.spark import with_labels
@@ -224,6 +224,7 @@ class LabelRule:
 
     def checked(self, proba: Any) -> Any:
         """Return ``proba`` (n, L) as `predict` reads it; a ValueError if it is no such table."""
+        proba = narrowed(proba, self.class_names)
         names = column_names(proba)
         if names is not None:
             self._refuse_width(len(names))

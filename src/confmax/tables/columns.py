@@ -22,11 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.errors import InputError, Sentence
+from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array
 from confmax.tables.kinds import here
 from confmax.tables.labels import Coded, distinct, plain, vector
 
 WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
 SHOWN = 8  # names in a message
+FIRST_ROWS = 1000  # that tell which columns sum to one
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,42 @@ def without_columns(frame: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[st
             taken.add(name)
         found[argument] = _picked(frame, list(value) if several else value)
     return (_picked(frame, [name for name in columns if name not in taken]) if taken else frame), found
+
+
+def in_class_order(frame: Any, classes: Sequence[Any]) -> NDArray[Any]:
+    """Return the columns of a frame in memory that are named like the ``classes`` as an array (n, K) in their order."""
+    frame = narrowed(frame, classes)
+    return as_array(frame, order=order_of(column_names(frame), classes))
+
+
+def narrowed(frame: Any, classes: Sequence[Any], *, labels: bool = False) -> Any:
+    """Return a frame in memory with the columns that are named like the ``classes`` alone, if it has further ones.
+
+    Of ``labels``, which need not have every class, this is done only if `sum_to_one_alone`.
+    """
+    columns = frame_columns(frame)
+    if columns is None or len(columns) <= len(classes):
+        return frame
+    places = find(column_names(frame) or [], classes, whole=False).places
+    if places is None:
+        return frame
+    if labels and not sum_to_one_alone(np.column_stack([_first_numbers(frame, name) for name in columns]), places):
+        return frame
+    return _picked(frame, [columns[k] for k in sorted(places)])
+
+
+def sum_to_one_alone(rows: NDArray[Any], places: Sequence[int]) -> bool:
+    """Return whether the columns at these ``places`` of some rows sum to one, and all columns together do not."""
+    with np.errstate(invalid="ignore"):
+        off, all_off = (np.abs(each.sum(axis=1) - 1.0) for each in (rows[:, list(places)], rows))
+    return bool((off <= ROW_SUM_TOLERANCE).all() and not (all_off <= ROW_SUM_TOLERANCE).all())
+
+
+def _first_numbers(frame: Any, name: Any) -> NDArray[Any]:
+    """Return the first entries of a column of a frame in memory, NaN where it holds something else than numbers."""
+    entries = np.asarray(_picked(frame, name)[:FIRST_ROWS])
+    is_text = entries.dtype.kind not in "biuf" and (_is_text(entries) or any(isinstance(one, str) for one in entries))
+    return np.full(len(entries), np.nan) if is_text else entries.astype(np.float64)
 
 
 def _picked(frame: Any, names: Any) -> Any:

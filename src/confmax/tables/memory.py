@@ -16,6 +16,7 @@ from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import (
     arranged,
     column_names,
+    narrowed,
     order_of,
     text_columns,
     warn,
@@ -25,7 +26,7 @@ from confmax.tables.columns import (
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.kinds import Beside, Kind, LabelledRule, Rule, calibrated_rows, host_array, known
-from confmax.tables.labels import encode_labels, plain, refuse_other_rows, resolve_classes, vector
+from confmax.tables.labels import distinct, encode_labels, plain, refuse_other_rows, resolve_classes, vector
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
 
 MOST_DECISIONS = 1 << 24  # that are in memory before they are counted
@@ -47,7 +48,16 @@ class MemoryKind(Kind, Storage):
     def apart(
         self, proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: str
     ) -> tuple[Any, dict[str, Any]]:
-        return without_columns(proba, beside)
+        frame, given = without_columns(proba, beside)
+        if classes is not None:
+            return narrowed(frame, np.asarray(classes, dtype=object).reshape(-1).tolist()), given
+        # who names the label has a table, of which other columns may be part
+        if isinstance(beside["y"], str) and given["y"] is not beside["y"]:
+            labels = np.asarray(given["y"])
+            # probabilities of several labels, which are lists of names, do not sum to one
+            if labels.ndim == 1 and not any(isinstance(one, (list, np.ndarray)) for one in labels[:1]):
+                frame = narrowed(frame, distinct(labels), labels=True)
+        return frame, given
 
     @final
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
@@ -193,6 +203,7 @@ def checked_probabilities(proba: ArrayLike, classes: Sequence[Any] | None = None
     csr_array, a torch tensor stays one. ValueError for what are no probabilities.
     """
     kind, rows = known(proba)
+    rows = rows if classes is None else narrowed(rows, classes)
     order = None if classes is None else order_of(column_names(rows), classes)
     return kind.check(rows, order=order).proba
 

@@ -13,7 +13,7 @@ from confmax.tables import arrays
 from confmax.tables.array.label_rows import checked_matrix
 from confmax.tables.array.labels import LabelsOracle, decide_labels
 from confmax.tables.array.oracle import ArrayOracle, decide, decide_drawn, decide_unchecked
-from confmax.tables.columns import column_names, order_of
+from confmax.tables.columns import column_names, in_class_order
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
@@ -109,7 +109,7 @@ class Arrays(MemoryKind):
         names = column_names(proba)
         if names is not None:
             # names are matched, and warned of, once
-            proba = arrays.as_array(proba, order=order_of(names, rule.class_names[: rule.n_classes]))
+            proba = in_class_order(proba, rule.class_names[: rule.n_classes])
         decisions = None if rule.calibrator is not None else _decided_at_once(self, rule, proba, beside["keys"])
         return super().predict_index(rule, proba, beside) if decisions is None else decisions
 

@@ -62,7 +62,8 @@ class FileSource:
     columns, and its label, weight and group are files of their own. Several labels per row are several columns of 0 and
     1, a column of lists, or a file of a matrix. ``order`` is that in which columns are given on. ``step`` makes
     something of each part before it is used. ``progress`` is called with the rows read of a pass so far, and the rows
-    of the table. ``beside`` are columns that are passed through as they are.
+    of the table. ``beside`` are columns that are passed through as they are. ``stated`` says
+    whether somebody has named the columns of probabilities.
     """
 
     pieces: tuple[Piece, ...]
@@ -76,6 +77,7 @@ class FileSource:
     progress: RowsRead | None = None
     group: str | None = None
     beside: tuple[str, ...] = ()
+    stated: bool = True
 
     is_confmax_source = True
     holds = False

@@ -226,7 +226,8 @@ def _parquet(
     # the width of lists is known from a row only
     if not pieces or (len(chosen) == 1 and not filled):
         raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
-    source = files.FileSource(filled, chosen, label, weight, len(chosen), chosen, progress=progress, group=group)
+    beside = {"label": label, "weight": weight, "group": group, "progress": progress, "stated": columns is not None}
+    source = files.FileSource(filled, chosen, n_classes=len(chosen), names=chosen, **beside)
     return source if len(chosen) > 1 else replace(source, n_classes=files.width_of_lists(source), names=None)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import as_float
-from confmax.tables.columns import find, which_label
+from confmax.tables.columns import which_label
 from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import GOLDEN, column_factors, mixed
 from confmax.tables.kinds import Batch, Beside, LabelledRule, Rule
@@ -51,6 +51,7 @@ class StreamSource:
     progress: RowsRead | None = None
     group: str | None = None
     beside: tuple[str, ...] = ()
+    stated: bool = True
     seen: dict[Any, int] = field(default_factory=dict)
 
     is_confmax_source = True
@@ -166,15 +167,11 @@ def opened(
     *,
     columns: Sequence[str] | None = None,
     progress: RowsRead | None = None,
-    classes: Sequence[Any] = (),
 ) -> StreamSource:
     """Return the source of a stream; types are checked here, rows in the passes.
 
-    The arguments are those of `open_table`. If the columns of numbers are named like the ``classes``, they are the
-    probabilities. ValueError if a column is missing, is there twice, or has a wrong type.
+    The arguments are those of `open_table`. ValueError if a column is missing, is there twice, or has a wrong type.
     """
-    import pyarrow as pa
-
     names = stream.schema.names
     if (stream.schema.metadata or {}).items() >= ARRAY_CHUNK.items():
         label = LABEL if label is None and LABEL in names else label
@@ -188,10 +185,6 @@ def opened(
                 f"{argument} must be the name of a column of {stream.what}; got {kind}: add it as a column"
             )
     others = {*labels, weight, group}
-    if columns is None and len(classes) >= 2:
-        floats = [name for name in names if name not in others and pa.types.is_floating(stream.schema.field(name).type)]
-        places = find(floats, classes, whole=False).places
-        columns = None if places is None else [floats[k] for k in places]
     chosen = arrow.probability_columns(stream.schema, columns, others, stream.what)
     refuse_missing(stream.what, (*chosen, *labels, weight, group), names)
     for name in (*chosen, *labels, weight, group):
@@ -200,7 +193,8 @@ def opened(
     for name, role in (*((one, "label") for one in labels), (group, "group")):
         if name is not None:
             arrow.refuse_label_type(stream.schema.field(name).type, name, stream.what, role)
-    source = StreamSource(stream, chosen, label, weight, len(chosen), chosen, progress=progress, group=group)
+    beside = {"label": label, "weight": weight, "group": group, "progress": progress, "stated": columns is not None}
+    source = StreamSource(stream, chosen, n_classes=len(chosen), names=chosen, **beside)
     if len(chosen) > 1:
         return source
     return replace(source, n_classes=_width_of_lists(source), names=None)
@@ -260,18 +254,18 @@ class Streams(ReadInParts):
     def apart(
         self, proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: str
     ) -> tuple[Any, dict[str, Any]]:
-        source = _source(proba, beside, classes)
+        source = _source(proba, beside)
         if confusion != "model" and not source.has_labels and source.may_be_labels:
             raise which_label(source.stream.what, source.may_be_labels, "or pass `confusion='model'` if none is")
         return source, dict.fromkeys(beside)
 
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
-        return partitioned_table(_source(proba, beside, classes), classes, stated=stated)
+        return partitioned_table(_source(proba, beside), classes, stated=stated)
 
     def label_table(
         self, decisions: Decisions, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool
     ) -> Table:
-        return labels_in_parts(_source(proba, beside, classes), decisions, classes, stated=stated)
+        return labels_in_parts(_source(proba, beside), decisions, classes, stated=stated)
 
     def predict_index(self, rule: Rule, proba: Any, beside: Beside) -> NDArray[np.int64]:
         return OPENED.predict_index(rule, *_to_decide(rule, proba, beside))
@@ -290,7 +284,7 @@ def _may_be_label(kind: Any) -> bool:
     return arrow.is_text(inner) or pa.types.is_integer(inner) or pa.types.is_boolean(inner)
 
 
-def _source(proba: Any, beside: Beside, classes: Sequence[Any] | None) -> StreamSource:
+def _source(proba: Any, beside: Beside) -> StreamSource:
     """Return the source of a stream whose label, weight and group are named ``beside`` it."""
     stream: Any = stream_of(proba)
     for argument, value in beside.items():
@@ -300,8 +294,7 @@ def _source(proba: Any, beside: Beside, classes: Sequence[Any] | None) -> Stream
                 f"`{argument}` must be the name of a column of {stream.what}; got {type(value).__name__}",
                 "add it as a column",
             )
-    classes = () if classes is None else classes
-    return opened(stream, beside["y"], beside["sample_weight"], beside.get("group"), classes=classes)
+    return opened(stream, beside["y"], beside["sample_weight"], beside.get("group"))
 
 
 def _to_decide(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> tuple[StreamSource, Beside]:
@@ -309,7 +302,7 @@ def _to_decide(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> tuple[S
     if getattr(rule, "groups", ()) and beside.get("group") is None:
         raise InputError("this rule decides by groups", "pass `group=`, the name of the column of groups")
     given = {"y": None, "sample_weight": None, "group": beside.get("group")}
-    return _source(proba, given, rule.class_names[: rule.n_classes]), {**beside, "group": None}
+    return _source(proba, given), {**beside, "group": None}
 
 
 STREAMS = Streams()

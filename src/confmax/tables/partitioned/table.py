@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.tables.columns import arranged, order_of, warn, which_label
+from confmax.tables.columns import FIRST_ROWS, arranged, find, order_of, sum_to_one_alone, warn, which_label
 from confmax.tables.decisions import ONE, Decisions, decisions_of
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
@@ -195,6 +195,8 @@ def unchecked(source: parts.Source, classes: Sequence[Any] | None, *, stated: bo
         labels = np.empty(len(counts), dtype=object)
         labels[:] = list(counts)
     names = ordered_names(found_groups) if grouped else None
+    if classes is not None or labels is not None:
+        source = of_classes(source, list(counts) if classes is None else list(classes), labels=classes is None)
     found = arranged(source.names, classes, labels, stated=stated)
     if found.order is not None:
         source = source.with_columns(found.order)
@@ -202,6 +204,29 @@ def unchecked(source: parts.Source, classes: Sequence[Any] | None, *, stated: bo
     warn(found.note)
     sizes = None if labels is None else np.array([counts.get(plain(name), 0) for name in resolved])
     return Unchecked(source, resolved, names, sizes)
+
+
+def of_classes(source: Any, classes: Sequence[Any], *, labels: bool = False) -> Any:
+    """Return a source with the columns that are named like the ``classes`` alone, if nobody stated its columns.
+
+    Of ``labels``, which need not have every class, this is done only if these columns alone sum to one.
+    """
+    if getattr(source, "stated", True) or source.names is None or len(source.names) <= len(classes):
+        return source
+    places = find(source.names, classes, whole=False).places
+    if places is None:
+        return source
+    if labels:
+        first = next((rows for rows in source.run(_first_rows) if len(rows)), None)
+        if first is None or not sum_to_one_alone(first, places):
+            return source
+    columns = tuple(source.names[k] for k in sorted(places))
+    return replace(source, columns=columns, names=columns, n_classes=len(columns))
+
+
+def _first_rows(part: parts.Part) -> NDArray[Any]:
+    """Return some rows of a part, whose memory the next one takes."""
+    return np.array(part.proba[:FIRST_ROWS])
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +258,7 @@ def labels_in_parts(
     """
     if getattr(source, "has_groups", False):
         raise ValueError("groups are of one class for every row; open a table of several labels without group=")
+    source = source if classes is None else of_classes(source, list(classes))
     L = source.n_classes
     decisions_of(decisions.argument, L)
     of_labels = getattr(source, "label_names", None)
@@ -494,6 +520,7 @@ def in_order_of(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> Any:
     """Return the source of rows with the columns in the order of the classes of a rule."""
     if beside["keys"] is not None:
         raise ValueError("keys are not split into parts; leave them out, or decide arrays part by part")
+    proba = of_classes(proba, rule.class_names[: rule.n_classes])
     order = order_of(proba.names, rule.class_names[: rule.n_classes])
     return proba if order is None else proba.with_columns(order)
 

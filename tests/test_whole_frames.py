@@ -1,0 +1,107 @@
+"""Frames and files are used as they are: of their columns, those that are named like the classes are probabilities."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import confmax
+
+NAMES = ["ok", "slow", "broken"]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Probabilities beside identifiers, a weight, further numbers, and the label."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([4.0, 1.0, 0.5], 600)
+    drawn = (rng.random((600, 1)) > P.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    columns = {"case": [f"{k:04d}" for k in range(600)], **dict(zip(NAMES, P.T, strict=True))}
+    columns |= {"w": rng.integers(1, 4, 600) / 2, "day": np.arange(600) // 100, "outcome": np.array(NAMES)[drawn]}
+    return pd.DataFrame(columns)
+
+
+@pytest.fixture(scope="module")
+def rule(frame):
+    return confmax.maximize("macro_f1", frame[NAMES], frame["outcome"]).rule
+
+
+@pytest.fixture(scope="module")
+def file(frame, tmp_path_factory):
+    name = tmp_path_factory.mktemp("scores") / "scores.parquet"
+    frame.to_parquet(name, index=False)
+    return name
+
+
+def atoms(rule):
+    """Return the numbers of a rule."""
+    return json.loads(rule.to_json())["atoms"]
+
+
+TABLES = {
+    "pandas": lambda frame, _: frame,
+    "polars": lambda frame, _: pl.from_pandas(frame),
+    "arrow": lambda frame, _: pa.Table.from_pandas(frame),
+    "lazy": lambda frame, _: pl.from_pandas(frame).lazy(),
+    "dataset": lambda _, file: ds.dataset(file),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_label_that_is_named_tells_the_columns_of_probabilities(kind, frame, file, rule):
+    found = confmax.maximize("macro_f1", TABLES[kind](frame, file), "outcome").rule
+    assert found.class_names == tuple(NAMES)
+    assert atoms(found) == atoms(rule)
+
+
+def test_a_label_of_an_opened_file_tells_them_too(file, rule):
+    found = confmax.maximize("macro_f1", confmax.open_table(file, label="outcome")).rule
+    assert atoms(found) == atoms(rule)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_rule_finds_its_columns_among_others(kind, frame, file, rule):
+    assert np.array_equal(rule.predict(TABLES[kind](frame, file)), rule.predict(frame[NAMES].to_numpy()))
+
+
+def test_a_rule_finds_its_columns_in_opened_files(frame, file, rule, tmp_path):
+    expected = rule.predict(frame[NAMES].to_numpy())
+    table = confmax.open_table(file)
+    assert np.array_equal(rule.predict(table), expected)
+    assert np.array_equal(np.concatenate(list(rule.predict_batches(table))), expected)
+    rule.write_parquet(table, tmp_path / "decided.parquet")
+    assert pd.read_parquet(tmp_path / "decided.parquet")["decision"].tolist() == expected.tolist()
+    labelled = confmax.open_table(file, label="outcome")
+    plain = confmax.score("macro_f1", frame[NAMES], frame["outcome"], rule, n_replicates=0)
+    assert np.allclose(confmax.score("macro_f1", labelled, rule=rule, n_replicates=0).values, plain.values)
+
+
+def test_a_rule_within_the_limit_of_a_batch_finds_its_columns(frame, rule):
+    decided = rule.predict(frame, at_most={"broken": 5})
+    assert np.array_equal(decided, rule.predict(frame[NAMES], at_most={"broken": 5}))
+
+
+def test_a_rule_of_several_labels_finds_its_columns(frame):
+    truth = (frame[["slow", "broken"]].to_numpy() > 0.3).astype(int)
+    found = confmax.maximize("macro_f1", frame[["slow", "broken"]], truth, decisions="any", classes=["slow", "broken"])
+    assert np.array_equal(found.predict(frame), found.predict(frame[["slow", "broken"]]))
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_class_without_a_labelled_row_keeps_its_column(opened, frame, tmp_path):
+    # the columns that labels name do not sum to one alone
+    known = frame[frame["outcome"] != "broken"][[*NAMES, "outcome"]]
+    known.to_parquet(tmp_path / "known.parquet", index=False)
+    table = confmax.open_table(tmp_path / "known.parquet", label="outcome") if opened else known
+    found = confmax.maximize("accuracy", table, None if opened else "outcome")
+    assert found.rule.class_names == tuple(NAMES)
+
+
+def test_columns_that_are_stated_are_used(file):
+    table = confmax.open_table(file, label="outcome", columns=[*NAMES, "w"])
+    with pytest.raises(ValueError, match="sums to"):
+        confmax.maximize("macro_f1", table)
