@@ -613,3 +613,15 @@ def test_a_fresh_process(inside):
         f"{confmax.maximize('macro_f1', P, TRUTH, sample_weight=W).value}\n"
     }
     assert not spools()
+
+
+def test_a_class_without_rows_keeps_its_column(tmp_path):
+    """Columns that are distributions are all classes, whatever the labels are."""
+    pd = pytest.importorskip("pandas")
+    P, y, _ = labelled(300, 3)
+    seen = y < 2
+    frame = pd.DataFrame(P[seen], columns=NAMES).assign(truth=np.array(NAMES)[y[seen]])
+    frame.to_parquet(tmp_path / "t.parquet")
+    for rows, given in ((frame, {"y": "truth"}), (confmax.open_table(tmp_path / "t.parquet", label="truth"), {})):
+        found = confmax.maximize("accuracy", rows, confusion="labels", calibration=None, **given)
+        assert found.rule.class_names == tuple(NAMES)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from confmax.kernels.blocks import n_threads, on_threads
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.columns import column_names, order_of
+from confmax.tables.columns import column_names, find, order_of
 from confmax.tables.decisions import Decisions
 from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule, given_hashes, here
 from confmax.tables.labels import vector
@@ -111,10 +111,11 @@ def dask_source(
 ) -> DaskSource:
     """Return the blocks of Dask collections as a source; their rows are computed once and held where they lie.
 
-    Probabilities are an array (n, K), whose chunks may have unknown sizes, or a frame's ``columns``, else all of its
-    columns but those that ``y``, ``sample_weight`` and ``group`` name. These three are names of columns, collections
-    (n,) in the same partitions, or in memory. ``progress`` is called with the number of rows after each pass. Rows with
-    ``several`` labels have a matrix (n, L) of 0 and 1 of each kind, a list of columns, or lists of names.
+    Probabilities are an array (n, K), whose chunks may have unknown sizes, or a frame's ``columns``, else its columns
+    of floats but those that ``y``, ``sample_weight`` and ``group`` name, else all but these. These three are names of
+    columns, collections (n,) in the same partitions, or in memory. ``progress`` is called with the number of rows after
+    each pass. Rows with ``several`` labels have a matrix (n, L) of 0 and 1 of each kind, a list of columns, or lists of
+    names.
     ValueError if there is no such column, or labels, weights and groups do not lie beside the probabilities.
     """
     names = None
@@ -145,7 +146,11 @@ def _of_frame(frame: Any, beside: list[Any], columns: Sequence[str] | None) -> t
     """Return the columns of probabilities, what lies ``beside`` them (labels, weights, groups), and their names."""
     there = list(frame.columns)
     named = [name for each in beside for name in _columns_of(each)]
-    chosen = [name for name in there if name not in named] if columns is None else list(columns)
+    chosen = list(columns or ())
+    if columns is None:
+        chosen = [name for name in there if name not in named]
+        floats = [name for name in chosen if frame.dtypes[name].kind == "f"]
+        chosen = floats if len(floats) >= 2 else chosen
     parts.refuse_missing("the Dask DataFrame", (*named, *chosen), there)
     given = [frame[list(each) if isinstance(each, tuple) else each] if _columns_of(each) else each for each in beside]
     if len(chosen) < 2:
@@ -412,7 +417,10 @@ def _order(rule: Rule | LabelledRule, proba: Any, beside: Beside) -> tuple[int, 
     """
     others = [name for name in beside.values() if isinstance(name, str)]
     names = [name for name in column_names(proba) or () if name not in others]
-    return order_of(names or None, rule.class_names[: rule.n_classes])
+    classes = rule.class_names[: rule.n_classes]
+    further = len(names) > len(classes)
+    places = find(names, classes, whole=False).places if further else None
+    return order_of(names or None, classes) if places is None else places
 
 
 def _decisions(rule: Rule, order: tuple[int, ...] | None, block: Any, **beside: Any) -> NDArray[np.int64]:

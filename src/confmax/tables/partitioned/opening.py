@@ -39,8 +39,8 @@ def open_table(
         Parquet files: a name, a pattern such as ``"scores/*.parquet"``, a directory, or several names.
         They are read in sorted order, row group by row group. So are ``.csv``, ``.tsv`` (also ``.gz``) and ``.feather``
         or ``.arrow`` files, in parts of a million probabilities. Or one ``.npy`` file of an array (n, K), which is
-        memory-mapped. Or a Dask DataFrame whose columns other than label, weight and group are all probabilities, or a
-        Spark DataFrame. Or what gives Arrow batches: a Polars LazyFrame, an Arrow dataset, a DuckDB relation, a data
+        memory-mapped. Or a Dask DataFrame or a Spark
+        DataFrame. Or what gives Arrow batches: a Polars LazyFrame, an Arrow dataset, a DuckDB relation, a data
         frame, any object with ``__arrow_c_stream__``. Or a function without arguments that yields chunks of rows: data
         frames, Arrow tables, dicts of arrays, or tuples ``(proba, y)`` or ``(proba, y, sample_weight)``. It is called
         anew for every pass, in another thread, and once to look at its first chunk.
