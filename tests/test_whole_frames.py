@@ -105,3 +105,41 @@ def test_columns_that_are_stated_are_used(file):
     table = confmax.open_table(file, label="outcome", columns=[*NAMES, "w"])
     with pytest.raises(ValueError, match="sums to"):
         confmax.maximize("macro_f1", table)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_rule_is_scored_on_a_table_whose_label_and_weight_are_named(kind, frame, file, rule):
+    weight = frame["w"].to_numpy()
+    plain = confmax.score("macro_f1", frame[NAMES], frame["outcome"], rule, sample_weight=weight, n_replicates=40)
+    table = TABLES[kind](frame, file)
+    found = confmax.score("macro_f1", table, "outcome", rule, sample_weight="w", n_replicates=40)
+    assert np.allclose(found.values, plain.values)
+    assert found.difference("rule").low == pytest.approx(plain.difference("rule").low)
+
+
+@pytest.mark.parametrize("kind", ["lazy", "dataset"])
+def test_rows_that_stream_are_decided_without_opening_them(kind, frame, file, rule, tmp_path):
+    table = TABLES[kind](frame, file)
+    expected = rule.predict(frame[NAMES]).tolist()
+    assert np.concatenate(list(rule.predict_batches(table))).tolist() == expected
+    counts = rule.write_parquet(table, tmp_path / "decided.parquet", keep=["case"])
+    assert pd.read_parquet(tmp_path / "decided.parquet").to_dict("list") == {
+        "case": frame["case"].tolist(),
+        "decision": expected,
+    }
+    assert counts.sum() == len(frame)
+
+
+def test_rows_without_parts_are_refused_by_what_writes_parts(frame, rule, tmp_path):
+    with pytest.raises(ValueError, match="these rows are no parts of a table; pass them to predict"):
+        rule.write_parquet(frame[NAMES].to_numpy(), tmp_path / "decided.parquet")
+
+
+def test_several_labels_are_scored_by_the_names_of_their_columns(frame):
+    known = frame.assign(y_slow=frame["slow"].gt(0.3).astype(int), y_broken=frame["broken"].gt(0.3).astype(int))
+    truth = known[["y_slow", "y_broken"]]
+    classes = ["slow", "broken"]
+    found = confmax.maximize("macro_f1", frame[classes], truth.to_numpy(), decisions="any", classes=classes)
+    given = {"rule": found, "n_replicates": 0}
+    plain = confmax.score("macro_f1", frame[classes], truth.to_numpy(), **given)
+    assert np.allclose(confmax.score("macro_f1", known, ["y_slow", "y_broken"], **given).values, plain.values)

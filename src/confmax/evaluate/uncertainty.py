@@ -38,11 +38,15 @@ from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.groups import Groups
+from confmax.tables.kinds import apart
 from confmax.tables.labels import encode_labels, plain, vector
 from confmax.tables.partitioned.table import unchecked
 
 MOST_REPLICATES = 1_000_000
-
+LABELLED = (
+    "score needs labels, and rows in memory, rows that stream or a table of open_table; pass arrays proba (n, K) and y "
+    "(n,) of true classes, or the name of the column of true classes as y"
+)
 
 AnyMetric = str | Metric | Callable[[Array], float]
 
@@ -69,12 +73,13 @@ def score(
     ----------
     metric : str, Metric or callable, or a sequence of these
         As for `confmax.maximize`.
-    proba : array-like, data frame, torch tensor, scipy.sparse matrix (n, K), or a table of `confmax.open_table`
-        Raw class probabilities of rows that the rules were not tuned on. An opened table brings its labels, weights and
-        groups: leave out ``y``, ``sample_weight`` and ``group``. Rules of one class decide it, in one pass over the
-        rows, in two with weights.
-    y : array-like (n,), or (n, L) for rules of several labels
-        True classes: names or column numbers. With several labels per row as for `confmax.maximize`.
+    proba : array-like, data frame, torch tensor, scipy.sparse matrix (n, K), or rows in parts
+        Raw class probabilities of rows that the rules were not tuned on. A table of `confmax.open_table` brings its
+        labels, weights and groups: leave out ``y``, ``sample_weight`` and ``group``. Rules of one class decide it, and
+        rows that stream such as a Polars LazyFrame, in one pass over the rows, in two with weights.
+    y : array-like (n,), or (n, L) for rules of several labels, or str
+        True classes: names or column numbers. With several labels per row as for `confmax.maximize`. Of data frames
+        and rows that stream, a column's name, as ``sample_weight`` and ``group`` may be.
     rule : DecisionRule, Solution, array-like (n,) or None
         What to evaluate, called "rule" in the result: a rule, or the labels that another method decided, or rules
         tuned on other folds. With a `LabelRule` or `LabelSolution` all are judged by metrics of several labels, beside
@@ -152,15 +157,17 @@ def score(
     if not isinstance(stratified, (bool, np.bool_)):
         raise ValueError(f"stratified is True or False; got {stratified!r}")
     seed = as_seed(random_state)
+    tuned_rules = [one for one in judged.values() if isinstance(one, Decides)]
+    by_labels = next((one.class_names for one in judged.values() if isinstance(one, LabelRule)), None)
+    names = column_order(tuned_rules) if by_labels is None else by_labels
+    if y is None and not getattr(proba, "is_confmax_source", False):
+        raise ValueError(LABELLED)
+    proba, (y, sample_weight, group) = labelled_rows(
+        proba, (y, sample_weight, group), names if classes is None else classes
+    )
     opened = getattr(proba, "is_confmax_source", False)
     if not opened:
-        in_memory = (
-            "score needs labels, and rows in memory or a table of open_table; pass arrays proba (n, K) and y (n,) of "
-            "true classes"
-        )
-        if y is None:
-            raise ValueError(in_memory)
-        refuse_elsewhere(proba, in_memory)
+        refuse_elsewhere(proba, LABELLED)
     if of_labels:
         refuse_elsewhere(proba, "rules of several labels are evaluated on rows in memory; pass arrays proba and y")
         for name, given in (("group", group), ("pos_label", pos_label), ("stratified", stratified or None)):
@@ -168,9 +175,8 @@ def score(
                 raise InputError(f"`{name}` is of one class for every row, and a rule decides several labels")
         bootstrap = {"n_replicates": int(n_replicates), "level": float(level), "seed": seed}
         return score_labels(metric, proba, y, judged, sample_weight=sample_weight, classes=classes, **bootstrap)
-    tuned_rules = [one for one in judged.values() if isinstance(one, Decides)]
     stated = None if opened else stated_order(y, proba)
-    order = (column_order(tuned_rules) or stated) if classes is None else classes
+    order = (names or stated) if classes is None else classes
     settings: dict[str, Any] = {
         "n_replicates": int(n_replicates),
         "level": float(level),
@@ -219,6 +225,17 @@ def _rows_in_parts(
     return judge(
         found, partial(rules_decide, {name: aligned_rule(name, one, found.classes) for name, one in rules.items()})
     )
+
+
+def labelled_rows(proba: Any, beside: Sequence[Any], classes: Sequence[Any] | None) -> tuple[Any, Sequence[Any]]:
+    """Return given rows, and labels, weights and groups ``beside`` them in the place of columns' names.
+
+    Rows that stream become an opened table. The columns of probabilities are those of the ``classes``, if known.
+    """
+    if beside[0] is None or getattr(proba, "is_confmax_source", False):
+        return proba, beside
+    proba, given = apart(proba, dict(zip(("y", "sample_weight", "group"), beside, strict=True)), classes, "labels")
+    return proba, tuple(given.values())
 
 
 def refuse_beside(source: Any, beside: Sequence[Any], what: str) -> None:

@@ -29,7 +29,7 @@ from confmax.evaluate.lines import Judged
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.scores import AS_GOOD
-from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap, refuse_beside
+from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap, labelled_rows, refuse_beside
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.metrics.catalogue import named
@@ -75,11 +75,12 @@ def write(
     rule : DecisionRule, LabelRule or a solution of either
         The rule to evaluate. With a solution, the page also shows gap and convergence. The page of several labels per
         row shows other figures: metrics, limits, every label, and labels per row.
-    proba : array-like (n, K), or a table of `confmax.open_table`
+    proba : array-like or data frame (n, K), rows that stream, or a table of `confmax.open_table`
         Raw class probabilities, columns in the order of ``rule.classes``. An opened table brings labels, weights and
         groups; its rows are counted in parts, and what needs them one by one is that of a sample, as the page says.
-    y : array-like (n,), or (n, L) for several labels
-        True classes: names or column numbers. With several labels per row as for `confmax.maximize`.
+    y : array-like (n,), or (n, L) for several labels, or str
+        True classes: names or column numbers, or the name of their column, as for `confmax.score`. With several labels
+        per row as for `confmax.maximize`.
     sample_weight : array-like (n,) or None
         Non-negative weights.
     group : array-like (n,) or None
@@ -142,6 +143,7 @@ def write(
     chosen = as_written(_metric_of(evaluated, solution, metric))
     other = resolve(second)
     names = evaluated.class_names[: evaluated.n_classes]
+    proba, (y, sample_weight, group) = labelled_rows(proba, (y, sample_weight, group), names)
     whole = _whole_of(proba, evaluated, (y, sample_weight, group), names)
     if whole is None:
         table = table_of(proba, y, sample_weight, names, group, stated=False)

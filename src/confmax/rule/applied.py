@@ -15,10 +15,12 @@ from confmax.errors import InputError
 from confmax.rule.batch import OneCap, caps_of, cut_in_parts, one_cap
 from confmax.rule.parts import refuse_other_groups
 from confmax.tables.draws import given_keys
-from confmax.tables.kinds import given_hashes, named, refuse_name
+from confmax.tables.kinds import given_hashes, kind_for, named, refuse_name
 from confmax.tables.labels import Coded, is_missing
 from confmax.tables.partitioned.arrow import labels_of
+from confmax.tables.partitioned.opening import open_table
 from confmax.tables.partitioned.parts import Part, naming, refuse_missing
+from confmax.tables.partitioned.streams import STREAMS
 from confmax.tables.partitioned.table import in_order_of, to_decide
 from confmax.tables.partitioned.writing import check_destination, is_folder, write_tables
 
@@ -36,8 +38,9 @@ def predict_batches(
     ----------
     rule : DecisionRule or LabelRule
         The rule, which the method passes itself.
-    table : opened table
-        From `confmax.open_table`. It brings the group of each row, for a rule with `groups`.
+    table : opened table, or rows that stream
+        From `confmax.open_table`, where it brings the group of each row for a rule with `groups`; or a Polars
+        LazyFrame, an Arrow dataset, a DuckDB relation, a function that yields chunks.
     keys : str or None
         Column of identifiers from which a rule that draws does so; else it draws from the probabilities of a row. No
         warning says that rows are duplicates.
@@ -64,7 +67,7 @@ def predict_batches(
     >>> [part.tolist() for part in rule.predict_batches(confmax.open_table(file))]
     [['yes', 'no']]
     """
-    found = decided_parts(rule, table, keys=keys, at_most=at_most)
+    found = decided_parts(rule, opened_rows(table), keys=keys, at_most=at_most)
     several = rule.decisions.several
     return (decided if several else named(rule.classes, decided) for decided, _, _ in found)
 
@@ -87,8 +90,8 @@ def write_parquet(
     ----------
     rule : DecisionRule or LabelRule
         The rule, which the method passes itself.
-    table : opened table
-        Files from `confmax.open_table`.
+    table : opened table, or rows that stream
+        As for `predict_batches`.
     path : str or path
         The file to write. A path that ends in a slash, or is a folder, gets files ``part-00000.parquet`` and so on,
         one for each file of the table. What is written appears whole or not at all, in the place of an older file, or
@@ -140,6 +143,7 @@ def write_parquet(
     if rule.decisions.several and not names:
         added = [f"{output}_{name}" for name in rule.class_names]
     folder = is_folder(path)
+    table = opened_rows(table)
     tables = decided_tables(rule, table, made, added, keep=keep, keys=keys, at_most=at_most)
     check_destination(table, Path(path), folder=folder)
     write_tables(tables, Path(path), table, folder=folder, rows_per_file=rows_per_file, added=added)
@@ -160,7 +164,6 @@ def decided_tables(
 
     ``added`` are the names of these. The other arguments are those of `write_parquet`.
     """
-    refuse_unopened(table)
     there = _stored(rule, table)
     kept = (
         tuple(there) if isinstance(keep, str) and keep == "all" else (keep,) if isinstance(keep, str) else tuple(keep)
@@ -211,7 +214,6 @@ def decided_parts(
     These are an Arrow table of those that are kept, or of an array the names and the probabilities. The last number
     says how many rows a limit gave another decision.
     """
-    refuse_unopened(table)
     several = rule.decisions.several
     if at_most is not None and several:
         raise InputError("this rule decides several labels per row", "leave `at_most` out")
@@ -235,13 +237,16 @@ def decided_parts(
     return _decided(rule, source, keys, batch)
 
 
-def refuse_unopened(table: Any) -> None:
-    """Refuse, by a ValueError, what is no opened table."""
+def opened_rows(table: Any) -> Any:
+    """Return an opened table, and rows that stream as one; a ValueError for other rows."""
     refuse_name(table)
-    if not getattr(table, "is_confmax_source", False):
+    if getattr(table, "is_confmax_source", False):
+        return table
+    if kind_for(table) is not STREAMS:
         raise InputError(
-            "rows in memory are no parts of a table", "pass them to predict, or a table from confmax.open_table"
+            "these rows are no parts of a table", "pass them to predict, or a table from confmax.open_table"
         )
+    return open_table(table)
 
 
 def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> Iterator[tuple[NDArray[Any], Any, int]]:
