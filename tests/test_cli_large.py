@@ -1,6 +1,7 @@
 """The command line on files that are read in parts."""
 
 import importlib
+import re
 
 import numpy as np
 import pytest
@@ -146,3 +147,17 @@ def test_columns_of_an_array_are_those_of_a_rule(tmp_path):
         large.rows_in_parts(tmp_path / "p.npy", TableOptions(), rule_classes=("no", "yes"))
     with pytest.raises(ValueError, match="leave --columns and --positive out"):
         large.rows_in_parts(tmp_path / "p.npy", TableOptions(columns=("a",)), rule_classes=NAMES)
+
+
+@pytest.mark.parametrize(
+    ("command", "call"),
+    [
+        (("tune", "--decisions", "any", "--label", "truth", "--metric", "macro_f1"), "confmax.maximize"),
+        (("frontier", "--label", "truth", "--metric", "accuracy", "--over", "recall[low] >="), "confmax.frontier"),
+    ],
+)
+def test_what_reads_one_file_names_the_call_that_reads_a_folder(tmp_path, command, call):
+    (tmp_path / "days").mkdir()
+    written(tmp_path / "days" / "one.parquet")
+    message = f"read in parts, and this command reads one file whole; .* pass confmax.open_table\\(...\\) to {call}$"
+    assert re.search(message, refusal(command[0], "days", *command[1:]).strip())

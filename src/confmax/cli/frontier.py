@@ -10,6 +10,7 @@ import numpy as np
 
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, TableOptions, read_rows
+from confmax.cli.in_parts import refuse_several
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.label_options import label_source, only_options, refuse_label_options, show_label_source
 from confmax.cli.matching import check_applies, name_beside
@@ -60,6 +61,7 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
     abstain = more.pop("abstain")
     more["calibration"] = None if more["calibration"] == "none" else more["calibration"]
     with Bar("tuning", "levels") as bar:
+        refuse_several(file, "confmax.frontier")
         rows = (read_label_rows if decisions.several else read_rows)(read_frame(file, options.sep), options)
         if not decisions.several:
             check_applies(metric, rows)

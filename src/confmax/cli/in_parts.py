@@ -140,8 +140,7 @@ def is_read_in_parts(path: Path, in_parts: str) -> bool:
     With "auto" these are directories, patterns, addresses, ``.npy`` files, and Parquet that takes more than `SHARE` of
     the memory.
     """
-    # a file whose name holds brackets or stars is that file
-    several = isinstance(path, Address) or path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+    several = _is_several(path)
     if not several and (not path.exists() or is_stream(path)):
         return False  # which reading it whole refuses, or reads from the stream
     kind = ".parquet" if path.suffix.lower() in PARQUET else path.suffix.lower()
@@ -156,6 +155,21 @@ def is_read_in_parts(path: Path, in_parts: str) -> bool:
     if several or kind == ".npy" or in_parts == "yes":
         return True
     return in_parts == "auto" and kind == ".parquet" and path.is_file() and _bytes_in(path) > SHARE * _memory()
+
+
+def _is_several(path: Path) -> bool:
+    """Return whether a name may be of several files: a directory, a pattern or an address."""
+    # a file whose name holds brackets or stars is that file
+    return isinstance(path, Address) or path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+
+
+def refuse_several(path: Path, call: str) -> None:
+    """Refuse directories, patterns and addresses, which a ``call`` in Python reads, for a command that does not."""
+    if _is_several(path):
+        raise ValueError(
+            f"{path} is read in parts, and this command reads one file whole; name one file, or in Python pass "
+            f"confmax.open_table(...) to {call}"
+        )
 
 
 def refuse_in_parts(path: Path, in_parts: str) -> None:

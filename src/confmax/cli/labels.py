@@ -18,7 +18,7 @@ from confmax.calibration.words import MISSES
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, existing
 from confmax.cli.constraints import constraint_document, constraint_lines
-from confmax.cli.in_parts import label_rows_in_parts
+from confmax.cli.in_parts import label_rows_in_parts, refuse_several
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.label_options import label_source, labels_per_row, only_options, show_label_source, threshold
 from confmax.cli.outputs import check_rule_output, one_result, save_rule, write_parts, writing
@@ -80,6 +80,7 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, rep
     options = TableOptions(**{name: more[name] for name in names})
     if not labelled and not (is_auto(plan.confusion) or plan.confusion == "model"):
         raise click.UsageError(f"--confusion {plan.confusion} needs the true labels; give --labels")
+    refuse_several(file, "confmax.maximize")
     rows = read_label_rows(read_frame(file, options.sep), options)
     app.warn(*rows.notes)
     try:

@@ -148,8 +148,8 @@ def write_cross_fitted_page(
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
     refuse_elsewhere(
         rows.proba,
-        f"{rows.path} is read in parts and a report needs its rows in memory; leave out --report, and run confmax "
-        f"report on a file of other rows",
+        f"{rows.path} is read in parts and a cross-fitted report needs its rows in memory; leave out --report, and run "
+        f"confmax report on other rows",
     )
     with writing(path):
         installed_pages().write_cross_fitted(

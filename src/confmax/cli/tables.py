@@ -215,11 +215,9 @@ def _check_readable(path: Path) -> None:
     if path == STANDARD:
         return
     if isinstance(path, Address):
-        raise ValueError(f"{path} is not on this machine, and only 'confmax tune' reads it there; copy it here")
+        raise ValueError(f"{path} is not on this machine, and here only files of this machine are read; copy it here")
     if path.is_dir():
-        raise ValueError(
-            f"{path} is a directory, and this command does not read the Parquet files of one; name one file"
-        )
+        raise ValueError(f"{path} is a directory, and here one file is read; name it")
     if path.exists() or path.is_symlink():
         return
     # after the file itself, whose name may hold brackets

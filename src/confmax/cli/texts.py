@@ -46,7 +46,7 @@ def format_of(path: Path) -> str:
     if path == STANDARD or is_stream(path):
         return ".csv"
     if extension == ".gz":
-        raise ValueError(f"{path} is named like a gzip archive, which confmax neither reads nor writes; {piped(path)}")
+        raise ValueError(f"{path} is named like a gzip archive, which commands neither read nor write; {piped(path)}")
     shown = f"the extension {path.suffix!r}" if path.suffix else "no extension"
     raise ValueError(f"{path} has {shown}; tables are read and written as {', '.join(EXTENSIONS)}")
 
