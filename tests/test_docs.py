@@ -4,9 +4,12 @@ import contextlib
 import importlib
 import io
 import re
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 import confmax
 from confmax.constraints import quantities
@@ -16,19 +19,26 @@ DOCS = Path(__file__).parents[1] / "docs"
 # the walk of first-steps.md and the command line have tests of their own
 PAGES = sorted(path.name for path in DOCS.glob("*.md") if path.name not in ("first-steps.md", "README.md"))
 BLOCK = re.compile(
-    r"(<!-- not run -->\n)?^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE
+    r"(?:<!-- (not run|with [\w .,]+) -->\n)?^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE
 )
 MODULES = ("calibration", "checks", "constraints", "metrics", "optimize", "plotting", "report", "shift", "theory")
 
 
+def is_there(library):
+    """Whether a library that a page names, such as "polars 1.34", is installed, and not older."""
+    name, _, least = library.partition(" ")
+    return find_spec(name) is not None and (not least or Version(version(name)) >= Version(least))
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_the_python_of_a_page_prints_what_the_page_says(name):
+def test_the_python_of_a_page_prints_what_the_page_says(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     text = (DOCS / name).read_text()
     assert text.count("```python\n") == len(BLOCK.findall(text))
     namespace: dict = {}
-    for not_run, code, expected in BLOCK.findall(text):
+    for mark, code, expected in BLOCK.findall(text):
         printed = io.StringIO()
-        if not_run:
+        if mark and not (mark.startswith("with ") and all(map(is_there, mark[5:].split(", ")))):
             compile(code, name, "exec")
             continue
         with contextlib.redirect_stdout(printed):
