@@ -19,7 +19,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 # the walk of first-steps.md and the command line have tests of their own
 PAGES = sorted(path.name for path in DOCS.glob("*.md") if path.name not in ("first-steps.md", "README.md"))
 BLOCK = re.compile(
-    r"(?:<!-- (not run|with [\w .,]+) -->\n)?^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE
+    r"(?:<!-- (not run|with [\w .,]+) -->\n)?^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?",
+    re.DOTALL | re.MULTILINE,
 )
 MODULES = ("calibration", "checks", "constraints", "metrics", "optimize", "plotting", "report", "shift", "theory")
 
