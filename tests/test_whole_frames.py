@@ -147,3 +147,13 @@ def test_several_labels_are_scored_by_the_names_of_their_columns(frame):
     given = {"rule": found, "n_replicates": 0}
     plain = confmax.score("macro_f1", frame[classes], truth.to_numpy(), **given)
     assert np.allclose(confmax.score("macro_f1", known, ["y_slow", "y_broken"], **given).values, plain.values)
+
+
+def test_further_columns_without_names_of_classes_have_a_way_out(frame):
+    renamed = frame.rename(columns=dict(zip(NAMES, ["a", "b", "c"], strict=True)))
+    message = r"4 columns of floating-point numbers \('a', 'b', 'c', 'w'\) for 3 classes.* columns= of open_table"
+    for classes in (None, NAMES):
+        with pytest.raises(ValueError, match=message):
+            confmax.maximize("macro_f1", confmax.open_table(renamed, label="outcome"), classes=classes)
+    table = confmax.open_table(renamed, label="outcome", columns=["a", "b", "c"])
+    assert confmax.maximize("macro_f1", table, classes=NAMES).rule.class_names == tuple(NAMES)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.tables.columns import FIRST_ROWS, arranged, find, order_of, sum_to_one_alone, warn, which_label
+from confmax.tables.columns import FIRST_ROWS, SHOWN, arranged, find, order_of, sum_to_one_alone, warn, which_label
 from confmax.tables.decisions import ONE, Decisions, decisions_of
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
@@ -196,7 +196,9 @@ def unchecked(source: parts.Source, classes: Sequence[Any] | None, *, stated: bo
         labels[:] = list(counts)
     names = ordered_names(found_groups) if grouped else None
     if classes is not None or labels is not None:
-        source = of_classes(source, list(counts) if classes is None else list(classes), labels=classes is None)
+        wanted = list(counts) if classes is None else list(classes)
+        source = of_classes(source, wanted, labels=classes is None)
+        _refuse_further(source, wanted, labels=classes is None)
     found = arranged(source.names, classes, labels, stated=stated)
     if found.order is not None:
         source = source.with_columns(found.order)
@@ -222,6 +224,24 @@ def of_classes(source: Any, classes: Sequence[Any], *, labels: bool = False) -> 
             return source
     columns = tuple(source.names[k] for k in sorted(places))
     return replace(source, columns=columns, names=columns, n_classes=len(columns))
+
+
+def _refuse_further(source: Any, classes: Sequence[Any], *, labels: bool) -> None:
+    """Refuse, by a ValueError, columns that nobody stated, if they are more than the classes and named like none.
+
+    Labels that are numbers need not have every class.
+    """
+    names = source.names
+    if getattr(source, "stated", True) or names is None or len(names) <= len(classes):
+        return
+    found = find(names, classes)
+    if found.own or found.twice or (labels and not any(isinstance(one, str) for one in classes)):
+        return
+    raise ValueError(
+        f"the table has {len(names)} columns of floating-point numbers ({', '.join(map(repr, names[:SHOWN]))}) for "
+        f"{len(classes)} classes, and none is named like a class; name those of probabilities with columns= of "
+        f"open_table, in the order of classes="
+    )
 
 
 def _first_rows(part: parts.Part) -> NDArray[Any]:
