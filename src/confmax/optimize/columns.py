@@ -109,7 +109,7 @@ class Columns:
             newest = first_gain(self.points)
         # both dual points are compared, so they get one length
         size, length = (float(np.linalg.norm(gain)) for gain in (newest, self.best_gain))
-        best = self.best_gain * (size / max(length, TINIEST)) if size > 0 else newest
+        best = self.best_gain * (size / length) if size > 0.0 and length > TINIEST else newest
         # the slack of limits has no curvature
         newton = newton_gain(space, self.queries, best, point, newest) if self.is_feasible else None
         d = len(best) - space.n_limits
