@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import harness, multilabel_extreme, multilabel_quality
+from benchmarks import harness, multilabel_extreme, multilabel_limits, multilabel_quality
 from confmax.metrics import labels as label_metrics
 from confmax.tables.decisions import decisions_of
 
@@ -30,6 +30,26 @@ def test_a_sample_of_each(folder):
     assert "one | macro_f1@3 | " in text
     assert "macro_f1@1 | " in text
     assert "enumerated: 0 bounds were below the best of them" in text
+
+
+def test_limits_are_judged_on_other_rows(folder, monkeypatch):
+    monkeypatch.setattr(multilabel_limits, "SPLITS", 1)
+    monkeypatch.setattr(multilabel_limits, "METRICS", ("g_mean",))
+    harness.run("multilabel-limits", folder, 3)
+    text = harness.PATH.read_text()
+    assert "seed 3, " in text
+    lines = {line[2]: line for line in (line.split(" | ") for line in text.splitlines()) if line[0] == "one"}
+    assert [line[7] for line in lines.values()] == ["1 of 1"] * 2
+    without, within = map(float, lines["labels_per_row"][5:7])
+    assert without < -0.4 < within
+    assert lines["recall"][3] > lines["recall"][4]
+
+
+def test_a_limit_is_kept_by_so_much():
+    Y = np.array([[1, 0], [1, 1], [0, 1], [0, 0]])
+    chances = np.array([[1.0, 0.0], [0.5, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    assert multilabel_limits.kept_by("recall[0] >= 0.5", Y, chances) == pytest.approx(0.25)
+    assert multilabel_limits.kept_by("labels_per_row <= 0.5", Y, chances) == pytest.approx(-0.125)
 
 
 def test_extreme_classification_beats_plain_rules():
