@@ -16,6 +16,7 @@ from confmax.confusion import Confusion, Gains
 from confmax.metrics import labels as label_metrics
 from confmax.optimize.coordinate import Coordinate, breakpoints, moved, working_gain
 from confmax.oracle import CountingOracle
+from confmax.solution import budgets
 from confmax.tables.decisions import decisions_of
 from confmax.tables.several import labels_table
 from tests.cli_helpers import document
@@ -308,6 +309,24 @@ def test_the_frontier_of_a_number_of_labels():
     assert ends.levels[-1] == pytest.approx(1.0, abs=1e-3)
     high = confmax.frontier("macro_recall", "rate[2] <=", P, decisions=1, levels=2, calibration=None)
     assert high.levels[-1] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("estimate", ["model", "labels"])
+def test_levels_share_what_is_found_without_limits(monkeypatch, estimate):
+    searches = []
+    found = budgets._without_limits
+    monkeypatch.setattr(budgets, "_without_limits", lambda *given: searches.append(given) or found(*given))
+    P, Y = table(80, 3)
+    given = {"decisions": ("at_most", 2), "confusion": estimate, "calibration": None}
+    levels = [0.8, 0.6, 0.4]
+    path = confmax.frontier("macro_f1", "labels_per_row <=", P, Y, levels=levels, **given)
+    # the search for exactly two labels is one, too
+    assert len(searches) == 2
+    for level, value in zip(path.levels, path.values, strict=True):
+        alone = confmax.maximize("macro_f1", P, Y, constraints=f"labels_per_row <= {level}", **given)
+        # the best of tighter levels counts
+        assert value >= alone.value - (1e-3 if estimate == "model" else 1e-12)
+        assert path.at(level).upper_bound is None or path.at(level).upper_bound >= alone.value - 1e-9
 
 
 @pytest.mark.usefixtures("inside")

@@ -1,12 +1,13 @@
 """The frontier of several labels per row: the best thresholds, or rules of a number of labels, at levels of a limit.
 
-The rows are calibrated once, and for thresholds sorted once. Every level is solved as `maximize` does it.
+The rows are calibrated once, and for thresholds sorted once. Every level is solved as `maximize` does it. Levels of
+rules with a number of labels share what their searches start from (`confmax.solution.budgets.Met`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from confmax.frontiers.result import Frontier
 from confmax.optimize.label_limits import best_within
 from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar, bar_for
-from confmax.solution.budgets import farthest
+from confmax.solution.budgets import Met, farthest
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.label_task import LabelPlan, LabelTask, task_of
 from confmax.solution.labels import LabelSolution
@@ -82,6 +83,7 @@ class _Path:
     task: LabelTask
     free: Free | None
     bar: Bar | None
+    met: Met = field(default_factory=Met)
 
     @property
     def limits(self) -> LabelLimits:
@@ -115,7 +117,7 @@ class _Path:
         """Return evenly spaced levels from where the limit changes nothing to the tightest that can be kept."""
         low, high = self.range
         loosest, tightest = (low, high) if self.template.is_floor else (high, low)
-        idle = solve(self.at(loosest), self.free)
+        idle = solve(self.at(loosest), self.free, self.met)
         self._refuse(idle)
         start = idle.constraints[-1].value
         end = self._reached(tightest)
@@ -140,7 +142,7 @@ class _Path:
         found: list[tuple[float, LabelSolution]] = []
         counted: Iterable[float] = wanted if self.bar is None else self.bar.each(wanted, len(wanted))
         for level in counted:
-            solution = solve(self.at(level), self.free)
+            solution = solve(self.at(level), self.free, self.met)
             if not found:
                 self._refuse(solution)
             found.append((level, solution))

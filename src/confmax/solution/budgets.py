@@ -12,7 +12,7 @@ smallest F1 does. So its search starts from the best rules of named metrics too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,47 @@ class Found:
     infeasibility: str | None = None
 
 
-def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
-    """Return the best rule of gains that is found on the estimate of a ``task``."""
+@dataclass(eq=False)
+class Met:
+    """What searches at other levels of a limit have met, from which the next one starts, too.
+
+    ``free`` are rules that are found without limits, and their bound on the model's estimate; None where none were
+    searched. ``before`` are the rules of the level before, where these were searched on the model's estimate: on labels
+    such starts save no time, and some values were lower.
+    """
+
+    free: tuple[list[Gains], float | None] | None = None
+    before: list[Gains] = field(default_factory=list)
+
+
+def best_gains(task: LabelTask, met: Met) -> tuple[LabelRule, Found]:
+    """Return the best rule of gains that is found on the estimate of a ``task``, and keep what is ``met``."""
     plan = task.plan
     table = task.calibrated
-    known: list[Gains] = [*_on_sample(task)]
+    if met.free is None:
+        met.free = _without_limits(task, table, _on_sample(task))
+    known, model_most = met.free
+    known = [*known, *met.before]
+    problem, outcome, most = _searched(task, table, task.target, known)
+    model_most = most if task.mode == "model" else model_most
+    value = problem.value(outcome.mixture.confusion)
+    if task.mode == "model":
+        met.before = [*outcome.mixture.atoms, *outcome.single.atoms]
+    best, prices, why = _chosen(task, problem, outcome)
+    gains, weights = best.gathered()
+    rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
+    # what a sparse table does not store has no place beside a threshold, and the rows beside it are not all here
+    if plan.decisions.most is None and table.is_whole and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
+        rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
+    passes = problem.oracle.n_passes
+    found = Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
+    return rule, replace(found, prices=prices, infeasibility=why)
+
+
+def _without_limits(task: LabelTask, table: Table, known: Sequence[Gains]) -> tuple[list[Gains], float | None]:
+    """Return ``known`` rules with the best ones without limits, and a bound of these on the model's estimate."""
+    plan = task.plan
+    known = [*known]
     model_most = None
     free = replace(task, limits=None)
     if plan.decisions.positive and plan.decisions.most is not None and not _is_proved(task):
@@ -75,18 +111,7 @@ def best_gains(task: LabelTask) -> tuple[LabelRule, Found]:
         # what bounds the metric holds on the model's estimate alone, within limits too; its rules are starts
         _, first, model_most = _searched(free, table, task.target.with_share(1.0), known)
         known += (first.mixture if task.metric.structure.is_concave else first.single).atoms
-    problem, outcome, most = _searched(task, table, task.target, known)
-    model_most = most if task.mode == "model" else model_most
-    value = problem.value(outcome.mixture.confusion)
-    best, prices, why = _chosen(task, problem, outcome)
-    gains, weights = best.gathered()
-    rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
-    # what a sparse table does not store has no place beside a threshold, and the rows beside it are not all here
-    if plan.decisions.most is None and table.is_whole and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
-        rule = LabelRule.from_thresholds(_on_given(rule, task), **task.settings)
-    passes = problem.oracle.n_passes
-    found = Found(most, model_most, value, status=outcome.status, n_passes=passes, history=outcome.history)
-    return rule, replace(found, prices=prices, infeasibility=why)
+    return known, model_most
 
 
 def _chosen(task: LabelTask, problem: Problem, outcome: Outcome) -> tuple[Mixture, Array | None, str | None]:
@@ -142,7 +167,7 @@ def _of_exactly(task: LabelTask, most: int) -> list[Gains]:
     table: Any = task.table
     table = replace(table, decisions=exactly)
     plan = replace(task.plan, decisions=exactly, callback=None)
-    rule, _ = best_gains(replace(task, plan=plan, table=table, target=task.target.deciding(exactly)))
+    rule, _ = best_gains(replace(task, plan=plan, table=table, target=task.target.deciding(exactly)), Met())
     a, b = rule.gains.pair()
     # scores that are all above zero decide as many as there may be
     lowest = np.minimum(b, a + b).min(axis=1, keepdims=True)

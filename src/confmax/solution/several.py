@@ -31,7 +31,7 @@ from confmax.progress import bar_for, beside
 from confmax.rule.labels import LabelRule
 from confmax.rule.shares import LabelShares
 from confmax.shift.likelihood import worth
-from confmax.solution.budgets import Found, best_gains, plain_rules
+from confmax.solution.budgets import Found, Met, best_gains, plain_rules
 from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
@@ -91,9 +91,15 @@ def refuse_unstored(table: Any, rule: LabelRule) -> None:
         )
 
 
-def solve(task: LabelTask, free: Free | None = None) -> LabelSolution:
-    """Return the solution of a ``task``; the ``free`` thresholds are those of the same rows without limits."""
-    best, found = best_gains(task) if task.plan.by_gains else best_thresholds(task, free or free_thresholds(task))
+def solve(task: LabelTask, free: Free | None = None, met: Met | None = None) -> LabelSolution:
+    """Return the solution of a ``task``; the ``free`` thresholds are those of the same rows without limits.
+
+    Rules that were ``met`` at other levels of its limits are where a search starts, and the new ones are kept there.
+    """
+    if task.plan.by_gains:
+        best, found = best_gains(task, met or Met())
+    else:
+        best, found = best_thresholds(task, free or free_thresholds(task))
     plain = plain_rules(task)
     counted = task.counted([best, *plain.values()])
     values = [float(task.metric.values(statistics)) for statistics in counted]
