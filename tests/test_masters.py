@@ -6,9 +6,10 @@ from scipy.optimize import linprog
 
 from confmax import kernels, metrics
 from confmax.confusion import Confusion, Gains
+from confmax.metrics.curved import SumOfRatios
 from confmax.metrics.structure import AffineFunctions, PowerMean
 from confmax.optimize import ColumnGeneration, Problem, Status, baselines
-from confmax.optimize.masters.generic import Smooth
+from confmax.optimize.masters.generic import Smooth, least_norm_model, model_of_pairs, pairs_of
 from confmax.optimize.masters.interior import Sum, central_path, least_norm
 from confmax.optimize.masters.program import Program
 from confmax.oracle import CountingOracle, make_oracle, make_table
@@ -232,3 +233,22 @@ def test_a_limit_that_does_not_bind_changes_nothing(name):
     wide = recall_and_rate(P, 0.0, 1.0)
     values = [float(metric.values(run(metric, P, limits)[1].iterate.confusion)) for limits in (none, wide)]
     assert values[0] == pytest.approx(values[1], abs=2e-8)
+
+
+def test_pairs_of_numbers_give_the_model_of_the_whole_matrix():
+    rng = np.random.default_rng(0)
+    of = SumOfRatios(rng.random(4))
+    z = rng.random(8) + 0.1
+    model = -of.curvature(z)
+    blocks = pairs_of(model)
+    assert blocks is not None
+    away, slope = rng.normal(size=(9, 8)), of.slope(z)
+    mixes = rng.dirichlet(np.ones(9), 20)
+    whole, paired = (
+        ((mixes @ points) ** 2).sum(axis=1)
+        for points in (least_norm_model(away, slope, model, 0.7), model_of_pairs(away, slope, blocks, 0.7))
+    )
+    # both are the same model but for a constant
+    assert np.ptp(whole - paired) <= 1e-9 * np.ptp(whole)
+    assert pairs_of(model + 1e-3) is None
+    assert pairs_of(model[:7, :7]) is None

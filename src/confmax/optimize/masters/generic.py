@@ -134,11 +134,26 @@ def separable_model(space: Space, at: Array, slope: Array, away: Array, bend: fl
     moves[[0, 1], [0, 1]] = steps
     change = (space.gradient(at + moves.reshape(2, -1)) - slope).reshape(2, 2, K) / steps
     blocks = -(change + change.swapaxes(0, 1)).transpose(2, 0, 1) / 2.0
-    if not np.isfinite(blocks).all():
+    return model_of_pairs(away, slope, blocks, bend) if np.isfinite(blocks).all() else None
+
+
+def pairs_of(curvature: Array) -> Array | None:
+    """Return the blocks (K, 2, 2) of a second derivative (2 K, 2 K) that couples k and K + k; None of any other."""
+    K = len(curvature) // 2
+    if len(curvature) != 2 * K:
         return None
+    k = np.arange(K)
+    places = np.stack([k, K + k], axis=1)
+    blocks = curvature[places[:, :, None], places[:, None]]
+    return blocks if np.count_nonzero(blocks) == np.count_nonzero(curvature) else None
+
+
+def model_of_pairs(away: Array, slope: Array, blocks: Array, bend: float) -> Array:
+    """Return `least_norm_model` where the curvature consists of ``blocks`` (K, 2, 2), as `pairs_of` returns them."""
+    K = len(blocks)
     sizes, axes = np.linalg.eigh(blocks)
     # most of them bend in one direction, since their functions are of degree one or read one of the two numbers
-    k, axis = np.nonzero(sizes > SINGULAR * sizes.max())
+    k, axis = np.nonzero(sizes > SINGULAR * max(float(sizes.max()), 0.0))
     along = (away.reshape(len(away), 2, K)[:, :, k] * axes[k, :, axis].T).sum(axis=1) * np.sqrt(sizes[k, axis])
     # a column whose product with what is aimed at is the slope
     root = np.sqrt(bend)

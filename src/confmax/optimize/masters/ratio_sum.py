@@ -19,7 +19,7 @@ import numpy as np
 from confmax.confusion import ABSENT, Array
 from confmax.metrics.curved import Curved
 from confmax.optimize.line_search import best_steps
-from confmax.optimize.masters.generic import least_norm_model
+from confmax.optimize.masters.generic import least_norm_model, model_of_pairs, pairs_of
 from confmax.optimize.masters.interior import least_norm, solve
 from confmax.optimize.masters.program import Program
 from confmax.optimize.masters.protocol import Master, Optimum
@@ -145,7 +145,12 @@ class _Climb:
         away = self.z[near, : self.d] - point
         largest = max(float((away @ slope).max()), ABSENT)
         bend = 1.0 / max(float(self.of.value(point)), largest)
-        scaled = least_norm_model(away, slope, -curvature, bend)
+        pairs = pairs_of(-curvature)
+        # of hundreds of classes the eigenvectors of the whole matrix took most of the time
+        if pairs is None:
+            scaled = least_norm_model(away, slope, -curvature, bend)
+        else:
+            scaled = model_of_pairs(away, slope, pairs, bend)
         attained = np.zeros(len(mix))
         attained[near] = least_norm(scaled, self.slack[near])
         return attained
