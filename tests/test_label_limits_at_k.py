@@ -177,6 +177,14 @@ def test_single_rules_of_a_model_come_near_the_bound(name, decisions):
     assert found.upper_bound <= loose.upper_bound + 1e-6
 
 
+def test_hundreds_of_labels_have_a_close_bound():
+    P, _ = table(120, 320)
+    given = {"decisions": 3, "calibration": None, "randomized": True, "max_passes": 6}
+    found = confmax.maximize("macro_f1", P, constraints="recall[3] >= 0.6", **given)
+    assert found.feasible
+    assert 0.0 <= found.gap <= 0.005
+
+
 def test_the_price_is_what_a_looser_limit_is_worth():
     P, _ = table(4000)
     tight, loose = (

@@ -44,7 +44,7 @@ from confmax.tables.decisions import ONE, Decisions
 
 Ints = NDArray[np.intp]
 
-MOST_CLASSES = 300  # every class has knots of its own
+MOST_CLASSES = 1000  # every class has knots of its own: of 2000 rows they take 4 s
 RARE = BINDS  # a class of a smaller share may have hardly any score in any rule
 CELLS = 1 << 18  # of the rows on which the knots are chosen
 LEAST_ROWS = 1 << 12  # of these
