@@ -438,6 +438,11 @@ def test_the_command_refuses_in_one_sentence():
         (("rule.json", "scores/0.parquet", "-o", "scores/0.parquet", "--in-parts", "yes"), "is the input file"),
         (("rule.json", "scores", "-o", "out", "--key", "id"), "has no column 'id'"),
         (("rule.json", "scores", "-o", "out", "--at-most", "new=3"), "--at-most names 'new', and the rule decides low"),
+        (
+            ("rule.json", "scores", "-o", "out", "--at-most", "low=3", "--at-most", "high=3"),
+            "one file with --in-parts no",
+        ),
+        (("rule.json", "scores", "-o", "out", "--group", "group"), "decides all groups alike; leave --group out"),
         (("rule.json", "scores", "-o", "out", "--normalize"), "--normalize is for files that are read whole"),
         (("rule.json", "scores", "-o", "out", "--in-parts", "no"), "can only be read in parts"),
         (("other.json", "scores", "-o", "out"), "has no columns of the rule's classes a, b, c"),
@@ -490,3 +495,44 @@ def test_text_and_arrow_files_in_parts(form):
         found = pq.read_table(out)
         assert found["id"].to_pylist() == ids
         assert found["decision"].to_pylist() == PLAIN.predict(P.astype(float)).tolist()
+
+
+@pytest.mark.parametrize("table", ["scores", "scores/*.parquet", "scores/*"])
+def test_no_command_writes_over_a_file_of_the_table(table):
+    """Nor to where its own output would be read the next time, as rows of the table."""
+    written()
+    Path("link").symlink_to("scores/1.parquet")
+    os.link("scores/2.parquet", "hard.parquet")
+    PLAIN.save("rule.json")
+    before = contents()
+    names_columns = ("--columns", "low,middle,high")
+    for out in ("scores/0.parquet", "link", "hard.parquet"):
+        for args in (
+            ("tune", table, "--metric", "accuracy", "-o", out, "--force", *names_columns),
+            ("report", "rule.json", table, "--label", "group", "-o", out),
+            ("shift", "rule.json", table, "-o", out, "--force"),
+            *([("apply", "rule.json", table, "-o", out)] if out != "link" else ()),
+        ):
+            assert f"{out} holds the table that is read (scores/" in refusal(*args)
+    new = ["scores/new.parquet", *(["scores/new"] if table != "scores/*.parquet" else [])]
+    for out in new:
+        assert f"{out} would be read as part of {table} the next time" in refusal(
+            "apply", "rule.json", table, "-o", out
+        )
+    assert contents() == before
+    Path("other").symlink_to("scores")
+    run("apply", "rule.json", "other", "-o", "scores/_new")
+    assert "would be read as part of other" in refusal("apply", "rule.json", "other", "-o", "scores/new")
+
+
+def test_arrays_beside_an_array_are_not_written_over():
+    np.save("p.npy", P)
+    np.save("y.npy", np.array(NAMES)[P.argmax(axis=1)])
+    PLAIN.save("rule.json")
+    before = contents()
+    for args in (
+        ("tune", "p.npy", "--label", "y.npy", "--metric", "accuracy", "-o", "y.npy", "--force"),
+        ("report", "rule.json", "p.npy", "--label", "y.npy", "-o", "./y.npy"),
+    ):
+        assert "y.npy is the input file; choose another name" in refusal(*args)
+    assert contents() == before

@@ -25,6 +25,7 @@ from confmax.cli.texts import format_of, joined
 from confmax.progress import Bar
 from confmax.rule import DecisionRule, LabelRule
 from confmax.rule.applied import decided_tables, decision_column
+from confmax.rule.parts import groups_given
 
 
 def apply(
@@ -77,6 +78,13 @@ def decide_parts(
     rows: FileRows, rule: DecisionRule, out: Path, at_most: Mapping[str, int], *, folder: bool
 ) -> Document:
     """Do what `decide_rows` does with rows that are read in parts; ``out`` may be a ``folder`` then."""
+    if rows.options.group is not None:
+        groups_given(rule, rows.options.group)
+    if len(at_most) > 1:
+        raise ValueError(
+            f"--at-most with several classes compares all rows in memory, and {rows.path} is read in parts; limit one "
+            f"class, or name one file with --in-parts no"
+        )
     rows = rows.in_order(rule.class_names[: rule.n_classes])
     counts = np.zeros(len(rule.class_names), dtype=np.int64)
     moved = []

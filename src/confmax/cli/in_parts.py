@@ -5,7 +5,6 @@ The columns are chosen by the rules of `confmax.cli.columns`, from the first row
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,10 +17,10 @@ from confmax.cli.columns import FileRows, TableOptions, aligned_columns, class_o
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.tables import Frame
 from confmax.cli.texts import PARQUET, SHARE, joined
-from confmax.places import Address, is_stream
+from confmax.places import is_stream
 from confmax.tables.partitioned.batches import format_of, stream_of
 from confmax.tables.partitioned.files import parquet_file
-from confmax.tables.partitioned.locations import Location
+from confmax.tables.partitioned.locations import Location, is_several
 from confmax.tables.partitioned.opening import first_rows, open_table
 from confmax.tables.partitioned.parts import distinct_beside, distinct_labels
 
@@ -140,7 +139,7 @@ def is_read_in_parts(path: Path, in_parts: str) -> bool:
     With "auto" these are directories, patterns, addresses, ``.npy`` files, and Parquet that takes more than `SHARE` of
     the memory.
     """
-    several = _is_several(path)
+    several = is_several(path)
     if not several and (not path.exists() or is_stream(path)):
         return False  # which reading it whole refuses, or reads from the stream
     kind = ".parquet" if path.suffix.lower() in PARQUET else path.suffix.lower()
@@ -157,15 +156,9 @@ def is_read_in_parts(path: Path, in_parts: str) -> bool:
     return in_parts == "auto" and kind == ".parquet" and path.is_file() and _bytes_in(path) > SHARE * _memory()
 
 
-def _is_several(path: Path) -> bool:
-    """Return whether a name may be of several files: a directory, a pattern or an address."""
-    # a file whose name holds brackets or stars is that file
-    return isinstance(path, Address) or path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
-
-
 def refuse_several(path: Path, call: str) -> None:
     """Refuse directories, patterns and addresses, which a ``call`` in Python reads, for a command that does not."""
-    if _is_several(path):
+    if is_several(path):
         raise ValueError(
             f"{path} is read in parts, and this command reads one file whole; name one file, or in Python pass "
             f"confmax.open_table(...) to {call}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import click
 
 from confmax.cli.texts import format_of
 from confmax.places import (
+    PART,
+    Address,
     check_folder,
     check_place,
     is_stdout,
     is_stream,
+    path_of,
     replaces,
     same_place,
     whole_file,
@@ -22,6 +26,7 @@ from confmax.places import (
 )
 from confmax.rule import DecisionRule, LabelRule
 from confmax.rule.reading import read_rule
+from confmax.tables.partitioned.locations import Location, files_of, is_several
 from confmax.tables.partitioned.writing import check_destination, write_tables
 
 
@@ -42,9 +47,53 @@ def check_output(out: Path, as_json: bool, *given: Path) -> None:
 
 
 def refuse_same(path: Path, *given: Path, option: str = "-o") -> None:
-    """Refuse to write to one of the files that are read, under whatever name; ``option`` names the output."""
-    if path.exists() and any(read.exists() and same_place(path, read) for read in given):
+    """Refuse to write to one of the files that are read, under whatever name; ``option`` names the output.
+
+    The files of a folder or a pattern count, too.
+    """
+    if not path.exists():
+        return
+    if any(read.exists() and same_place(path, read) for read in given):
         raise ValueError(f"{option} {path} is the input file; choose another name for the output")
+    for read in given:
+        for file in _files_of(read):
+            if same_place(path, Path(file.path)):
+                raise ValueError(
+                    f"{option} {path} holds the table that is read ({file}); choose another name for the output"
+                )
+
+
+def arrays_beside(options: Mapping[str, Any]) -> list[Path]:
+    """Return the .npy files of labels, weights and groups that ``options`` name."""
+    named = [options.get(name) for name in ("label", "weight", "group")]
+    return [path_of(name) for name in named if name is not None and name.lower().endswith(".npy")]
+
+
+def _files_of(read: Path) -> list[Location]:
+    """Return the files on this machine that a folder or a pattern stands for; none where reading it will fail."""
+    if not is_several(read) or isinstance(read, Address):
+        return []
+    try:
+        return files_of([read])
+    except ValueError:
+        return []
+
+
+def _refuse_inside(out: Path, read: Path, *, folder: bool) -> None:
+    """Refuse a place from which the decisions would be read as rows of the table, when it is read again."""
+    if isinstance(read, Address) or not is_several(read) or not (folder or format_of(out) == ".parquet"):
+        return
+    place = Path(os.path.realpath(out / PART.format(0) if folder else out))
+    base = Path(os.path.realpath(read))
+    if read.is_dir():
+        below = place.parts[len(base.parts) :] if place.is_relative_to(base) and not same_place(out, read) else ()
+        again = bool(below) and not any(name.startswith(("_", ".")) for name in below)
+    else:
+        again = any(each.match(str(base)) for each in (place, *place.parents)) and not out.exists()
+    if again:
+        raise ValueError(
+            f"{out} would be read as part of {read} the next time; choose a place outside the table that is read"
+        )
 
 
 def check_parts_output(out: Path, as_json: bool, *given: Path) -> bool:
@@ -53,6 +102,7 @@ def check_parts_output(out: Path, as_json: bool, *given: Path) -> bool:
     folder = out.is_dir() or not (out.suffix or is_stream(out))
     if folder:
         check_folder(out)
+        _refuse_inside(out, given[0], folder=True)
         return True
     if format_of(out) == ".npz":
         raise ValueError(
@@ -61,6 +111,7 @@ def check_parts_output(out: Path, as_json: bool, *given: Path) -> bool:
         )
     check_place(out)
     refuse_same(out, *given)
+    _refuse_inside(out, given[0], folder=False)
     return False
 
 

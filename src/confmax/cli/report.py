@@ -14,7 +14,7 @@ from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.in_parts import is_read_in_parts, refuse_in_parts
 from confmax.cli.label_options import labelled_rows, only_options, refuse_label_options
 from confmax.cli.matching import over, rows_for
-from confmax.cli.outputs import check_output, load_any_rule, refuse_same, writing
+from confmax.cli.outputs import arrays_beside, check_output, load_any_rule, refuse_same, writing
 from confmax.cli.show import print_document
 from confmax.metrics import Metric, get
 from confmax.metrics import labels as label_metrics
@@ -38,7 +38,7 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     name, params, second = (more.pop(key) for key in ("metric", "params", "second"))
     if params and name is None:
         raise click.UsageError("--param belongs to --metric; give both")
-    check_output(out, as_json, file, rule)
+    check_output(out, as_json, file, rule, *arrays_beside(more))
     loaded = load_any_rule(rule)
     in_parts = more.pop("in_parts")
     if isinstance(loaded, LabelRule):

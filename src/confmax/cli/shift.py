@@ -17,7 +17,7 @@ from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing, read_rows
 from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.matching import positive_of, rows_for
-from confmax.cli.outputs import check_rule_output, load_any_rule, one_result, save_rule
+from confmax.cli.outputs import arrays_beside, check_rule_output, load_any_rule, one_result, save_rule
 from confmax.cli.show import Document, Page, between, finite, number, print_document, show_source, source_document
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import format_of, joined
@@ -57,7 +57,7 @@ def shift(rule: Path, file: Path | None, check: bool, as_json: bool, **more: Any
     given = {name: more.pop(name) for name in own}
     _check_options(check, {**given, "label": more["label"]})
     _check_file(file, check, given["priors"], more["weight"])
-    read = [path for path in (rule, file, given["tuned_on"]) if path is not None]
+    read = [*(path for path in (rule, file, given["tuned_on"]) if path is not None), *arrays_beside(more)]
     check_rule_output(given["out"], given["force"], *read)
     one_result(as_json, given["out"])
     loaded = _loaded(rule, given["tuned_on"])

@@ -24,7 +24,7 @@ from confmax.cli.in_parts import is_read_in_parts, rows_in_parts
 from confmax.cli.label_options import LABEL_OPTIONS, refuse_label_options
 from confmax.cli.labels import tune_labels
 from confmax.cli.matching import check_applies, name_beside
-from confmax.cli.outputs import check_rule_output, one_result, save_rule
+from confmax.cli.outputs import arrays_beside, check_rule_output, one_result, save_rule
 from confmax.cli.report import check_tune, write_cross_fitted_page
 from confmax.cli.show import Document, Page, finite, key_of, number, print_document, show_source, source_document
 from confmax.cli.tables import read_cells, read_frame
@@ -60,7 +60,7 @@ def tune(
         raise click.UsageError("give --metric NAME, or --costs FILE.csv; 'confmax metrics' lists the names")
     # whatever can be refused is refused before the file is read, which may take minutes
     metric = None if asks else named_metric(name or "linear", params, costs)
-    read = [path for path in (file, costs) if path is not None]
+    read = [*(path for path in (file, costs) if path is not None), *arrays_beside(more)]
     check_rule_output(out, force, *read)
     one_result(as_json, out, report)
     wanted = resolve_constraints(more["constraints"])

@@ -184,6 +184,12 @@ def _by_fsspec(scheme: str, url: str) -> tuple[Any, str]:
 # --- names, patterns and folders -------------------------------------------------------------------------------------
 
 
+def is_several(path: Path) -> bool:
+    """Return whether a path is a directory, a pattern or an address, which may stand for several files."""
+    # a file whose name holds brackets or stars is that file
+    return isinstance(path, Address) or path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+
+
 def files_of(names: Sequence[str | os.PathLike[str]], filesystem: Any = None) -> list[Location]:
     """Return the files that names, patterns and folders stand for, in order; ValueError if there is none."""
     found: list[Location] = []
