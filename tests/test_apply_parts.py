@@ -497,6 +497,23 @@ def test_text_and_arrow_files_in_parts(form):
         assert found["decision"].to_pylist() == PLAIN.predict(P.astype(float)).tolist()
 
 
+def test_labels_and_groups_of_several_types_are_refused():
+    for k, kind in enumerate((["low", "high"] * 10, [0, 2] * 10)):
+        Path("mixed").mkdir(exist_ok=True)
+        pq.write_table(
+            pa.table({**dict(zip(NAMES, P[:20].T, strict=True)), "odd": kind, "label": ["low", "high"] * 10}),
+            f"mixed/{k}.parquet",
+        )
+    PLAIN.save("rule.json")
+    for args, what in (
+        (("score", "mixed", "--rule", "rule.json", "--label", "odd"), "label"),
+        (("tune", "mixed", "--metric", "accuracy", "--label", "odd"), "label"),
+        (("compare", "mixed", "--label", "label", "--group", "odd"), "group"),
+    ):
+        said = f"{what} column 'odd' of mixed holds text in some files and numbers in others; write it as one type"
+        assert said in refusal(*args)
+
+
 @pytest.mark.parametrize("table", ["scores", "scores/*.parquet", "scores/*"])
 def test_no_command_writes_over_a_file_of_the_table(table):
     """Nor to where its own output would be read the next time, as rows of the table."""

@@ -95,7 +95,7 @@ def _head(path: Path) -> Frame:
 
 
 def _labels(path: Path, options: TableOptions, head: Frame) -> list[Any]:
-    """Return the distinct labels of all rows, sorted; a ValueError for a row with an empty label or group."""
+    """Return the distinct labels of all rows, sorted; a ValueError for an empty label or group, and for mixed types."""
     # columns of probabilities must be named here, and none is read; the first is one of the files themselves
     label = options.label
     group = options.group
@@ -104,6 +104,10 @@ def _labels(path: Path, options: TableOptions, head: Frame) -> list[Any]:
         if any(isinstance(one, str) and not one.strip() for one in each):
             raise ValueError(
                 f"{what} column {name!r} of {path} has empty rows; drop such rows, or leave the option out"
+            )
+        if len({isinstance(one, str) for one in each}) > 1:
+            raise ValueError(
+                f"{what} column {name!r} of {path} holds text in some files and numbers in others; write it as one type"
             )
     return sorted(found.tolist())
 
