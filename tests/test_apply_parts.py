@@ -232,8 +232,22 @@ def test_files_of_other_types_fit_into_one_or_go_to_a_folder():
     assert [pq.read_schema(f"out/part-0000{k}.parquet").field("id").type for k in range(2)] == [pa.int16(), pa.string()]
     assert not Path("new.parquet").exists()
     pq.write_table(pa.table({**columns, "id": ["x"] * 20, "new": range(20)}), "2.parquet")
-    with pytest.raises(ValueError, match=r"2.parquet has the column 'new' and .*0.parquet has not; name the columns"):
+    with pytest.raises(ValueError, match=r"2.parquet has the column 'new' and .*0.parquet has not; write files alike"):
         PLAIN.write_parquet(opened(["0.parquet", "2.parquet"]), "out/")
+
+
+def test_only_the_columns_that_are_kept_are_those_of_all_files():
+    columns = {**dict(zip(NAMES, P[:20].T, strict=True)), "id": range(20)}
+    pq.write_table(pa.table(columns), "0.parquet")
+    pq.write_table(pa.table({**columns, "new": range(20)}), "1.parquet")
+    pq.write_table(pa.table({**columns, "new": range(20)}).drop_columns("id"), "2.parquet")
+    for first, second in (("0", "1"), ("1", "0")):
+        table = opened([f"{first}.parquet", f"{second}.parquet"])
+        PLAIN.write_parquet(table, "out.parquet", keep=["id"], keys="id")
+        assert pq.read_table("out.parquet")["id"].to_pylist() == [*range(20), *range(20)]
+        assert sum(map(len, DRAWS.predict_batches(table, keys="id"))) == 40
+    with pytest.raises(ValueError, match=r"2\.parquet has no column 'id'"):
+        PLAIN.write_parquet(opened(["1.parquet", "2.parquet"]), "new.parquet", keep=["id"])
 
 
 def test_what_cannot_be_written_is_refused_before_any_row_is_read():

@@ -164,10 +164,10 @@ def decided_tables(
 
     ``added`` are the names of these. The other arguments are those of `write_parquet`.
     """
-    there = _stored(rule, table)
-    kept = (
-        tuple(there) if isinstance(keep, str) and keep == "all" else (keep,) if isinstance(keep, str) else tuple(keep)
-    )
+    every = isinstance(keep, str) and keep == "all"
+    named_alone = (keep,) if isinstance(keep, str) else tuple(keep)
+    there = _stored(rule, table, None if every else named_alone)
+    kept = tuple(there) if every else named_alone
     refuse_missing("the table", kept, there)
     taken = next((name for name in added if name in kept), None)
     if taken is not None:
@@ -178,11 +178,11 @@ def decided_tables(
     return (_beside(kept, beside, columns(decided, moved)) for decided, beside, moved in found)
 
 
-def _stored(rule: Any, table: Any) -> Sequence[str]:
-    """Return the columns of an opened table; those of an array are named like the classes."""
+def _stored(rule: Any, table: Any, wanted: Sequence[str] | None) -> Sequence[str]:
+    """Return the columns of an opened table, of which some are ``wanted``; those of an array are named like classes."""
     if not hasattr(table, "keeping"):
         raise ValueError("only tables of files keep their columns; use predict of the collection that you have")
-    return table.stored_columns() or tuple(map(str, rule.class_names[: rule.n_classes]))
+    return table.stored_columns(wanted) or tuple(map(str, rule.class_names[: rule.n_classes]))
 
 
 def _beside(kept: Sequence[str], beside: Any, columns: Mapping[str, Any]) -> Any:
@@ -224,7 +224,7 @@ def decided_parts(
         )
     source = (in_order_of if several else to_decide)(rule, table, _NOTHING)
     beside = tuple(dict.fromkeys([*keep, *([] if keys is None else [keys])]))
-    there = table.stored_columns() if beside and hasattr(table, "keeping") else ()
+    there = table.stored_columns(beside) if beside and hasattr(table, "keeping") else ()
     if there:
         refuse_missing("the table", beside, there)
         source = source.keeping(beside)

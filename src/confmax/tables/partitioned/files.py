@@ -108,10 +108,11 @@ class FileSource:
         found = groupby(self.pieces, lambda piece: piece.path)
         return [(path, sum(piece.stop - piece.start for piece in pieces)) for path, pieces in found]
 
-    def stored_columns(self) -> tuple[str, ...]:
+    def stored_columns(self, wanted: Sequence[str] | None = None) -> tuple[str, ...]:
         """Return the names of all columns, those of the first file and of the folders above it; none of an array.
 
-        A ValueError if another file has others, whose columns would be lost, or if a file has two of one name.
+        A ValueError if another file has others, whose columns would be lost, or if a file has two of one name. Columns
+        other than those that are ``wanted``, by default all, may differ.
         """
         first: tuple[str, ...] = ()
         keys = {piece.path: piece.keys for piece in self.pieces}
@@ -120,11 +121,15 @@ class FileSource:
                 names = tuple(file.schema_arrow.names)
             names += tuple(key for key in keys[path] if key not in names)
             first = first or names
-            refuse_missing(str(path), first, names)
-            odd = next((name for k, name in enumerate(names) if name not in first or name in names[:k]), None)
+            needed = first if wanted is None else [name for name in wanted if name in first]
+            refuse_missing(str(path), needed, names)
+            read = names if wanted is None else [name for name in names if name in needed]
+            odd = next((name for k, name in enumerate(read) if name not in first or name in read[:k]), None)
             if odd is not None:
                 why = "twice" if odd in first else f"and {self.files[0][0]} has not"
-                raise ValueError(f"{path} has the column {odd!r} {why}; name the columns to keep, or write files alike")
+                raise ValueError(
+                    f"{path} has the column {odd!r} {why}; write files alike, or name the columns in keep="
+                )
         return first
 
     def keeping(self, names: Sequence[str]) -> FileSource:

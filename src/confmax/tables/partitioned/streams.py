@@ -88,7 +88,7 @@ class StreamSource:
     def with_columns(self, order: Sequence[int]) -> StreamSource:
         return replace(self, order=tuple(order))
 
-    def stored_columns(self) -> tuple[str, ...]:
+    def stored_columns(self, _wanted: Sequence[str] | None = None) -> tuple[str, ...]:
         """Return the names of all columns."""
         return tuple(self.stream.schema.names)
 
