@@ -101,7 +101,7 @@ def _command(module: str) -> Callable[[Callable[[], None]], click.Command]:
     callback=rows_by_name,
     metavar="NAME=N",
     help="At most N rows of FILE are decided as NAME, those with the largest margins; the others get their next best "
-    "decision. May be repeated.",
+    "decision. May be repeated if FILE is read whole.",
 )
 @choice(
     "--in-parts",

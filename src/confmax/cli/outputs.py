@@ -166,6 +166,8 @@ def load_rule(path: Path) -> DecisionRule:
 
 def load_any_rule(path: Path) -> DecisionRule | LabelRule:
     """Return the rule of a file; a missing one is refused with the way to make one."""
+    if isinstance(path, Address):
+        raise ValueError(f"{path} is not on this machine, where rule files are read; copy it here")
     if path.is_dir():
         raise ValueError(f"{path} is a directory; name a rule file, such as rule.json")
     if not path.exists():

@@ -172,7 +172,7 @@ def _tuning_rows(
 ) -> tuple[Any, Any, Any]:
     """Return probabilities, true classes and weights of the tuning table, whose columns are read as those of FILE."""
     names = rule.class_names[: rule.n_classes]
-    sep = options.sep if format_of(path) == ".csv" else None
+    sep = options.sep if not path.is_dir() and format_of(path) == ".csv" else None
     alike = {name: getattr(options, name) for name in ("columns", "classes", "positive", "score", "normalize")}
     frame = read_frame(path, sep)
     for name, option in ((label, "--tuned-label"), (weight, "--tuned-weight")):

@@ -215,14 +215,14 @@ def _check_readable(path: Path) -> None:
     if path == STANDARD:
         return
     if isinstance(path, Address):
-        raise ValueError(f"{path} is not on this machine, and here only files of this machine are read; copy it here")
+        raise ValueError(f"{path} is not on this machine, and this table is read whole, from a file here; copy it here")
     if path.is_dir():
-        raise ValueError(f"{path} is a directory, and here one file is read; name it")
+        raise ValueError(f"{path} is a directory, and this table is read whole, from one file; name one file")
     if path.exists() or path.is_symlink():
         return
     # after the file itself, whose name may hold brackets
     if glob.has_magic(str(path)):
-        raise ValueError(f"{path} is a pattern, and this command does not read several files; name one file")
+        raise ValueError(f"{path} is a pattern, and this table is read whole, from one file; name one file")
     raise ValueError(f"there is no file {path}; check the name and the folder")
 
 
