@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 
 import numpy as np
 import pytest
@@ -293,4 +294,11 @@ def test_a_page_counts_all_rows(hpc, tmp_path, monkeypatch, rule, options):
     assert seen[1].evidence.table.n_rows < 3000 < seen[0].evidence.table.n_rows
     assert seen[1].evidence.seen == seen[0].evidence.seen == (rule == "seen")
     same(whole, parts)
-    assert "which were read in parts" in out.read_text()
+    text = out.read_text()
+    assert "which were read in parts" in text
+    if "The line is counted on" in text:
+        assert "The line is counted on the sample" in text and "The line is counted on these rows" not in text
+    if "weight" in options:
+        pattern = r"with a total weight of ([\d,.]+)<"
+        totals = [re.search(pattern, path.read_text())[1] for path in (tmp_path / "whole.parquet.html", out)]
+        assert totals[0] == totals[1]

@@ -75,6 +75,12 @@ class Evidence:
         return np.ones(self.table.n_rows) if self.table.weight is None else self.table.weight
 
     @property
+    def total_weight(self) -> float:
+        """The weight of all counted rows."""
+        # a line has the weight of all its rows
+        return float(self.counted.n_rows if self.counted.weight is None else self.counted.weight.sum())
+
+    @property
     def parts(self) -> list[tuple[DecisionRule, MemoryTable]]:
         """The rules that decide the rows, each with its rows; rules without rows that have weight are left out."""
         if self.fold is None:
