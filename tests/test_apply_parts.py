@@ -215,7 +215,7 @@ def test_a_folder_gets_a_file_for_each_that_is_read_or_for_so_many_rows():
     PLAIN.write_parquet(opened(), Path("out"), rows_per_file=401, keep=["case"])
     assert [pq.read_metadata(f"out/{name}").num_rows for name in names("out")] == [401, 199]
     assert decided("out") == expected
-    with pytest.raises(ValueError, match="rows_per_file is at least 1; got 0"):
+    with pytest.raises(ValueError, match="rows_per_file is a whole number of at least 1; got 0"):
         PLAIN.write_parquet(opened(), "out/", rows_per_file=0)
 
 
@@ -243,7 +243,8 @@ def test_only_the_columns_that_are_kept_are_those_of_all_files():
     pq.write_table(pa.table({**columns, "new": range(20)}).drop_columns("id"), "2.parquet")
     for first, second in (("0", "1"), ("1", "0")):
         table = opened([f"{first}.parquet", f"{second}.parquet"])
-        PLAIN.write_parquet(table, "out.parquet", keep=["id"], keys="id")
+        PLAIN.write_parquet(table, "out.parquet", keep=["id", "id"], keys="id")
+        assert pq.read_table("out.parquet").column_names == ["id", "decision"]
         assert pq.read_table("out.parquet")["id"].to_pylist() == [*range(20), *range(20)]
         assert sum(map(len, DRAWS.predict_batches(table, keys="id"))) == 40
     with pytest.raises(ValueError, match=r"2\.parquet has no column 'id'"):
@@ -274,6 +275,15 @@ def test_what_cannot_be_written_is_refused_before_any_row_is_read():
         PLAIN.write_parquet(opened(), "out.parquet", output="group")
     with pytest.raises(ValueError, match="the table has no column 'id'; its columns are case, high"):
         PLAIN.write_parquet(opened(), "out.parquet", keep=["id"])
+    for wrong, said in (
+        ({"keep": None}, 'keep is "all", or a sequence of names of columns; got None'),
+        ({"keep": [["case"]]}, "or a sequence of names"),
+        ({"output": ""}, "output is the name of the column of decisions; got ''"),
+        ({"names": "no"}, "names is True for names of classes, or False for their indices; got 'no'"),
+        ({"rows_per_file": 1.5}, "rows_per_file is a whole number of at least 1; got 1.5"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            PLAIN.write_parquet(opened(), "out.parquet", **wrong)
     with pytest.raises(ValueError, match="the table has no column 'id'"):
         PLAIN.predict_batches(opened(), keys="id")
     with pytest.raises(ValueError, match=r"pass them to predict, or a table from confmax.open_table"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from confmax.errors import InputError
 from confmax.rule.batch import OneCap, caps_of, cut_in_parts, one_cap
 from confmax.rule.parts import refuse_other_groups
-from confmax.tables.draws import given_keys
+from confmax.tables.draws import given_keys, is_whole
 from confmax.tables.kinds import given_hashes, kind_for, named, refuse_name
 from confmax.tables.labels import Coded, is_missing
 from confmax.tables.partitioned.arrow import labels_of
@@ -135,8 +135,12 @@ def write_parquet(
     >>> rule.write_parquet(confmax.open_table(folder / "scores.npy"), folder / "decided.parquet")
     array([1, 1])
     """
-    if rows_per_file is not None and rows_per_file < 1:
-        raise ValueError(f"rows_per_file is at least 1; got {rows_per_file!r}")
+    if rows_per_file is not None and not is_whole(rows_per_file, 1):
+        raise ValueError(f"rows_per_file is a whole number of at least 1; got {rows_per_file!r}")
+    if not (isinstance(output, str) and output):
+        raise ValueError(f"output is the name of the column of decisions; got {output!r}")
+    if not isinstance(names, bool):
+        raise ValueError(f"names is True for names of classes, or False for their indices; got {names!r}")
     counts = np.zeros(len(rule.class_names), dtype=np.int64)
     made = partial(label_columns if rule.decisions.several else decision_column, rule, output, names, counts)
     added = [output]
@@ -165,7 +169,10 @@ def decided_tables(
     ``added`` are the names of these. The other arguments are those of `write_parquet`.
     """
     every = isinstance(keep, str) and keep == "all"
-    named_alone = (keep,) if isinstance(keep, str) else tuple(keep)
+    several = (keep,) if isinstance(keep, str) else tuple(keep) if isinstance(keep, Iterable) else (keep,)
+    if not all(isinstance(name, str) for name in several):
+        raise ValueError(f'keep is "all", or a sequence of names of columns; got {keep!r}')
+    named_alone = tuple(dict.fromkeys(several))
     there = _stored(rule, table, None if every else named_alone)
     kept = tuple(there) if every else named_alone
     refuse_missing("the table", kept, there)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax.tables.columns import first_repeated
 from confmax.tables.partitioned.arrow import columns_to_read, part_of, short, with_keys
 from confmax.tables.partitioned.locations import Location, RemoteArray, no_array, reaching
 from confmax.tables.partitioned.parts import Part, RowsRead, refuse_missing
@@ -114,23 +115,23 @@ class FileSource:
         A ValueError if another file has others, whose columns would be lost, or if a file has two of one name. Columns
         other than those that are ``wanted``, by default all, may differ.
         """
-        first: tuple[str, ...] = ()
+        first: dict[str, None] = {}
         keys = {piece.path: piece.keys for piece in self.pieces}
         for path, _ in self.files if self.columns else ():
             with parquet_file(path) as file:
-                names = tuple(file.schema_arrow.names)
-            names += tuple(key for key in keys[path] if key not in names)
-            first = first or names
-            needed = first if wanted is None else [name for name in wanted if name in first]
+                names = file.schema_arrow.names
+            names += [key for key in keys[path] if key not in names]
+            first = first or dict.fromkeys(names)
+            needed = first if wanted is None else {name: None for name in wanted if name in first}
             refuse_missing(str(path), needed, names)
             read = names if wanted is None else [name for name in names if name in needed]
-            odd = next((name for k, name in enumerate(read) if name not in first or name in read[:k]), None)
+            odd = next((name for name in read if name not in first), first_repeated(read))
             if odd is not None:
                 why = "twice" if odd in first else f"and {self.files[0][0]} has not"
                 raise ValueError(
                     f"{path} has the column {odd!r} {why}; write files alike, or name the columns in keep="
                 )
-        return first
+        return tuple(first)
 
     def keeping(self, names: Sequence[str]) -> FileSource:
         """Return the source whose parts hold these columns as they are, too, as an Arrow table."""

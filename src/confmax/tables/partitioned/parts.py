@@ -7,7 +7,7 @@ a bad row again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -357,7 +357,7 @@ def stated_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 def refuse_missing(table: str, names: Iterable[Any], there: Iterable[Any]) -> None:
     """Refuse, by a ValueError, a ``table`` without one of the columns ``names``, of which None are none."""
-    known = list(there)
+    known = dict.fromkeys(there)  # there may be thousands
     for name in names:
-        if name is not None and name not in known:
-            raise ValueError(f"{table} has no column {name!r}; its columns are {', '.join(map(str, known[:12]))}")
+        if name is not None and not (isinstance(name, Hashable) and name in known):
+            raise ValueError(f"{table} has no column {name!r}; its columns are {', '.join(map(str, list(known)[:12]))}")
