@@ -107,7 +107,8 @@ def _command(module: str) -> Callable[[Callable[[], None]], click.Command]:
     "--in-parts",
     "auto yes no",
     f"Whether FILE is read part by part; auto: if it takes more than {SHARE:.0%} of the memory. FILE is then Parquet "
-    "(a file, a directory, a pattern or an address such as s3://..., in quotes) or one .npy file.",
+    "(a file, a directory, a pattern or an address such as s3://..., in quotes) or one .npy file; with yes also one "
+    "CSV or Feather file.",
 )
 @AS_JSON
 def apply() -> None:

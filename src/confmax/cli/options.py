@@ -233,7 +233,7 @@ IN_PARTS = choice(
     "auto yes no",
     f"Whether FILE is read part by part in every pass; auto: if it takes more than {SHARE:.0%} of the memory. FILE "
     "is then Parquet (a file, a directory, a pattern or an address such as s3://..., in quotes) or one .npy file, with "
-    "--label and --weight naming .npy files.",
+    "labels, weights and groups in .npy files, too; with yes also one CSV or Feather file.",
 )
 SECOND = metric_name("--second", "Second metric of the page's trade-off.", default="accuracy")
 SCORE = column("--score", "The only column of probabilities, for two classes: those of --positive.")
