@@ -566,6 +566,24 @@ def test_no_command_writes_over_a_file_of_the_table(table):
     assert "would be read as part of other" in refusal("apply", "rule.json", "other", "-o", "scores/new")
 
 
+def test_nor_over_a_file_of_text():
+    Path("texts").mkdir()
+    for k in range(2):
+        importlib.import_module("pyarrow.csv").write_csv(
+            pa.table(dict(zip(NAMES, P[:9].T, strict=True))), f"texts/{k}.csv"
+        )
+    PLAIN.save("rule.json")
+    before = contents()
+    for table in ("texts", "texts/*.csv"):
+        assert "holds the table" in refusal("tune", table, "--metric", "accuracy", "-o", "texts/0.csv", "--force")
+        assert f"would be read as part of {table}" in refusal("apply", "rule.json", table, "-o", "texts/new.csv")
+    # beside Parquet, text would not be read any more
+    assert "would be read as part of texts" in refusal("apply", "rule.json", "texts", "-o", "texts/new.parquet")
+    assert contents() == before
+    run("apply", "rule.json", "texts/*.csv", "-o", "texts/new.parquet")
+    assert len(decided("texts/new.parquet")) == 18
+
+
 def test_arrays_beside_an_array_are_not_written_over():
     np.save("p.npy", P)
     np.save("y.npy", np.array(NAMES)[P.argmax(axis=1)])

@@ -26,7 +26,9 @@ from confmax.places import (
 )
 from confmax.rule import DecisionRule, LabelRule
 from confmax.rule.reading import read_rule
-from confmax.tables.partitioned.locations import Location, files_of, is_several
+from confmax.tables.partitioned.batches import format_of as streamed_format
+from confmax.tables.partitioned.batches import named_files
+from confmax.tables.partitioned.locations import files_of, is_several
 from confmax.tables.partitioned.writing import check_destination, write_tables
 
 
@@ -57,7 +59,7 @@ def refuse_same(path: Path, *given: Path, option: str = "-o") -> None:
         raise ValueError(f"{option} {path} is the input file; choose another name for the output")
     for read in given:
         for file in _files_of(read):
-            if same_place(path, Path(file.path)):
+            if same_place(path, file):
                 raise ValueError(
                     f"{option} {path} holds the table that is read ({file}); choose another name for the output"
                 )
@@ -69,21 +71,23 @@ def arrays_beside(options: Mapping[str, Any]) -> list[Path]:
     return [path_of(name) for name in named if name is not None and name.lower().endswith(".npy")]
 
 
-def _files_of(read: Path) -> list[Location]:
+def _files_of(read: Path) -> list[Path]:
     """Return the files on this machine that a folder or a pattern stands for; none where reading it will fail."""
     if not is_several(read) or isinstance(read, Address):
         return []
     try:
-        return files_of([read])
+        return [Path(name) for name in named_files(read)] or [Path(file.path) for file in files_of([read])]
     except ValueError:
         return []
 
 
 def _refuse_inside(out: Path, read: Path, *, folder: bool) -> None:
     """Refuse a place from which the decisions would be read as rows of the table, when it is read again."""
-    if isinstance(read, Address) or not is_several(read) or not (folder or format_of(out) == ".parquet"):
-        return
     place = Path(os.path.realpath(out / PART.format(0) if folder else out))
+    files = _files_of(read)
+    # text beside Parquet files is not read, but Parquet beside text is, in its place
+    if not files or (streamed_format(place) is not None and not any(map(streamed_format, files))):
+        return
     base = Path(os.path.realpath(read))
     if read.is_dir():
         below = place.parts[len(base.parts) :] if place.is_relative_to(base) and not same_place(out, read) else ()

@@ -149,7 +149,7 @@ def stream_of(given: Any, *, spool: bool = False, columns: Sequence[str] | None 
     ValueError for what can be read only once.
     """
     try:
-        paths = _named_files(given)
+        paths = named_files(given)
         stream = _of_files(paths, () if columns is None else columns) if paths else _stream_of(given, spool=spool)
         return spooled(stream) if paths and spool and stream else stream
     except ModuleNotFoundError as error:
@@ -381,7 +381,7 @@ def format_of(name: str | os.PathLike[str]) -> str | None:
     return next((end for end in FORMATS if os.fspath(name).lower().endswith(end)), None)
 
 
-def _named_files(given: Any) -> list[str]:
+def named_files(given: Any) -> list[str]:
     """Return the files of text or Arrow that names, patterns and directories stand for, in order; empty for others."""
     several = isinstance(given, (list, tuple, set, frozenset))
     names = list(given) if several else [given]
