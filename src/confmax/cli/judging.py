@@ -28,7 +28,7 @@ from confmax.evaluate import Estimate, Score, uncertainty
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.lines import Judged, judge
-from confmax.evaluate.uncertainty import check_bootstrap, decided_by, doubts, in_groups, plain_rules
+from confmax.evaluate.uncertainty import check_bootstrap, decided_by, doubts, gains_of, in_groups, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import of_decided
@@ -66,7 +66,7 @@ def judged_rows(rows: FileRows, rules: Mapping[str, DecisionRule], *, abstains: 
     Classes without rows, and columns that seem to be in another order, are told.
     """
     if rows.is_in_parts:
-        judged = judge(unchecked(rows.proba, rows.classes), partial(_decide, rules))
+        judged = judge(unchecked(rows.proba, rows.classes), partial(_decide, rules), partial(gains_of, rules))
         _doubts_of(judged.table)
     else:
         table = checked_table(rows, rules.values()).in_memory()

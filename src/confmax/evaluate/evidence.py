@@ -19,7 +19,7 @@ from confmax.errors import extended
 from confmax.evaluate.decided import Decided, counts_of
 from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.protocols import Tuned, frequent_gain, with_gain
-from confmax.evaluate.uncertainty import decided_by, plain_rules, rules_decide
+from confmax.evaluate.uncertainty import decided_by, gains_of, plain_rules, rules_decide
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle
@@ -96,7 +96,8 @@ class Evidence:
 def judge_rule(found: Unchecked, rule: DecisionRule) -> Judged:
     """Return what argmax, p/prior, a rule and the one that it draws most often decide on a table in parts."""
     single = {"single": with_gain(rule, frequent_gain(rule))} if rule.is_randomized else {}
-    return judge(found, partial(rules_decide, {"rule": rule, **single}))
+    rules = {"rule": rule, **single}
+    return judge(found, partial(rules_decide, rules), partial(gains_of, rules))
 
 
 def evidence_of(

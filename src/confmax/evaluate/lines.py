@@ -22,14 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array
+from confmax.confusion import Array, Gains
 from confmax.evaluate.bootstrap import Index, code_of
 from confmax.evaluate.decided import Decided
 from confmax.tables import MemoryTable, Table
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.fingerprints import mixed
 from confmax.tables.groups import Groups
-from confmax.tables.partitioned.parts import CheckedPart
+from confmax.tables.partitioned.at_once import counted_part
+from confmax.tables.partitioned.parts import CheckedPart, Part, Summary
 from confmax.tables.partitioned.table import PartitionedTable, Unchecked
 
 MOST_LINES = 1 << 17  # a thousand replicates of so many lines take about half a minute
@@ -39,6 +40,9 @@ DROPPED = np.uint64(49)  # binary digits of a weight: all but the first four
 
 Judges = Callable[[MemoryTable, Array], Mapping[str, Decided]]
 """What rules decide for the rows of a part, given the sizes of the classes (K,) of the table; it can be pickled."""
+
+GainsOf = Callable[[Array], Mapping[str, tuple[Gains, Array]] | None]
+"""The gains and shares of the same rules, given the same, if they decide by their gains alone; else None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +154,17 @@ def of_rows(table: MemoryTable, decided: Iterable[Decided]) -> Lines:
             rows = slice(start, start + step)
             code, _ = code_of((group if len(group) == 1 else group[rows], *(one[rows] for one in columns[1:])), sizes)
             counts += np.bincount(code, minlength=span)
-        there = np.flatnonzero(counts)
-        keys = np.array(np.unravel_index(there, sizes), dtype=np.int32)
-        return Lines(keys, sizes, None, counts[there], counts[there].astype(np.float64))
+        return _of_counts(counts, sizes)
     keys = np.array([np.broadcast_to(column, table.n_rows) for column in columns], dtype=np.int32)
     ones = np.ones(table.n_rows, np.int64)
     return Lines(keys, sizes, weight, ones, ones.astype(np.float64) if weight is None else weight).joined()
+
+
+def _of_counts(counts: Index, sizes: tuple[int, ...]) -> Lines:
+    """Return the lines of rows of equal weight, from the number of them with each code."""
+    there = np.flatnonzero(counts)
+    keys = np.array(np.unravel_index(there, sizes), dtype=np.int32)
+    return Lines(keys, sizes, None, counts[there], counts[there].astype(np.float64))
 
 
 def _one_after_another(parts: Sequence[Lines]) -> Lines:
@@ -208,17 +217,21 @@ class Judged(NamedTuple):
     decided: dict[str, Decided]
 
 
-def judge(found: Unchecked, judges: Judges) -> Judged:
+def judge(found: Unchecked, judges: Judges, gains_of: GainsOf | None = None) -> Judged:
     """Check labelled parts, and return their rows, or lines of them, with what ``judges`` say.
 
     Without weights, this is one pass over the probabilities; else the sizes of the classes are known after a first one.
+    With ``gains_of`` the same rules, files in columns are checked and decided at once.
     """
     if found.fits:
         rows = found.checked().in_memory()
         return Judged(rows, rows, dict(judges(rows, rows.label_weight())))
     if found.sizes is not None and not found.may_have_weights:
         gathered = Gathered()
-        table = found.checked(partial(_judged, judges, found.sizes / found.sizes.sum()), gathered.add)
+        prior = found.sizes / found.sizes.sum()
+        by = None if gains_of is None or found.groups is not None else gains_of(prior)
+        counts = None if by is None else partial(_counted, by, found.classes)
+        table = found.checked(partial(_judged, judges, prior), gathered.add, counts)
         return gathered.judged(table)
     return judge_checked(found.checked(), judges)
 
@@ -237,6 +250,20 @@ def _judged(judges: Judges, prior: Array, table: MemoryTable) -> tuple[Lines, di
     every = judges(table, prior)
     none = np.empty((0, 0), np.int64)
     return of_rows(table, every.values()), {name: one._replace(decisions=none) for name, one in every.items()}
+
+
+def _counted(
+    by: Mapping[str, tuple[Gains, Array]], classes: tuple[Any, ...], part: Part, fraction: float
+) -> tuple[Summary, tuple[Lines, dict[str, Decided]]] | None:
+    """Return the summary of a part with what `_judged` returns for it, if it can be counted at once."""
+    gains = Gains.concatenate([one for one, _ in by.values()])
+    found = counted_part(part, classes=classes, fraction=fraction, gains=gains)
+    if found is None:
+        return None
+    summary, counts = found
+    none = np.empty((0, 0), np.int64)
+    rules = {name: Decided(none, shares, gains.n_decisions) for name, (_, shares) in by.items()}
+    return summary, (_of_counts(counts.reshape(-1), (1, *counts.shape)), rules)
 
 
 def _on_checked(judges: Judges, prior: Array, checked: CheckedPart) -> tuple[Lines, dict[str, Decided]] | None:

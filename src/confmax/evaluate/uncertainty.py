@@ -222,9 +222,8 @@ def _rows_in_parts(
                 f"rule"
             )
     found = unchecked(source, classes, stated=stated)
-    return judge(
-        found, partial(rules_decide, {name: aligned_rule(name, one, found.classes) for name, one in rules.items()})
-    )
+    aligned = {name: aligned_rule(name, one, found.classes) for name, one in rules.items()}
+    return judge(found, partial(rules_decide, aligned), partial(gains_of, aligned))
 
 
 def labelled_rows(proba: Any, beside: Sequence[Any], classes: Sequence[Any] | None) -> tuple[Any, Sequence[Any]]:
@@ -251,6 +250,19 @@ def refuse_beside(source: Any, beside: Sequence[Any], what: str) -> None:
 def rules_decide(rules: Mapping[str, Decides], table: MemoryTable, prior: Array) -> dict[str, Decided]:
     """Return what plain and given ``rules`` for the columns of a part of a table decide, by their names."""
     return {**plain_rules(table, prior), **{name: decided_by(rule, table) for name, rule in rules.items()}}
+
+
+def gains_of(rules: Mapping[str, Decides], prior: Array) -> dict[str, tuple[Gains, Array]] | None:
+    """Return the gains, and the share of each, of plain and given ``rules``, by their names.
+
+    None if one of them does not decide by gains of the raw probabilities alone, the same for every row.
+    """
+    found = {name: (one, np.ones(1)) for name, one in zip(PLAIN, _plain_gains(prior), strict=True)}
+    for name, rule in rules.items():
+        if not isinstance(rule, DecisionRule) or rule.groups or rule.calibrator is not None:
+            return None
+        found[name] = (rule.gains, rule.weights)
+    return found if len({one.n_decisions for one, _ in found.values()}) == 1 else None
 
 
 def compare(
@@ -345,9 +357,12 @@ def plain_rules(table: MemoryTable, prior: Array | None = None) -> dict[str, Dec
     The ``prior`` (K,) is of the classes of ``table``; None takes the shares of its labels.
     """
     prior = table.label_weight() if prior is None else prior
-    gains = (Gains.reduced(np.ones(table.n_classes)), by_prior(prior))
-    decisions = decide(table.proba, Gains.concatenate(gains))
+    decisions = decide(table.proba, Gains.concatenate(_plain_gains(prior)))
     return {name: Decided(line[None], np.ones(1), table.n_classes) for name, line in zip(PLAIN, decisions, strict=True)}
+
+
+def _plain_gains(prior: Array) -> tuple[Gains, Gains]:
+    return Gains.reduced(np.ones(len(prior))), by_prior(prior)
 
 
 def by_prior(prior: Array) -> Gains:

@@ -10,6 +10,7 @@
 #pragma GCC optimize("no-tree-loop-im")
 #endif
 #include "scan.h"
+#include "tally.h"
 #include "draw.h"
 #include "labels.h"
 // loops here are over vectors that are written as such: what a compiler makes of the others is large and not faster

@@ -103,6 +103,7 @@ struct Word<double> {
 // clang-format off
 #define KERNELS(K, ONCE)                                                                                 \
   K(check, "T[n,K] i:n i:n s d[2] u[K] d![K] b![4] u![n]?")                                              \
+  K(tally, "T[K,*] l[n] s d[2] u[K] d![K] b![4] u![n] T[B,1,K] T[B,K] l![*]")                             \
   K(normalise, "T[n,K] i:n i:n s f T![n,K]")                                                             \
   ONCE(gather, "T[n,K] l[m] i:m i:m T![m,K]")                                                               \
   ONCE(pick, "T[n,K] l[n] i:n i:n T![n]")                                                                   \

@@ -14,6 +14,7 @@ from confmax.errors import InputError
 from confmax.tables.kinds import host_array
 
 MARKS = (";", "|")  # between the names of several labels in a text
+COMPARED = 16  # labels up to which comparing all rows with each is faster than counting row by row
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,11 @@ def counted(labels: NDArray[Any] | Coded) -> dict[Any, int]:
     """Return how many rows have each label, a plain Python value; missing ones are refused."""
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu" and labels.itemsize < 8 and labels.size:
         low = int(labels.min())
-        if int(labels.max()) - low <= labels.size:
+        high = int(labels.max())
+        if high - low < COMPARED:
+            found = {k: int(np.count_nonzero(labels == k)) for k in range(low, high + 1)}
+            return {k: count for k, count in found.items() if count}
+        if high - low <= labels.size:
             # counted as they are, without their places among the distinct ones
             often = np.bincount(labels.astype(np.int64) - low)
             return {int(k) + low: int(often[k]) for k in np.flatnonzero(often)}

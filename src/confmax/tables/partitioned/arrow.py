@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,11 +66,17 @@ def probability_columns(
 
 
 def part_of(
-    source: NamedColumns, table: Any, place: str, *, held: dict[str, NDArray[Any]], labels_only: bool = False
+    source: NamedColumns,
+    table: Any,
+    place: str,
+    *,
+    held: dict[str, NDArray[Any]],
+    labels_only: bool = False,
+    apart: bool = False,
 ) -> Part:
     """Return what was read of the columns of a ``source`` as arrays; ``place`` is what a person calls these rows.
 
-    The probabilities take the memory ``held`` of the part before.
+    The probabilities take the memory ``held`` of the part before, unless their columns are to stay ``apart``.
     """
     labels = _labels(source, table, place)
     group = None if source.group is None else labels_of(table.column(source.group))
@@ -77,9 +84,10 @@ def part_of(
         return Part(None, labels, None, place, group)
     weight = None if source.weight is None else _numbers(table.column(source.weight), place, source.weight)
     arrays = [_numbers(table.column(name), place, name) for name in source.columns]
-    proba = arrays[0]
+    proba: Any = arrays[0]
     if proba.ndim == 1:
-        proba = turned(arrays, source.order, held)
+        taken = Columns(arrays if source.order is None else [arrays[k] for k in source.order], held)
+        proba = taken if apart else taken.rows()
     elif source.order is not None:
         proba = np.ascontiguousarray(proba[:, source.order])
     beside = table.select(list(source.beside)) if source.beside else None
@@ -237,29 +245,45 @@ def labels_of(column: Any) -> Any:
     return Coded(values, index)
 
 
-def turned(columns: list[NDArray[Any]], order: tuple[int, ...] | None, held: dict[str, NDArray[Any]]) -> NDArray[Any]:
-    """Return columns (K arrays of n) as rows (n, K), in another order, in memory that is used again."""
-    taken = columns if order is None else [columns[k] for k in order]
-    kind = np.result_type(*taken).newbyteorder("=")
-    kind = kind if kind in (np.float32, np.float64) else np.dtype(np.float32 if kind == np.float16 else np.float64)
-    n = len(taken[0])
-    K = len(taken)
-    memory = held.get(kind.char)
-    if memory is None or memory.size < n * K:
-        # a new page costs more than what is written to it
-        memory = held[kind.char] = np.empty(n * K, kind)
-    out = memory[: n * K].reshape(n, K)
-    for low in range(0, len(out), TURNED_ROWS):
-        # as many rows as stay in the cache
-        rows = out[low : low + TURNED_ROWS]
-        block = np.empty(rows.shape[::-1], kind)
-        for k, column in enumerate(taken):
-            block[k] = column[low : low + TURNED_ROWS]
-        if kernels.native is None:
-            rows[:] = block.T
-        else:
-            kernels.native.turn(block, rows)
-    return out
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns (K arrays of n) of probabilities in order, and memory ``held`` for the rows of one part after another."""
+
+    columns: list[NDArray[Any]]
+    held: dict[str, NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the rows: float32 or float64."""
+        kind = np.result_type(*self.columns).newbyteorder("=")
+        if kind in (np.float32, np.float64):
+            return kind
+        return np.dtype(np.float32 if kind == np.float16 else np.float64)
+
+    def rows(self) -> NDArray[Any]:
+        """Return the columns as rows (n, K), in memory that is used again."""
+        kind = self.dtype
+        n = len(self)
+        K = len(self.columns)
+        memory = self.held.get(kind.char)
+        if memory is None or memory.size < n * K:
+            # a new page costs more than what is written to it
+            memory = self.held[kind.char] = np.empty(n * K, kind)
+        out = memory[: n * K].reshape(n, K)
+        for low in range(0, len(out), TURNED_ROWS):
+            # as many rows as stay in the cache
+            rows = out[low : low + TURNED_ROWS]
+            block = np.empty(rows.shape[::-1], kind)
+            for k, column in enumerate(self.columns):
+                block[k] = column[low : low + TURNED_ROWS]
+            if kernels.native is None:
+                rows[:] = block.T
+            else:
+                kernels.native.turn(block, rows)
+        return out
 
 
 def short(error: BaseException) -> str:

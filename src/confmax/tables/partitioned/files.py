@@ -63,8 +63,8 @@ class FileSource:
     columns, and its label, weight and group are files of their own. Several labels per row are several columns of 0 and
     1, a column of lists, or a file of a matrix. ``order`` is that in which columns are given on. ``step`` makes
     something of each part before it is used. ``progress`` is called with the rows read of a pass so far, and the rows
-    of the table. ``beside`` are columns that are passed through as they are. ``stated`` says
-    whether somebody has named the columns of probabilities.
+    of the table. ``beside`` are columns that are passed through as they are. ``stated`` says whether somebody has named
+    the columns of probabilities. With ``apart`` the probabilities of a part that lie in several columns are `Columns`.
     """
 
     pieces: tuple[Piece, ...]
@@ -79,6 +79,7 @@ class FileSource:
     group: str | None = None
     beside: tuple[str, ...] = ()
     stated: bool = True
+    apart: bool = False
 
     is_confmax_source = True
     holds = False
@@ -137,6 +138,10 @@ class FileSource:
         """Return the source whose parts hold these columns as they are, too, as an Arrow table."""
         return replace(self, beside=tuple(names))
 
+    def in_columns(self) -> FileSource:
+        """Return the source whose parts have columns of probabilities as they are read, not as rows."""
+        return replace(self, apart=True)
+
     def kept(self, step: Callable[[Any], Any]) -> FileSource:
         """Return the source of what ``step`` makes of each part; it is done anew in every pass."""
         return replace(self, step=step if self.step is None else partial(_both, self.step, step))
@@ -157,7 +162,8 @@ class FileSource:
                         # the row groups become a part only now: until here the part before it was in use, whose memory
                         # it takes
                         place = str(pieces[0]) if len(pieces) == 1 else f"{pieces[0]} to {pieces[-1]}"
-                        part = part_of(self, _read(part), place, held=held, labels_only=labels_only)
+                        settings: Any = {"labels_only": labels_only, "apart": self.apart}
+                        part = part_of(self, _read(part), place, held=held, **settings)
                     result = work(part if self.step is None else self.step(part))
                 except ValueError as error:
                     refused = error

@@ -180,7 +180,7 @@ def as_table(
         if P.shape[1] != len(classes):
             raise ValueError(f"proba has {P.shape[1]} columns for {len(classes)} classes; give every part the same")
         found = ARRAYS.check(P, hashed=True) if fraction > 0 else Checked(ARRAYS, P)
-        labels = None if part.labels is None else encode_labels(_given(part.labels), classes, len(P))
+        labels = None if part.labels is None else encode_labels(given_labels(part.labels), classes, len(P))
         weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
         mine = None if groups is None else Groups.of(part.group, len(P), groups)
     table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, groups=mine)
@@ -227,7 +227,8 @@ def joined(found: Iterable[CheckedPart]) -> CheckedPart:
     return CheckedPart(whole, several[0].fraction, any(each.renormalised for each in several))
 
 
-def _given(labels: Any) -> Any:
+def given_labels(labels: Any) -> Any:
+    """Return the labels of a part (n,) as `encode_labels` takes them; an InputError for a list of them per row."""
     if isinstance(labels, list):
         raise InputError("`y` holds a list of labels for each row", "pass `decisions='any'` for several labels per row")
     return labels if isinstance(labels, Coded) else vector(labels, "y", "one label")
@@ -305,21 +306,34 @@ def counted_beside(source: Source) -> tuple[dict[Any, int], list[Any]]:
 
 def _distinct_of(part: Part) -> tuple[dict[Any, int], list[Any]]:
     with naming(part.name):
-        labels = {} if part.labels is None else counted(_given(part.labels))
+        labels = {} if part.labels is None else counted(given_labels(part.labels))
         return labels, [] if part.group is None else distinct_groups(part.group)
 
 
 def ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:
     """Return the chosen rows of all parts as one table, in an order that depends on nothing but their content."""
     whole = _one_after_another(parts)
+    hashes = whole.row_hashes()
+    order = np.argsort(hashes)
+    same = np.diff(hashes[order]) == 0
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if len(tied):
+        # all other keys are compared where hashes are equal only, which are few rows
+        rows = np.sort(order[tied])
+        order[tied] = rows[_order_of(whole.take(rows))]
+    return whole.take(order)
+
+
+def _order_of(table: MemoryTable) -> NDArray[np.intp]:
+    """Return the order of rows by their hashes, then by all that tells them apart."""
     # rows of one hash are equal in float32; in float64 the last digits may differ
-    digits = (whole.proba * column_factors(whole.n_classes).astype(np.float64)).sum(axis=1)
-    codes = None if whole.groups is None else whole.groups.codes
-    labels = whole.labels
+    digits = (table.proba * column_factors(table.n_classes).astype(np.float64)).sum(axis=1)
+    codes = None if table.groups is None else table.groups.codes
+    labels = table.labels
     if labels is not None and labels.ndim == 2:
-        labels = labels.astype(np.uint64) @ column_factors(whole.n_classes)
-    keys = (whole.weight, codes, labels, digits, whole.row_hashes())
-    return whole.take(np.lexsort([key for key in keys if key is not None]))
+        labels = labels.astype(np.uint64) @ column_factors(table.n_classes)
+    keys = (table.weight, codes, labels, digits, table.row_hashes())
+    return np.lexsort([key for key in keys if key is not None])
 
 
 def _one_after_another(tables: Sequence[MemoryTable]) -> MemoryTable:

@@ -28,6 +28,7 @@ from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
 from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule
 from confmax.tables.labels import plain, resolve_classes
 from confmax.tables.partitioned import parts
+from confmax.tables.partitioned.at_once import AtOnce
 from confmax.tables.several import arranged_labels, label_places
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table, TableOracle
 
@@ -166,16 +167,27 @@ class Unchecked:
         return self.source.n_rows <= self.wanted
 
     def checked(
-        self, also: Callable[[MemoryTable], T] | None = None, take: Callable[[T], None] | None = None
+        self,
+        also: Callable[[MemoryTable], T] | None = None,
+        take: Callable[[T], None] | None = None,
+        counts: Callable[..., tuple[parts.Summary, T] | None] | None = None,
     ) -> PartitionedTable:
         """Check all parts in one pass; ``take`` gets what ``also`` returns for each part with rows.
 
-        The errors are those of `partitioned_table`.
+        ``counts`` may return the summary of a part and the same faster, from its columns and the fraction of the rows
+        that a sample has; None if it cannot. The errors are those of `partitioned_table`.
         """
         source = self.source
+        fraction = min(1.0, self.wanted / max(1, source.n_rows))
         check = partial(parts.as_table, classes=self.classes, groups=self.groups)
-        tables = source.kept(partial(check, fraction=min(1.0, self.wanted / max(1, source.n_rows))))
-        known = _summary(tables if also is None else _Also(tables, also, take))
+        tables = source.kept(partial(check, fraction=fraction))
+        if also is None:
+            known = _summary(tables)
+        elif counts is None or not hasattr(source, "in_columns"):
+            known = _summary(_Also(tables, also, take))
+        else:
+            at_once = partial(counts, fraction=fraction)
+            known = _summary(AtOnce(source.in_columns(), partial(check, fraction=fraction), also, take, at_once))
         if not source.holds and not known.renormalised:
             # the source itself sees to it that rows do not change
             tables = source.kept(partial(check, fraction=0.0))
