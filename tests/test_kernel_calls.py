@@ -65,6 +65,10 @@ def rare_calls():
             np.zeros((n, 3), np.uint8),
         ],
         "turn": [P, np.zeros((3, n))],
+        "tally": [
+            np.pad(P.T, ((0, 0), (0, 512 - n))), y, 512, np.ones(2), np.ones(3, np.uint64), np.zeros(3),
+            np.zeros(4, bool), np.zeros(n, np.uint64), np.ones((2, 1, 3)), np.zeros((2, 3)), np.zeros(27, np.int64),
+        ],
         "turn_labels": [P, np.ones((n, 3), np.uint8), 1, np.zeros((2, n))],
         "bin_labels": [
             P[:, 0].copy(), np.ones(n), np.ones(2), np.zeros(2), 1, np.zeros((50, 4)), np.ones(50, bool),
@@ -192,3 +196,10 @@ def test_the_error_names_the_argument_and_what_is_taken():
         REAL.gather(P, np.zeros(3, np.int64), 0, 3, np.zeros((3, 3)))
     with pytest.raises(ValueError, match=r"^arguments do not fit together; this kernel takes "):
         REAL.turn(P, np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(("place", "wrong"), [(0, np.zeros((3, 511))), (10, np.zeros(26, np.int64))])
+def test_a_tally_needs_whole_blocks_and_a_count_of_every_combination(place, wrong):
+    args = rare_calls()["tally"]
+    with pytest.raises(ValueError, match=r"^arguments do not fit together"):
+        REAL.tally(*args[:place], wrong, *args[place + 1 :])
