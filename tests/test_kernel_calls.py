@@ -66,7 +66,7 @@ def rare_calls():
         ],
         "turn": [P, np.zeros((3, n))],
         "tally": [
-            np.pad(P.T, ((0, 0), (0, 512 - n))), y, 512, np.ones(2), np.ones(3, np.uint64), np.zeros(3),
+            np.vstack([P, np.zeros((512 - n, 3))]).T.copy(), y, 512, np.ones(2), np.ones(3, np.uint64), np.zeros(3),
             np.zeros(4, bool), np.zeros(n, np.uint64), np.ones((2, 1, 3)), np.zeros((2, 3)), np.zeros(27, np.int64),
         ],
         "turn_labels": [P, np.ones((n, 3), np.uint8), 1, np.zeros((2, n))],
