@@ -317,10 +317,27 @@ def _batches_of(made: Any, what: str) -> Iterator[Any]:
     alone = isinstance(made, (tuple, dict, np.ndarray)) or hasattr(made, "__arrow_c_stream__") or _is_frame(made)
     if not alone and (not isinstance(made, Iterable) or isinstance(made, (str, bytes))):
         raise ValueError(f"{what} returned {type(made).__name__}; it must yield {CHUNKS}")
+    first: list[str] = []
     for number, chunk in enumerate([made] if alone else made):
-        for batch in _batches_of_chunk(chunk, what if alone else f"chunk {number} of {what}"):
+        place = what if alone else f"chunk {number} of {what}"
+        for batch in _batches_of_chunk(chunk, place):
             if batch.num_rows:
-                yield batch
+                first = first or batch.schema.names
+                more = next((name for name in batch.schema.names if name not in first), None)
+                if more is not None:
+                    # else weights, labels or a class that only some chunks have would be left out
+                    raise ValueError(f"{place} has {more!r}, and the first chunk has not; give every chunk the same")
+                yield _copied(batch)
+
+
+def _copied(batch: Any) -> Any:
+    """Return a batch in memory of its own: a function may write its next chunk to the arrays of the one before."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
 
 
 def _batches_of_chunk(chunk: Any, what: str) -> Iterator[Any]:
@@ -357,8 +374,12 @@ def _of_arrays(chunk: Any) -> Any:
         table = pa.table({PROBA: _column(P)})
     for name, values in zip((LABEL, WEIGHT), others, strict=False):
         if values is not None:
+            if not hasattr(values, "__len__"):
+                raise ValueError(f"{name} is {type(values).__name__}; give one entry per row")
             if len(values) != table.num_rows:
                 raise ValueError(f"{name} has {len(values)} entries for {table.num_rows} rows")
+            # one label for each row may be a column (n, 1), as in memory
+            values = values[:, 0] if isinstance(values, np.ndarray) and values.shape[1:] == (1,) else values
             table = table.append_column(name, _column(values))
     return table.replace_schema_metadata(ARRAY_CHUNK)
 
