@@ -85,3 +85,43 @@ def test_labels_and_weights_of_chunks_may_be_columns():
 def test_a_chunk_with_one_label_for_all_rows():
     with pytest.raises(ValueError, match="chunk 0 of the function <lambda> cannot be read: y is int; give one entry"):
         confmax.open_table(lambda: [(P, 3)])
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------
+
+
+def errors(error):
+    """Return an error with those before it."""
+    return [] if error is None else [error, *errors(error.__cause__), *errors(error.__context__)]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://me:secret@host:xx/t.parquet", "http://me:a/secret@host:1/t.parquet?sig=secret", "zzz://me:secret@host/t"],
+)
+def test_no_error_of_an_address_holds_its_password(address):
+    pytest.importorskip("fsspec")
+    with pytest.raises(ValueError, match="://host") as found:
+        confmax.open_table(address)
+    assert "secret" not in "".join(map(repr, errors(found.value)))
+
+
+def test_a_table_does_not_print_its_address():
+    fsspec = pytest.importorskip("fsspec")
+
+    memory = fsspec.filesystem("memory")
+    with memory.open("/bucket/t.parquet?sig=secret", "wb") as file:
+        pq.write_table(TABLE, file)
+    opened = confmax.open_table("memory://bucket/t.parquet?sig=secret", label="truth")
+    memory.store.clear()
+    assert "memory://bucket/t.parquet" in repr(opened)
+    assert "secret" not in repr(opened)
+
+
+def test_what_a_stream_cannot_read_is_told_without_passwords():
+    class Remote:
+        def __arrow_c_stream__(self, schema=None):
+            raise OSError("cannot reach https://me:secret@host/t?sig=secret")
+
+    with pytest.raises(ValueError, match=r"^the Remote cannot be read: cannot reach https://host/t$"):
+        confmax.open_table(Remote())

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from confmax.places import shown_in
 from confmax.tables.arrays import as_array
 from confmax.tables.columns import frame_columns
 from confmax.tables.partitioned.arrow import short
@@ -107,7 +108,7 @@ def _reading(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ValueError(f"{what} cannot be read: {short(error)}") from error
+        raise ValueError(f"{what} cannot be read: {shown_in(short(error))}") from error
 
 
 # --- streams of what libraries have ----------------------------------------------------------------------------------

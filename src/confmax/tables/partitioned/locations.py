@@ -45,9 +45,9 @@ class Location:
     ``keys`` are those of the folders ``key=value`` above it, and their values as they are written; None is missing.
     """
 
-    path: str
+    path: str = field(repr=False)  # the user and the query of an address may be secrets
     name: Path
-    filesystem: Any = None
+    filesystem: Any = field(default=None, repr=False)
     keys: Mapping[str, str | None] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -109,7 +109,12 @@ def reaching(name: Any) -> Iterator[None]:
     except Exception as error:  # each filesystem of fsspec raises the errors of its own client
         why = shown_in(short(error))
         words = next((words for sign, words in _REMEDIES if re.search(sign, str(error), re.IGNORECASE)), "the address")
-        raise ValueError(f"{name} cannot be read: {why}; check {words}") from None
+        refused = ValueError(f"{name} cannot be read: {why}; check {words}")
+        try:
+            raise refused from None
+        finally:
+            # the error of the filesystem may show an address with its password
+            refused.__context__ = None
 
 
 # --- filesystems -----------------------------------------------------------------------------------------------------
@@ -137,14 +142,18 @@ def _reached(address: Address) -> tuple[Any, str]:
     query = rest.partition("?")[1] + rest.partition("?")[2]
     # the names of files are written as they are, which signs of addresses may not be
     uri = f"{scheme}://{place}{slash}{quote(path)}{query}"
+    found = None
     try:
-        filesystem, inner = fs.FileSystem.from_uri(uri)
+        found = fs.FileSystem.from_uri(uri)
     except ImportError:  # of an address that pyarrow leaves to fsspec
-        return _by_fsspec(scheme, url)
+        pass
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem" not in str(error):
-            raise OSError(str(error)) from None
+            # a password with a slash is taken for a path
+            raise OSError(str(error).replace(uri, shown(url))) from None
+    if found is None:
         return _by_fsspec(scheme, url)
+    filesystem, inner = found
     # asked once in haste: these filesystems try for minutes, which is right only where an answer came before
     if filesystem.type_name == "s3":
         rebuild, (options,) = filesystem.__reduce__()
