@@ -125,3 +125,88 @@ def test_what_a_stream_cannot_read_is_told_without_passwords():
 
     with pytest.raises(ValueError, match=r"^the Remote cannot be read: cannot reach https://host/t$"):
         confmax.open_table(Remote())
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def text(name, table):
+    pytest.importorskip("pyarrow.csv").write_csv(table, name)
+    return name
+
+
+def parquet(name, table):
+    pq.write_table(table, name)
+    return name
+
+
+WRITTEN = {"text": (text, ".csv"), "Parquet": (parquet, ".parquet")}
+WIDER = TABLE.append_column("worse", pa.array(P[:, 0]))
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_class_that_only_a_later_file_has_is_not_left_out(kind):
+    write, end = WRITTEN[kind]
+    names = [write(f"{k}{end}", table) for k, table in enumerate((TABLE, WIDER))]
+    with pytest.raises(ValueError, match=f"^1{end} has the column 'worse' of floating-point numbers, and the first"):
+        confmax.open_table(names, label="truth")
+    assert confmax.open_table(names, label="truth", columns=NAMES).n_rows == 1200
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_files_in_a_set_are_sorted(kind):
+    write, end = WRITTEN[kind]
+    names = {write(f"{k}{end}", TABLE.slice(k, 2)) for k in range(9)}
+    found = confmax.DecisionRule.from_weights([1, 1, 1], classes=NAMES)
+    expected = found.predict(confmax.open_table(f"*{end}")).tolist()
+    assert found.predict(confmax.open_table(names)).tolist() == expected
+
+
+def test_text_in_folders_of_folders_is_read(inside):
+    for name in ("a", "b/c", "b/_d"):
+        (inside / "t" / name).mkdir(parents=True)
+        text(inside / "t" / name / "rows.csv", TABLE)
+    assert confmax.open_table("t").n_rows == 1200
+    assert confmax.open_table("t/**/*.csv").n_rows == 1800
+
+
+def test_text_files_without_rows_take_the_types_of_others():
+    text("0.csv", TABLE.slice(0, 0))
+    text("1.csv", TABLE)
+    assert value(confmax.open_table("?.csv", label="truth")) == value(confmax.open_table("1.csv", label="truth"))
+    with pytest.raises(ValueError, match=r"^0.csv holds no rows; at least one row of probabilities is needed$"):
+        confmax.open_table("0.csv", label="truth")
+
+
+def test_leading_zeros_of_a_later_file_stay():
+    labels = np.array(["1", "02", "10"])[Y]
+    for name, rows in (("a", labels == "10"), ("b", labels != "10")):
+        table = TABLE.set_column(3, "truth", pa.array(labels)).filter(pa.array(rows))
+        pytest.importorskip("pandas")
+        table.to_pandas().to_csv(f"{name}.csv", index=False)
+    opened = confmax.open_table("?.csv", label="truth")
+    assert confmax.maximize("macro_f1", opened, classes=["1", "02", "10"], **SETTINGS).rule.class_names[1] == "02"
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_one_column_of_scores_is_no_table_of_two_classes(kind):
+    write, end = WRITTEN[kind]
+    opened = confmax.open_table(write(f"t{end}", TABLE), label="truth", columns=["bad"])
+    with pytest.raises(ValueError, match="one column per class, K >= 2 of them; got one column p: for two"):
+        confmax.maximize("macro_f1", opened)
+
+
+@pytest.mark.parametrize("settings", [{"label": "truth"}, {"group": "truth"}, {}])
+def test_files_without_rows_tune_nothing(settings):
+    opened = confmax.open_table(parquet("t.parquet", TABLE.slice(0, 0)), columns=NAMES, **settings)
+    with pytest.raises(ValueError, match=r"^proba is empty: at least one row of probabilities is needed$"):
+        confmax.maximize("macro_f1", opened)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_key_of_folders_that_some_files_hold_is_a_column_of_all(inside, first):
+    for k, has in enumerate((first, not first)):
+        (inside / f"t/truth={k}").mkdir(parents=True)
+        parquet(inside / f"t/truth={k}/rows.parquet", TABLE if has else TABLE.drop_columns(["truth"]))
+    with pytest.raises(ValueError, match=rf"truth={int(first)}.rows.parquet has no column 'truth'"):
+        confmax.open_table("t", label="truth")

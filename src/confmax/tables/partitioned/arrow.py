@@ -65,6 +65,19 @@ def probability_columns(
     return chosen
 
 
+def refuse_further(path: Any, chosen: Sequence[str], others: set[str | None], schema: Any, first: Any) -> None:
+    """Refuse, by a ValueError, a file with columns of floats that the ``chosen`` ones of the first file lack."""
+    import pyarrow as pa
+
+    known = {*chosen, *others, *first.names}
+    more = next((field.name for field in schema if pa.types.is_floating(field.type) and field.name not in known), None)
+    if more is not None:
+        raise ValueError(
+            f"{path} has the column {more!r} of floating-point numbers, and the first file has not; name the columns "
+            f"of probabilities with columns="
+        )
+
+
 def part_of(
     source: NamedColumns,
     table: Any,

@@ -25,7 +25,7 @@ import numpy as np
 from confmax.places import shown_in
 from confmax.tables.arrays import as_array
 from confmax.tables.columns import frame_columns
-from confmax.tables.partitioned.arrow import short
+from confmax.tables.partitioned.arrow import refuse_further, short
 from confmax.tables.partitioned.parts import refuse_missing
 
 # the columns of chunks that are arrays without names
@@ -406,19 +406,23 @@ def format_of(name: str | os.PathLike[str]) -> str | None:
 def named_files(given: Any) -> list[str]:
     """Return the files of text or Arrow that names, patterns and directories stand for, in order; empty for others."""
     several = isinstance(given, (list, tuple, set, frozenset))
-    names = list(given) if several else [given]
+    # a set has no order, and another one in each process
+    names = [given] if not several else list(given) if isinstance(given, (list, tuple)) else sorted(given, key=str)
     if not all(isinstance(name, (str, os.PathLike)) for name in names):
         return []
     found = list[str]()
     for name in map(os.fspath, names):
         if os.path.isdir(name):
-            there = sorted(each for each in os.listdir(name) if format_of(each) and each[0] not in "._")
+            there = [each.relative_to(name) for each in Path(name).rglob("*") if format_of(each) and each.is_file()]
+            there = sorted(each for each in there if not any(part[0] in "._" for part in each.parts))
             # text beside Parquet files, or folders of them, is no part of the table
             parquet = next(Path(name).rglob("*.parquet"), None)
             found += [os.path.join(name, each) for each in there if parquet is None]
         else:
             # a file whose name holds brackets or stars is that file, not a pattern
-            found += sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
+            found += (
+                sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) and not os.path.exists(name) else [name]
+            )
     ends = set(map(format_of, found))
     # an address has lost a slash where it is a path
     if ends <= {None} or any(":/" in name and not os.path.exists(name) for name in found):
@@ -452,17 +456,24 @@ def _of_files(paths: Sequence[str], numbers: Sequence[str]) -> Stream:
         )
     with _reading(what):
         dataset = ds.dataset(list(paths), format=how, filesystem=LocalFileSystem())
-        schema = dataset.schema
+        there = [(fragment.path, fragment.physical_schema) for fragment in dataset.get_fragments()]
+        # text without rows has no types
+        typed = (own for _, own in there if not all(map(pa.types.is_null, own.types)))
+        schema = next(typed, dataset.schema)
         for name in (numbers,) if isinstance(numbers, str) else numbers:
             place = schema.get_field_index(name)
             if delimiter and place >= 0 and pa.types.is_integer(schema.field(place).type):
                 schema = schema.set(place, pa.field(name, pa.float64()))
-        for name in _padded(paths[0], schema, delimiter) if delimiter else ():
-            schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
-        there = [(fragment.path, fragment.physical_schema.names) for fragment in dataset.get_fragments()]
-    for path, names in there:
+    if delimiter and not numbers and all(map(pa.types.is_null, schema.types)):
+        raise ValueError(NO_ROWS.format(what))
+    for path, own in there:
         # the dataset would give rows without values
-        refuse_missing(path, schema.names, names)
+        refuse_missing(path, schema.names, own.names)
+        if not numbers:
+            refuse_further(path, (), set(), own, schema)
+        with _reading(what):
+            for name in _padded(path, schema, delimiter) if delimiter else ():
+                schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
     return _of_dataset(ds.dataset(list(paths), schema, format=how, filesystem=LocalFileSystem()), what)
 
 

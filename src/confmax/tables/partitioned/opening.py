@@ -150,6 +150,8 @@ def _names(path: Any) -> list[str]:
     # frames would give their columns' names, and arrays their rows
     several = isinstance(path, (Sequence, Set, Iterator)) and not isinstance(path, (str, bytes, bytearray))
     given = list(path) if several else [path]
+    # a set has no order, and another one in each process
+    given = sorted(given, key=str) if isinstance(path, Set) else given
     if not given:
         raise ValueError("open_table was given no file; name at least one Parquet file, or one .npy file")
     odd = [each for each in given if not isinstance(each, (str, os.PathLike))]
@@ -208,7 +210,8 @@ def _parquet(
     else:
         footers = [_footer(path) for path in paths]
     schemas = [schema for _, _, schema in footers]
-    keys = {key: values for key, values in key_columns(paths).items() if key not in schemas[0].names}
+    in_files = {name for schema in schemas for name in schema.names}
+    keys = {key: values for key, values in key_columns(paths).items() if key not in in_files}
     pieces = []
     for place, (path, (stamp, edges, _)) in enumerate(zip(paths, footers, strict=True)):
         own = {key: values[place] for key, values in keys.items()}
@@ -217,6 +220,8 @@ def _parquet(
     chosen = arrow.probability_columns(schemas[0], columns, {*labels, weight, group}, paths[0])
     for path, schema in zip(paths, schemas, strict=True):
         refuse_missing(str(path), chosen, schema.names)
+        if columns is None and len(chosen) > 1:
+            arrow.refuse_further(path, chosen, {*labels, weight, group}, schema, schemas[0])
         refuse_missing(str(path), (*labels, weight, group), [*schema.names, *keys])
         for name, what in (*((one, "label") for one in labels), (group, "group")):
             if name is not None:

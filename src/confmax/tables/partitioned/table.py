@@ -39,6 +39,7 @@ MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there 
 # and no fewer than these, however many
 SAMPLE_ROWS = 20_000
 ROWS_PER_CLASS = 50
+EMPTY = "proba is empty: at least one row of probabilities is needed"
 
 
 class InParts(Table):
@@ -198,6 +199,10 @@ class Unchecked:
 
 def unchecked(source: parts.Source, classes: Sequence[Any] | None, *, stated: bool = True) -> Unchecked:
     """Return a source with its columns in the order of the classes; arguments and errors as of `partitioned_table`."""
+    if source.n_classes < 2:
+        raise ValueError(
+            "proba must have one column per class, K >= 2 of them; got one column p: for two classes add a column 1 - p"
+        )
     # a source of somebody else may not speak of groups
     grouped = getattr(source, "has_groups", False)
     counts, found_groups = parts.counted_beside(source) if source.has_labels or grouped else ({}, [])
@@ -206,6 +211,8 @@ def unchecked(source: parts.Source, classes: Sequence[Any] | None, *, stated: bo
         # an array of objects keeps the types of names, which NumPy would make one
         labels = np.empty(len(counts), dtype=object)
         labels[:] = list(counts)
+    if (source.has_labels or grouped) and not (counts or found_groups):
+        raise ValueError(EMPTY)
     names = ordered_names(found_groups) if grouped else None
     if classes is not None or labels is not None:
         wanted = list(counts) if classes is None else list(classes)
@@ -319,7 +326,7 @@ def _summary(tables: Any) -> parts.Summary:
     summaries = (summary for summary in tables.run(parts.summary_of) if summary is not None)
     first = next(summaries, None)
     if first is None:
-        raise ValueError("proba is empty: at least one row of probabilities is needed")
+        raise ValueError(EMPTY)
     known = reduce(add, summaries, first)
     if known.weight <= 0 or not np.isfinite(known.weight):
         raise ValueError("the weights sum to zero, or to more than a float can hold; give usable weights")
