@@ -210,3 +210,65 @@ def test_a_key_of_folders_that_some_files_hold_is_a_column_of_all(inside, first)
         parquet(inside / f"t/truth={k}/rows.parquet", TABLE if has else TABLE.drop_columns(["truth"]))
     with pytest.raises(ValueError, match=rf"truth={int(first)}.rows.parquet has no column 'truth'"):
         confmax.open_table("t", label="truth")
+
+
+# --- rows that change, and rows that are read once -------------------------------------------------------------------
+
+
+def swapped(table):
+    return table.rename_columns({"truth": "group", "group": "truth"})
+
+
+def negative(table):
+    """Labels -2 become -1, which Python gives the same hash."""
+    return table.set_column(3, "truth", pa.array([-1.0, *table["truth"].to_pylist()[1:]]))
+
+
+@pytest.mark.parametrize(("labels", "change"), [(Y, swapped), (Y - 2.0, negative)])
+def test_columns_that_change_between_passes_are_seen(labels, change):
+    calls = []
+    table = TABLE.set_column(3, "truth", pa.array(labels)).append_column("group", pa.array(np.roll(labels, 1)))
+
+    def chunks():
+        calls.append(1)
+        yield table if len(calls) < 4 else change(table).select(table.column_names)
+
+    opened = confmax.open_table(chunks, label="truth", group="group", columns=NAMES)
+    for _ in range(2):
+        assert len(list(opened.run(str))) == 1
+    with pytest.raises(ValueError, match="the function chunks gave other rows than before"):
+        list(opened.run(str))
+
+
+def test_a_column_that_a_temporary_file_cannot_hold(inside, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(inside))
+    odd = TABLE.append_column("odd", pa.array([(1, 2, 3)] * 600, pa.month_day_nano_interval()))
+    with pytest.raises(
+        ValueError, match=r"^the Table cannot be written to Parquet: .*interval; leave this column out$"
+    ):
+        confmax.open_table(odd, label="truth", spool=True)
+    assert not list(inside.iterdir())
+
+
+def test_no_folder_for_a_temporary_file(inside, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(inside / "none"))
+    with pytest.raises(ValueError, match=r"^the iterator cannot be written to .*none: .*No such file"):
+        confmax.open_table(iter([(P, Y)]), spool=True)
+
+
+def test_a_limit_on_rows_that_come_in_another_order():
+    """Of equal rows those that come first keep a decision, which rows in another order would not be."""
+    calls = []
+    rows = np.repeat([[0.6, 0.3, 0.1], [0.1, 0.8, 0.1]], 300, axis=0)
+
+    def chunks():
+        calls.append(1)
+        yield np.random.default_rng(len(calls)).permutation(rows)
+
+    rule = confmax.DecisionRule.from_weights([1, 1, 1], classes=NAMES)
+    with pytest.raises(
+        ValueError, match=r"the rows came in another order than before, so [0-9]+ rows, not 50, got 'bad'"
+    ):
+        list(rule.predict_batches(confmax.open_table(chunks), at_most={"bad": 50}))
+    ordered = rule.predict_batches(confmax.open_table(lambda: [rows]), at_most={"bad": 50})
+    assert np.count_nonzero(np.concatenate(list(ordered)) == "bad") == 50

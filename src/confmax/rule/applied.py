@@ -262,6 +262,7 @@ def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> 
     if batch is not None:
         cut = cut_in_parts(batch, source.n_rows, lambda work: source.run(partial(_on_part, work, rule, keys)))
     work = rule.predict if rule.decisions.several else rule.predict_index if batch is None else batch.ranked
+    kept = 0
     for number, found in enumerate(source.run(partial(_with_columns, work, rule, keys))):
         if found is None:
             continue
@@ -270,7 +271,15 @@ def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> 
             yield decided, beside, 0
         else:
             within = batch.decided(decided, cut, number)
-            yield within, beside, decided.n_capped - int(np.count_nonzero(within == batch.decision))
+            still = int(np.count_nonzero(within == batch.decision))
+            kept += still
+            yield within, beside, decided.n_capped - still
+    if batch is not None and cut is not None and kept != batch.most:
+        # equal rows keep their decision by their places
+        raise ValueError(
+            f"the rows came in another order than before, so {kept} rows, not {batch.most}, got "
+            f"{rule.class_names[batch.decision]!r}; sort the rows, or pass spool=True to open_table"
+        )
 
 
 def _on_part(work: Callable[..., Any], rule: Any, keys: str | None, part: Part) -> Any:

@@ -491,6 +491,19 @@ def _padded(path: str, schema: Any, delimiter: str) -> list[str]:
     return list(padded)
 
 
+@contextmanager
+def _spooling(what: str) -> Iterator[None]:
+    """Make one sentence of what keeps rows from being written to a temporary Parquet file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowNotImplementedError as error:
+        raise ValueError(f"{what} cannot be written to Parquet: {short(error)}; leave this column out") from None
+    except OSError as error:
+        raise ValueError(f"{what} cannot be written to {tempfile.gettempdir()}: {short(error)}") from None
+
+
 def spooled(stream: Stream) -> Stream:
     """Return the stream of a temporary file with all rows of another one."""
     return _spooled(stream.batches(stream.schema.names, SPOOLED_ROWS), stream.what)
@@ -504,7 +517,8 @@ def _spooled(batches: Iterator[Any], what: str) -> Stream:
     first = next(batches, None)
     if first is None:
         raise ValueError(NO_ROWS.format(what))
-    folder = tempfile.mkdtemp(prefix="confmax-")
+    with _spooling(what):
+        folder = tempfile.mkdtemp(prefix="confmax-")
     path = os.path.join(folder, "rows.parquet")
 
     def once(*_: Any) -> Batches:
@@ -512,13 +526,15 @@ def _spooled(batches: Iterator[Any], what: str) -> Stream:
         yield from batches
 
     try:
-        with pq.ParquetWriter(path, first.schema) as writer:
+        with _spooling(what):
+            writer = pq.ParquetWriter(path, first.schema)
+        try:
             for table in Stream(first.schema, once, what).tables(first.schema.names, SPOOLED_ROWS):
-                try:
+                with _spooling(what):
                     writer.write_table(table)
-                except OSError as error:
-                    place = tempfile.gettempdir()
-                    raise ValueError(f"{what} cannot be written to {place}: {short(error)}") from None
+        finally:
+            with _spooling(what):
+                writer.close()
         stream = _of_dataset(ds.dataset(path), what)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -216,10 +216,11 @@ def _width_of_lists(source: StreamSource) -> int:
 def _content(part: Part) -> int:
     """Return the sum of a hash of each row, of its probabilities with its label, weight and group."""
     words = ARRAYS.hashes(np.ascontiguousarray(as_float(np.asarray(part.proba))))
-    for values in (part.labels, part.weight, part.group):
+    for role, values in enumerate((part.labels, part.weight, part.group)):
         if values is not None:
-            # a product with an odd number: that of a row with another row's label is another one
-            words *= _words(values) | np.uint64(1)
+            # a product with an odd number: that of a row with another row's label is another one. What is added keeps
+            # columns apart that have changed their places.
+            words *= (_words(values) + column_factors(3)[role]) | np.uint64(1)
     return int(words.sum(dtype=np.uint64))
 
 
@@ -228,7 +229,8 @@ def _words(values: Any) -> NDArray[np.uint64]:
     if isinstance(values, list):
         values = np.array([hash(one if one is None else tuple(one)) for one in values], dtype=np.int64)
     if isinstance(values, Coded):
-        return mixed(np.array([hash(one) for one in values.values], dtype=np.int64).view(np.uint64))[values.index]
+        # of their texts, because Python gives -1 and -2 one hash
+        return mixed(np.array([hash(repr(one)) for one in values.values], np.int64).view(np.uint64))[values.index]
     if values.ndim == 2:
         return np.asarray(np.ascontiguousarray(values, np.float64).view(np.uint64) @ column_factors(values.shape[1]))
     if values.dtype.kind != "f":
