@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import confmax
+from confmax.tables.partitioned.parts import counted_beside
 from tests.parts_helpers import labelled
 
 pa = pytest.importorskip("pyarrow")
@@ -210,6 +211,12 @@ def test_a_key_of_folders_that_some_files_hold_is_a_column_of_all(inside, first)
         parquet(inside / f"t/truth={k}/rows.parquet", TABLE if has else TABLE.drop_columns(["truth"]))
     with pytest.raises(ValueError, match=rf"truth={int(first)}.rows.parquet has no column 'truth'"):
         confmax.open_table("t", label="truth")
+
+
+def test_a_dictionary_may_hold_a_label_twice():
+    twice = pa.DictionaryArray.from_arrays(pa.array(np.where(np.arange(600) % 2, Y, 3 + Y)), pa.array([*NAMES, *NAMES]))
+    opened = confmax.open_table(TABLE.set_column(3, "truth", twice), label="truth")
+    assert counted_beside(opened)[0] == dict(zip(NAMES, np.bincount(Y).tolist(), strict=True))
 
 
 # --- rows that change, and rows that are read once -------------------------------------------------------------------

@@ -161,7 +161,11 @@ def counted(labels: NDArray[Any] | Coded) -> dict[Any, int]:
     # 1 and "1" would become two classes, and the order of such classes is undefined
     if len({isinstance(value, str) for value in values}) > 1:
         raise ValueError("y mixes strings and numbers; give all labels as one type")
-    return dict(zip(values, counts[used].tolist(), strict=True))
+    found: dict[Any, int] = {}
+    for value, count in zip(values, counts[used].tolist(), strict=True):
+        # a dictionary of Arrow may hold a value twice
+        found[value] = found.get(value, 0) + count
+    return found
 
 
 def _no_label(row: int, values: NDArray[Any]) -> InputError:
