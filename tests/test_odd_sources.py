@@ -279,3 +279,50 @@ def test_a_limit_on_rows_that_come_in_another_order():
         list(rule.predict_batches(confmax.open_table(chunks), at_most={"bad": 50}))
     ordered = rule.predict_batches(confmax.open_table(lambda: [rows]), at_most={"bad": 50})
     assert np.count_nonzero(np.concatenate(list(ordered)) == "bad") == 50
+
+
+# --- tables that are written -----------------------------------------------------------------------------------------
+
+RULE = confmax.DecisionRule.from_weights([1, 1, 1], classes=NAMES)
+
+
+@pytest.mark.parametrize("kind", ["text", "Feather", "dataset"])
+def test_files_that_stream_are_not_written_over(inside, kind):
+    write = {"text": text, "Feather": pytest.importorskip("pyarrow.feather").write_feather}.get(kind, parquet)
+    name = {"text": "t.csv", "Feather": "t.feather"}.get(kind, "t.parquet")
+    write(*((TABLE, name) if kind == "Feather" else (name, TABLE)))
+    before = (inside / name).read_bytes()
+    opened = confmax.open_table(pytest.importorskip("pyarrow.dataset").dataset(name) if kind == "dataset" else name)
+    with pytest.raises(ValueError, match=f"{name} holds the table that is read"):
+        RULE.write_parquet(opened, name)
+    assert (inside / name).read_bytes() == before
+
+
+def test_columns_that_are_named_to_be_kept_suffice(inside):
+    names = [parquet("0.parquet", TABLE), parquet("1.parquet", TABLE.append_column("id", TABLE["truth"]))]
+    twice = TABLE.append_column("truth", TABLE["truth"])
+    for given in (names, names[::-1], twice, parquet("2.parquet", twice)):
+        opened = confmax.open_table(given, columns=NAMES)
+        with pytest.raises(ValueError, match=r"column '(id|truth)'"):
+            RULE.write_parquet(opened, "out.parquet")
+        assert not (inside / "out.parquet").exists()
+        RULE.write_parquet(opened, "out.parquet", keep=["bad"])
+        assert pq.read_schema("out.parquet").names == ["bad", "decision"]
+        (inside / "out.parquet").unlink()
+
+
+def test_a_column_that_parquet_cannot_hold(inside):
+    odd = TABLE.append_column("odd", pa.array([(1, 2, 3)] * 600, pa.month_day_nano_interval()))
+    with pytest.raises(ValueError, match=r"^a column cannot be written to Parquet: .*interval; leave it out$"):
+        RULE.write_parquet(confmax.open_table(odd), "out.parquet")
+    assert not list(inside.iterdir())
+
+
+def test_errors_of_reading_do_not_name_the_output(inside):
+    def failing():
+        yield TABLE
+        raise OSError("the reader's disk")
+
+    with pytest.raises(OSError, match=r"^the reader's disk$"):
+        RULE.write_parquet(confmax.open_table(failing), "out.parquet")
+    assert not list(inside.iterdir())

@@ -48,12 +48,14 @@ class Stream:
 
     ``schema`` is that of Arrow. ``batches(columns, rows)`` yields Arrow batches that have these columns, best of so
     many rows. ``what`` is what a person calls the rows. ``count`` returns their number where that takes no pass.
+    ``paths`` are those of files on this machine.
     """
 
     schema: Any
     batches: Callable[[list[str], int], Batches]
     what: str
     count: Callable[[], int] | None = None
+    paths: Sequence[str] = ()
 
     def tables(self, columns: Sequence[str], rows: int) -> Batches:
         """Yield Arrow tables of these columns, of so many rows each but for the last; ValueError if types change."""
@@ -248,7 +250,10 @@ def _of_dataset(dataset: Any, what: str) -> Stream:
         with _reading(what):
             yield from dataset.to_batches(columns=columns, batch_size=rows, **how)
 
-    return Stream(dataset.schema, batches, what, lambda: int(dataset.count_rows()))
+    # a dataset of several has none of its own
+    here = getattr(getattr(dataset, "filesystem", None), "type_name", "") == "local"
+    paths = dataset.files if here else ()
+    return Stream(dataset.schema, batches, what, lambda: int(dataset.count_rows()), paths)
 
 
 def _of_lazy_frame(frame: Any) -> Stream:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
 from confmax.tables.arrays import as_float
-from confmax.tables.columns import which_label
+from confmax.tables.columns import first_repeated, which_label
 from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import GOLDEN, column_factors, mixed
 from confmax.tables.kinds import Batch, Beside, LabelledRule, Rule
@@ -88,9 +88,13 @@ class StreamSource:
     def with_columns(self, order: Sequence[int]) -> StreamSource:
         return replace(self, order=tuple(order))
 
-    def stored_columns(self, _wanted: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Return the names of all columns."""
-        return tuple(self.stream.schema.names)
+    def stored_columns(self, wanted: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Return the names of all columns; a ValueError if two have the name of one that is ``wanted``, or of any."""
+        names = tuple(self.stream.schema.names)
+        twice = first_repeated([name for name in names if wanted is None or name in wanted])
+        if twice is not None:
+            raise ValueError(f"{self.stream.what} has the column {twice!r} twice; give each column its own name")
+        return names
 
     def keeping(self, names: Sequence[str]) -> StreamSource:
         """Return the source whose parts hold these columns as they are, too, as an Arrow table."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from confmax.places import PART, check_folder, check_place, same_place, whole_file, whole_folder
+from confmax.tables.partitioned.arrow import short
 from confmax.tables.partitioned.files import parquet_file
 
 # A dictionary of numbers is left out where it made them no smaller than this share of what they take plain: that a
@@ -32,9 +33,10 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
 def check_destination(source: Any, path: Path, *, folder: bool) -> None:
     """Refuse, by a ValueError, a place that cannot be written to, or where files of a ``source`` are."""
     (check_folder if folder else check_place)(path)
-    for file, _ in getattr(source, "files", ()):
-        here = Path(file.path)
-        if file.filesystem is None and same_place(path, here.parent if folder else here):
+    files = [file.path for file, _ in getattr(source, "files", ()) if file.filesystem is None]
+    for file in (*files, *getattr(getattr(source, "stream", None), "paths", ())):
+        here = Path(file)
+        if same_place(path, here.parent if folder else here):
             raise ValueError(f"{path} holds the table that is read ({file}); choose another name for the output")
 
 
@@ -57,11 +59,12 @@ def write_tables(
     sizes = [rows for _, rows in files] if rows_per_file is None else repeat(rows_per_file)
     # the thread ends before what it writes is put in its place, or removed
     with (
+        _reading_apart() as read,
         (whole_folder if folder else whole_file)(path) as place,
         ThreadPoolExecutor(1, thread_name_prefix="confmax-write") as thread,
     ):
         number = -1
-        for number, several in groupby(_cut(tables, sizes if folder else ()), itemgetter(0)):
+        for number, several in groupby(_cut(read(tables), sizes if folder else ()), itemgetter(0)):
             like = _settings(files[min(number, len(files) - 1)][0], added) if files and source.columns else {}
             with (
                 open(place / PART.format(number), "xb") if isinstance(place, Path) else nullcontext(place) as file,
@@ -71,6 +74,26 @@ def write_tables(
                     write(table)
         if number < 0:
             raise ValueError("the table has no rows; give at least one row of probabilities")
+
+
+@contextmanager
+def _reading_apart() -> Iterator[Callable[[Iterable[Any]], Iterator[Any]]]:
+    """Return what reads tables; its errors leave this context as they are, while those of writing name a file."""
+    failed: list[OSError] = []
+
+    def read(tables: Iterable[Any]) -> Iterator[Any]:
+        try:
+            yield from tables
+        except OSError as error:
+            failed.append(error)
+            raise
+
+    try:
+        yield read
+    except OSError:
+        if failed:
+            raise failed[0] from None
+        raise
 
 
 @contextmanager
@@ -84,7 +107,10 @@ def _writing(thread: ThreadPoolExecutor, file: Any, settings: dict[str, Any]) ->
     def write(table: Any) -> None:
         nonlocal writer
         if writer is None:
-            writer = pq.ParquetWriter(file, table.schema, **settings)
+            try:
+                writer = pq.ParquetWriter(file, table.schema, **settings)
+            except NotImplementedError as error:
+                raise ValueError(f"a column cannot be written to Parquet: {short(error)}; leave it out") from None
         table = _as(writer.schema, table)
         while begun:
             begun.pop().result()
