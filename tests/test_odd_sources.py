@@ -5,6 +5,7 @@ import pytest
 
 import confmax
 from confmax.tables.partitioned.parts import counted_beside
+from tests.cli_helpers import refusal
 from tests.parts_helpers import labelled
 
 pa = pytest.importorskip("pyarrow")
@@ -83,6 +84,12 @@ def test_labels_and_weights_of_chunks_may_be_columns():
     assert found == pytest.approx(value(confmax.open_table(lambda: [(P, Y, W)])), rel=1e-12)
 
 
+def test_an_object_of_a_script_is_called_by_its_name():
+    strange = type("Strange", (), {"__module__": "__main__"})()
+    with pytest.raises(ValueError, match="functions that yield rows; got Strange: name a Parquet file"):
+        confmax.open_table(strange)
+
+
 def test_a_chunk_with_one_label_for_all_rows():
     with pytest.raises(ValueError, match="chunk 0 of the function <lambda> cannot be read: y is int; give one entry"):
         confmax.open_table(lambda: [(P, 3)])
@@ -117,6 +124,12 @@ def test_a_table_does_not_print_its_address():
     memory.store.clear()
     assert "memory://bucket/t.parquet" in repr(opened)
     assert "secret" not in repr(opened)
+
+
+def test_arguments_that_a_command_does_not_know_are_told_without_passwords():
+    said = refusal("score", "rule.json", "https://me:secret@host/t.parquet?sig=secret")
+    assert "(https://host/t.parquet)" in said
+    assert "secret" not in said
 
 
 def test_what_a_stream_cannot_read_is_told_without_passwords():

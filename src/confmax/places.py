@@ -340,7 +340,7 @@ def _in_place(place: _Place) -> Iterator[IO[bytes]]:
 # --- addresses -------------------------------------------------------------------------------------------------------
 
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # pathlib leaves one slash of s3://
-_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^\s'\"<>`]+")
+_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^\s'\"<>`]*[^\s'\"<>`);,.]")  # without a sentence's marks behind it
 _CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")  # what stands before @ is a container
 
 if TYPE_CHECKING:

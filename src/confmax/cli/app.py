@@ -31,6 +31,7 @@ from confmax._version import __version__
 from confmax.cli.cells import Source, first_cells, sniffed
 from confmax.cli.texts import EXPORTS, EXTENSIONS, clean, format_of, shortened
 from confmax.errors import InputError, Sentence
+from confmax.places import shown_in
 
 # rows that are read for completion, and classes that are offered
 FIRST = 1000
@@ -109,7 +110,8 @@ def warn(*messages: str) -> None:
 def fail(message: str, code: int = 2) -> NoReturn:
     """Print a library's sentence as an error, and end the process with an exit code."""
     counted = " (rows are counted from 0, after the names)" if re.search(r"\brow \d+ of\b", message) else ""
-    click.echo(f"error: {in_words_of_options(message)}{counted}", err=True)
+    # what click says of arguments may hold an address with its password
+    click.echo(f"error: {shown_in(in_words_of_options(message))}{counted}", err=True)
     sys.exit(code)
 
 

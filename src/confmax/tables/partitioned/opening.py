@@ -159,7 +159,9 @@ def _names(path: Any) -> list[str]:
         kind = type(odd[0])
         is_table = any(hasattr(odd[0], name) for name in ("columns", "shape", "schema"))
         own = batches.library(odd[0])
-        what = "None" if odd[0] is None else kind.__name__ if own == "builtins" else f"a {own}.{kind.__name__}"
+        what = (
+            "None" if odd[0] is None else kind.__name__ if own in ("builtins", "main__") else f"a {own}.{kind.__name__}"
+        )
         memory = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to "
         raise ValueError(
             f"open_table takes the names of files, data frames, Arrow streams, and functions that yield rows; got "
