@@ -179,7 +179,7 @@ BAD = {
         "apply s3://bucket/r.json t.csv -o o.csv": "r.json is not on this machine, where rule files are read",
         "shift r.json t.csv --tuned-on s3://bucket/t.csv --tuned-label y": "is not on this machine, and this table",
         "shift r.json t.csv --tuned-on d --tuned-label y": "d is a directory, and this table is read whole, from one",
-        "frontier 't*.parquet' --label y --metric accuracy --over 'recall[a] >='": "is a pattern, and this table is",
+        "frontier 't*.parquet' --label y --metric accuracy --over 'recall[a] >='": "is read in parts, and this command",
         # options by other names
         "tune --constraint x": "No such option --constraint. Did you mean --subject-to?; 'confmax tune --help' tells",
         "tune --random-state x": "Did you mean --seed?",

@@ -12,7 +12,7 @@ import pytest
 
 import confmax
 from confmax import DecisionRule, kernels, places
-from confmax.cli import tune
+from confmax.cli import in_parts
 from confmax.confusion import Gains
 from confmax.kernels import blocks
 from confmax.oracle import make_oracle, make_table
@@ -57,7 +57,7 @@ def test_memory_and_processors_of_a_system_that_does_not_say(monkeypatch):
     monkeypatch.delattr(os, "sysconf")
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.delenv("CONFMAX_NUM_THREADS", raising=False)
-    assert tune._memory() == tune.USUAL_MEMORY
+    assert in_parts._memory() == in_parts.USUAL_MEMORY
     assert blocks.most_threads() == os.cpu_count()
 
 

@@ -26,6 +26,7 @@ from confmax.tables import checked_probabilities
 from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
 from confmax.tables.labels import MARKS
 from confmax.tables.normalize import normalized
+from confmax.tables.partitioned import is_opened
 from confmax.tables.partitioned.arrow import is_text
 
 ONE = "a single column with --score"
@@ -90,7 +91,7 @@ class FileRows:
     @property
     def is_in_parts(self) -> bool:
         """Whether the rows are in an opened table."""
-        return bool(getattr(self.proba, "is_confmax_source", False))
+        return is_opened(self.proba)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -59,7 +59,6 @@ from confmax.solution import Plan, Solution
 from confmax.solution.tuning import on_some_rows
 from confmax.tables import MemoryTable
 from confmax.tables.draws import folds_by_content, folds_to_judge
-from confmax.tables.partitioned.table import PartitionedTable
 
 N_FOLDS = 5
 SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
@@ -126,13 +125,7 @@ def comparison(
     evidence = _cross_fitted(sample, chosen, plan, bar, by_content=sample is not table)
     areas = _areas(evidence, limits) if plan.abstains else {}
     tuned_for = {one: one.removeprefix("for ") for one in evidence} | {path: rules[path].metric for path in given}
-    if isinstance(table, PartitionedTable):
-        folds = {one: [solution.rule for solution in found.solutions] for one, found in evidence.items()}
-        judged = judge_checked(table, partial(_decide_by_folds, folds, given, plan.random_state))
-    else:
-        applied = {path: decided_in_groups(rule, sample) for path, rule in given.items()}
-        tuned = {one: found.decided for one, found in evidence.items()}
-        judged = Judged(table, sample, {**plain_rules(sample), **tuned, **applied})
+    judged = _judged(table, evidence, given, plan.random_state)
     decided = decisions(judged.decided, table.n_classes, abstains=abstains)
     scores = scores_of(judged.rows, evaluated, limits, decided, settings)
     documents = []
@@ -159,6 +152,16 @@ def comparison(
         "best": best_of(scores, evaluated),
         "intervals": bootstrap_document(scores),
     }
+
+
+def _judged(table: Any, evidence: Mapping[str, Any], given: Mapping[str, DecisionRule], seed: int) -> Judged:
+    """Return what plain, cross-fitted and ``given`` rules decide on all rows."""
+    if not table.is_whole:
+        folds = {one: [solution.rule for solution in found.solutions] for one, found in evidence.items()}
+        return judge_checked(table, partial(_decide_by_folds, folds, given, seed))
+    applied = {path: decided_in_groups(rule, table) for path, rule in given.items()}
+    tuned = {one: found.decided for one, found in evidence.items()}
+    return Judged(table, table, {**plain_rules(table), **tuned, **applied})
 
 
 def _warn_of_rare(table: MemoryTable) -> None:

@@ -236,7 +236,7 @@ def judge(found: Unchecked, judges: Judges, gains_of: GainsOf | None = None) -> 
     return judge_checked(found.checked(), judges)
 
 
-def judge_checked(table: PartitionedTable, judges: Judges) -> Judged:
+def judge_checked(table: Any, judges: Judges) -> Judged:
     """Return the lines of a labelled table in parts, with what ``judges`` say, in one pass over it."""
     gathered = Gathered()
     for part in table.source.run(partial(_on_checked, judges, table.label_weight())):

@@ -40,6 +40,7 @@ from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import apart
 from confmax.tables.labels import encode_labels, plain, vector
+from confmax.tables.partitioned import is_opened
 from confmax.tables.partitioned.table import unchecked
 
 MOST_REPLICATES = 1_000_000
@@ -160,12 +161,12 @@ def score(
     tuned_rules = [one for one in judged.values() if isinstance(one, Decides)]
     by_labels = next((one.class_names for one in judged.values() if isinstance(one, LabelRule)), None)
     names = column_order(tuned_rules) if by_labels is None else by_labels
-    if y is None and not getattr(proba, "is_confmax_source", False):
+    if y is None and not is_opened(proba):
         raise ValueError(LABELLED)
     proba, (y, sample_weight, group) = labelled_rows(
         proba, (y, sample_weight, group), names if classes is None else classes
     )
-    opened = getattr(proba, "is_confmax_source", False)
+    opened = is_opened(proba)
     if not opened:
         refuse_elsewhere(proba, LABELLED)
     if of_labels:
@@ -231,7 +232,7 @@ def labelled_rows(proba: Any, beside: Sequence[Any], classes: Sequence[Any] | No
 
     Rows that stream become an opened table. The columns of probabilities are those of the ``classes``, if known.
     """
-    if beside[0] is None or getattr(proba, "is_confmax_source", False):
+    if beside[0] is None or is_opened(proba):
         return proba, beside
     proba, given = apart(proba, dict(zip(("y", "sample_weight", "group"), beside, strict=True)), classes, "labels")
     return proba, tuple(given.values())

@@ -44,6 +44,7 @@ from confmax.tables import MemoryTable, make_table, refuse_elsewhere, refuse_too
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, as_seed
 from confmax.tables.groups import Groups
+from confmax.tables.partitioned import is_opened
 from confmax.tables.partitioned.table import unchecked
 
 AnyPath = str | os.PathLike[str]
@@ -167,7 +168,7 @@ def write(
 
 def _whole_of(proba: Any, rule: DecisionRule, beside: Sequence[Any], classes: Sequence[Any]) -> Judged | None:
     """Return what a rule decides on an opened table, None for rows in memory; ``beside`` comes with these alone."""
-    if not getattr(proba, "is_confmax_source", False):
+    if not is_opened(proba):
         return None
     refuse_beside(proba, beside, "a report")
     found = unchecked(proba, classes, stated=False)

@@ -15,13 +15,12 @@ from confmax.errors import InputError
 from confmax.rule.batch import OneCap, caps_of, cut_in_parts, one_cap
 from confmax.rule.parts import refuse_other_groups
 from confmax.tables.draws import given_keys, is_whole
-from confmax.tables.kinds import given_hashes, kind_for, named, refuse_name
+from confmax.tables.kinds import given_hashes, named
 from confmax.tables.labels import Coded, is_missing
 from confmax.tables.partitioned.arrow import labels_of
-from confmax.tables.partitioned.opening import open_table
+from confmax.tables.partitioned.opening import opened_rows
 from confmax.tables.partitioned.parts import Part, naming, refuse_missing
-from confmax.tables.partitioned.streams import STREAMS
-from confmax.tables.partitioned.table import in_order_of, to_decide
+from confmax.tables.partitioned.table import in_order_of, stored_columns, to_decide
 from confmax.tables.partitioned.writing import check_destination, is_folder, write_tables
 
 _NOTHING = {"keys": None, "group": None}
@@ -187,9 +186,10 @@ def decided_tables(
 
 def _stored(rule: Any, table: Any, wanted: Sequence[str] | None) -> Sequence[str]:
     """Return the columns of an opened table, of which some are ``wanted``; those of an array are named like classes."""
-    if not hasattr(table, "keeping"):
+    there = stored_columns(table, wanted)
+    if there is None:
         raise ValueError("only tables of files keep their columns; use predict of the collection that you have")
-    return table.stored_columns(wanted) or tuple(map(str, rule.class_names[: rule.n_classes]))
+    return there or tuple(map(str, rule.class_names[: rule.n_classes]))
 
 
 def _beside(kept: Sequence[str], beside: Any, columns: Mapping[str, Any]) -> Any:
@@ -231,7 +231,7 @@ def decided_parts(
         )
     source = (in_order_of if several else to_decide)(rule, table, _NOTHING)
     beside = tuple(dict.fromkeys([*keep, *([] if keys is None else [keys])]))
-    there = table.stored_columns(beside) if beside and hasattr(table, "keeping") else ()
+    there = stored_columns(table, beside) if beside else ()
     if there:
         refuse_missing("the table", beside, there)
         source = source.keeping(beside)
@@ -242,18 +242,6 @@ def decided_parts(
     caps = {} if at_most is None else caps_of(rule, at_most)
     batch = one_cap(rule, caps) if caps else None
     return _decided(rule, source, keys, batch)
-
-
-def opened_rows(table: Any) -> Any:
-    """Return an opened table, and rows that stream as one; a ValueError for other rows."""
-    refuse_name(table)
-    if getattr(table, "is_confmax_source", False):
-        return table
-    if kind_for(table) is not STREAMS:
-        raise InputError(
-            "these rows are no parts of a table", "pass them to predict, or a table from confmax.open_table"
-        )
-    return open_table(table)
 
 
 def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> Iterator[tuple[NDArray[Any], Any, int]]:

@@ -144,8 +144,8 @@ def counted(labels: NDArray[Any] | Coded) -> dict[Any, int]:
         low = int(labels.min())
         high = int(labels.max())
         if high - low < COMPARED:
-            found = {k: int(np.count_nonzero(labels == k)) for k in range(low, high + 1)}
-            return {k: count for k, count in found.items() if count}
+            each = {k: int(np.count_nonzero(labels == k)) for k in range(low, high + 1)}
+            return {k: count for k, count in each.items() if count}
         if high - low <= labels.size:
             # counted as they are, without their places among the distinct ones
             often = np.bincount(labels.astype(np.int64) - low)

@@ -23,6 +23,11 @@ def is_spark(values: Any) -> bool:
     )
 
 
+def is_opened(values: Any) -> bool:
+    """Whether ``values`` are an opened table, whose rows are read part by part."""
+    return getattr(values, "is_confmax_source", False) is True
+
+
 def _dask() -> Kind:
     from confmax.tables.partitioned.dask import DASK
 
@@ -30,6 +35,6 @@ def _dask() -> Kind:
 
 
 register("stream", is_stream, lambda: STREAMS)
-register("opened", lambda values: getattr(values, "is_confmax_source", False) is True, lambda: OPENED)
+register("opened", is_opened, lambda: OPENED)
 register("dask", is_dask, _dask)
 register("spark", is_spark, lambda: SPARK)

@@ -10,8 +10,10 @@ from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from typing import Any
 
+from confmax.errors import InputError
 from confmax.places import shown
-from confmax.tables.partitioned import arrow, batches, files, is_dask, is_spark, streams
+from confmax.tables.kinds import refuse_name
+from confmax.tables.partitioned import arrow, batches, files, is_dask, is_opened, is_spark, streams
 from confmax.tables.partitioned.locations import Location, files_of, key_columns
 from confmax.tables.partitioned.parts import RowsRead, refuse_missing
 from confmax.tables.partitioned.spark import frame_source
@@ -138,6 +140,18 @@ def open_table(
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow; install it with: pip install 'confmax[cli]'")
     return _parquet(paths, label, weight, group, columns, progress)
+
+
+def opened_rows(table: Any) -> Any:
+    """Return an opened table, and rows that stream as one; a ValueError for other rows."""
+    refuse_name(table)
+    if is_opened(table):
+        return table
+    if not batches.is_stream(table):
+        raise InputError(
+            "these rows are no parts of a table", "pass them to predict, or a table from confmax.open_table"
+        )
+    return open_table(table)
 
 
 def _is_several(label: Any) -> bool:

@@ -544,6 +544,12 @@ def _refuse_beside(beside: Beside) -> None:
         raise ValueError("an opened table brings its labels and weights; pass label= and weight= to open_table")
 
 
+def stored_columns(table: Any, wanted: Sequence[str] | None = None) -> tuple[str, ...] | None:
+    """Return the columns of an opened table, of which some are ``wanted``; None of one that cannot pass them on."""
+    found: tuple[str, ...] | None = table.stored_columns(wanted) if hasattr(table, "keeping") else None
+    return found
+
+
 def to_decide(rule: Rule, proba: Any, beside: Beside) -> Any:
     """Return the source of rows that a rule is to decide, columns in the order of its classes."""
     if rule.groups and (beside["group"] is not None or not getattr(proba, "has_groups", False)):
