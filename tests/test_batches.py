@@ -11,8 +11,8 @@ import confmax
 from confmax import DecisionRule
 from confmax.calibration import Temperature
 from confmax.confusion import Gains
-from confmax.rule import assignment
-from confmax.rule.assignment import assigned
+from confmax.rule import batch as assignment
+from confmax.rule.batch import assigned
 from tests.storages import IN_MEMORY, LAZY, OPENED, rows_of_all_kinds
 
 RULE = DecisionRule.from_weights([1.0, 2.0, 3.0], [0.0, 0.1, 0.0], classes=["a", "b", "c"])

@@ -8,7 +8,7 @@ from confmax import metrics
 from confmax.confusion import Confusion, Gains
 from confmax.constraints import bind
 from confmax.metrics.alignment import fit_metric
-from confmax.optimize.boxes import Corners, Objective
+from confmax.optimize.beam import Corners, Objective
 from confmax.optimize.coordinate import Coordinate, Scored, breakpoints_of, working_gain
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.tables import make_table

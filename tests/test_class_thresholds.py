@@ -17,8 +17,7 @@ from confmax.calibration import Calibration, VectorScaling
 from confmax.confusion import Confusion
 from confmax.constraints.proportions import chances_of_counts, rows_for_floor
 from confmax.optimize import Status
-from confmax.optimize.class_cuts import ClassCuts, ClassThreshold, class_gains
-from confmax.optimize.polygon import Polygon, best_drawn_within
+from confmax.optimize.class_cuts import ClassCuts, ClassThreshold, Polygon, best_drawn_within, class_gains
 from confmax.oracle import make_table
 from confmax.solution.class_confidence import class_to_test
 from confmax.solution.one_class import calibration_of_class

@@ -21,12 +21,12 @@ from confmax.solution.confidence import (
     MOST_TESTED,
     STEPS,
     TESTED,
+    Searches,
     _is_tested,
     _share_tested,
     _Testing,
     _tightened,
 )
-from confmax.solution.tightened import Searches
 from confmax.tables.draws import row_keys
 from tests.test_limits_on_labels import labelled
 

@@ -10,7 +10,7 @@ import confmax
 from benchmarks import bounds, harness
 from confmax import metrics
 from confmax.oracle import make_table
-from confmax.solution.model_bound import TOLERANCE
+from confmax.solution.search import TOLERANCE
 from tests.helpers import confusion_of
 from tests.parts_helpers import cut
 

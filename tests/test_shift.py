@@ -20,9 +20,8 @@ from confmax.rule.shares import SourceShares
 from confmax.rule.shifted import shares_from
 from confmax.shift import likelihood as about
 from confmax.shift.likelihood import Likelihood, from_sample, most_likely
-from confmax.shift.priors import UNLIKE
+from confmax.shift.priors import UNLIKE, misfit
 from confmax.shift.source import source_of
-from confmax.shift.spread import misfit
 from confmax.tables import make_table
 
 

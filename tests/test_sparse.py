@@ -21,9 +21,9 @@ from confmax.oracle import decide as reference_decide
 from confmax.tables import checked_probabilities, memory
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.sparse import by_numpy
-from confmax.tables.sparse import oracle as sparse_oracle
+from confmax.tables.sparse import kind as sparse_oracle
 from confmax.tables.sparse import rows as sparse_rows
-from confmax.tables.sparse.oracle import SparseOracle
+from confmax.tables.sparse.kind import SparseOracle
 from confmax.tables.sparse.rows import largest_first
 from tests.helpers import assert_same_statistics, compiled, labels_drawn
 

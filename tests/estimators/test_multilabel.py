@@ -31,7 +31,7 @@ from sklearn.utils.fixes import parse_version
 
 import confmax
 from confmax import MetricMultilabelCV
-from confmax.estimators.label_folds import label_splits, stratified
+from confmax.estimators.multilabel import label_splits, stratified
 
 NB = MultiOutputClassifier(GaussianNB())
 MODELS = [

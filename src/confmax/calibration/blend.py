@@ -9,7 +9,7 @@ that were calibrated without it.
 
 The blend is the default with labels: on small samples it is better than labels for nine of ten metrics measured
 (`benchmarks/RESULTS.md`, section confusion). What is proved of its rule is of the model alone
-(`solution/model_bound.py`).
+(`solution/search.py`).
 """
 
 from __future__ import annotations

@@ -1,34 +1,42 @@
-"""scikit-learn estimator of several labels per row: tune which labels a row gets by cross-validation."""
+"""scikit-learn estimator of several labels per row: tune which labels a row gets by cross-validation.
+
+Splits of rows with several labels, in which every label has its share of every fold.
+
+One model of all labels: whatever scikit-learn's classifiers make of several labels becomes a matrix (n, L).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
+from confmax.estimators import steps
 from confmax.estimators.base import if_wrapped_has
 from confmax.estimators.cross_fitting import CrossFitting
-from confmax.estimators.label_folds import label_splits
-from confmax.estimators.label_models import LabelModel
 from confmax.metrics import Metric
 from confmax.rule.labels import LabelRule
 from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.labels import LabelSolution
 from confmax.solution.several import tune
-from confmax.tables.columns import column_names, first_repeated
+from confmax.tables.columns import column_names, first_repeated, warn
 from confmax.tables.decisions import decisions_of
-from confmax.tables.draws import RandomState
+from confmax.tables.draws import RandomState, dealt_labels
 from confmax.tables.labels import plain, refuse_masked
-from confmax.tables.several import MATRIX_ALONE, encoded, kept_as_collections, labels_table, sparse_form
+from confmax.tables.several import MATRIX_ALONE, encoded, kept_as_collections, labels_table, plain_matrix, sparse_form
 
 
 class Form(NamedTuple):
@@ -350,3 +358,195 @@ class MetricMultilabelCV(CrossFitting):
         tags.target_tags.single_output = False
         tags.target_tags.multi_output = True
         return tags
+
+
+# --- splits of rows with several labels, in which every label has its share of every fold -----------------------------
+
+
+NAMED = 5  # labels that a warning names
+Splits = list[tuple[Any, Any]]
+
+
+def label_splits(cv: Any, X: Any, Y: NDArray[Any], params: Any, seed: int, names: Sequence[Any]) -> Splits:
+    """Return the splits that ``cv`` stands for: of a number, stratified by all labels (n, L) of 0 and 1.
+
+    Warn, by name, of labels that cannot be in all folds, and of those on which the rows of a model agree.
+    """
+    n_folds = None
+    if cv is None or isinstance(cv, Integral):
+        n_folds = check_cv(cv).get_n_splits()
+        shares, tested = np.full(n_folds, 1.0 / n_folds), range(n_folds)
+    elif isinstance(cv, Real):
+        # one split, which tests the second part
+        shares, tested = np.array([1.0 - steps.hold_out(cv), steps.hold_out(cv)]), range(1, 2)
+    else:
+        splits = steps.own_splits(check_cv(cv), X, Y, params)
+        _warn_of_rare(Y, splits, names)
+        return splits
+    fold = stratified(Y, shares, seed)
+    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in tested]
+    if not all(len(train) and len(test) for train, test in splits):
+        raise ValueError(f"cv={cv!r} leaves no rows to fit or to test, of {len(Y)}; pass another cv, or more rows")
+    _warn_of_rare(Y, splits, names, n_folds)
+    return splits
+
+
+def stratified(Y: NDArray[Any], shares: Array, seed: int) -> NDArray[np.intp]:
+    """Return the fold (n,) of every row of labels (n, L), for folds that get ``shares`` (F,) of rows and labels.
+
+    The rows are dealt out in an order that depends on the seed, so that sorted rows are spread over all folds.
+
+    >>> stratified(np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 0], [0, 0]]), np.array([0.5, 0.5]), 0).tolist()
+    [0, 1, 1, 0, 1, 0]
+    """
+    return dealt_labels(Y, shares, np.random.default_rng(seed).permutation(len(Y)))
+
+
+def _warn_of_rare(Y: NDArray[Any], splits: Splits, names: Sequence[Any], n_folds: int | None = None) -> None:
+    """Warn of labels on which too few rows differ for the splits; not of those on which none do."""
+    rows = Y.sum(axis=0)
+    fewer = np.minimum(rows, len(Y) - rows)
+    if n_folds is None:
+        alike = np.any([(Y[train] == Y[train][:1]).all(axis=0) for train, _ in splits], axis=0)
+        why = "all training rows of a split agree on the"
+    else:
+        alike = fewer < n_folds
+        why = f"for {n_folds} folds, too few rows have or have not the"
+    found = np.flatnonzero(alike & (fewer > 0))
+    if not len(found):
+        return
+    shown = ", ".join(f"{names[k]!r} ({rows[k]} of {len(Y)} rows)" for k in found[:NAMED])
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    warn(
+        f"{why} label{'s' if len(found) > 1 else ''} {shown}{more}; where all rows of a model agree on a label, its "
+        f"probability is their share: pass a smaller cv, or more such rows"
+    )
+
+
+# --- one model of all labels ------------------------------------------------------------------------------------------
+
+
+class LabelModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier of several labels, whose ``predict_proba`` is the matrix (n, L) of the labels' probabilities.
+
+    A label on which all of its rows agree is not fitted, since many classifiers refuse such a label or say 0 or 1. Its
+    probability is the share of the rows that have it, with half a row more that has it and half a row that has not
+    (Jeffreys' estimate), so that it is neither 0 nor 1. ``estimator`` is fitted in place.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: NDArray[Any], **params: Any) -> LabelModel:
+        """Fit the labels (n, L) on which the rows differ; further ``params`` are those of the estimator's ``fit``."""
+        n, n_labels = y.shape
+        # a frozen model has been fitted on other rows, and on all labels
+        differ = np.full(n_labels, isinstance(self.estimator, FrozenEstimator)) | (y != y[:1]).any(axis=0)
+        self.fitted_ = np.flatnonzero(differ)
+        self.share_ = (y.sum(axis=0) + 0.5) / (n + 1.0)
+        if len(self.fitted_):
+            wanted = y if differ.all() and n_labels > 1 else y[:, self._outputs]
+            try:
+                self.estimator.fit(X, wanted, **params)
+            except ValueError as error:
+                # what scikit-learn says where it wants one class per row
+                if "1d array" not in str(error):
+                    raise
+                raise InputError(
+                    f"{type(self.estimator).__name__} does not take several labels per row: {error}",
+                    "wrap it, as in OneVsRestClassifier(LogisticRegression())",
+                ) from error
+        return self
+
+    @classmethod
+    def prefit(cls, estimator: Any, n_labels: int) -> LabelModel:
+        """Return the model of an ``estimator`` that has been fitted on all labels."""
+        model = cls(FrozenEstimator(estimator))
+        model.fitted_ = np.arange(n_labels)
+        model.share_ = np.full(n_labels, np.nan)
+        return model
+
+    @property
+    def _outputs(self) -> NDArray[np.intp]:
+        """The label of every output of the estimator."""
+        alone = len(self.fitted_) == 1 and not isinstance(self.estimator, FrozenEstimator)
+        # some classifiers take one column for a vector of classes, others refuse the vector: two columns are labels
+        return np.repeat(self.fitted_, 2) if alone else self.fitted_
+
+    @property
+    def classes_(self) -> NDArray[np.intp]:
+        """Numbers of the labels (L,), the columns of `predict_proba`."""
+        return np.arange(len(self.share_))
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features, if the estimator counts them."""
+        return self.estimator.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Feature names, if the estimator keeps them."""
+        return self.estimator.feature_names_in_
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probability (n, L) of every label."""
+        if not len(self.fitted_):
+            return np.tile(self.share_, (_num_samples(X), 1))
+        outputs = self._outputs
+        P = label_matrix(self.estimator, self.estimator.predict_proba(X), len(outputs))
+        if len(outputs) == len(self.fitted_) == len(self.share_):
+            return P
+        full = np.tile(self.share_.astype(P.dtype), (len(P), 1))
+        full[:, self.fitted_] = P[:, : len(self.fitted_)]
+        return full
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # which rows and columns of X a split cuts
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+def label_matrix(model: Any, proba: Any, n_labels: int) -> NDArray[Any]:
+    """Return what a classifier's ``predict_proba`` gives for several labels as one matrix (n, L).
+
+    It gives that matrix (OneVsRestClassifier, ClassifierChain, MLPClassifier), or for each label one with a column for
+    each of the classes 0 and 1 that it has seen (MultiOutputClassifier, forests, trees, nearest neighbours). A
+    ValueError for anything else, and for another number of labels.
+    """
+    name = type(model.estimator if isinstance(model, FrozenEstimator) else model).__name__
+    known = getattr(model, "classes_", None)
+    if isinstance(proba, (list, tuple)):
+        if len(proba) != n_labels:
+            raise _of_other_labels(name, len(proba), n_labels)
+        by_label = isinstance(known, (list, tuple)) and len(known) == n_labels
+        seen = known if by_label else [None] * n_labels
+        parts = [_present(name, k, *pair) for k, pair in enumerate(zip(proba, seen, strict=True))]  # type: ignore[arg-type]
+        return np.column_stack(parts)
+    P = plain_matrix(proba)
+    if P.ndim == 2 and P.shape[1] == 2 and n_labels == 1:
+        # of one label many classifiers make two classes
+        return _present(name, 0, P, known)[:, None]
+    if P.ndim != 2 or P.shape[1] != n_labels:
+        raise _of_other_labels(name, P.shape[1] if P.ndim == 2 else 1, n_labels)
+    return P
+
+
+def _of_other_labels(name: str, found: int, n_labels: int) -> InputError:
+    return InputError(
+        f"{name} gives probabilities of {found} label{'s' if found > 1 else ''}, and `y` has {n_labels}",
+        "pass a classifier of several labels, such as OneVsRestClassifier, fitted on all columns of y",
+    )
+
+
+def _present(name: str, label: int, part: Any, seen: Sequence[Any] | None) -> NDArray[Any]:
+    """Return the probability (n,) that a label is present, of the classes (n, 1 or 2) that a model has ``seen``."""
+    P = np.asarray(part)
+    classes: list[Any] = [0, 1] if seen is None else np.asarray(seen).tolist()
+    if P.ndim != 2 or P.shape[1] != len(classes) or not set(classes) <= {0, 1}:
+        raise InputError(
+            f"{name} has the classes {', '.join(map(repr, classes[:6]))} of label {label}, in probabilities of shape "
+            f"{P.shape}, and labels are absent (0) or present (1)",
+            "pass a classifier that was fitted on a matrix of 0 and 1",
+        )
+    return P[:, classes.index(1)] if 1 in classes else np.zeros(len(P), dtype=P.dtype)

@@ -3,6 +3,12 @@
 `Columns` holds the rules, their best mixture with its prices, and the best bound. A round asks for gains around both
 prices and joins the answers. While no mixture keeps the limits, the largest slack that all of them can have at once
 takes the place of the objective (phase one).
+
+Floors on means of the recalls, which are concave and no linear inequalities: outer cuts take their place.
+
+Where a mixture misses such a floor l, a tangent of the mean f is added to the limits: ``f(y) + <f'(y), x - y> >= l``
+holds for all recalls x that keep the floor, because f is concave. Points y on the edge of the floor cut deepest. No
+cut needs a pass: the recalls of every rule are rows of the limits.
 """
 
 from __future__ import annotations
@@ -13,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.optimize.cuts import further_cuts
+from confmax.metrics.structure import MeanFloor
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.masters.program import Program
 from confmax.optimize.masters.protocol import Master, Optimum, per_price
-from confmax.optimize.masters.ratio_sum import RatioSum
-from confmax.optimize.masters.recall_means import RecallMeans
+from confmax.optimize.masters.ratio_sum import RatioSum, RecallMeans
 from confmax.optimize.masters.within import CUT_WITHIN, INTERIOR
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.path_query import climbing_gains, near_gains, path_gains
@@ -27,6 +32,7 @@ from confmax.optimize.query import TOWARD, DualQueries, newton_gain, off_kinks, 
 from confmax.optimize.rounding import (
     BINDS,
     DIGITS,
+    HALVINGS,
     LEFT_OVER,
     LITTLE,
     NEGLIGIBLE,
@@ -374,3 +380,43 @@ def first_gain(points: Points) -> Array:
         return gain
     slope = points.space.gradient(points.centre)
     return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=1.0, posinf=1.0, neginf=-1.0)
+
+
+# --- floors on means of the recalls -----------------------------------------------------------------------------------
+
+
+FALLS_SHORT = LEFT_OVER  # where no mixture keeps the limits: by how much a mean may lie below its cuts
+
+
+def further_cuts(space: Space, point: Array, shortfall: float) -> Array | None:
+    """Return the cuts (c, m + 1) that a mixture asks for: weights of the m rows of the limits, and a constant.
+
+    The mixture ``point`` (d + m + cuts,) misses the limits and cuts so far by the ``shortfall``, by choice of the
+    master; it is zero where it keeps them. None is returned if it keeps all floors, or where none can be kept misses
+    them by no more than the shortfall.
+    """
+    limits = space.split(point)[1][: space.n_given]
+    cuts = []
+    for curve in space.curves:
+        recalls = limits[curve.rows] - 1.0
+        short = float(curve.mean.value(recalls)) - curve.floor + max(shortfall, 0.0)
+        if short >= (-FALLS_SHORT if shortfall > 0.0 else 0.0):
+            continue
+        at, slopes = curve.mean.tangent(recalls if shortfall > 0.0 else _edge(curve, recalls))
+        cut = np.zeros(space.n_given + 1)
+        cut[curve.rows] = slopes
+        # the rows hold recalls plus one
+        cut[-1] = curve.mean.value(at) - curve.floor - slopes @ (at + 1.0)
+        cuts.append(cut)
+    return np.array(cuts) if cuts else None
+
+
+def _edge(curve: MeanFloor, recalls: Array) -> Array:
+    """Return the point between ``recalls`` that miss a floor and the perfect ones where it is met."""
+    low = 0.0
+    high = 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        met = curve.mean.value(recalls + middle * (1.0 - recalls)) >= curve.floor
+        low, high = (low, middle) if met else (middle, high)
+    return np.asarray(recalls + high * (1.0 - recalls))

@@ -70,7 +70,7 @@ class Space:
     sum_of: Ratios | None = None
     # floors on means of the recalls
     curves: tuple[MeanFloor, ...] = ()
-    # (c, n_given + 1) or None: the last c limits: weights of the given ones, and a constant (`optimize/cuts.py`)
+    # (c, n_given + 1) or None: the last c limits: weights of the given ones, and a constant (`optimize/columns.py`)
     cuts: Array | None = None
     # (n_given,) or None: by how much the values of groups may differ that a given limit compares; inf for limits that
     # compare none

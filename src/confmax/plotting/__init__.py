@@ -6,8 +6,13 @@ and ``figure_``. The colours are those of the reports, for light and for dark ba
 """
 
 from confmax.plotting.confusions import ConfusionChangeDisplay
-from confmax.plotting.curves import ConvergenceDisplay, RiskCoverageDisplay, ThresholdDisplay, TradeOffDisplay
-from confmax.plotting.frontiers import FrontierDisplay
+from confmax.plotting.curves import (
+    ConvergenceDisplay,
+    FrontierDisplay,
+    RiskCoverageDisplay,
+    ThresholdDisplay,
+    TradeOffDisplay,
+)
 from confmax.plotting.rules import DecisionRegionsDisplay, WeightsDisplay
 
 __all__ = [

@@ -8,6 +8,11 @@ single rules that keep the limits, and from the largest mean of the numerators, 
 rule has. The best of these tops is the solution. A climb from which a known top is uphill all the way would end there,
 and stops. Its dual point is the gradient there with the multipliers of the linear program. A concave mean of labels has
 one top, and what the gradient promises there bounds it.
+
+The master of the means of recalls, without limits: the interior-point method mixes the rules.
+
+Its next prices are the gradient at the best mixture, as for every master without limits; within limits a mean is the
+objective of `masters.Program`, whose central path has better ones.
 """
 
 from __future__ import annotations
@@ -18,9 +23,10 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array
 from confmax.metrics.curved import Curved
+from confmax.metrics.structure import PowerMean
 from confmax.optimize.line_search import best_steps
-from confmax.optimize.masters.generic import least_norm_model, model_of_pairs, pairs_of
-from confmax.optimize.masters.interior import least_norm, solve
+from confmax.optimize.masters.generic import least_norm_model, model_of_pairs, optimum, pairs_of
+from confmax.optimize.masters.interior import Sum, central_path, least_norm, solve, without_traces
 from confmax.optimize.masters.program import Program
 from confmax.optimize.masters.protocol import Master, Optimum
 from confmax.optimize.masters.within import mixed_inside
@@ -182,3 +188,36 @@ def _along(of: Curved, start: Array, ends: Array) -> tuple[Array, Array]:
     best, reached = best_steps(lambda steps: of.value(start + steps[..., None] * moves), len(ends))
     whole = best > 1.0 - LEAST_WEIGHT
     return np.where(whole, 1.0, best), np.where(whole, np.array([of.value(end) for end in ends]), reached)
+
+
+# --- the master of the means of recalls, without limits ---------------------------------------------------------------
+
+
+class RecallMeans(Master):
+    """Maximise an unsmoothed mean of the recalls; the statistics with which vectors start begin with the diagonal."""
+
+    def mix(self, space: Space, z: Array, start: Array, room: float = 0.0) -> Optimum:
+        """Maximise the mean over all mixtures."""
+        diagonal, rows = _diagonal(space, z)
+        weights = central_path(diagonal / rows, np.ones(len(z)), z[:, :0], Sum(_mean(space)))[0]
+        return optimum(space, z, without_traces(weights))
+
+    def bounds(self, space: Space, gains: Array, heights: Array, at: Array) -> Array:
+        """Bound the mean by the inequality between it and a weighted mean of the recalls (`PowerMean.bound`)."""
+        # the inequality holds for any weights, so this master needs no further gains between its points
+        diagonal, rows = _diagonal(space, gains)
+        return np.nan_to_num(_mean(space).bound(diagonal * rows, heights), nan=np.inf)
+
+
+def _mean(space: Space) -> PowerMean:
+    mean = space.metric.structure.recall_mean
+    assert mean is not None
+    return mean
+
+
+def _diagonal(space: Space, z: Array) -> tuple[Array, Array]:
+    """Return the diagonal (A, S) in vectors z (A, d + m) and the priors (S,), of the classes of the metric."""
+    used = np.array(space.metric.classes or range(len(space.rows)))
+    # the entries of the whole matrix stand row after row
+    places = used * (space.n_decisions + 1) if space.statistics == "matrix" else used
+    return z[:, places], space.rows[used]
