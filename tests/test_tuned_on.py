@@ -51,7 +51,7 @@ def test_who_keeps_it(tmp_path):
     np.save(tmp_path / "p.npy", P)
     np.save(tmp_path / "y.npy", y)
     opened = confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy")
-    assert confmax.maximize("macro_f1", opened).rule.tuned_on is None
+    assert confmax.maximize("macro_f1", opened).rule.tuned_on == rule.tuned_on
     linear_model = pytest.importorskip("sklearn.linear_model")
     tuned = confmax.MetricClassifierCV(linear_model.LogisticRegression(), metric="macro_f1").fit(P, y)
     assert tuned.rule_.tuned_on is None

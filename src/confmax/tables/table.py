@@ -175,7 +175,7 @@ class Table(Protocol):
         return None
 
     def fingerprint(self) -> Fingerprint | None:
-        """Return what tells these labelled rows from others; None without labels, and of rows in parts."""
+        """Return what tells these labelled rows from others; None where it is not known."""
         return None
 
     def has_fingerprint(self, known: Fingerprint) -> bool:

@@ -87,7 +87,8 @@ class Summary:
     Rows, those whose weight is not zero, the sum of the weights, the weighted sum of each column (K,), the weight of
     each true class (K,), the chosen rows of each part, and the number of parts in which some row was divided by its
     sum. Of every group: the number of rows of each true class, their weight, and the weighted sum of each column (3, G,
-    K). Of several labels, how many rows with weight have each (L,). Empty without labels or groups.
+    K). Of several labels, how many rows with weight have each (L,). The content (1,) of the fingerprint; with rows of
+    which it is not known, that of all is not known. Empty without labels or groups.
     """
 
     n_rows: int
@@ -99,6 +100,7 @@ class Summary:
     renormalised: int
     by_group: Array
     positives: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    content: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def __add__(self, other: Summary) -> Summary:
         """Return the summary of the rows of both."""
@@ -259,7 +261,16 @@ def summary_of(checked: CheckedPart) -> Summary | None:
         int(checked.renormalised),
         _sums_by_group(table),
         counted,
+        _content(checked),
     )
+
+
+def _content(checked: CheckedPart) -> NDArray[np.uint64]:
+    """Return the content (1,) of the fingerprint of a part that is read for the first time, one class for every row."""
+    table = checked.table
+    known = table is None or checked.fraction == 0 or table.decisions.several
+    found = None if known or table is None else table.fingerprint()
+    return np.array([] if found is None else [found.content], np.uint64)
 
 
 def _sums_by_group(table: MemoryTable) -> Array:
