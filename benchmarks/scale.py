@@ -1,13 +1,14 @@
 """Tables larger than memory and engines: what a pass costs beside the plainest thing that the same engine can do.
 
 Every benchmark runs by itself and is compared inside one run on the same data. With ``--quick`` the sizes are small and
-nothing is written. `python -m benchmarks.scale FOLDER run METRIC`, `... FOLDER rate` and `... FOLDER write NAME` are
-child processes that read Parquet files and print JSON: nothing larger than a few row groups was ever resident there.
+nothing is written. `python -m benchmarks.scale FOLDER run METRIC`, `... FOLDER rate` and so on are child processes that
+read Parquet files and print JSON: nothing larger than a few row groups was ever resident there.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import shutil
@@ -472,7 +473,81 @@ def score_parts(quick=False):
     ]
 
 
+# --- rows that stream ------------------------------------------------------------------------------------------------
+
+STREAM_ROWS = 10_000_000
+
+
+def by_pyarrow(folder):
+    """Return a function that yields the row groups of the files."""
+    import pyarrow.parquet as pq
+
+    def chunks():
+        for path in sorted(Path(folder, "scores").glob("*.parquet")):
+            with pq.ParquetFile(path) as file:
+                yield from (file.read_row_group(k, columns=[*NAMES, "label"]) for k in range(file.num_row_groups))
+
+    return chunks
+
+
+STREAMS = {
+    "open_table, Parquet files": lambda folder: f"{folder}/scores",
+    "Arrow dataset": lambda folder: importlib.import_module("pyarrow.dataset").dataset(f"{folder}/scores"),
+    "Polars LazyFrame": lambda folder: importlib.import_module("polars").scan_parquet(f"{folder}/scores/*.parquet"),
+    "DuckDB relation": lambda folder: importlib.import_module("duckdb").sql(
+        f"SELECT * FROM '{folder}/scores/*.parquet'"
+    ),
+    "function of chunks (pyarrow)": by_pyarrow,
+    "Feather files": lambda folder: f"{folder}/feather/*.feather",
+    "CSV.gz": lambda folder: f"{folder}/t.csv.gz",
+}
+
+
+def streamed(folder, name):
+    """Return the number of rows of a source, the seconds of passes over it, and how many bytes were resident."""
+    table = confmax.open_table(STREAMS[name](folder), label="label", columns=NAMES)
+    oracle = make_oracle(make_table(table))
+    times = timing.alternate({"pass": lambda: oracle.maximize(one_gain())}, 3)
+    return oracle.table.n_rows, times["pass"], timing.resident("VmHWM")
+
+
+@benchmark("streams", section="scale: streams")
+def streams(quick=False):
+    """Measure a pass over the same rows from wherever Arrow batches come."""
+    import pyarrow.csv
+    import pyarrow.feather
+    import pyarrow.parquet as pq
+
+    n = 200_000 if quick else STREAM_ROWS
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "scores").mkdir()
+        (Path(folder) / "feather").mkdir()
+        generate(f"{folder}/scores", n)
+        first = None
+        for path in sorted(Path(folder, "scores").glob("*.parquet")):
+            table = pq.read_table(path)
+            first = table.slice(0, n // 10) if first is None else first
+            pyarrow.feather.write_feather(table, Path(folder) / "feather" / f"{path.stem}.feather")
+        with pyarrow.output_stream(f"{folder}/t.csv.gz", compression="gzip") as out:
+            pyarrow.csv.write_csv(first, out)
+        for name in STREAMS:
+            if name.startswith("DuckDB") and importlib.util.find_spec("duckdb") is None:
+                continue
+            read, seconds, held = timing.child_output("-m", "benchmarks.scale", folder, "stream", name)
+            median = np.median(seconds)
+            rows.append([name, timing.short(read), f"{median:.2f}", f"{read / median / 1e6:.1f}", f"{held / 1e9:.2f}"])
+    return [
+        f"{timing.short(n)} x {K} float32 and a label, of CSV a tenth of the rows. A pass, statistics of one gain, the "
+        f"median of 3; each source in a process of its own. Resident is its largest VmHWM, with all libraries and "
+        f"mapped files. {timing.machine()}",
+        markdown(["rows", "number", "pass, s", "million rows per second", "resident, GB"], rows),
+    ]
+
+
+RUNNERS = {"run": one_run, "rate": rates, "write": written, "judge": judging, "stream": streamed}
+
 if __name__ == "__main__":
     folder, what, *name = sys.argv[1:]
     with timing.two_threads():
-        print(json.dumps({"run": one_run, "rate": rates, "write": written, "judge": judging}[what](folder, *name)))
+        print(json.dumps(RUNNERS[what](folder, *name)))
