@@ -173,7 +173,10 @@ def test_columns_are_written_as_they_were_read():
     found = pq.read_table("out.parquet")
     assert found.drop_columns("decided as").equals(table)
     assert found.schema.metadata[b"made"] == b"by a test"
-    assert found.schema.field("decided as").type == pa.dictionary(pa.int8(), pa.string())
+    # older versions of pyarrow read wider indices
+    kind = found.schema.field("decided as").type
+    assert pa.types.is_dictionary(kind)
+    assert kind.value_type == pa.string()
     with pq.ParquetFile("out.parquet") as file:
         group = file.metadata.row_group(0)
         assert {group.column(k).compression for k in range(group.num_columns)} == {"ZSTD"}
