@@ -478,8 +478,11 @@ def test_the_command_refuses_in_one_sentence():
     assert contents() == before
 
 
-def test_a_file_that_cannot_grow_is_an_error_and_nothing_is_left():
+def test_a_file_that_cannot_grow_is_an_error_and_nothing_is_left(monkeypatch):
     resource = pytest.importorskip("resource")
+    # a process whose lines are counted would write a file of its own
+    for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
+        monkeypatch.delenv(name, raising=False)
     written()
     np.save("p.npy", P)
     PLAIN.save("rule.json")
