@@ -168,7 +168,7 @@ def test_columns_that_only_memory_holds():
     encode = pytest.importorskip("pyarrow.compute").run_end_encode
     runs = encode(pa.array(["a"] * 20 + ["b"] * (N - 20)))
     weights = encode(pa.array([0.5] * 20 + [2.0] * (N - 20)))
-    source = confmax.tables.partitioned.files.FileSource((), ("p", "q"), "y", "w", 2, group="y")
+    source = confmax.tables.partitioned.files.FileSource(("p", "q"), "y", "w", 2, pieces=(), group="y")
     table = pa.table({"p": P[:, 0], "q": 1 - P[:, 0], "y": runs, "w": weights})
     part = part_of(source, table, "here", held={})
     assert names_of(part.labels) == names_of(part.group) == ["a"] * 20 + ["b"] * (N - 20)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,32 +13,67 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.errors import InputError
 from confmax.tables.labels import Coded
-from confmax.tables.partitioned.parts import Part, naming, stated_columns
+from confmax.tables.partitioned.parts import Part, RowsRead, naming, stated_columns
 
 TURNED_ROWS = 1 << 12
 
 
-class NamedColumns(Protocol):
-    """Which columns of a table are what: K of probabilities, or one of lists, in ``order``, and those beside them.
+@dataclass(frozen=True, eq=False)
+class NamedSource:
+    """What sources of named columns share that hold nothing and read their rows anew in every pass.
 
-    ``label`` names one column, or several of 0 and 1. ``beside`` are columns that are passed through as they are.
+    One column of lists of K numbers is named alone. Several labels per row are several columns of 0 and 1, or one of
+    lists. ``order`` is that in which columns are given on. ``step`` makes something of each part before it is used.
+    ``progress`` is called with the rows read of a pass so far, and the rows of the table. ``beside`` are columns that
+    are passed through as they are. ``stated`` says whether somebody has named the columns of probabilities.
     """
 
+    columns: tuple[str, ...]
+    label: str | tuple[str, ...] | None
+    weight: str | None
+    n_classes: int
+    names: tuple[str, ...] | None = None
+    order: tuple[int, ...] | None = None
+    step: Callable[[Any], Any] | None = None
+    progress: RowsRead | None = None
+    group: str | None = None
+    beside: tuple[str, ...] = ()
+    stated: bool = True
+
+    is_confmax_source = True
+    holds = False
+
     @property
-    def columns(self) -> tuple[str, ...]: ...
+    def has_labels(self) -> bool:
+        return self.label is not None
+
     @property
-    def label(self) -> str | tuple[str, ...] | None: ...
+    def label_names(self) -> tuple[str, ...] | None:
+        """The names of the columns of labels, where there are several; None for one."""
+        return self.label if isinstance(self.label, tuple) else None
+
     @property
-    def weight(self) -> str | None: ...
-    @property
-    def group(self) -> str | None: ...
-    @property
-    def order(self) -> tuple[int, ...] | None: ...
-    @property
-    def beside(self) -> tuple[str, ...]: ...
+    def has_groups(self) -> bool:
+        return self.group is not None
+
+    def with_columns(self, order: Sequence[int]) -> Self:
+        return replace(self, order=tuple(order))
+
+    def keeping(self, names: Sequence[str]) -> Self:
+        """Return the source whose parts hold these columns as they are, too, as an Arrow table."""
+        return replace(self, beside=tuple(names))
+
+    def kept(self, step: Callable[[Any], Any]) -> Self:
+        """Return the source of what ``step`` makes of each part; it is done anew in every pass."""
+        return replace(self, step=step if self.step is None else partial(_both, self.step, step))
 
 
-def columns_to_read(source: NamedColumns, *, labels_only: bool = False) -> list[str]:
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], part: Any) -> Any:
+    """Return what one step after another makes of a part."""
+    return second(first(part))
+
+
+def columns_to_read(source: NamedSource, *, labels_only: bool = False) -> list[str]:
     """Return the columns that a pass reads, each of them once."""
     labels = source.label if isinstance(source.label, tuple) else (source.label,)
     names = [*labels, source.group]
@@ -79,7 +115,7 @@ def refuse_further(path: Any, chosen: Sequence[str], others: set[str | None], sc
 
 
 def part_of(
-    source: NamedColumns,
+    source: NamedSource,
     table: Any,
     place: str,
     *,
@@ -118,7 +154,7 @@ def with_keys(table: Any, keys: Mapping[str, Any], n_rows: int | None = None) ->
     return table
 
 
-def _labels(source: NamedColumns, table: Any, place: str) -> Any:
+def _labels(source: NamedSource, table: Any, place: str) -> Any:
     """Return the labels (n,) of row groups, several columns of them (n, L), or a list for each row; None for none."""
     if source.label is None:
         return None

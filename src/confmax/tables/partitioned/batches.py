@@ -109,7 +109,7 @@ def _reading(what: str) -> Iterator[None]:
     """Make one sentence of whatever a library raises while it reads."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # each library raises the errors of its own
         raise ValueError(f"{what} cannot be read: {shown_in(short(error))}") from error
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.tables.columns import first_repeated
-from confmax.tables.partitioned.arrow import columns_to_read, part_of, short, with_keys
+from confmax.tables.partitioned.arrow import NamedSource, columns_to_read, part_of, short, with_keys
 from confmax.tables.partitioned.locations import Location, RemoteArray, no_array, reaching
-from confmax.tables.partitioned.parts import Part, RowsRead, refuse_missing
+from confmax.tables.partitioned.parts import Part, refuse_missing
 
 # Row groups that begin within so many probabilities are read together. A part costs about a millisecond of its own, as
 # long as the scan of a tenth of these; larger parts would only take more memory.
@@ -56,53 +56,20 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class FileSource:
+class FileSource(NamedSource):
     """Rows in files, of which nothing is held.
 
-    ``pieces`` are the parts that have rows, in order. One column of lists of K numbers is named alone; an array has no
-    columns, and its label, weight and group are files of their own. Several labels per row are several columns of 0 and
-    1, a column of lists, or a file of a matrix. ``order`` is that in which columns are given on. ``step`` makes
-    something of each part before it is used. ``progress`` is called with the rows read of a pass so far, and the rows
-    of the table. ``beside`` are columns that are passed through as they are. ``stated`` says whether somebody has named
-    the columns of probabilities. With ``apart`` the probabilities of a part that lie in several columns are `Columns`.
+    ``pieces`` are the parts that have rows, in order. An array has no columns, and its label, weight and group are
+    files of their own, the labels a matrix where rows have several. With ``apart`` the probabilities of a part that lie
+    in several columns are `Columns`.
     """
 
-    pieces: tuple[Piece, ...]
-    columns: tuple[str, ...]
-    label: str | tuple[str, ...] | None
-    weight: str | None
-    n_classes: int
-    names: tuple[str, ...] | None = None
-    order: tuple[int, ...] | None = None
-    step: Callable[[Any], Any] | None = None
-    progress: RowsRead | None = None
-    group: str | None = None
-    beside: tuple[str, ...] = ()
-    stated: bool = True
+    pieces: tuple[Piece, ...] = field(kw_only=True)
     apart: bool = False
-
-    is_confmax_source = True
-    holds = False
 
     @cached_property
     def n_rows(self) -> int:
         return sum(piece.stop - piece.start for piece in self.pieces)
-
-    @property
-    def has_labels(self) -> bool:
-        return self.label is not None
-
-    @property
-    def label_names(self) -> tuple[str, ...] | None:
-        """The names of the columns of labels, where there are several; None for one."""
-        return self.label if isinstance(self.label, tuple) else None
-
-    @property
-    def has_groups(self) -> bool:
-        return self.group is not None
-
-    def with_columns(self, order: Sequence[int]) -> FileSource:
-        return replace(self, order=tuple(order))
 
     @property
     def files(self) -> list[tuple[Location, int]]:
@@ -134,17 +101,9 @@ class FileSource:
                 )
         return tuple(first)
 
-    def keeping(self, names: Sequence[str]) -> FileSource:
-        """Return the source whose parts hold these columns as they are, too, as an Arrow table."""
-        return replace(self, beside=tuple(names))
-
     def in_columns(self) -> FileSource:
         """Return the source whose parts have columns of probabilities as they are read, not as rows."""
         return replace(self, apart=True)
-
-    def kept(self, step: Callable[[Any], Any]) -> FileSource:
-        """Return the source of what ``step`` makes of each part; it is done anew in every pass."""
-        return replace(self, step=step if self.step is None else partial(_both, self.step, step))
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part while the next one is read."""
@@ -176,11 +135,6 @@ class FileSource:
                 done += pieces[-1].stop - pieces[0].start
                 if self.progress is not None and not labels_only:
                     self.progress(done, self.n_rows)
-
-
-def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], part: Any) -> Any:
-    """Return what one step after another makes of a part."""
-    return second(first(part))
 
 
 @contextmanager

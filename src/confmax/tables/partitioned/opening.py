@@ -248,7 +248,7 @@ def _parquet(
     if not pieces or (len(chosen) == 1 and not filled):
         raise ValueError(f"{paths[0]} holds no rows; at least one row of probabilities is needed")
     beside = {"label": label, "weight": weight, "group": group, "progress": progress, "stated": columns is not None}
-    source = files.FileSource(filled, chosen, n_classes=len(chosen), names=chosen, **beside)
+    source = files.FileSource(chosen, pieces=filled, n_classes=len(chosen), names=chosen, **beside)
     return source if len(chosen) > 1 else replace(source, n_classes=files.width_of_lists(source), names=None)
 
 
@@ -286,4 +286,4 @@ def _mapped(
     edges = range(0, n, rows)
     pieces = tuple(files.Piece(path, -1, low, min(low + rows, n), stamp, beside) for low in edges)
     names = [None if name is None else shown(name) for name in (label, weight, group)]
-    return files.FileSource(pieces, (), names[0], names[1], K, progress=progress, group=names[2])
+    return files.FileSource((), names[0], names[1], K, pieces=pieces, progress=progress, group=names[2])

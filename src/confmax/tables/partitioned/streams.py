@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -27,6 +26,7 @@ from confmax.tables.fingerprints import GOLDEN, column_factors, mixed
 from confmax.tables.kinds import Batch, Beside, LabelledRule, Rule
 from confmax.tables.labels import Coded
 from confmax.tables.partitioned import arrow, files
+from confmax.tables.partitioned.arrow import NamedSource
 from confmax.tables.partitioned.batches import ARRAY_CHUNK, LABEL, NO_ROWS, SPOOL, WEIGHT, Stream, stream_of
 from confmax.tables.partitioned.parts import Part, RowsRead, refuse_missing
 from confmax.tables.partitioned.table import OPENED, ReadInParts, labels_in_parts, partitioned_table
@@ -34,28 +34,14 @@ from confmax.tables.table import T, Table
 
 
 @dataclass(frozen=True, eq=False)
-class StreamSource:
-    """Rows of a `Stream`, of which nothing is held; its columns are as those of a `FileSource`.
+class StreamSource(NamedSource):
+    """Rows of a `Stream`, of which nothing is held.
 
     ``seen`` has the number of rows, and the sum of their hashes by the columns that were read.
     """
 
-    stream: Stream
-    columns: tuple[str, ...]
-    label: str | tuple[str, ...] | None
-    weight: str | None
-    n_classes: int
-    names: tuple[str, ...] | None = None
-    order: tuple[int, ...] | None = None
-    step: Callable[[Any], Any] | None = None
-    progress: RowsRead | None = None
-    group: str | None = None
-    beside: tuple[str, ...] = ()
-    stated: bool = True
+    stream: Stream = field(kw_only=True)
     seen: dict[Any, int] = field(default_factory=dict)
-
-    is_confmax_source = True
-    holds = False
 
     @property
     def n_rows(self) -> int:
@@ -67,26 +53,10 @@ class StreamSource:
         return self.seen["rows"]
 
     @property
-    def has_labels(self) -> bool:
-        return self.label is not None
-
-    @property
-    def label_names(self) -> tuple[str, ...] | None:
-        """The names of the columns of labels, where there are several; None for one."""
-        return self.label if isinstance(self.label, tuple) else None
-
-    @property
     def may_be_labels(self) -> list[str]:
         """The names of the columns beside the probabilities that may hold labels, by their types."""
         used = (*self.columns, self.weight, self.group)
         return [each.name for each in self.stream.schema if each.name not in used and _may_be_label(each.type)]
-
-    @property
-    def has_groups(self) -> bool:
-        return self.group is not None
-
-    def with_columns(self, order: Sequence[int]) -> StreamSource:
-        return replace(self, order=tuple(order))
 
     def stored_columns(self, wanted: Sequence[str] | None = None) -> tuple[str, ...]:
         """Return the names of all columns; a ValueError if two have the name of one that is ``wanted``, or of any."""
@@ -95,14 +65,6 @@ class StreamSource:
         if twice is not None:
             raise ValueError(f"{self.stream.what} has the column {twice!r} twice; give each column its own name")
         return names
-
-    def keeping(self, names: Sequence[str]) -> StreamSource:
-        """Return the source whose parts hold these columns as they are, too, as an Arrow table."""
-        return replace(self, beside=tuple(names))
-
-    def kept(self, step: Callable[[Any], Any]) -> StreamSource:
-        """Return the source of what ``step`` makes of each part; it is done anew in every pass."""
-        return replace(self, step=step if self.step is None else partial(_both, self.step, step))
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         """Yield what ``work`` returns for every part while the next one is read; ValueError if rows have changed."""
@@ -158,11 +120,6 @@ class StreamSource:
         return min(arrow.columns_to_read(self), key=bits)
 
 
-def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], part: Any) -> Any:
-    """Return what one step after another makes of a part."""
-    return second(first(part))
-
-
 def opened(
     stream: Stream,
     label: Any = None,
@@ -198,7 +155,7 @@ def opened(
         if name is not None:
             arrow.refuse_label_type(stream.schema.field(name).type, name, stream.what, role)
     beside = {"label": label, "weight": weight, "group": group, "progress": progress, "stated": columns is not None}
-    source = StreamSource(stream, chosen, n_classes=len(chosen), names=chosen, **beside)
+    source = StreamSource(chosen, stream=stream, n_classes=len(chosen), names=chosen, **beside)
     if len(chosen) > 1:
         return source
     return replace(source, n_classes=_width_of_lists(source), names=None)

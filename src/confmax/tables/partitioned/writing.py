@@ -151,18 +151,21 @@ def _cut(tables: Iterable[Any], sizes: Iterable[int]) -> Iterator[tuple[int, Any
 
 def _as(schema: Any, table: Any) -> Any:
     """Return a table with the types of the first one of its file; a ValueError if a column does not fit."""
+    import pyarrow as pa
+
     if table.schema.equals(schema):
         return table
-    for name in schema.names:
-        mine = table.schema.field(name).type
+    columns = []
+    for field in schema:
+        column = table.column(field.name)
         try:
-            table.column(name).cast(schema.field(name).type)
-        except Exception:
+            columns.append(column.cast(field.type))
+        except pa.ArrowException:
             raise ValueError(
-                f"column {name!r} holds {mine} in some files and {schema.field(name).type} in the first; write to a "
+                f"column {field.name!r} holds {column.type} in some files and {field.type} in the first; write to a "
                 f"folder, which gets a file for each, or leave the column out"
             ) from None
-    return table.cast(schema)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _settings(path: Any, added: Sequence[str]) -> dict[str, Any]:
