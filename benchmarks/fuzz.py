@@ -108,7 +108,7 @@ def change(rng, document):
     elif kind == 5:
         node[key] = [value]
     else:
-        node[key] = rng.randrange(1, 9) if key == "version" else copy.deepcopy(rng.choice(ODD))
+        node[key] = rng.randrange(3) if key == "version" else copy.deepcopy(rng.choice(ODD))
 
 
 def rules(seed):

@@ -160,7 +160,6 @@ BY_MATRIX = {"kind": "matrix", "W": [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "b": [0, 
         ({**BY_MATRIX, "kept": True}, "kept of its calibration is not a column from 0 to 2"),
         ({**VALID, "kept": "a"}, "kept of its calibration is not a column from 0 to 2"),
         ({"kind": "temperature", "temperature": 2, "floor": 1e-6, "kept": 0}, "not of the kind"),
-        ({**BY_MATRIX, "kept": 1}, "it is of version 3 and holds the calibration of a later one"),
     ],
 )
 def test_files_with_another_calibration_are_refused(calibration, reason, tmp_path):

@@ -56,13 +56,11 @@ def test_rule_files_hold_every_group(rule, tmp_path):
     P, group = rows(100, rule.n_classes)
     names = [GROUPS[g] for g in group]
     np.testing.assert_array_equal(again.predict(P, group=names), rule.predict(P, group=names))
-    assert json.loads(rule.to_json())["version"] == 6
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"version": 5}, "unknown: 'groups'"),
         ({"groups": []}, "its groups are not a list of 1 to 100"),
         ({"groups": [{"name": "a"}]}, "do not all hold a name and gains"),
         ({"groups": [{"name": "a", "gains": []}]}, "not one for every atom"),

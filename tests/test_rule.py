@@ -16,8 +16,8 @@ from confmax import DecisionRule
 from confmax import constraints as c
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
-from confmax.oracle import decide
-from confmax.tables import apply_calibrator, draws
+from confmax.rule import LabelRule, file
+from confmax.rule.reading import read_rule
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet([1, 1, 1], 500)
@@ -123,7 +123,7 @@ ATOM = {"weight": 1.0, "a": [1, 1, 1], "b": [0, 0, 0]}
 
 def with_further(**changes):
     """A file of a rule with a decision beyond its three classes."""
-    fields = {"version": 6, "classes": list("abcd"), "atoms": [{**ATOM, "b": [0] * 4}]}
+    fields = {"classes": list("abcd"), "atoms": [{**ATOM, "b": [0] * 4}]}
     return edited(**{**fields, **changes})
 
 
@@ -136,14 +136,12 @@ def with_further(**changes):
         # a pickle that would run code is just text
         (b"cos\nsystem\n(S'touch pwned'\ntR.", "not JSON"),
         ('{"a": 1}', "not a rule"),
-        (edited(version=10), "version is 10 and this confmax reads versions 1 to 9; update"),
+        (edited(version=2), "version is 2 and this confmax reads versions up to 1; update"),
         (edited(version=True), "version is True"),
         (edited(atoms=...), r"missing: 'atoms'; unknown: none"),
         (edited(extra=1), r"unknown: 'extra'"),
-        (edited(constraints=[]), r"unknown: 'constraints'"),
-        (edited(version=5, abstain="c"), r"unknown: 'abstain'"),
-        (with_further(version=5), "a is not a list of 4 numbers"),
-        (edited(version=6, abstain="c"), "it abstains, .* one decision more .* and has 3 decisions for 3 classes"),
+        (with_further(atoms=[{**ATOM, "a": [1] * 5, "b": [0] * 4}]), "a is not a list of 4 numbers"),
+        (edited(abstain="c"), "it abstains, .* one decision more .* and has 3 decisions for 3 classes"),
         *[
             (with_further(classes=[*"abc", last], abstain=name), "its abstain is not the last of its classes")
             for last, name in (("d", "c"), ("d", None), ("d", ["d"]), (1, True), (1, 1.0))
@@ -154,19 +152,19 @@ def with_further(**changes):
             "it abstains, .* and has 5 decisions for 3 classes",
         ),
         (with_further(atoms=[ATOM]), "b is not a list of 4 numbers"),
-        (edited(version=6, classes=list("ab"), atoms=[{**ATOM, "b": [0] * 2}]), "a is not a list of 2 numbers"),
+        (edited(classes=list("ab"), atoms=[{**ATOM, "b": [0] * 2}]), "a is not a list of 2 numbers"),
         (
             with_further(atoms=[{**ATOM, "b": [0] * 4}, {**ATOM, "a": [1, 1], "b": [0] * 4}]),
             "a is not a list of 3 numbers",
         ),
-        (edited(version=5, constraints="rate[a] <= 1"), "its constraints are not a list of texts"),
-        (edited(version=5, constraints=["rate[a] < 1"]), "its constraints cannot be read: .* write rate.a. <= 1"),
+        (edited(constraints="rate[a] <= 1"), "its constraints are not a list of texts"),
+        (edited(constraints=["rate[a] < 1"]), "its constraints cannot be read: .* write rate.a. <= 1"),
         (
-            edited(version=5, constraints=["__import__('os') >= 1"]),
+            edited(constraints=["__import__('os') >= 1"]),
             "its constraints cannot be read: .*parameters are written once",
         ),
-        (edited(version=5, constraints=["rate[a] <= 1"] * 1001), "there may be at most 1000 constraints"),
-        (edited(version=5, constraints=["rate[" + "a" * 500 + "] <= 1"]), "a constraint has at most 500 characters"),
+        (edited(constraints=["rate[a] <= 1"] * 1001), "there may be at most 1000 constraints"),
+        (edited(constraints=["rate[" + "a" * 500 + "] <= 1"]), "a constraint has at most 500 characters"),
         (edited(metric=3), "metric"),
         (edited(seed="x"), "seed"),
         (edited(seed=2**64), "seed"),
@@ -176,12 +174,12 @@ def with_further(**changes):
         (edited(classes=["a", "b", None]), "strings or numbers; got NoneType"),
         (edited(classes=["a", "b", 9]).replace(" 9", " 1e999"), "finite numbers; got inf: rename this class"),
         (edited().replace('"weight"', '"weight": 1.0, "weight"'), "it names the field 'weight' twice in one object"),
-        (edited(version="x" * 20_000), r"its version is 'x{39}\.\.\. and this confmax reads versions 1 to 9"),
+        (edited(version="x" * 20_000), r"its version is 'x{39}\.\.\. and this confmax reads versions up to 1"),
         (edited(version=int("9" * 4000)), r"its version is 9{40}\.\.\. and this confmax reads"),
         (edited(**{"k\n" * 9000: 1}), r"\(missing: none; unknown: '(k\\n){13}\.\.\.\)"),
         (edited(atoms=[]), "list of 1 to"),
         (edited(atoms=[{**ATOM, "c": 1}]), "weight, a and b"),
-        (edited(atoms=[{**ATOM, "a": [1, 1]}]), "a is not a list of 3 numbers"),
+        (edited(atoms=[{**ATOM, "a": [1] * 4}]), "a is not a list of 3 numbers"),
         (edited(atoms=[{**ATOM, "a": [1, 1, "x"]}]), "not a number"),
         (edited(atoms=[{**ATOM, "a": [1, 1, 10**400]}]), "too large"),
         (mixture().to_json().replace("0.3", "NaN"), "not JSON"),
@@ -228,48 +226,63 @@ def test_from_weights_refuses():
             DecisionRule.from_weights(weights, offsets, classes=classes)
 
 
-def test_a_file_has_the_lowest_version_that_holds_it():
+def test_files_hold_limits_further_decisions_and_abstaining():
     plain = DecisionRule.from_weights([1.0, 2.0])
-    calibrated = DecisionRule(plain.gains, plain.weights, (0, 1), calibrator=Temperature(2.0))
-    drawn = DecisionRule(Gains.reduced([[1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.5]), (0, 1))
     matrix = DecisionRule(plain.gains, plain.weights, (0, 1), calibrator=MatrixScaling(np.eye(2), [0.0, 1.0]))
-    assert [json.loads(rule.to_json())["version"] for rule in (plain, calibrated, drawn, matrix)] == [1, 2, 3, 4]
     for rule in (plain, matrix):
         within = replace(rule, constraints=("rate[1]<=50%",))
-        assert json.loads(within.to_json())["version"] == 5
+        assert json.loads(within.to_json())["version"] == 1
         assert within.constraints == ("rate[1] <= 0.5",) and within != rule and hash(within) != hash(rule)
         assert within.reordered([1, 0]).constraints == within.constraints
-    # decisions beyond the classes: full gains have always had them, offsets alone have not
     for gains in (Gains.from_matrix([[1, 0, 0.7], [0, 1, 0.7]]), Gains.reduced([1, 1], [0, 0, 0.7])):
         further = DecisionRule(gains, np.ones(1), (0, 1, -1))
-        assert json.loads(further.to_json())["version"] == (1 if gains.a is None else 6)
         abstaining = replace(further, abstain=-1)
-        document = json.loads(abstaining.to_json())
-        assert document["version"] == 6 and document["abstain"] == -1
+        assert json.loads(abstaining.to_json())["abstain"] == -1
         again = DecisionRule.from_json(abstaining.to_json())
         assert again == abstaining != further and hash(again) == hash(abstaining)
         assert again.abstain == -1 and type(again.abstain) is int
         assert again.reordered([1, 0, -1]).abstain == -1
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7])
-def test_stored_files_of_every_version_are_read(version):
-    """Rules that draw of all versions draw alike: by the keys, as they are mixed today."""
-    path = Path(__file__).parent / "data" / f"rule_version_{version}.json"
-    rule = DecisionRule.load(path)
-    assert json.loads(path.read_text())["version"] == version
-    assert rule.class_names == ("no", "maybe", "yes", "ask")[: 3 + (version >= 6)]
-    assert rule.weights.tolist() == [0.75, 0.25] and rule.abstain == ("ask" if version >= 6 else None)
-    assert (rule.calibrator is None) == (version == 1)
-    assert len(rule.constraints) == (4 if version >= 5 else 0)
-    assert rule.tuned_on == ((400, 0x0123456789ABCDEF) if version >= 7 else None)
-    assert DecisionRule.from_json(rule.to_json()) == rule
-    keys = np.arange(2000)
-    atom = np.searchsorted([0.75], draws.uniform(rule.seed, draws.given_keys(keys, 2000)), "right")
-    P = np.random.default_rng(0).dirichlet(np.ones(3), 2000)
-    expected = decide(apply_calibrator(rule.calibrator, P), rule.gains)[atom, np.arange(2000)]
-    np.testing.assert_array_equal(rule.predict_index(P, keys=keys), expected)
-    assert len(np.unique(expected)) == rule.n_decisions
+# what a stored file of each kind decides of twelve rows; of several labels, the first counts 4, the second 2
+STORED = {
+    "plain": "122021122122",
+    "abstaining": "022033123012",
+    "distances": "111011110111",
+    "groups": "122121112121",
+    "group_proba": "122121110112",
+    "labels": "231652234223",
+    "at_most": "631652234633",
+}
+BESIDE = {"groups": {"group": ["men", "women"] * 6}, "group_proba": {"group_proba": np.tile([[0.25, 0.75]], (12, 1))}}
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_stored_files_of_every_version_are_read(kind):
+    """What a file holds is read whole, written as it was, and decides as it did."""
+    path = Path(__file__).parent / "data" / f"rule_1_{kind}.json"
+    rule = read_rule(path)
+    assert rule.to_json() == path.read_text()
+    rows = np.random.default_rng(0).dirichlet([1, 1, 1], 12).round(3)
+    rows[:, 2] = 1 - rows[:, 0] - rows[:, 1]
+    labels = rule.decisions.several
+    decided = rule.predict(rows) @ [4, 2, 1] if labels else rule.predict_index(rows, **BESIDE.get(kind, {}))
+    assert "".join(map(str, decided)) == STORED[kind]
+
+
+def test_every_field_of_a_file_is_stored_once():
+    folder = Path(__file__).parent / "data"
+    fields = set().union(*(json.loads(path.read_text()) for path in folder.glob("rule_1_*.json")))
+    assert fields == file._FIELDS | set(file._SINCE)
+    assert {path.stem.removeprefix("rule_1_") for path in folder.glob("rule_*.json")} == set(STORED)
+
+
+def test_files_from_before_the_first_release_are_refused_by_their_name(tmp_path):
+    old = json.dumps({**json.loads(mixture().to_json()), "format": "confmax.rule", "version": 3})
+    (tmp_path / "old.json").write_text(old)
+    for read in (DecisionRule.load, LabelRule.load, read_rule):
+        with pytest.raises(ValueError, match=r"old.json.*before the first release.*tune again"):
+            read(tmp_path / "old.json")
 
 
 TEXTS = st.one_of(
@@ -284,7 +297,7 @@ def test_whatever_stands_for_constraints_is_read_or_refused(constraints):
     """Nothing but a ValueError comes out of a file, and what was read once is read again."""
     rule, sentence = None, ""
     try:
-        rule = DecisionRule.from_json(edited(version=5, constraints=constraints))
+        rule = DecisionRule.from_json(edited(constraints=constraints))
     except ValueError as error:
         sentence = str(error)
     if rule is None:

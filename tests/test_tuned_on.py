@@ -61,13 +61,12 @@ def test_files_hold_it_and_equality_does_not():
     P, y = drawn(3)
     rule = confmax.maximize("macro_f1", P, y).rule
     document = json.loads(rule.to_json())
-    assert document["version"] == 9
     assert document["tuned_on"] == {"rows": N, "hash": f"{rule.tuned_on.content:016x}"}
     assert confmax.DecisionRule.from_json(rule.to_json()).tuned_on == rule.tuned_on
     bare = replace(rule, tuned_on=None, shares=None)
     assert bare == rule and hash(bare) == hash(rule)
     del document["tuned_on"], document["shares"]
-    assert json.loads(bare.to_json()) == {**document, "version": 2 if rule.calibrator else 1}
+    assert json.loads(bare.to_json()) == document
 
 
 @pytest.mark.parametrize(
@@ -84,11 +83,9 @@ def test_files_hold_it_and_equality_does_not():
 )
 def test_what_a_file_may_not_hold(mark, sentence):
     document = json.loads(confmax.DecisionRule.from_weights([1.0, 2.0]).to_json())
-    text = json.dumps({**document, "version": 7, "tuned_on": mark})
+    text = json.dumps({**document, "tuned_on": mark})
     with pytest.raises(ValueError, match=sentence):
         confmax.DecisionRule.from_json(text)
-    with pytest.raises(ValueError, match="unknown: 'tuned_on'"):
-        confmax.DecisionRule.from_json(json.dumps({**document, "version": 6, "tuned_on": mark}))
 
 
 def test_reports_on_the_rows_that_tuned_warn(tmp_path):

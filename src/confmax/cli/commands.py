@@ -469,7 +469,7 @@ def explain() -> None:
     type=PATH,
     metavar="TABLE",
     help="The table that the rule was tuned on. The new rule is tuned on it again, its classes weighted to the new "
-    "shares, which keeps what labels have shown. Rule files before version 9 need it.",
+    "shares, which keeps what labels have shown. Rules that were made by hand need it.",
 )
 @click.option("--tuned-label", metavar="COL", help="Column of true classes in --tuned-on.")
 @click.option("--tuned-weight", metavar="COL", help="Column of sample weights in --tuned-on.")

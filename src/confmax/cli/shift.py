@@ -161,7 +161,7 @@ def _loaded(path: Path, tuned_on: Path | None) -> DecisionRule:
         )
     if rule.shares is None and tuned_on is None:
         raise ValueError(
-            f"{path} does not hold the class shares of its tuning rows (files before version 9 do not); give "
+            f"{path} does not hold the class shares of its tuning rows (rules that were made by hand do not); give "
             f"--tuned-on and --tuned-label, the table that it was tuned on, or tune it again"
         )
     return rule

@@ -1,8 +1,4 @@
-"""The rule file: versioned JSON, checked against its schema on the way in. A file from a stranger is data.
-
-A rule that draws has version 3 since integer keys are mixed before they are hashed. Rules of older files that draw are
-read, and draw by the same hash as all others.
-"""
+"""The rule file: versioned JSON, checked against its schema on the way in. A file from a stranger is data."""
 
 from __future__ import annotations
 
@@ -26,37 +22,25 @@ from confmax.tables.fingerprints import Fingerprint
 
 T = TypeVar("T")
 
-FORMAT = "confmax.rule"
-# a file is written with the lowest version that holds what is in it: 2 added the calibration, 3 the draws by mixed
-# keys, 4 the calibration by a matrix, 5 the constraints, 6 the name of abstaining, offsets of decisions beyond the
-# classes, and groups, 7 what tells the rows of the tuning, and a class that a calibration leaves as it is, 8 several
-# labels per row, 9 the class shares of the rows of the tuning
-VERSION = 1
-CALIBRATED = 2
-DRAWN = 3
-BY_MATRIX = 4
-CONSTRAINED = 5
-FURTHER = 6
-MARKED = 7
-LABELS = 8
-SHARED = 9
-NEWEST = SHARED
+FORMAT = "confmax-rule"
+BEFORE_RELEASE = "confmax.rule"  # the format of files that no release has written
+NEWEST = 1
 MAX_BYTES = 256 * 2**20
 MAX_CLASSES = 1_000_000
 MAX_ATOMS = 10_000
 MAX_GROUPS = 100
 
 _FIELDS = {"format", "version", "metric", "seed", "classes", "atoms"}
-# fields that a file may leave out
+# fields that a file may leave out, and the version that added each: a file has the lowest that holds what is in it
 _SINCE = {
-    "calibration": CALIBRATED,
-    "constraints": CONSTRAINED,
-    "abstain": FURTHER,
-    "groups": FURTHER,
-    "groups_known": FURTHER,
-    "tuned_on": MARKED,
-    "decisions": LABELS,
-    "shares": SHARED,
+    "calibration": 1,
+    "constraints": 1,
+    "abstain": 1,
+    "groups": 1,
+    "groups_known": 1,
+    "tuned_on": 1,
+    "decisions": 1,
+    "shares": 1,
 }
 
 
@@ -68,7 +52,6 @@ def dump(rule: Any, calibrator: Any) -> str:
     atoms = [
         {"weight": float(weight), **({} if groups else _numbers_of(gains, k))} for k, weight in enumerate(rule.weights)
     ]
-    calibration = None if calibrator is None else _calibration_of(calibrator)
     fields: dict[str, Any] = {"metric": rule.metric}
     if rule.constraints:
         fields["constraints"] = list(rule.constraints)
@@ -84,17 +67,10 @@ def dump(rule: Any, calibrator: Any) -> str:
         fields["abstain"] = rule.abstain
     if rule.decisions.several:
         fields["decisions"] = rule.decisions.argument
-    if calibration is not None:
-        fields["calibration"] = calibration
+    if calibrator is not None:
+        fields["calibration"] = _calibration_of(calibrator)
     fields |= groups
-    # full gains have had decisions beyond the classes since the first version
-    further = gains.full is None and gains.has_further
-    version = max(
-        *(_SINCE.get(name, VERSION) for name in fields),
-        _version_of(calibration),
-        DRAWN if rule.is_randomized else VERSION,
-        FURTHER if further else VERSION,
-    )
+    version = max(_SINCE.get(name, 1) for name in fields)
     document = {"format": FORMAT, "version": version, **fields, "atoms": atoms}
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
@@ -110,12 +86,17 @@ def parse(text: str | bytes) -> dict[str, Any]:
         raise ValueError(f"it names the field {_short(error.args[0])} twice in one object") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON ({type(error).__name__})") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    given = document.get("format") if isinstance(document, dict) else None
+    if given == BEFORE_RELEASE:
+        raise ValueError(
+            "it was tuned by a version of confmax before the first release, which is no longer read; tune again"
+        )
+    if given != FORMAT:
         raise ValueError(f'it is JSON but not a rule (no "format": "{FORMAT}")')
     version = document.get("version")
-    if not _is_whole(version, VERSION, NEWEST + 1):
+    if not _is_whole(version, 1, NEWEST + 1):
         raise ValueError(
-            f"its version is {_short(version)} and this confmax reads versions 1 to {NEWEST}; update confmax"
+            f"its version is {_short(version)} and this confmax reads versions up to {NEWEST}; update confmax"
         )
     optional = {name for name, since in _SINCE.items() if version >= since}
     unknown = set(document) - _FIELDS - optional
@@ -143,13 +124,11 @@ def parse(text: str | bytes) -> dict[str, Any]:
         K = layout.n_classes
         M = layout.n_decisions
     else:
-        gains, weights = _atoms(document["atoms"], len(names), further=version >= FURTHER)
+        gains, weights = _atoms(document["atoms"], len(names))
         K = gains.n_classes
         M = gains.n_decisions
     abstain = _abstain(document["abstain"], names, K, M) if "abstain" in document else None
     calibrator = _calibrator(document["calibration"], K, several=several) if "calibration" in document else None
-    if version < _version_of(document.get("calibration")):
-        raise ValueError(f"it is of version {version} and holds the calibration of a later one")
     return {
         "gains": gains,
         "weights": weights,
@@ -205,7 +184,6 @@ def _numbers_of(gains: Gains, k: int) -> dict[str, Any]:
     """Return one gain as a file holds it."""
     parts = {"gain": gains.full} if gains.full is not None else {"a": gains.a, "b": gains.b}
     found: dict[str, Any] = {name: part[k].tolist() for name, part in parts.items() if part is not None}
-    # a rule of probabilities names no power, as in files from before there were distances
     return {**found, **({"power": gains.power} if gains.power else {})}
 
 
@@ -241,7 +219,7 @@ def _read_groups(document: dict[str, Any], n_names: int) -> tuple[Gains, Array, 
         if not isinstance(gains, list) or len(gains) != len(atoms) or not all(isinstance(g, dict) for g in gains):
             raise ValueError("the gains of a group are not one for every atom")
         each = [{**gain, "weight": atom["weight"]} for gain, atom in zip(gains, atoms, strict=True)]
-        part, weights = _atoms(each, n_names, further=True)
+        part, weights = _atoms(each, n_names)
         if part.power:
             raise ValueError("the gains of groups hold distances, which only rules without groups have")
         parts.append(part)
@@ -342,17 +320,6 @@ def _calibration_of(calibrator: Any) -> dict[str, Any]:
     )
 
 
-def _version_of(calibration: dict[str, Any] | None) -> int:
-    """Return the lowest version that holds a calibration."""
-    if calibration is None:
-        return VERSION
-    if "kept" in calibration:
-        return MARKED
-    if calibration["kind"] == LabelScaling.kind:
-        return LABELS
-    return BY_MATRIX if calibration["kind"] == "matrix" else CALIBRATED
-
-
 def _calibrator(document: Any, K: int, *, several: bool) -> Scaling | LabelScaling:
     kind = document.get("kind") if isinstance(document, dict) else None
     if several:
@@ -386,8 +353,8 @@ def _calibrator(document: Any, K: int, *, several: bool) -> Scaling | LabelScali
     return found
 
 
-def _atoms(values: Any, n_names: int, *, further: bool) -> tuple[Gains, Array]:
-    """Return gains and weights; with ``further``, reduced gains may have fewer weights than names."""
+def _atoms(values: Any, n_names: int) -> tuple[Gains, Array]:
+    """Return gains and weights; reduced gains may have fewer weights a than names."""
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_ATOMS:
         raise ValueError(f"its atoms are not a list of 1 to {MAX_ATOMS}")
     atoms = [atom if isinstance(atom, dict) else {} for atom in values]
@@ -398,7 +365,7 @@ def _atoms(values: Any, n_names: int, *, further: bool) -> tuple[Gains, Array]:
     if keys in ({frozenset(("weight", "a", "b"))}, {frozenset(("weight", "a", "b", "power"))}):
         # decisions beyond the classes have no weight, so that the first weights tell how many classes there are
         first = atoms[0]["a"]
-        fewer = further and isinstance(first, list) and 2 <= len(first) < n_names
+        fewer = isinstance(first, list) and 2 <= len(first) < n_names
         n_classes = len(first) if fewer else n_names
         a = np.array([_numbers(atom["a"], n_classes, "a") for atom in atoms])
         b = np.array([_numbers(atom["b"], n_names, "b") for atom in atoms])

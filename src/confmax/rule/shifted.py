@@ -119,7 +119,7 @@ def checked_source(rule: Any) -> Array:
         )
     if rule.shares is None:
         raise InputError(
-            "the rule does not know the class shares of its tuning rows (files before version 9 do not hold them)",
+            "the rule does not know the class shares of its tuning rows (rules that were made by hand do not)",
             "pass `tuned_on=(proba, y)` to Solution.adapt, or tune it again",
         )
     return rule.shares.meant

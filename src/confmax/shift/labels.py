@@ -105,7 +105,7 @@ def shares_of_rule(rule: LabelRule) -> LabelShares:
     """Return what a rule of several labels knows of its tuning rows; a ValueError if that is nothing."""
     if rule.shares is None:
         raise InputError(
-            "the rule does not know how often labels were true on its tuning rows (files before version 9 do not)",
+            "the rule does not know how often labels were true on its tuning rows (one that was made by hand does not)",
             "tune it again",
         )
     return rule.shares

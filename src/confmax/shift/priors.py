@@ -188,7 +188,7 @@ def estimate_priors(
         How much of the shift is believed: by the evidence, all of it for None, or a part from 0 to 1.
     tuned_on : (proba, y) or (proba, y, sample_weight), or None
         The tuning rows with raw probabilities. Intervals then take into account how far the calibration is right. Rules
-        that were saved before version 9 of the rule file need it, as they do not know the shares.
+        that were made by hand need it, as they do not know the shares.
 
     Returns
     -------

@@ -75,7 +75,7 @@ def source_of(source: Any, tuned_on: Sequence[Any] | None = None) -> Source:
             shares = SourceShares(tuple(rows.mean_probability()), worth(raw)[0])
     if shares is None:
         raise InputError(
-            "the rule does not know the class shares of its tuning rows (files before version 9 do not hold them)",
+            "the rule does not know the class shares of its tuning rows (rules that were made by hand do not)",
             "pass `tuned_on=(proba, y)`, or tune it again",
         )
     return Source(names, calibrator, shares, rows, getattr(source, "rule_", None) is rule)
