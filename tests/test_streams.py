@@ -458,7 +458,7 @@ TWICE = pa.table([TABLE["bad"], TABLE["good"], TABLE["bad"]], names=["a", "b", "
         (TABLE.select(["bad", "id"]), {}, "the Table has 1 columns of floating-point numbers"),
         (TABLE.append_column("t", pa.array([{"a": 1}] * 1500)), {"label": "t"}, "label column 't' of the Table hol"),
         (TWICE, {}, "the Table has 2 columns 'a'; give each column its own name"),
-        (TABLE.slice(0, 0), NAMED, "the Table holds no rows; at least one row"),
+        (TABLE.slice(0, 0), NAMED, "proba is empty: at least one row"),
         (TABLE.to_reader(), NAMED, "read only once, .* function without arguments that opens it anew, or pass spool"),
         ("none.csv", {}, "there is no file none.csv"),
         ("nowhere://bucket/t.csv", {}, "nowhere"),

@@ -27,10 +27,10 @@ from confmax.cli.cells import Source, is_number, read_cells_of
 from confmax.cli.csvs import as_names, refuse_repeated
 from confmax.cli.texts import EXTENSIONS, STANDARD, TEXT, format_of, piped
 from confmax.places import Address, is_stream, write_whole
+from confmax.tables.columns import PROBABILITY
 from confmax.tables.partitioned.arrow import array_of_lists, is_list, is_text, short
 from confmax.tables.partitioned.parts import naming
 
-PROBABILITY = "probability"  # the column of lists that is taken without being named, as by Spark ML and open_table
 DECISION = "decision"
 
 # first bytes of files that are often misnamed, with what they are

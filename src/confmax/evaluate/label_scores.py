@@ -207,7 +207,7 @@ def compare_labels(
     """
     present = table.label_weight() > 0.0
     if not present.any():
-        raise InputError("no row has any label in `y`")
+        raise InputError("no row has any label in `y`", "add rows that have labels")
     counted = tuple(np.flatnonzero(present).tolist())
     placed = [one if one.classes is not None else replace(one, classes=counted) for one in metrics.values()]
     sums = _Sums(table, list(decided.values()))

@@ -209,7 +209,10 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
     rows = table.label_weight() if labelled else table.mean_probability()
     present = rows > ABSENT
     if not present.any():
-        raise InputError("no row has any label in `y`" if labelled else "`proba` is zero everywhere")
+        raise InputError(
+            "no row has any label in `y`" if labelled else "`proba` is zero everywhere",
+            "add rows that have labels, or leave `y` out" if labelled else "pass the model's probabilities",
+        )
     _warn_of_absent(table, present)
     counted = table.positives() if labelled else table.n_rows * rows
     shares = {"model": np.ones(len(rows)), "labels": np.zeros(len(rows)), "blend": BLENDED / (BLENDED + counted)}

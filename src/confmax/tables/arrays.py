@@ -41,8 +41,6 @@ def as_array(proba: ArrayLike, *, order: Sequence[int] | None = None) -> NDArray
     refuse_name(proba)
     if P.ndim != 2 or P.shape[1] < 2:
         raise InputError(f"`proba` must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
-    if P.shape[0] == 0:
-        raise InputError("`proba` is empty: at least one row of probabilities is needed")
     # compiled scans read row after row: a transposed table is copied here once, and not in every pass
     return np.ascontiguousarray(as_float(P))
 

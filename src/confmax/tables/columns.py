@@ -28,6 +28,7 @@ from confmax.tables.labels import Coded, distinct, plain, vector
 
 WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
 SHOWN = 8  # names in a message
+PROBABILITY = "probability"  # the column of lists that is taken without being named, as Spark ML writes it
 FIRST_ROWS = 1000  # that tell which columns sum to one
 
 
@@ -81,7 +82,8 @@ def without_columns(frame: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[st
     found = dict(beside)
     if columns is None:
         return frame, found
-    taken = set[str]()
+    names = list(columns)
+    taken = set[int]()
     for argument, value in beside.items():
         # a list of texts may be the labels themselves, one for each row
         listed = argument == "y" and isinstance(value, (list, tuple)) and len(value) not in (0, len(frame))
@@ -89,14 +91,13 @@ def without_columns(frame: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[st
         if not isinstance(value, str) and not several:
             continue
         for name in value if several else [value]:
-            if name not in columns:
-                shown = ", ".join(map(str, list(columns)[:SHOWN]))
-                raise InputError(
-                    f"`{argument}` names the column {name!r}, and `proba` has the columns {shown}", "name one of these"
-                )
-            taken.add(name)
-        found[argument] = _picked(frame, list(value) if several else value)
-    return (_picked(frame, [name for name in columns if name not in taken]) if taken else frame), found
+            if names.count(name) != 1:
+                shown = f"the columns {', '.join(map(str, names[:SHOWN]))}" if name not in names else "two of this name"
+                way_out = "name one of these" if name not in names else "drop or rename one of them"
+                raise InputError(f"`{argument}` names the column {name!r}, and `proba` has {shown}", way_out)
+            taken.add(names.index(name))
+        found[argument] = _picked(frame, list(map(names.index, value)) if several else names.index(value))
+    return (_picked(frame, [k for k in range(len(names)) if k not in taken]) if taken else frame), found
 
 
 def in_class_order(frame: Any, classes: Sequence[Any]) -> NDArray[Any]:
@@ -116,9 +117,11 @@ def narrowed(frame: Any, classes: Sequence[Any], *, labels: bool = False) -> Any
     places = find(column_names(frame) or [], classes, whole=False).places
     if places is None:
         return frame
-    if labels and not sum_to_one_alone(np.column_stack([_first_numbers(frame, name) for name in columns]), places):
+    if labels and not sum_to_one_alone(
+        np.column_stack([_first_numbers(frame, k) for k in range(len(columns))]), places
+    ):
         return frame
-    return _picked(frame, [columns[k] for k in sorted(places)])
+    return _picked(frame, sorted(places))
 
 
 def sum_to_one_alone(rows: NDArray[Any], places: Sequence[int]) -> bool:
@@ -128,26 +131,53 @@ def sum_to_one_alone(rows: NDArray[Any], places: Sequence[int]) -> bool:
     return bool((off <= ROW_SUM_TOLERANCE).all() and not (all_off <= ROW_SUM_TOLERANCE).all())
 
 
-def _first_numbers(frame: Any, name: Any) -> NDArray[Any]:
+def _first_numbers(frame: Any, place: int) -> NDArray[Any]:
     """Return the first entries of a column of a frame in memory, NaN where it holds something else than numbers."""
-    entries = np.asarray(_picked(frame, name)[:FIRST_ROWS])
+    entries = np.asarray(_picked(frame, place)[:FIRST_ROWS])
     is_text = entries.dtype.kind not in "biuf" and (_is_text(entries) or any(isinstance(one, str) for one in entries))
     return np.full(len(entries), np.nan) if is_text else entries.astype(np.float64)
 
 
-def _picked(frame: Any, names: Any) -> Any:
-    """Return one column of a frame, or the frame of several."""
-    if not hasattr(frame, "column_names"):
-        return frame[names]
-    # of lists, whose entries Arrow has its own type for, NumPy makes arrays
-    return frame.select(names) if isinstance(names, list) else np.asarray(frame.column(names))
+def _picked(frame: Any, places: int | list[int]) -> Any:
+    """Return the column of a frame at a place, or the frame of several, of which two may have one name."""
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, places]
+    if hasattr(frame, "column_names"):
+        # of lists, whose entries Arrow has its own type for, NumPy makes arrays
+        return frame.select(places) if isinstance(places, list) else np.asarray(frame.column(places))
+    columns = frame_columns(frame)
+    return frame[[columns[k] for k in places] if isinstance(places, list) else columns[places]]
+
+
+def holds_lists(values: Any) -> bool:
+    """Whether ``values`` are a frame in memory whose column ``probability`` holds a list of numbers for every row."""
+    columns = frame_columns(values)
+    if columns is None or list(columns).count(PROBABILITY) != 1:
+        return False
+    first = np.asarray(_picked(values[:1], list(columns).index(PROBABILITY)))
+    return len(first) > 0 and np.ndim(first[0]) == 1
+
+
+def rows_of_lists(frame: Any) -> Any:
+    """Return the lists of a frame that `holds_lists` as rows (n, K), of pandas as a frame of the same index."""
+    column = frame[PROBABILITY]
+    rows = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+    for row, numbers in enumerate(rows):
+        if np.ndim(numbers) != 1 or len(numbers) != len(rows[0]):
+            raise InputError(
+                f"row {row} of `proba` has {numbers!r:.40} in the column {PROBABILITY!r}, and row 0 has {len(rows[0])} "
+                f"probabilities",
+                "give every row a list with one per class",
+            )
+    P = np.array(rows)
+    return type(frame)(P, index=frame.index) if hasattr(frame, "iloc") else P
 
 
 def text_columns(frame: Any) -> list[str]:
     """Return the columns of a frame in memory whose first entry is no number."""
     columns = frame_columns(frame)
     names = () if columns is None else columns
-    return [str(name) for name in names if _is_text(np.asarray(_picked(frame, name)[:1]))]
+    return [str(name) for k, name in enumerate(names) if _is_text(np.asarray(_picked(frame, k)[:1]))]
 
 
 def _is_text(entries: NDArray[Any]) -> bool:

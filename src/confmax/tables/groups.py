@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import column_names
 from confmax.tables.fingerprints import chosen_by_hash
-from confmax.tables.labels import Coded, coded_labels, is_missing, plain, refuse_other_rows, vector
+from confmax.tables.labels import Coded, coded_labels, in_order, is_missing, plain, refuse_other_rows, vector
 from confmax.tables.memory import checked_probabilities
 from confmax.tables.table import Calibrator, MemoryTable, Oracle, T, Table, TableOracle
 
@@ -80,7 +80,7 @@ def distinct_groups(group: Any) -> list[Any]:
 
 def ordered_names(found: Iterable[Any]) -> tuple[Any, ...]:
     """Return the distinct names of groups in their order, numbers before strings; a ValueError for too many."""
-    names = sorted(set(found), key=lambda name: (isinstance(name, str), name))
+    names = in_order(set(found), "group", lambda name: (isinstance(name, str), name))
     if len(names) > MOST_GROUPS:
         raise ValueError(
             f"group has {len(names):,} different values and may have at most {MOST_GROUPS}; join small groups"
@@ -90,7 +90,7 @@ def ordered_names(found: Iterable[Any]) -> tuple[Any, ...]:
 
 def _coded_groups(group: Any) -> tuple[Coded, dict[int, Any]]:
     """Return groups (n,) by their distinct values, and the plain names of the values that some row has."""
-    coded = coded_labels(group if isinstance(group, Coded) else vector(group, "group", "one group"))
+    coded = coded_labels(group if isinstance(group, Coded) else vector(group, "group", "one group"), "group")
     used = np.flatnonzero(np.bincount(coded.index, minlength=len(coded.values)))
     found = {int(k): plain(coded.values[k]) for k in used}
     for k, value in found.items():

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Gains, Layout
+from confmax.errors import InputError
 from confmax.places import shown
 from confmax.tables.decisions import Decisions
 from confmax.tables.table import Calibrator, Checked, Storage, T, Table
 
+EMPTY = "`proba` is empty: at least one row of probabilities is needed"
 Beside = Mapping[str, Any]  # what lies beside rows, (n,) or None, by its name as an argument
 
 
@@ -226,6 +228,8 @@ class Kind(ABC):
 class Converted:
     """A kind whose values ``convert`` makes probabilities (n, K) of a kind that is known, such as counts of votes.
 
+    ``apart`` takes what is named ``beside`` the values out of them, where they have columns.
+
     >>> from dataclasses import dataclass
     >>> import confmax, numpy
     >>> from confmax.tables.kinds import REGISTRY, Converted, register
@@ -241,6 +245,7 @@ class Converted:
     """
 
     convert: Callable[[Any], Any]
+    apart: Callable[[Any, Beside], tuple[Any, dict[str, Any]]] = lambda values, beside: (values, dict(beside))
     in_memory = True
 
 
@@ -351,7 +356,7 @@ def apart(proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: 
     other columns than those of probabilities may hold them.
     """
     kind = kind_for(proba)
-    return (proba, dict(beside)) if isinstance(kind, Converted) else kind.apart(proba, beside, classes, confusion)
+    return kind.apart(proba, beside) if isinstance(kind, Converted) else kind.apart(proba, beside, classes, confusion)
 
 
 def given_hashes(proba: Any) -> Any:
@@ -507,6 +512,13 @@ def refuse_elsewhere(proba: Any, sentence: str) -> None:
     """Refuse ``proba`` (n, K) whose rows are not in memory, by a ValueError with the ``sentence``."""
     if not kind_for(proba).in_memory:
         raise ValueError(sentence)
+
+
+def refuse_empty(proba: Any) -> None:
+    """Refuse, by a ValueError, given probabilities in memory without rows: a rule decides none, but is not tuned."""
+    shape = getattr(proba, "shape", None) or (len(proba),) * hasattr(proba, "__len__")
+    if shape and shape[0] == 0:
+        raise InputError(EMPTY)
 
 
 def refuse_name(proba: Any) -> None:

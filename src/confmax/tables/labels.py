@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,7 +165,25 @@ def counted(labels: NDArray[Any] | Coded) -> dict[Any, int]:
     for value, count in zip(values, counts[used].tolist(), strict=True):
         # a dictionary of Arrow may hold a value twice
         found[value] = found.get(value, 0) + count
+    in_order(found, "y")
     return found
+
+
+def in_order(names: Iterable[Any], argument: str, key: Callable[[Any], Any] | None = None) -> list[Any]:
+    """Return the distinct names that an argument holds, sorted; a ValueError if they have no order."""
+    found = list(names)
+    try:
+        return sorted(found, key=key)
+    except TypeError:
+        raise _no_name(found[0], argument) from None
+
+
+def _no_name(value: Any, argument: str) -> InputError:
+    kind = type(value).__name__
+    return InputError(
+        f"`{argument}` holds values that have no order, such as {value!r:.40} ({kind})",
+        "give every one as a string or a number",
+    )
 
 
 def _no_label(row: int, values: NDArray[Any]) -> InputError:
@@ -188,12 +206,12 @@ def refuse_missing(labels: NDArray[Any]) -> None:
         raise ValueError(f"row {np.argmax(missing)} of y has no label; drop such rows")
 
 
-def coded_labels(labels: NDArray[Any] | Coded) -> Coded:
-    """Return labels by their distinct values, sorted where they can be."""
+def coded_labels(labels: NDArray[Any] | Coded, argument: str = "y") -> Coded:
+    """Return labels, or what else an argument holds, by their distinct values, sorted where they can be."""
     if isinstance(labels, Coded):
         return labels
     if labels.dtype == object:
-        return _coded_objects(labels)
+        return _coded_objects(labels, argument)
     if labels.dtype.kind in "iu" and labels.size:
         labels = labels.copy()  # as above: the least of them must be that of those that are counted
         low = int(labels.min())
@@ -212,14 +230,17 @@ def coded_labels(labels: NDArray[Any] | Coded) -> Coded:
     return Coded(values, index.reshape(-1))
 
 
-def _coded_objects(labels: NDArray[Any]) -> Coded:
+def _coded_objects(labels: NDArray[Any], argument: str) -> Coded:
     """Return objects, which need not be comparable, by their distinct values."""
     position: dict[Any, int] = {}
     inverse = np.empty(len(labels), dtype=np.intp)
     for row, value in enumerate(labels.tolist()):
         # NaN differs from itself: every row without a label would be a class of its own
         key = None if is_missing(value) else value
-        inverse[row] = position.setdefault(key, len(position))
+        try:
+            inverse[row] = position.setdefault(key, len(position))
+        except TypeError:  # it cannot be looked up
+            raise _no_name(value, argument) from None
     seen = np.empty(len(position), dtype=object)
     seen[:] = list(position)
     return Coded(seen, inverse)

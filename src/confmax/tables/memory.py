@@ -25,7 +25,7 @@ from confmax.tables.columns import (
 )
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import given_keys, uniform
-from confmax.tables.kinds import Beside, Kind, LabelledRule, Rule, calibrated_rows, host_array, known
+from confmax.tables.kinds import Beside, Kind, LabelledRule, Rule, calibrated_rows, host_array, known, refuse_empty
 from confmax.tables.labels import distinct, encode_labels, plain, refuse_other_rows, resolve_classes, vector
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
 
@@ -61,6 +61,7 @@ class MemoryKind(Kind, Storage):
 
     @final
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
+        refuse_empty(proba)
         # the index of a frame is lost once it is an array, so its order is compared first
         for name, values in beside.items():
             refuse_other_rows(proba, values, name)

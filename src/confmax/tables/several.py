@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from confmax.tables.array.label_rows import in_one_matrix
 from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import Columns, arranged, column_names, first_repeated, frame_columns, matched, warn, width
 from confmax.tables.decisions import Decisions, decisions_of
-from confmax.tables.kinds import host_array, kind_for, known, refuse_name
+from confmax.tables.kinds import host_array, kind_for, known, refuse_empty, refuse_name
 from confmax.tables.labels import is_missing, plain, refuse_masked, refuse_other_rows
 from confmax.tables.table import Checked, MemoryTable
 
@@ -73,6 +74,7 @@ def labels_table(
         return kind.label_table(decisions, proba, beside, classes, stated=stated)
     # L matrices become one here, so that their number is known
     proba = in_one_matrix(proba)
+    refuse_empty(proba)
     of_labels = None if column_names(y) is None else list(frame_columns(y))
     found = arranged_labels(column_names(proba), of_labels, width(proba), classes, stated=stated)
     given = checked_labels_proba(proba, found.order)
@@ -137,7 +139,7 @@ def with_entries(proba: Any, change: Callable[[NDArray[Any], Any], NDArray[Any]]
 def chosen_columns(chosen: Any) -> list[NDArray[np.intp]]:
     """Return the columns that are chosen in every row of decisions (n, L), n arrays."""
     if is_sparse(chosen):
-        return list(np.split(chosen.indices, chosen.indptr[1:-1]))
+        return [chosen.indices[low:high] for low, high in pairwise(chosen.indptr)]
     return [np.flatnonzero(row) for row in host_array(chosen)]
 
 
@@ -189,7 +191,14 @@ def kept_as_collections(y: Any) -> bool:
         # NumPy refuses lists of different lengths
         return True
     is_column = values.ndim == 1 and values.dtype == object and len(values) > 0
-    return is_column and isinstance(values[0], (list, tuple, set, frozenset, np.ndarray))
+    is_lists = is_column and isinstance(values[0], (list, tuple, set, frozenset, np.ndarray))
+    return is_lists or _without_labels(y, values)
+
+
+def _without_labels(y: Any, values: NDArray[Any]) -> bool:
+    """Whether ``values`` are of collections of names that are all empty, which NumPy makes a matrix (n, 0)."""
+    is_matrix = column_names(y) is not None or (isinstance(y, np.ndarray) and y.dtype != object)
+    return values.ndim == 2 and values.shape[1] == 0 and not is_matrix
 
 
 def sparse_form(values: Any) -> Any:
@@ -264,9 +273,14 @@ def _numbers(y: Any) -> NDArray[Any] | None:
     except ValueError:
         # NumPy refuses lists of different lengths
         return None
-    if values.ndim == 2 and values.dtype == object and (column_names(y) is not None or _are_numbers(values)):
+    if (
+        values.ndim == 2
+        and values.size
+        and values.dtype == object
+        and (column_names(y) is not None or _are_numbers(values))
+    ):
         return values
-    if values.ndim != 2 or values.dtype.kind not in "biuf":
+    if values.ndim != 2 or values.dtype.kind not in "biuf" or _without_labels(y, values):
         return None
     return values
 
@@ -306,7 +320,8 @@ def _from_lists(y: Any, classes: Sequence[Any], n: int) -> NDArray[np.uint8]:
 def _pairs(y: Any, classes: Sequence[Any], n: int) -> tuple[list[int], list[int]]:
     """Return row and column of every name in collections of names, one for each row."""
     try:
-        rows = list(y)
+        # the entries of Arrow's lists are no texts
+        rows = y.to_pylist() if hasattr(y, "to_pylist") else list(y)
     except TypeError:
         raise InputError(f"`y` must be {MATRIX}; got {y!r:.60}") from None
     place = {plain(name): k for k, name in enumerate(classes)}

@@ -13,11 +13,11 @@ from confmax.tables import arrays
 from confmax.tables.array.label_rows import checked_matrix
 from confmax.tables.array.labels import LabelsOracle, decide_labels
 from confmax.tables.array.oracle import ArrayOracle, decide, decide_drawn, decide_unchecked
-from confmax.tables.columns import column_names, in_class_order
+from confmax.tables.columns import column_names, holds_lists, in_class_order, rows_of_lists, without_columns
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import coefficients, given_keys
 from confmax.tables.fingerprints import unordered_hashes
-from confmax.tables.kinds import Beside, Rule, register
+from confmax.tables.kinds import Beside, Converted, Rule, register
 from confmax.tables.memory import MemoryKind, warn_of_duplicates
 from confmax.tables.precision import features, is_wide
 from confmax.tables.table import Calibrator, Checked, Oracle, Table
@@ -145,3 +145,4 @@ def _decided_at_once(kind: Arrays, rule: Rule, proba: Any, keys: Any) -> NDArray
 
 ARRAYS = Arrays()
 register("array", lambda _: True, lambda: ARRAYS)
+register("lists", holds_lists, lambda: Converted(rows_of_lists, without_columns))

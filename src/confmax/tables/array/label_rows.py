@@ -43,14 +43,13 @@ def checked_matrix(proba: Any, order: Sequence[int] | None) -> tuple[NDArray[Any
     P = np.asarray(in_one_matrix(proba))
     if P.ndim != 2 or P.shape[1] < 1:
         raise InputError(f"`proba` must have shape (n, L), one column per label; got shape {P.shape}")
-    if not len(P):
-        raise InputError("`proba` is empty: at least one row of probabilities is needed")
     P = np.ascontiguousarray(as_float(P if order is None else P[:, list(order)]))
     totals, broken = check_rows(P)
     # the compiled pass says only that some row is bad; which one, and why, takes a slower look
     if broken[:2].any() or not np.isfinite(totals).all():
         refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
-    most = max(over_rows(lambda _, start, stop: P[start:stop].max(), len(P), chunk_rows(P.shape[1], len(P))))
+    chunk = chunk_rows(P.shape[1], len(P))
+    most = max(over_rows(lambda _, start, stop: P[start:stop].max(), len(P), chunk), default=0.0)
     if most > 1.0 + OVER:
         refuse_over(P.ravel(), lambda k: divmod(k, P.shape[1]))
     if most > 1.0:

@@ -27,7 +27,7 @@ from confmax.tables.kinds import Batch, Beside, LabelledRule, Rule
 from confmax.tables.labels import Coded
 from confmax.tables.partitioned import arrow, files
 from confmax.tables.partitioned.arrow import NamedSource
-from confmax.tables.partitioned.batches import ARRAY_CHUNK, LABEL, NO_ROWS, SPOOL, WEIGHT, Stream, stream_of
+from confmax.tables.partitioned.batches import ARRAY_CHUNK, LABEL, SPOOL, WEIGHT, Stream, stream_of
 from confmax.tables.partitioned.parts import Part, RowsRead, refuse_missing
 from confmax.tables.partitioned.table import OPENED, ReadInParts, labels_in_parts, partitioned_table
 from confmax.tables.table import T, Table
@@ -90,8 +90,6 @@ class StreamSource(NamedSource):
         finally:
             found.close()
         self._compare("rows", done, f"{done:,} rows")
-        if not done:
-            raise ValueError(NO_ROWS.format(self.stream.what))
         if not labels_only:
             key = (self.columns, self.order, self.label, self.weight, self.group)
             self._compare(key, content % 2**64, "other rows")

@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.errors import InputError
 from confmax.tables.columns import FIRST_ROWS, SHOWN, arranged, find, order_of, sum_to_one_alone, warn, which_label
 from confmax.tables.decisions import ONE, Decisions, decisions_of
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.groups import Groups, GroupShares, SideBySide, ordered_names
-from confmax.tables.kinds import Batch, Beside, Kind, LabelledRule, Rule
+from confmax.tables.kinds import EMPTY, Batch, Beside, Kind, LabelledRule, Rule
 from confmax.tables.labels import plain, resolve_classes
 from confmax.tables.partitioned import parts
 from confmax.tables.partitioned.at_once import AtOnce
@@ -39,7 +40,6 @@ MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there 
 # and no fewer than these, however many
 SAMPLE_ROWS = 20_000
 ROWS_PER_CLASS = 50
-EMPTY = "proba is empty: at least one row of probabilities is needed"
 
 
 class InParts(Table):
@@ -218,7 +218,7 @@ def unchecked(source: parts.Source, classes: Sequence[Any] | None, *, stated: bo
         labels = np.empty(len(counts), dtype=object)
         labels[:] = list(counts)
     if (source.has_labels or grouped) and not (counts or found_groups):
-        raise ValueError(EMPTY)
+        raise InputError(EMPTY)
     names = ordered_names(found_groups) if grouped else None
     if classes is not None or labels is not None:
         wanted = list(counts) if classes is None else list(classes)
@@ -332,7 +332,7 @@ def _summary(tables: Any) -> parts.Summary:
     summaries = (summary for summary in tables.run(parts.summary_of) if summary is not None)
     first = next(summaries, None)
     if first is None:
-        raise ValueError(EMPTY)
+        raise InputError(EMPTY)
     known = reduce(add, summaries, first)
     if known.weight <= 0 or not np.isfinite(known.weight):
         raise ValueError("the weights sum to zero, or to more than a float can hold; give usable weights")

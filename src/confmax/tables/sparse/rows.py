@@ -45,7 +45,7 @@ def divided(csr: Any) -> Any:
     if any(negative) or not np.isfinite(sums).all():
         refuse_entries(data, lambda k: (_row_of(k, indptr), indices[k]))
     off = np.abs(sums - 1.0)
-    if off.max() > ROW_SUM_TOLERANCE:
+    if off.max(initial=0.0) > ROW_SUM_TOLERANCE:
         _refuse_sum(int(np.argmax(off > ROW_SUM_TOLERANCE)), sums)
     # rows that sum to one within rounding stay as they are, so that a second check changes nothing
     loose = off > 8 * np.finfo(data.dtype).eps
@@ -135,15 +135,14 @@ def canonical(proba: Any, fewest: int = 2) -> Any:
     if proba.ndim != 2 or proba.shape[1] < fewest:
         wanted = "(n, K) with K >= 2 classes" if fewest > 1 else "(n, L)"
         raise ValueError(f"proba must have shape {wanted}; got shape {proba.shape}")
-    if proba.shape[0] == 0:
-        raise ValueError("proba is empty: at least one row of probabilities is needed")
     csr = proba.tocsr()
     data = in_native_order(csr.data)
     # the kernels take these as indices, and another thread may change the caller's arrays while they run
     indices = _whole_numbers(csr.indices.copy())
     indptr = _whole_numbers(csr.indptr.copy())
     n, K = csr.shape
-    if len(indptr) != n + 1 or indptr[0] != 0 or np.diff(indptr).min() < 0 or indptr[-1] > min(len(data), len(indices)):
+    falls = (np.diff(indptr) < 0).any()
+    if len(indptr) != n + 1 or indptr[0] != 0 or falls or indptr[-1] > min(len(data), len(indices)):
         raise ValueError("the row pointers (indptr) of proba do not rise from 0; rebuild the sparse table")
     data = np.ascontiguousarray(as_float(data[: indptr[-1]]))
     indices = indices[: indptr[-1]]

@@ -125,9 +125,10 @@ class Tensors(MemoryKind):
         edges = torch.as_tensor(np.cumsum(weights)[:-1], device=proba.device)
         atom = torch.searchsorted(edges, uniform(words, coefficients(seed)), right=True)
         out = torch.empty(len(proba), dtype=torch.int64, device=proba.device)
+        size = next(chunks(proba), slice(0, 1)).stop
         for k in range(len(gains)):
             # the rows of an atom are gathered, a chunk of them at a time
-            for part in torch.nonzero(atom == k)[:, 0].split(next(chunks(proba)).stop):
+            for part in torch.nonzero(atom == k)[:, 0].split(size):
                 out[part] = decide_tensor(proba[part], gains[k])[0]
         return out
 
@@ -197,12 +198,14 @@ def checked_labels(proba: Tensor) -> Tensor:
     """
     refuse_elsewhere(proba)
     P = proba.detach()
-    if P.ndim != 2 or 0 in P.shape or P.is_complex():
+    if P.ndim != 2 or P.shape[1] == 0 or P.is_complex():
         # the sentence depends on the shape and the type alone
         kind = np.complex64 if P.is_complex() else np.float32
         checked_matrix(np.broadcast_to(np.empty((), kind), tuple(P.shape)), None)
     if not P.is_floating_point():
         P = P.double()
+    if not len(P):
+        return P
     least, most = P.amin().item(), P.amax().item()
     if not (least >= 0.0 and most <= 1.0 + OVER):  # NaN is neither
         checked_matrix(on_host(P), None)  # raises, and names the entry

@@ -176,13 +176,15 @@ def checked_tensor(proba: Tensor) -> Tensor:
     """
     refuse_elsewhere(proba)
     P = as_columns(proba)
-    if P.ndim != 2 or P.shape[1] < 2 or P.shape[0] == 0 or P.is_complex():
+    if P.ndim != 2 or P.shape[1] < 2 or P.is_complex():
         # the sentence depends on the shape and the type alone
         ARRAYS.check(np.broadcast_to(np.empty((), np.complex64 if P.is_complex() else np.float32), P.shape))
     if P.dtype not in WIDE + NARROW:
         P = P.float() if P.is_floating_point() else P.double()
     if P.stride(1) != 1:
         P = P.contiguous()
+    if not len(P):
+        return P
     eps = torch.finfo(P.dtype).eps
     tolerance = max(ROW_SUM_TOLERANCE, eps) if P.dtype in NARROW else ROW_SUM_TOLERANCE
     # one number from the device decides for all rows; which row is bad is looked for only if one is

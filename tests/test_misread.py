@@ -1,0 +1,175 @@
+"""Rows that could be misread: each call that must be refused stands beside the valid one that looks most like it.
+
+A pair is a bad call, words of its sentence (what is wrong, where, and the way out), and a valid call with its answer.
+"""
+
+import functools
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+import confmax
+from confmax.confusion import Gains
+from confmax.rule.labels import LabelRule
+
+maximize = functools.partial(confmax.maximize, calibration=None)
+rng = np.random.default_rng(0)
+p = 1 / (1 + np.exp(-rng.normal(-1.5, 2, 400)))
+ARRAY = np.column_stack([p, 1 - p])
+P = pd.DataFrame(ARRAY, columns=["fraud", "ok"])
+Y = np.where(rng.random(400) < p, "fraud", "ok")
+RULE = confmax.DecisionRule.from_weights([3.0, 1.0], classes=["fraud", "ok"])
+DRAWS = confmax.DecisionRule(Gains.reduced([[3.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5]), ("fraud", "ok"))
+OF_THREE = confmax.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=["a", "b", "c"])
+THREE = pd.DataFrame([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]], columns=["a", "b", "c"])
+TAGS = LabelRule.from_thresholds([0.5, 0.5], classes=["x", "y"])
+L = np.array([[0.6, 0.1], [0.2, 0.9], [0.7, 0.8]])
+NO_TAGS = [[], [], []]
+SOME_TAGS = [[], ["y"], ["x", "y"]]
+tag = functools.partial(confmax.maximize, "macro_f1", decisions="any", classes=["x", "y"])
+
+
+def arrow(names, *columns):
+    """Return a table of Arrow, in which a name may stand twice."""
+    return pa.Table.from_arrays([pa.array(column) for column in columns], names)
+
+
+def lists(kind, **changes):
+    """Return a frame of a library whose probabilities are lists in one column."""
+    columns = {"probability": ARRAY.tolist(), "truth": Y.tolist(), **changes}
+    return {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}[kind](columns)
+
+
+def in_files(folder, *parts):
+    """Write tags, of which every part is a file, to a folder, and return it as an opened table."""
+    for k, part in enumerate(parts):
+        columns = {"x": L[:, 0], "y": L[:, 1], "tags": part}
+        pq.write_table(pa.table(columns), folder / f"{k}.parquet")
+    return confmax.open_table(folder, label="tags", columns=["x", "y"])
+
+
+# what is called with the temporary folder of the test is a function of it
+PAIRS = {
+    "no rows are tuned on": (
+        lambda: maximize("macro_f1", P[:0], Y[:0]),
+        ["proba is empty", "at least one row"],
+        lambda: RULE.predict(P[:0]).tolist() == [],
+    ),
+    "no rows are scored": (
+        lambda: confmax.score("macro_f1", ARRAY[:0], Y[:0], RULE),
+        ["proba is empty", "at least one row"],
+        lambda: RULE.decision_probabilities(ARRAY[:0]).shape == (0, 2),
+    ),
+    "no sparse rows": (
+        lambda: maximize("accuracy", sp.csr_array(ARRAY[:0])),
+        ["proba is empty", "at least one row"],
+        lambda: DRAWS.predict_index(sp.csr_array(ARRAY[:0])).tolist() == [],
+    ),
+    "no rows of a lazy frame": (
+        lambda: maximize("accuracy", pl.from_pandas(P)[:0].lazy()),
+        ["proba is empty", "at least one row"],
+        lambda: RULE.predict(pl.from_pandas(P)[:0].lazy()).tolist() == [],
+    ),
+    "no rows of several labels": (
+        lambda: tag(L[:0], NO_TAGS[:0]),
+        ["proba is empty", "at least one row"],
+        lambda: TAGS.predict_lists(sp.csr_array(L[:0])) == TAGS.predict_lists(L[:0]) == [],
+    ),
+    "a name twice, as the label": (
+        lambda: maximize("accuracy", arrow(["fraud", "ok", "t", "t"], *ARRAY.T, Y, Y), "t"),
+        ["y names the column 't'", "two of this name", "rename"],
+        lambda: maximize("accuracy", arrow(["fraud", "ok", "t", "n", "n"], *ARRAY.T, Y, p, p), "t").label_value > 0.5,
+    ),
+    "a name twice, as a class": (
+        lambda: maximize("accuracy", arrow(["fraud", "ok", "t", "ok"], *ARRAY.T, Y, p), "t"),
+        ["two columns of proba are named like the class 'ok'", "rename"],
+        lambda: RULE.predict(arrow(["n", "fraud", "ok", "n"], p, *ARRAY.T, p)).tolist() == RULE.predict(P).tolist(),
+    ),
+    "a name twice, in pandas": (
+        lambda: maximize("accuracy", P.assign(t=Y).rename(columns={"ok": "t"}), "t"),
+        ["y names the column 't'", "two of this name", "rename"],
+        lambda: (
+            maximize(
+                "accuracy", pd.DataFrame(np.c_[ARRAY, p + 9, p + 9], columns=["fraud", "ok", "n", "n"]).assign(t=Y), "t"
+            ).label_value
+            > 0.5
+        ),
+    ),
+    **{
+        f"lists of {kind}": (
+            lambda kind=kind: maximize("accuracy", lists(kind, probability=[[0.5, 0.5], [0.5]] * 200), "truth"),
+            ["row 1 of proba", "row 0 has 2", "one per class"],
+            lambda kind=kind: (
+                maximize("accuracy", lists(kind), "truth").rule.predict(lists(kind)).tolist()
+                == maximize("accuracy", ARRAY, Y).rule.predict(ARRAY).tolist()
+            ),
+        )
+        for kind in ("pandas", "polars", "arrow")
+    },
+    "complex labels": (
+        lambda: maximize("accuracy", P, np.where(Y == "ok", 1j, 2j)),
+        ["y holds values that have no order", "complex", "string or a number"],
+        lambda: maximize("accuracy", ARRAY, np.where(Y == "ok", 1.0, 0.0)).rule.class_names == (0, 1),
+    ),
+    "complex groups": (
+        lambda: maximize("accuracy", P, Y, group=np.where(Y == "ok", 1j, 2j), constraints="min(rate[ok] | group) >= 0"),
+        ["group holds values that have no order", "string or a number"],
+        lambda: (
+            maximize("accuracy", P, Y, group=np.arange(400) % 2, constraints="min(rate[ok] | group) >= 0").rule.groups
+            == (0, 1)
+        ),
+    ),
+    "labels that are dicts": (
+        lambda: maximize("accuracy", P, np.array([{}] * 400)),
+        ["y holds values that have no order", "dict", "string or a number"],
+        lambda: maximize("accuracy", P, np.array(Y, dtype=object)).rule.class_names == ("fraud", "ok"),
+    ),
+    "rows without tags": (
+        lambda: tag(L, NO_TAGS),
+        ["no row has any label in y", "add rows"],
+        lambda: tag(L, SOME_TAGS).rule.class_names == ("x", "y"),
+    ),
+    "a matrix without columns": (
+        lambda: tag(L, np.zeros((3, 0))),
+        ["3 rows and 2 labels", "(3, 0)"],
+        lambda: tag(L, np.array(SOME_TAGS, dtype=object)).rule.class_names == ("x", "y"),
+    ),
+    "tags of Arrow": (
+        lambda: tag(L, pa.array(NO_TAGS, pa.list_(pa.float64()))),
+        ["no row has any label in y", "add rows"],
+        lambda: tag(L, pa.array(SOME_TAGS)).value == tag(L, SOME_TAGS).value,
+    ),
+    "a file without tags": (
+        lambda folder: tag(in_files(folder, pa.array(NO_TAGS))),
+        ["no row has any label in y", "add rows"],
+        lambda folder: tag(in_files(folder, pa.array(NO_TAGS), SOME_TAGS)).rule.class_names == ("x", "y"),
+    ),
+    "files of empty lists of numbers": (
+        lambda folder: tag(in_files(folder, pa.array(NO_TAGS, pa.list_(pa.float64())), [[1.0], [], []])),
+        ["1.parquet", "row 0 of y has the label 1", "which is none of the 2", "classes="],
+        lambda folder: tag(in_files(folder, pa.array(NO_TAGS, pa.list_(pa.float64())), SOME_TAGS)).value > 0,
+    ),
+}
+
+
+def call(function, folder):
+    """Return what a function of the folder, or of nothing, returns."""
+    return function(folder) if function.__code__.co_varnames[:1] == ("folder",) else function()
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_bad_one_is_refused_and_its_twin_is_answered(pair, tmp_path):
+    bad, words, valid = PAIRS[pair]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        with pytest.raises(ValueError) as caught:
+            call(bad, tmp_path)
+        missing = [word for word in words if word not in str(caught.value)]
+        assert not missing, f"{caught.value} does not say {missing}"
+        assert call(valid, tmp_path)
