@@ -50,7 +50,7 @@ def test_it_asks_where_both_streams_are_terminals(monkeypatch):
 
 
 @pytest.mark.usefixtures("_terminal")
-@pytest.mark.parametrize("answer", ["5\n", " 5 \n", "f1_macro\n", "macro_f2\n99\n5\n"])
+@pytest.mark.parametrize("answer", ["5\n", " 5 \n", "f1_macro\n", "marco_f1\n99\n5\n"])
 def test_a_number_and_a_name_are_answers(answer, tmp_path):
     """Whatever is no metric is asked again; stdout holds the result alone."""
     path = small(tmp_path)
@@ -61,7 +61,7 @@ def test_a_number_and_a_name_are_answers(answer, tmp_path):
     ]  # fmt: skip
     assert "'confmax metrics' lists them" in stderr
     assert "--subject-to 'precision[c] >= 0.9' (right nine times of ten), --subject-to 'rate[c] <= 0.05'" in stderr
-    assert ("did you mean macro_f1" in stderr) == ("macro_f2" in answer)
+    assert ("did you mean macro_f1" in stderr) == ("marco_f1" in answer)
     name = "f1_macro" if "f1_macro" in answer else "macro_f1"
     assert f"note: the same without the question: confmax tune {path} --label y --json --metric {name}" in stderr
 

@@ -86,7 +86,7 @@ BAD = {
         "t.csv --weight ww": "no column 'ww' (nearest: w); correct --weight",
         "t.csv --columns a,B,c": "no column 'B' (nearest: b)",
         # the metric and the settings
-        "t.csv --metric macro_f2": "did you mean macro_f1",
+        "t.csv --metric marco_f1": "did you mean macro_f1",
         "t.csv --metric zzzz": "'confmax metrics' lists them",
         "t.csv --metric f1 --classes a,b,c": "use macro_f1",
         "t.csv --metric quadratic_kappa": "--classes",

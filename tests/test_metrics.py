@@ -15,6 +15,7 @@ from sklearn.metrics import get_scorer
 
 from confmax import metrics
 from confmax.confusion import Confusion
+from confmax.metrics import labels as label_metrics
 from confmax.metrics.decided import of_decided
 from confmax.metrics.first_order import Function
 from tests.helpers import labels_from_counts
@@ -217,3 +218,51 @@ def test_confusions_of_equal_class_sizes_share_them():
     assert Confusion.stack([one, other]).rows is rows
     half = Confusion(rows / 2, rows / 4, rows / 2)
     assert Confusion.stack([one, half]).rows.tolist() == [[0.25, 0.75], [0.125, 0.375]]
+
+
+NAMED_ELSEWHERE = {
+    # the name here
+    "tpr": "did you mean recall?", "sensitivity": "recall?", "hit rate": "recall?", "ppv": "precision?",
+    "tnr": "specificity?", "true_positive_rate": "recall?", "f1_score": "did you mean f1?", "f1_binary": "mean f1?",
+    "accuracy_score": "mean accuracy?", "kappa": "cohen_kappa?", "qwk": "quadratic_kappa?", "gmean": "mean g_mean?",
+    "iou": "mean jaccard?", "dice": "mean f1?", "youden_j": "informedness?", "macro_recall": "balanced_accuracy?",
+    "f2": "f_beta with beta=2", "macro_f0.5": "macro_f_beta with beta=0.5",
+    # one less a metric
+    "fnr": "is 1 - recall; use recall", "miss_rate": "is 1 - recall", "fdr": "is 1 - precision; use precision",
+    "false_omission_rate": "is 1 - npv", "hamming_loss": "is 1 - accuracy", "zero_one_loss": "is 1 - accuracy",
+    # limited
+    "fpr": "'fpr[NAME] <= 0.1'", "fall_out": "is fpr[NAME], is limited", "selection_rate": "is rate[NAME], is limited",
+    "coverage": "'coverage >= 0.8'", "recall_at_precision": "recall within a limit, such as precision[NAME] >= 0.9",
+    "demographic_parity_difference": "difference(rate[NAME] | group)",
+    # no function of decisions, or of a confusion matrix
+    **dict.fromkeys(("roc_auc", "neg_log_loss", "average_precision", "ece", "ks", "ndcg"), "from probabilities"),
+    **dict.fromkeys(("f1_samples", "samples_f1", "recall_samples"), "a mean over rows of several labels"),
+    **dict.fromkeys(("mse", "r2"), "it is of numbers"),
+    **dict.fromkeys(("cost", "profit"), "linear with its table, cost="),
+    # a function of the matrix that is not here
+    "precision_weighted": "there is macro_precision; another mean is a function", "markedness": "precision + npv - 1",
+}  # fmt: skip
+
+
+def test_d14_names_of_other_libraries_get_a_true_hint():
+    for name, hint in NAMED_ELSEWHERE.items():
+        with pytest.raises(ValueError) as caught:
+            metrics.get(name)
+        assert hint in str(caught.value), name
+    with pytest.raises(ValueError, match=r"use recall\[fraud\]"):
+        metrics.get("fnr[fraud]")
+    for name in ("f1_macro", "f1_weighted", "f1_micro", "precision_macro", "recall_weighted", "matthews_corrcoef"):
+        metrics.get(name)
+    # of several labels the same names mean what there is for these
+    hints = {
+        "fnr": "use macro_recall or micro_recall", "hamming_loss": "is 1 - hamming", "roc_auc": "from probabilities",
+        "tpr": "did you mean macro_recall or micro_recall?", "f1": "did you mean macro_f1", "f2": "f_beta with beta=2",
+        "jaccard_samples": "average over rows", "iou": "macro_jaccard or micro_jaccard",
+        "min_recall": "use one of balanced_accuracy",
+    }  # fmt: skip
+    for name, hint in hints.items():
+        with pytest.raises(ValueError) as caught:
+            label_metrics.get(name)
+        assert hint in str(caught.value), name
+    # sum(r t / r) / sum(r)
+    assert label_metrics.get("recall_weighted").name == "micro_recall"

@@ -42,7 +42,7 @@ VARIABLE = "_CONFMAX_COMPLETE"  # click's name for it; the script sets it when i
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 # what the library says of its arguments, where the option has another name or there is none
-_OPTIONS = {"y": "label", "sample_weight": "weight", "keys": "key", "order_known": "classes"}
+_OPTIONS = {"y": "label", "cost": "costs", "sample_weight": "weight", "keys": "key", "order_known": "classes"}
 _WORDS = {
     "proba": "the table of probabilities",
     "proba=array": "--in-parts no",

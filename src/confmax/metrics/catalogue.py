@@ -16,7 +16,7 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.errors import InputError
-from confmax.metrics import recalls, scores, shares
+from confmax.metrics import elsewhere, recalls, scores, shares
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS
 from confmax.metrics.limited import refusal
 from confmax.metrics.metric import STATISTICS, Metric
@@ -31,9 +31,6 @@ _CATALOGUE = {name: metric for name, metric in _QUANTITIES.items() if metric.use
 _ALIASES = {alias: name for name, metric in _CATALOGUE.items() for alias in metric.aliases}
 # similar spellings would lead these astray
 _SYNONYMS = {word: name for name, metric in _QUANTITIES.items() for word in metric.synonyms}
-
-# words in the names of scores of probabilities: areas under curves, and losses
-RANKING = ("auc", "roc", "average_precision", "log_loss", "logloss", "brier", "cross_entropy", "top_k")
 
 
 def names() -> list[str]:
@@ -143,25 +140,7 @@ def _named(name: str, params: dict[str, Any], among: Mapping[str, Metric]) -> Me
     if metric is COVERAGE and "label" in params:
         metric = COVERAGE_OF_CLASS
     if metric is None:
-        if name in _QUANTITIES:
-            what = name if name == COVERAGE.name else f"{name}[{params.get('label', 'NAME')}]"
-            raise ValueError(f"{what} is limited, not maximised; pass a constraint, such as '{what} <= 0.1'")
-        limited = len(among) > len(_CATALOGUE)
-        known = [*among, *_ALIASES, *([LABELS_PER_ROW.name] if limited else [])]
-        near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), known, 3)
-        # a similar name would mislead: nothing in the catalogue is computed from probabilities
-        if any(word in name.lower() for word in RANKING):
-            raise ValueError(
-                f"{name} is computed from probabilities, not from decisions, so no decision rule changes it; choose a "
-                f"metric of decisions, such as balanced_accuracy"
-            )
-        near = _with_brackets(name, among) or near
-        near = [_SYNONYMS[name.lower()]] if name.lower() in _SYNONYMS else near
-        *firsts, final = sorted(_QUANTITIES.keys() - _CATALOGUE.keys())
-        beside = f", and {', '.join(firsts)} and {final} can be limited, of several labels also {LABELS_PER_ROW.name}"
-        listed = "`confmax.metrics.names()` lists them" + (beside if limited else "")
-        hint = f"did you mean {' or '.join(near)}?" if near else listed
-        raise InputError(f"there is no metric {name!r}", hint, "metric")
+        raise _unknown(name, str(params.get("label", "")), among)
     if metric.name == "linear":
         return _linear(metric, params)
     free = [key for key, _ in metric.params if key not in metric.fixed] + ["label"] * (metric.one_class is not None)
@@ -248,6 +227,39 @@ def refuse_without_limits(metric: Metric) -> None:
         )
 
 
+def in_our_words(name: str) -> str:
+    """Return the name here of a metric that others call ``name``; of other words the word alone, in small letters.
+
+    >>> in_our_words("TPR"), in_our_words("f1-score"), in_our_words("zzz")
+    ('recall', 'f1', 'zzz')
+    """
+    word = elsewhere.plain_word(name)
+    return _SYNONYMS.get(word, _ALIASES.get(word, word))
+
+
+def _unknown(name: str, label: str, among: Mapping[str, Metric]) -> ValueError:
+    """Return the refusal of a ``name``, with the ``label`` of a class if it has one, that is not ``among`` metrics."""
+    of_class = f"[{label}]" if label else ""
+    same = in_our_words(name)
+    if same in _QUANTITIES and same not in among:
+        limited = f"{same}[{label or 'NAME'}]" if same != COVERAGE.name else same
+        sense = "<= 0.1" if same != COVERAGE.name else ">= 0.8"
+        what = limited if name == same else f"{name}, which is {limited},"
+        return ValueError(f"{what} is limited, not maximised; pass a constraint, such as '{limited} {sense}'")
+    known = elsewhere.refused(name, among, of_class) if same not in among else None
+    if known is not None:
+        return InputError(*known, "metric")
+    is_limited = len(among) > len(_CATALOGUE)
+    spellings = [*among, *_ALIASES, *([LABELS_PER_ROW.name] if is_limited else [])]
+    near = _with_brackets(name, among) or difflib.get_close_matches(same, spellings, 3)
+    near = [same + of_class * (among[same].one_class is not None)] if same in among else near
+    *firsts, final = sorted(_QUANTITIES.keys() - _CATALOGUE.keys())
+    beside = f", and {', '.join(firsts)} and {final} can be limited, of several labels also {LABELS_PER_ROW.name}"
+    listed = "`confmax.metrics.names()` lists them" + (beside if is_limited else "")
+    hint = f"did you mean {' or '.join(near)}?" if near else listed
+    return InputError(f"there is no metric {name!r}", hint, "metric")
+
+
 def _with_brackets(name: str, among: Mapping[str, Metric]) -> list[str]:
     """Return ``recall[VF]`` for ``recall_VF``, nothing where no metric of one class stands before a name."""
     bases = [each for each, metric in among.items() if metric.one_class and name.lower().startswith(f"{each}_")]
@@ -255,7 +267,7 @@ def _with_brackets(name: str, among: Mapping[str, Metric]) -> list[str]:
     label = name[len(base) + 1 :]
     if difflib.get_close_matches(name.lower(), {*among, *_ALIASES} - {base}, 1, 0.8):
         return []  # misspelt
-    return [f"{base}[{label}]"] if base and label not in ("", "score") else []
+    return [f"{base}[{label}]"] if base and label not in ("", "score") and not label.startswith("at_") else []
 
 
 def _of_one_class(text: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from confmax.confusion import Array, Confusion, Gains
 from confmax.errors import InputError
-from confmax.metrics import autodiff
+from confmax.metrics import autodiff, catalogue, elsewhere
 from confmax.metrics.first_order import FirstOrder, Formula, safe_ratio
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
@@ -377,7 +377,8 @@ ROWS = (
     Row(
         _micro("micro_recall", Micro(1.0, 1.0, 0.0), "recall of all entries"),
         refused_any=_ALL,
-        aliases=("recall_micro",),
+        # weighted by how often labels are true, recalls are those of all entries
+        aliases=("recall_micro", "recall_weighted"),
     ),
 )
 CATALOGUE = {row.metric.name: row for row in ROWS}
@@ -543,6 +544,13 @@ def _unknown(name: str, decisions: Decisions | None) -> InputError:
             "often labels are true, decided, and both",
             "use hamming, the share of entries that are right",
         )
-    near = difflib.get_close_matches(name.lower().replace("-", "_").replace(" ", "_"), [*CATALOGUE, *_ALIASES], 3)
+    known = elsewhere.refused(name, CATALOGUE)
+    if known is not None:
+        return InputError(*known, "metric")
+    word = catalogue.in_our_words(name)
+    near = elsewhere.with_base(word, CATALOGUE)
+    # what there is for one class of every row is not misspelt
+    if not near and word not in catalogue.names():
+        near = difflib.get_close_matches(word, [*CATALOGUE, *_ALIASES], 3)
     hint = f"did you mean {' or '.join(near)}?" if near else _ways_out(decisions)
     return InputError(f"there is no metric {name!r} of several labels", hint, "metric")

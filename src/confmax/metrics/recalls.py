@@ -89,9 +89,11 @@ class MeanFormula(Formula):
 
 
 def mean_of_recalls(
-    name: str, mean: PowerMean, description: str = "", *, title: str = "", scheduled: bool = False
+    name: str, mean: PowerMean, description: str = "", *, scheduled: bool = False, **more: Any
 ) -> Metric:
-    """Return the metric of a power mean of the recalls. If ``scheduled``, `confmax.theory` has its smoothing.
+    """Return the metric of a power mean of the recalls, with ``more`` attributes of it, such as its ``title``.
+
+    If ``scheduled``, `confmax.theory` has its smoothing.
 
     >>> round(mean_of_recalls("cautious_mean", PowerMean(-2.0)).value([[40, 10], [20, 30]]), 6)
     0.678823
@@ -104,8 +106,8 @@ def mean_of_recalls(
         (("rho", 0.0), ("smoothing", "relative")),
         divides_by_prior=True,
         description=description,
-        title=title,
         range=ZERO_TO_ONE,
+        **more,
     )
 
 
@@ -204,6 +206,10 @@ METRICS = (
         range=ZERO_TO_ONE,
         # over all classes of a single-label problem each micro average is the accuracy
         aliases=("f1_micro", "precision_micro", "recall_micro", "recall_weighted"),
+        synonyms=(
+            *("acc", "exact_match", "exact_match_ratio", "subset_accuracy", "micro_precision", "micro_recall"),
+            "weighted_recall",
+        ),
     ),
     Metric(
         "balanced_accuracy",
@@ -214,6 +220,7 @@ METRICS = (
         description="mean recall",
         range=ZERO_TO_ONE,
         aliases=("recall_macro",),
+        synonyms=("macro_recall", "mean_recall", "uar", "bacc"),
     ),
     Metric(
         "informedness",
@@ -225,8 +232,11 @@ METRICS = (
         fixed=("adjusted",),
         range=(-1.0, 1.0),
         description="mean recall, rescaled so that chance is 0 (Youden)",
+        synonyms=("youden", "youden_j", "youden_index", "j", "j_statistic", "tss"),
     ),
-    mean_of_recalls("h_mean", PowerMean(-1.0), "harmonic mean of the recalls", title="H-mean", scheduled=True),
+    mean_of_recalls(
+        "h_mean", PowerMean(-1.0), "harmonic mean of the recalls", title="H-mean", scheduled=True, synonyms=("hmean",)
+    ),
     mean_of_recalls(
         "q_mean",
         PowerMean(2.0, of_misses=True),
@@ -234,7 +244,14 @@ METRICS = (
         title="Q-mean",
         scheduled=True,
     ),
-    mean_of_recalls("g_mean", PowerMean(0.0), "geometric mean of the recalls", title="G-mean", scheduled=True),
+    mean_of_recalls(
+        "g_mean",
+        PowerMean(0.0),
+        "geometric mean of the recalls",
+        title="G-mean",
+        scheduled=True,
+        synonyms=("gmean", "geometric_mean"),
+    ),
     Metric(
         "min_recall",
         SmallestFormula(),
@@ -244,6 +261,7 @@ METRICS = (
         divides_by_prior=True,
         title="smallest recall",
         description="smallest recall",
+        synonyms=("worst_recall", "worst_class_recall", "minimum_recall"),
         range=ZERO_TO_ONE,
     ),
 )

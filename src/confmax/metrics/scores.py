@@ -324,10 +324,23 @@ def _of_classes(name: str, scores: ClassScores, description: str, **more: Any) -
 
 METRICS = (
     _of_classes(
-        "f1", ClassScores(1.0, over="last"), "F1 of one class", **_BETA, fixed=("beta",), title="F1", of_many="macro_f1"
+        "f1",
+        ClassScores(1.0, over="last"),
+        "F1 of one class",
+        **_BETA,
+        fixed=("beta",),
+        title="F1",
+        of_many="macro_f1",
+        synonyms=("dice", "dice_coefficient", "f_measure", "f_score", "f"),
     ),
     _of_classes(
-        "f_beta", ClassScores(1.0, over="last"), "F-beta of one class", **_BETA, title="F-beta", of_many="macro_f_beta"
+        "f_beta",
+        ClassScores(1.0, over="last"),
+        "F-beta of one class",
+        **_BETA,
+        title="F-beta",
+        of_many="macro_f_beta",
+        synonyms=("fbeta",),
     ),
     _of_classes(
         "jaccard",
@@ -335,6 +348,7 @@ METRICS = (
         "Jaccard score of one class",
         title="Jaccard",
         of_many="macro_jaccard",
+        synonyms=("iou", "jaccard_index", "csi", "threat", "critical_success_index"),
     ),
     Metric(
         "micro_f1",
@@ -381,6 +395,7 @@ METRICS = (
         "mean of the per-class Jaccard scores",
         title="macro Jaccard",
         aliases=("jaccard_macro",),
+        synonyms=("miou", "mean_iou"),
     ),
     _of_classes("macro_precision", ClassScores(0.0), "mean of the per-class precisions", aliases=("precision_macro",)),
     Metric(
@@ -392,6 +407,7 @@ METRICS = (
         title="Cohen's kappa",
         range=(-1.0, 1.0),
         description="agreement beyond chance",
+        synonyms=("kappa", "cohens_kappa"),
     ),
     Metric(
         "linear_kappa",
@@ -403,6 +419,7 @@ METRICS = (
         fixed=("power",),
         range=(-1.0, 1.0),
         description="kappa with weights |i - j|",
+        synonyms=("linear_weighted_kappa",),
     ),
     Metric(
         "quadratic_kappa",
@@ -414,6 +431,7 @@ METRICS = (
         fixed=("power",),
         range=(-1.0, 1.0),
         description="kappa with weights (i - j)^2",
+        synonyms=("qwk", "quadratic_weighted_kappa"),
     ),
     Metric(
         "linear",
@@ -447,6 +465,7 @@ METRICS = (
         title="Fowlkes-Mallows",
         range=ZERO_TO_ONE,
         description="geometric mean of precision and recall of class 1",
+        synonyms=("fmi", "fowlkes_mallows_index"),
     ),
     Metric(
         "mcc",
@@ -457,6 +476,7 @@ METRICS = (
         title="MCC",
         range=ZERO_TO_ONE,
         aliases=("matthews_corrcoef",),
+        synonyms=("matthews", "matthews_correlation", "phi", "phi_coefficient"),
         description="Matthews correlation coefficient",
     ),
 )

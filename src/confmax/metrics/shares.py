@@ -249,7 +249,7 @@ METRICS = (
         "share of the rows decided as one class that are of this class",
         of_many="macro_precision",
         trivial_rule="only its surest row is decided as it",
-        synonyms=("ppv",),
+        synonyms=("ppv", "positive_predictive_value"),
     ),
     share(
         "recall",
@@ -257,7 +257,7 @@ METRICS = (
         "share of the rows of one class that are decided as this class",
         of_many="balanced_accuracy",
         trivial_rule="every row is decided as it",
-        synonyms=("sensitivity", "tpr"),
+        synonyms=("sensitivity", "tpr", "true_positive_rate", "hit_rate", "detection_rate"),
     ),
     share(
         "specificity",
@@ -265,7 +265,7 @@ METRICS = (
         "share of the rows of other classes that are not decided as one class",
         of_many="balanced_accuracy",
         trivial_rule="no row is decided as it",
-        synonyms=("tnr",),
+        synonyms=("tnr", "true_negative_rate", "selectivity"),
     ),
     share(
         "fpr",
@@ -274,6 +274,7 @@ METRICS = (
         title="false positive rate",
         of_many="",
         use="limited",
+        synonyms=("false_positive_rate", "fall_out", "false_alarm_rate"),
     ),
     share(
         "npv",
@@ -291,5 +292,6 @@ METRICS = (
         of_many="",
         use="within limits",
         of_all_rows=True,
+        synonyms=("selection_rate", "positive_rate", "alert_rate"),
     ),
 )
