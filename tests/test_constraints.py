@@ -405,6 +405,24 @@ def test_two_classes_have_a_positive_one():
     assert refusal(bound, "rate <= 0.5").endswith("has 4; write rate[NAME] for the class NAME")
 
 
+def test_d8_limits_on_further_decisions_and_on_numbers_of_rows_name_what_there_is():
+    P, y = np.random.default_rng(0).dirichlet([2.0, 1.0], 40), np.tile(["no", "yes"], 20)
+    costs = pd.DataFrame({"no": [0.0, 5.0], "yes": [1.0, 0.0], "check": [0.5, 0.5]}, index=["no", "yes"])
+    abstaining = {"metric": "accuracy", "abstain": "check"}
+    for settings in (abstaining, {"metric": metrics.get("linear", cost=costs)}):
+        for limit, way in (
+            ("rate[check] <= 0.1", "coverage >= 0.9"), ("rate[check] >= 0.1", "coverage <= 0.9"),
+            ("precision[check] >= 0.5", "coverage"), (c.rate("check") <= 0.1, "coverage >= 0.9"),
+        ):  # fmt: skip
+            said = refusal(confmax.maximize, proba=P, y=y, constraints=limit, **settings)
+            assert "check is no class" in said and way in said and "its classes are" not in said
+            assert ("abstain='check'" in said) == ("abstain" not in settings)
+    assert "coverage" in refusal(confmax.frontier, "accuracy", "rate[check] <=", P, y, abstain="check")
+    for text in ("count[yes] <= 200", "n[yes] <= 200", "max(count[yes] | group) <= 200", "rate[yes] <= 200"):
+        said = refusal(confmax.maximize, "recall[yes]", P, y, constraints=text)
+        assert "at_most={'yes': 200} to predict" in said and "--at-most yes=200" in said
+
+
 def test_an_unknown_order_is_refused():
     table = table_of(["no", "yes"])
     for text in ("recall >= 0.5", "micro_f1 >= 0.5", "linear_kappa >= 0.5"):

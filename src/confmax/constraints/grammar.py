@@ -25,7 +25,7 @@ from confmax.constraints.texts import (
     too_long,
 )
 from confmax.constraints.two_groups import TwoGroups
-from confmax.constraints.words import Constraint, Quantity, refused_sense
+from confmax.constraints.words import Constraint, Quantity, of_a_number, refused_sense
 from confmax.metrics.rates import sum_of_rates
 
 # the kinds of limits on groups: a new kind is added here, and to nothing else that exists
@@ -37,6 +37,11 @@ _ON_THE_LEFT = re.compile(rf"({NUMBER}\s*%?)\s*([{SIGNS}]+)(.*)", re.DOTALL)
 _QUANTITY = re.compile(r"([^\[\]()|]+?)\s*(?:\[(.*)\])?\s*(?:\(([^()\[\]]*)\))?", re.DOTALL)
 _OF_GROUPS = re.compile(r"(\w+)\s*\((.*)\|([^|\]]*)\)", re.DOTALL)
 _BAR = re.compile(r"[^|]*\]\s*\|[^\]]*", re.DOTALL)
+# words for a number of rows, which no limit is on
+_COUNTS = (
+    *("count", "counts", "n", "number", "rows", "n_rows", "cases", "alerts", "capacity", "volume", "budget", "top"),
+    "at_most",
+)
 _MIRRORED = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=>": "=<", "=<": "=>"}
 _FORM = "write NAME >= NUMBER or NAME <= NUMBER, such as recall[yes] >= 0.8"
 
@@ -99,6 +104,8 @@ def _parsed(text: str) -> Constraint:
     if name in tables:
         call = f"confmax.constraints.{tables[name]} {sense} {number_text(limit)}"
         raise ValueError(f"{text!r}: {name} needs its table; pass {call}")
+    if name.lower() in _COUNTS:
+        raise ValueError(f"{text!r}: a limit is on a share of rows; {of_a_number(label, limit)}")
     metric = quantity(name, label, **_parameters(text, params)).metric
     return Constraint(metric, sense, limit, across)  # type: ignore[arg-type]
 

@@ -199,6 +199,17 @@ class Quantity:
         return f"Quantity({str(self)!r})"
 
 
+def of_a_number(label: object, limit: float) -> str:
+    """Return how a number of rows with the decision ``label`` is limited.
+
+    >>> of_a_number("fraud", 200)
+    "a number of rows is one of a batch: pass at_most={'fraud': 200} to predict (confmax apply --at-most fraud=200)"
+    """
+    name = "NAME" if label is None else str(label)
+    of, number = f"{name!r}: {number_text(limit)}", f"{name}={number_text(limit)}"
+    return f"a number of rows is one of a batch: pass at_most={{{of}}} to predict (confmax apply --at-most {number})"
+
+
 def refused_sense(quantity: str, sense: str, limit: object) -> str:
     """Return why a constraint is not written with this sign, and how it is."""
     number = number_text(limit) if is_number(limit) else limit  # type: ignore[arg-type]
@@ -275,6 +286,8 @@ class Constraint:
         if not low <= self.limit <= high:
             # a share may have been given in percent
             hint = f"; for {number} % write {number_text(round(self.limit / 100, 15))}" if 1 < self.limit <= 100 else ""
+            if self.limit > 1 and self.metric.formula == RATE and not self.is_floor:
+                hint += f"; {of_a_number(self.metric.label, self.limit)}"
             raise ValueError(
                 f"{self.text}: {what} lies between {number_text(low)} and {number_text(high)}, and {number} does not"
                 f"{hint or '; choose a limit between them'}"

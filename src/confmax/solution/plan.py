@@ -17,12 +17,14 @@ from confmax.calibration import check_calibration
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits, bind
 from confmax.constraints import resolve as resolve_constraints
+from confmax.constraints.across import ALL_ROWS
 from confmax.constraints.each_class import is_tested
-from confmax.constraints.texts import metric_text
+from confmax.constraints.texts import metric_text, number_text
 from confmax.errors import InputError
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import fit_metric
 from confmax.metrics.catalogue import shares_of_rows
+from confmax.metrics.shares import RATE
 from confmax.optimize import Progress
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.progress import Bar
@@ -145,6 +147,7 @@ class Plan:
         """Return `on` for a ``metric`` that fits the ``table``; ``out_of_fold`` and ``explicit`` as there."""
         K = table.n_classes
         name = abstain_name(self.abstain, table.classes, metric.names and metric.names[1])
+        self._refuse_further(() if name is None else (name,), ((metric.names and metric.names[1]) or ())[K:])
         limits = bind(
             self.constraints,
             table,
@@ -155,6 +158,19 @@ class Plan:
         )
         metric = with_abstaining(metric, table, limits, name)
         return Task(self, metric, table, limits, name, out_of_fold)
+
+    def _refuse_further(self, abstaining: Sequence[Any], further: Sequence[Any]) -> None:
+        """Refuse a limit on a decision beside the classes: to abstain, or one ``further`` of a table of costs."""
+        for one in self.constraints:
+            label = str(one.metric.label)
+            if label in map(str, (*abstaining, *further)):
+                is_rate = one.metric.formula == RATE and one.across == ALL_ROWS
+                share = f"coverage {'<=' if one.is_floor else '>='} {number_text(round(1.0 - one.limit, 15))}"
+                raise InputError(
+                    f"{one.text}: {label} is no class, but a decision beside them",
+                    ("" if abstaining else f"tune with `abstain={label!r}`, and ")
+                    + f"limit the share of rows that are decided, {share if is_rate else 'coverage >= 0.9'}",
+                )
 
 
 @dataclass(frozen=True, eq=False)
