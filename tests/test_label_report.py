@@ -97,7 +97,7 @@ def test_rules_with_a_number_of_labels_and_saved_rules_have_a_page(tmp_path):
     np.put_along_axis(H, plain, 1.0, axis=1)
     assert f"{f1_score(Y, H, average='macro'):.3f}" in text
     solved(("at_most", 2)).report(path, P, Y, n_replicates=0)
-    assert "A row gets the 2 labels with the largest scores, of those with a score above zero." in text_of(path)
+    assert "A row gets the 2 labels with the largest scores, of those with a score above zero;" in text_of(path)
     assert "top-2 of p &gt; 0.5" in text_of(path) and "top-2 of p/prior" in text_of(path)
 
 

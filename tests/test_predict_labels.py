@@ -155,3 +155,20 @@ def test_the_rule_of_an_estimator_predicts_what_it_predicts(dtype):
     found = tuned.predict(X)
     assert found.dtype == tuned.classes_.dtype
     np.testing.assert_array_equal(tuned.rule_.predict(tuned.predict_proba(X)), found)
+
+
+@pytest.mark.parametrize("decisions", ["any", 1, 2, ("at_most", 1), ("at_most", 2)], ids=str)
+def test_d10_a_rule_with_a_number_of_labels_says_in_words_what_decides(decisions):
+    P = np.random.default_rng(0).beta(0.6, 2.0, (80, 4))
+    Y = np.random.default_rng(1).random((80, 4)) < P
+    found = confmax.maximize("macro_f1", P, Y, decisions=decisions)
+    for shown in map(str, (found, found.rule, found._repr_html_(), found.rule._repr_html_())):
+        words = "a row gets the "
+        # a threshold for each label says all
+        assert ("decided if" in shown) == (decisions == "any") != (words in shown)
+        if decisions != "any":
+            at_most, k = decisions if isinstance(decisions, tuple) else ("", decisions)
+            assert f"{words}label with the largest score" * (k == 1) in shown
+            assert f"{words}2 labels with the largest scores" * (k == 2) in shown
+            assert ("above zero" in shown) == bool(at_most)
+            assert "its weight times its" in shown and "plus its offset" in shown

@@ -172,6 +172,22 @@ def how(rule: Any) -> str:
     return in_words(rule) or one_class_first(rule) or rest
 
 
+def which_labels(rule: Any) -> str:
+    """Return which labels a rule of several labels gives to a row, and what the score of a label is, if it has one."""
+    if rule.thresholds is not None:
+        return "every label whose probability is above the threshold of the label"
+    most = rule.decisions.most
+    positive = rule.decisions.positive
+    if most is None:
+        which = "every label whose score is above zero"
+    elif most == 1:
+        which = f"the label with the largest score{', if this is above zero' if positive else ''}"
+    else:
+        which = f"the {most} labels with the largest scores{', of those with a score above zero' if positive else ''}"
+    p = "probability" if rule.calibrator is None else "calibrated probability"
+    return f"{which}; the score of a label is its weight times its {p} plus its offset"
+
+
 def weights_alone(rule: Any) -> Array | None:
     """Return the weights (K,) of a deterministic rule that has one per class and nothing else, None for others.
 

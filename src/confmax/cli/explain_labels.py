@@ -10,6 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
+from confmax.calibration.words import which_labels
 from confmax.cli.show import Document, Page, finite, number, print_document
 from confmax.cli.texts import joined
 from confmax.confusion import Array
@@ -60,15 +61,8 @@ def _thresholds(values: Array | None) -> list[float | str] | None:
 
 def words(rule: LabelRule) -> list[str]:
     """Return how a rule decides, a sentence each."""
-    most = rule.decisions.most
-    score = "its weight times its " + ("" if rule.calibrator is None else "calibrated ") + "probability plus its offset"
-    if rule.thresholds is not None:
-        said = ["a row gets every label whose probability is above the threshold of the label"]
-    elif most is None:
-        said = [f"a row gets every label whose score is above zero; the score is {score}"]
-    else:
-        above = ", of those with a score above zero" if rule.decisions.positive else ""
-        said = [f"a row gets the {most} labels with the largest scores{above}; the score of a label is {score}"]
+    said = [f"a row gets {which_labels(rule)}"]
+    if rule.decisions.most is not None:
         said.append("of equal scores that of the later label counts as larger")
     if rule.is_randomized:
         said.append(f"the rule decides at random: for each row it draws one of {len(rule.weights)} parts")

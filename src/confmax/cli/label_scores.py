@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from confmax.calibration.words import which_labels
 from confmax.cli import app
 from confmax.cli.judging import bootstrap_document, with_interval
 from confmax.cli.label_options import (
@@ -68,7 +70,7 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
     table = labels_table(rule.decisions, rows.proba, rows.labels, rows.weight, rows.classes)
     app.warn(*filter(None, [absent_labels(table)]))
     document = {**label_source(rows), **_scored(rule, table, wanted, settings)}
-    print_document(document, as_json, _show)
+    print_document(document, as_json, partial(_show, rule=rule))
     return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0
 
 
@@ -146,10 +148,12 @@ def _labels(rule: LabelRule, table: MemoryTable, scores: Score, H: Array) -> lis
     ]
 
 
-def _show(page: Page, document: Document) -> None:
+def _show(page: Page, document: Document, rule: LabelRule) -> None:
     """Print the metrics of the rule, and its labels."""
     show_label_source(page, document)
-    page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}", **labels_per_row(document)})
+    how = {} if rule.thresholds is not None else {"a row gets": which_labels(rule)}
+    tuned_for = f"tuned for {document['tuned_for'] or 'an unnamed metric'}"
+    page.items({"rule": tuned_for, **how, **labels_per_row(document)})
     page.say()
     if "constraints" in document:
         lines = [
@@ -175,9 +179,11 @@ def _show(page: Page, document: Document) -> None:
     )
     page.say()
     labels = document["labels"]
+    has_thresholds = rule.thresholds is not None
+    cut = ["decided if"] if has_thresholds else []
     page.table(
-        ["label", "rows", "decided if", "precision", "recall", "F1", f"F1, {plain}"],
-        [_line(one) for one in labels[:SHOWN]],
+        ["label", "rows", *cut, "precision", "recall", "F1", f"F1, {plain}"],
+        [_line(one, has_thresholds) for one in labels[:SHOWN]],
     )
     if len(labels) > SHOWN:
         page.say(f"... {len(labels) - SHOWN} more labels; --json shows all.")
@@ -189,10 +195,10 @@ def _show(page: Page, document: Document) -> None:
         )
 
 
-def _line(one: Document) -> list[str]:
+def _line(one: Document, has_threshold: bool) -> list[str]:
     """Return the cells of a label."""
     cut = one["threshold"]
-    decided = "-" if cut is None else cut if isinstance(cut, str) else f"p > {cut:.4g}"
+    decided = [cut if isinstance(cut, str) else f"p > {cut:.4g}"] if has_threshold else []
     f1 = between(one["f1"], *one.get("f1_interval", (None, None)))
-    return [str(one["label"]), str(one["rows"]), decided, *map(number, (one["precision"], one["recall"])), f1,
+    return [str(one["label"]), str(one["rows"]), *decided, *map(number, (one["precision"], one["recall"])), f1,
             number(one["f1_plain"])]  # fmt: skip

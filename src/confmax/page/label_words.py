@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from confmax.calibration.words import which_labels
 from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.label_figures import FEW, SEPARATE, TUNED, LabelFigures
 from confmax.evaluate.scores import Difference, as_good, lacking, verdict_of
@@ -150,18 +151,7 @@ def how_it_decides(figures: LabelFigures) -> str:
     """Return how the rule decides a row."""
     rule = figures.rule
     drawn = " It draws between several rules by chance." if rule.is_randomized else ""
-    if rule.thresholds is not None:
-        return f"A row gets every label whose probability is above the threshold of the label.{drawn}"
-    most = rule.decisions.most
-    if most is None:
-        return f"A row gets every label whose score is above zero.{drawn}"
-    best = "label with the largest score" if most == 1 else f"{most} labels with the largest scores"
-    above = ""
-    if rule.decisions.positive:
-        above = ", if this is above zero" if most == 1 else ", of those with a score above zero"
-    return (
-        f"The score of a label is its weight times its probability plus an offset. A row gets the {best}{above}.{drawn}"
-    )
+    return f"A row gets {which_labels(rule)}.{drawn}"
 
 
 def threshold(value: float | None) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration.labels import LabelScaling
-from confmax.calibration.words import printable
+from confmax.calibration.words import printable, which_labels
 from confmax.confusion import Array, Gains
 from confmax.errors import InputError
 from confmax.export.labels import labels_to_onnx, labels_to_python, labels_to_sql
@@ -281,6 +281,7 @@ class LabelRule:
 
     def __repr__(self) -> str:
         lines = [self._headline(), *([f"  tuned within {', '.join(self.constraints)}"] if self.constraints else [])]
+        lines += [] if self.thresholds is not None else [f"  a row gets {which_labels(self)}"]
         heads, rows, left = self._rows()
         wide = max(8, *(len(row[0]) for row in rows)) + 2
         cells = max(12, *(len(cell) + 2 for row in rows for cell in row[1:]))
@@ -290,7 +291,9 @@ class LabelRule:
 
     def _repr_html_(self) -> str:
         heads, rows, left = self._rows()
-        return titled_table(self._headline(), heads, rows, [f"and {left} more labels"] if left else [])
+        notes = [f"and {left} more labels"] if left else []
+        notes += [] if self.thresholds is not None else [f"a row gets {which_labels(self)}"]
+        return titled_table(self._headline(), heads, rows, notes)
 
     def _headline(self) -> str:
         tuned = f" for {self.metric}" if self.metric else ""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration.labels import LabelScaling
-from confmax.calibration.words import MISSES, printable
+from confmax.calibration.words import MISSES, printable, which_labels
 from confmax.confusion import Array, Confusion
 from confmax.constraints import ConstraintOutcome
 from confmax.errors import Sentence
@@ -320,6 +320,7 @@ class LabelSolution(Tuned):
             *(f"  {text:<{first}} {value}" for text, value in self._baselines()),
             *(f"  {with_values(one)}" for one in self.constraints),
             f"  {self.guarantee}",
+            *(f"  {text}" for text in self._how()),
             f"  {heads[0]:<{wide}}" + "".join(f"{head:>{cells}}" for head in heads[1:]),
             *(f"  {row[0]:<{wide}}" + "".join(f"{cell:>{cells}}" for cell in row[1:]) for row in rows),
         ]
@@ -328,7 +329,7 @@ class LabelSolution(Tuned):
     def _repr_html_(self) -> str:
         heads, rows, left = self._rows()
         limits = [with_values(one) for one in self.constraints]
-        notes = [*(f"{text}: {value}" for text, value in self._baselines()), *limits, self.guarantee]
+        notes = [*(f"{text}: {value}" for text, value in self._baselines()), *limits, self.guarantee, *self._how()]
         return titled_table(self._headline(), heads, rows, [*([f"and {left} more labels"] if left else []), *notes])
 
     def _baselines(self) -> list[tuple[str, str]]:
@@ -342,16 +343,21 @@ class LabelSolution(Tuned):
         known = "no guarantee" if self.gap is None else f"gap {self.gap:.2g}"
         return f"LabelSolution: {self.metric.name} = {self.value:.6g} ({mode}; {known}; {self.rule.decisions})"
 
+    def _how(self) -> list[str]:
+        """Return how the rule decides, where the thresholds of its labels do not say it."""
+        return [] if self.rule.thresholds is not None else [f"a row gets {which_labels(self.rule)}"]
+
     def _rows(self) -> tuple[list[str], list[list[str]], int]:
         """Return heads, the first labels as texts, and how many labels are left out."""
-        heads = ["label", "rows", "decided if", "rate", "precision", "recall", "F1"]
-        words = {np.inf: "never", -np.inf: "always", None: "-"}
+        has_thresholds = self.rule.thresholds is not None
+        heads = ["label", "rows", *(["decided if"] if has_thresholds else []), "rate", "precision", "recall", "F1"]
+        words: dict[float | None, str] = {np.inf: "never", -np.inf: "always"}
         rows = []
         for one in self._first(SHOWN):
             n = f"{one.prior:.4g}" if one.positives is None else str(one.positives)
-            cut = words.get(one.threshold) or f"p > {one.threshold:.4g}"
+            cut = [words.get(one.threshold) or f"p > {one.threshold:.4g}"] if has_thresholds else []
             scores = [f"{number:.3g}" for number in (one.rate, one.precision, one.recall, one.f1)]
-            rows.append([printable(str(one.name)), n, cut, *scores])
+            rows.append([printable(str(one.name)), n, *cut, *scores])
         return heads, rows, len(self.rule.class_names) - len(rows)
 
 
