@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from confmax.calibration import Temperature, VectorScaling, choose, fit, log_loss
+import confmax
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling, choose, fit, log_loss
 from confmax.calibration import scaling as solver
 from confmax.calibration.families import first_fit, labelled
 from confmax.oracle import make_table
@@ -470,3 +471,14 @@ def test_powers_of_many_classes_are_never_negative(monkeypatch):
     other = fit(make_table(P, y), "vector")
     assert (newton.a[:2] == 0).all()
     np.testing.assert_allclose(parameters(other), parameters(newton), atol=1e-3)
+
+
+def test_d11_calibrations_name_no_range_of_one_number_and_messages_no_class_that_is_not_meant():
+    alike = str(VectorScaling([1.0, 1.0004], [0.25, -0.5]))
+    assert "powers all 1," in alike and "offsets -0.5 to 0.25" in alike and "1 to 1" not in alike
+    assert "powers 0.5 to 1" in str(VectorScaling([0.5, 1.0], [0.0, 0.0]))
+    assert "powers all 1, of other classes all 0" in str(MatrixScaling(np.eye(3), np.zeros(3)))
+    P, y = [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]] * 4, ["ok", "fraud", "ok"] * 4
+    for metric in ("f1", "recall", "jaccard", "precision"):
+        with pytest.raises(ValueError, match=rf"{metric}\[fraud\] or {metric}\[ok\]"):
+            confmax.maximize(metric, P, y)

@@ -218,7 +218,7 @@ def test_what_is_left_out_is_told_in_few_lines():
 def test_an_unknown_order_offers_the_name_of_the_class(command):
     way_out = "(the negative first), or the positive one with --positive"
     told = run(command, "two.csv", "--label", "truth", "--metric", "f1", code=2)[1]
-    assert told.endswith(f"{way_out}, or name the class, as in f1[yes]\n")
+    assert told.endswith(f"{way_out}, or name the class, f1[no] or f1[yes]\n")
     assert run(command, "two.csv", "--label", "truth", "--metric", "ams", code=2)[1].endswith(f"{way_out}\n")
 
 

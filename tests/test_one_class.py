@@ -205,7 +205,7 @@ def test_pos_label_refusals():
     P, y = table()
     with pytest.raises(ValueError, match=r"got 'VF' with 4 classes .* or a metric of one class, such as f1\[F\]"):
         confmax.score("macro_f1", P, y, pos_label="VF")
-    way_out = r"pos_label= with the latter\), or name the class, as in f1\[\w+\]$"
+    way_out = r"pos_label= with the latter\), or name the class, f1\[\w+\] or f1\[\w+\]$"
     with pytest.raises(ValueError, match=rf"depends on the order of the classes .* or {way_out}"):
         confmax.maximize("f1", *table(K=2))
     with pytest.raises(ValueError, match=r"pos_label= with the latter\)$"):

@@ -41,3 +41,9 @@ def test_the_gain_and_the_picture_are_those_of_the_benchmark():
 def test_five_bullets_say_what_is_in_it():
     (listed,) = re.findall(r"## What is in it\n(.*)", README, re.DOTALL)
     assert 1 <= len(re.findall(r"^\* ", listed, re.MULTILINE)) <= 5
+
+
+def test_d16_the_front_page_of_the_documentation_is_linked_before_the_sections():
+    before = README[: README.index("\n## ")]
+    (page,) = re.findall(r"\[[^\]]*front page of the documentation\]\((.*?)\)", before)
+    assert page == "docs/index.md" and (ROOT / page).read_text().startswith("# confmax")

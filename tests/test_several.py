@@ -361,3 +361,18 @@ def test_columns_in_another_order_than_the_labels_are_warned_of():
         confmax.maximize("macro_f1", P[:, [1, 0, 3, 4, 2, 5]], Y, classes=names, decisions="any")
     with pytest.warns(UserWarning, match="are the rows of y and proba in the same order"):
         confmax.maximize("macro_f1", P[rng.permutation(400)], Y, classes=names, decisions=2)
+
+
+@pytest.mark.parametrize("decisions", ["any", 1, ("at_most", 2)], ids=str)
+def test_d20_probabilities_that_are_next_to_zero_are_not_called_zero(decisions):
+    P = np.random.default_rng(0).beta(0.6, 4.0, (40, 3))
+    for scale in (1e-110, 1e-310, 5e-324, 0.0):
+        with pytest.raises(ValueError, match="a mean probability above 1e-100; pass probabilities") as told:
+            confmax.maximize("macro_f1", P * scale, decisions=decisions)
+        assert "zero everywhere" not in str(told.value)
+    # of one class for every row they are divided by their sums
+    R = np.random.default_rng(0).dirichlet([2.0, 1.0], 40)
+    y = (R[:, 1] > 0.4).astype(int)
+    with pytest.warns(UserWarning, match="were divided by their sums"):
+        found = confmax.maximize("macro_f1", R * 1e-310, y, normalize=True)
+    assert found.value == pytest.approx(confmax.maximize("macro_f1", R, y).value)

@@ -274,7 +274,9 @@ class VectorScaling(_OfArrays):
         return bool((self.a >= 0).all())
 
     def __str__(self) -> str:
-        return f"vector scaling, powers {self.a.min():.3g} to {self.a.max():.3g}{_shown_floor(self.floor)}"
+        # where all powers are alike, the offsets are what it does
+        offsets = f", offsets {_span(self.b)}" if _span(self.a).startswith("all") else ""
+        return f"vector scaling, powers {_span(self.a)}{offsets}{_shown_floor(self.floor)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -327,10 +329,7 @@ class MatrixScaling(_OfArrays):
     def __str__(self) -> str:
         off = self.W[~np.eye(len(self.b), dtype=np.bool_)]
         a = np.diagonal(self.W)
-        return (
-            f"matrix scaling, powers {a.min():.3g} to {a.max():.3g}, of other classes {off.min():.3g} to "
-            f"{off.max():.3g}{_shown_floor(self.floor)}"
-        )
+        return f"matrix scaling, powers {_span(a)}, of other classes {_span(off)}{_shown_floor(self.floor)}"
 
 
 SCALINGS: dict[str, type[Scaling]] = {each.kind: each for each in (Temperature, VectorScaling, MatrixScaling)}
@@ -339,6 +338,16 @@ SCALINGS: dict[str, type[Scaling]] = {each.kind: each for each in (Temperature, 
 def kept_class(calibrator: Any) -> int | None:
     """Return the class whose probability a calibrator leaves as it is; None for objects that are not confmax's."""
     return calibrator.kept if isinstance(calibrator, Scaling) else None
+
+
+def _span(values: Array) -> str:
+    """Return the smallest and the largest of ``values``, or the one number that all show as.
+
+    >>> _span(np.array([0.5, 2.0])), _span(np.ones(2))
+    ('0.5 to 2', 'all 1')
+    """
+    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
+    return f"all {low}" if low == high else f"{low} to {high}"
 
 
 def _checked_floor(floor: float) -> float:

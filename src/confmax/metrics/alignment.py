@@ -115,7 +115,9 @@ def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Met
 
 def or_its_name(metric: Metric, classes: Sequence[Any]) -> str:
     """Return how a sentence about the order goes on for a metric that can name its class; for others nothing."""
-    return f", or name the class, as in {metric.name}[{classes[-1]}]" if metric.one_class else ""
+    # one of two alone would be taken for the one that is meant
+    named = " or ".join(f"{metric.name}[{name}]" for name in classes)
+    return f", or name the class, {named}" if metric.one_class else ""
 
 
 def refuse_unstated_order(metric: Metric, classes: Sequence[Any], way_out: str) -> None:

@@ -209,9 +209,11 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
     rows = table.label_weight() if labelled else table.mean_probability()
     present = rows > ABSENT
     if not present.any():
+        if labelled:
+            raise InputError("no row has any label in `y`", "add rows that have labels, or leave `y` out")
         raise InputError(
-            "no row has any label in `y`" if labelled else "`proba` is zero everywhere",
-            "add rows that have labels, or leave `y` out" if labelled else "pass the model's probabilities",
+            f"no label in `proba` has a mean probability above {ABSENT:g}",
+            "pass probabilities of labels, which densities and likelihoods are not",
         )
     _warn_of_absent(table, present)
     counted = table.positives() if labelled else table.n_rows * rows
