@@ -552,18 +552,22 @@ def test_text_with_whole_numbers_and_empty_cells():
     assert next(named.run(lambda part: part.proba.dtype)) == np.float64
 
 
-def spools():
-    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("confmax-")}
+@pytest.fixture
+def temporary(tmp_path_factory, monkeypatch):
+    """A folder for temporary files of this test and of the processes that it starts; it returns what lies there."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return lambda: os.listdir(folder)
 
 
 @pytest.mark.parametrize("way", ["reader", "arrays", "frames", "lazy"])
-@pytest.mark.usefixtures("small_samples")
-def test_what_can_be_read_once_is_written_to_a_temporary_file(inside, monkeypatch, way):
-    monkeypatch.setattr(tempfile, "tempdir", str(inside))
+@pytest.mark.usefixtures("small_samples", "inside")
+def test_what_can_be_read_once_is_written_to_a_temporary_file(temporary, monkeypatch, way):
     monkeypatch.setattr(batches, "SPOOLED_ROWS", 250)
     given = {"reader": TABLE.to_reader, "arrays": arrays, "frames": frames(polars), "lazy": lazy}[way]()
     source = confmax.open_table(given, spool=True, **({} if way == "arrays" else NAMED))
-    assert len(spools()) == 1
+    assert len(temporary()) == 1
     for name, one in (("found", source), ("expected", confmax.open_table(TABLE, **NAMED))):
         confmax.maximize("macro_f1", one).rule.save(f"{name}.json")
     assert Path("found.json").read_bytes() == Path("expected.json").read_bytes()
@@ -571,12 +575,10 @@ def test_what_can_be_read_once_is_written_to_a_temporary_file(inside, monkeypatc
     del source, one
     assert sum(kept.run(lambda part: len(part.proba))) == 1500
     del kept
-    assert not spools()
+    assert not temporary()
 
 
-def test_a_temporary_file_is_removed_with_what_failed(inside, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(inside))
-
+def test_a_temporary_file_is_removed_with_what_failed(temporary, monkeypatch):
     def failing():
         yield from arrays()
         raise KeyboardInterrupt
@@ -588,14 +590,14 @@ def test_a_temporary_file_is_removed_with_what_failed(inside, monkeypatch):
     monkeypatch.setattr(pq.ParquetWriter, "write_table", _full)
     with pytest.raises(ValueError, match=r"the RecordBatchReader cannot be written to .*: No space left"):
         confmax.open_table(TABLE.to_reader(), spool=True)
-    assert not spools()
+    assert not temporary()
 
 
 def _full(*_):
     raise OSError("No space left on device")
 
 
-def test_a_fresh_process(inside):
+def test_a_fresh_process(inside, temporary):
     pytest.importorskip("polars")
     lazy()
     pq.write_table(TABLE.drop_columns(["id"]), "t.parquet")
@@ -613,7 +615,7 @@ def test_a_fresh_process(inside):
     assert {step["printed"] for step in others} == {
         f"{confmax.maximize('macro_f1', P, TRUTH, sample_weight=W).value}\n"
     }
-    assert not spools()
+    assert not temporary()
 
 
 def test_a_class_without_rows_keeps_its_column(tmp_path):
