@@ -243,7 +243,7 @@ def test_limits_that_a_file_cannot_judge_are_not_missed(table):
 @pytest.mark.filterwarnings("ignore:group")
 @pytest.mark.parametrize("abstain", [(), ("--abstain", "ask", "--subject-to", "coverage >= 0.8")])
 def test_compare_tunes_and_judges_by_the_groups_of_the_rows(table, monkeypatch, abstain):
-    table = table[:200]
+    table = table[:120]
     table.to_csv("t.csv", index=False)
     monkeypatch.setattr("confmax.cli.compare.N_FOLDS", 2)
     monkeypatch.setattr("confmax.cli.compare._areas", lambda *_: {})  # which take long, and know no groups

@@ -71,7 +71,7 @@ CASES = [
 @pytest.mark.parametrize("confusion", ["model", "labels", "blend"])
 @pytest.mark.parametrize(("name", "form"), CASES, ids=str)
 def test_maximize_equals_the_dense_table(name, form, confusion):
-    P, Y = rows_of(1, 60, 6, digits=4)
+    P, Y = rows_of(1, 60, 5, digits=4)
     settings = {"decisions": form, "confusion": confusion, "calibration": None}
     one = confmax.maximize(name, P, Y, **settings)
     other = confmax.maximize(name, sp.csr_array(P), sp.csr_array(Y), **settings)
