@@ -1,5 +1,6 @@
 """The rule: decisions, draws, the file, and what a person reads."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import confmax
 from confmax import DecisionRule
 from confmax import constraints as c
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
-from confmax.confusion import Gains
+from confmax.confusion import Confusion, Gains
 from confmax.rule import LabelRule, file
 from confmax.rule.reading import read_rule
 
@@ -39,6 +40,39 @@ def test_decision_probabilities_are_exact():
     first, second = (P * 1).argmax(1), (P * [1, 4, 1] + [0, 0, 0.3]).argmax(1)
     expected = 0.25 * np.eye(3)[first] + 0.75 * np.eye(3)[second]
     np.testing.assert_allclose(mixture().decision_probabilities(P), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        mixture().gains,
+        Gains.reduced(np.ones((3, 2)), power=1),
+        Gains.from_matrix(np.ones((4, 2, 3))),
+        Confusion.from_matrix(np.full((3, 2, 2), 0.25)),
+    ],
+)
+def test_a_batch_is_a_sequence(batch):
+    """A loop over gains or confusions ends, and indices count from both ends."""
+    n = len(batch)
+    assert sum(1 for _ in itertools.islice(batch, n + 1)) == n
+    for index in (n, -n - 1, np.int64(n)):
+        with pytest.raises(IndexError):
+            batch[index]
+    last = batch[-1]
+    for same in (batch[n - 1], batch[np.int64(n - 1)], list(batch)[-1]):
+        if isinstance(batch, Gains):
+            assert len(same) == 1
+            np.testing.assert_array_equal(same.matrices(), last.matrices())
+        else:
+            np.testing.assert_array_equal(same.matrix, last.matrix)
+    assert len(batch[1:]) == n - 1
+
+
+def test_one_confusion_is_no_batch():
+    single = Confusion.from_matrix([[0.5, 0.1], [0.2, 0.2]])
+    for use in (list, lambda S: S[0]):
+        with pytest.raises(TypeError, match=r"one confusion.*batch"):
+            use(single)
 
 
 def test_keys_are_checked():

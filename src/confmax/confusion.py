@@ -93,6 +93,8 @@ class Confusion:
 
     def __getitem__(self, index: int | slice | tuple[int, ...] | NDArray[np.intp]) -> Confusion:
         """Return one confusion of the batch, or several as a batch."""
+        if self.diagonal.ndim < 2:
+            raise TypeError("this is one confusion, and only a batch of several has members")
         # rules on one table share its class sizes, which are then stored once
         rows = self.rows[index] if self.rows.ndim > 1 else self.rows
         matrix = None if self.matrix is None else self.matrix[index]
@@ -218,8 +220,9 @@ class Gains:
         return len(self.coefficients()[0] if self.full is None else self.full)
 
     def __getitem__(self, index: int | slice | NDArray[np.intp]) -> Gains:
-        """Return a part of the batch, as a batch."""
-        part = slice(index, index + 1) if isinstance(index, int) else index
+        """Return a part of the batch, as a batch; of one index that of one gain."""
+        # an array refuses an index beyond its end, which a slice does not: there a loop over the batch ends
+        part = (index, None) if isinstance(index, (int, np.integer)) else index
         if self.full is not None:
             return Gains(full=self.full[part])
         a, b = self.coefficients()
