@@ -9,23 +9,28 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, pairwise_distances
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, pairwise_distances, roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import confmax
+from confmax import DecisionRule
+from confmax.calibration import MatrixScaling, VectorScaling
 from confmax.confusion import Gains
 from confmax.estimators import FixedRuleClassifier, MetricClassifierCV
+from confmax.evaluate.thresholds import class_thresholds
 from tests.estimators.helpers import NAMES, RANK, assert_invariant, by_hand
 
 
@@ -214,11 +219,105 @@ def test_methods_are_those_of_the_wrapped_estimator(two):
     X, y, _ = two
     tuned = MetricClassifierCV(LogisticRegression()).fit(X, y)
     model = LogisticRegression().fit(X, y)
-    for method in ("predict_proba", "predict_log_proba", "decision_function"):
+    for method in ("predict_proba", "predict_log_proba"):
         np.testing.assert_array_equal(getattr(tuned, method)(X), getattr(model, method)(X))
-    assert not hasattr(MetricClassifierCV(GaussianNB()), "decision_function")
+    assert not hasattr(MetricClassifierCV(LinearSVC()), "decision_function")
     assert not hasattr(MetricClassifierCV(LinearSVC()), "predict_proba")
     assert not hasattr(MetricClassifierCV(GaussianNB()), "classes_")
+
+
+# --- the decision function ------------------------------------------------------------------------------------------
+
+
+class Told(ClassifierMixin, BaseEstimator):
+    """A model whose features are the probability of the second class."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.column_stack([1.0 - X[:, 0], X[:, 0]])
+
+
+def rules_of_two():
+    """Rules of two classes, with whether they are a threshold on the probability of the second."""
+    two = DecisionRule.from_weights
+    yield "argmax", True
+    yield two([1.0, 7.0]), True
+    yield two([1e-9, 1.0]), True
+    yield two([1.0, 1.0], [1.0, 0.0]), True  # never
+    yield two([1.0, 1.0], [0.0, 1.0]), True  # always
+    yield replace(two([1.0, 1.0]), calibrator=VectorScaling(np.array([0.5, 2.0]), np.array([0.3, -0.2]))), True
+    yield replace(two([1.0, 2.0]), calibrator=MatrixScaling(np.array([[1.2, 0.1], [0.0, 0.8]]), np.zeros(2))), True
+    yield replace(two([1.0, 1.0]), calibrator=VectorScaling(np.array([-1.0, -1.0]), np.zeros(2))), False
+    yield DecisionRule(Gains.reduced([[1.0, 1.0], [1.0, 4.0]]), np.array([0.3, 0.7]), (0, 1)), False
+
+
+@pytest.mark.parametrize(("rule", "is_threshold"), list(rules_of_two()))
+def test_of_two_classes_the_sign_is_the_decision(rule, is_threshold):
+    clf = FixedRuleClassifier(Told(), rule).fit(np.zeros((4, 1)), [0, 1, 0, 1])
+    cuts = class_thresholds([clf.rule_], np.full(2, 0.5))[0]
+    cut = min(cuts[1], 1.0)
+    near = np.clip([cut, np.nextafter(cut, 0), np.nextafter(cut, 1), cut - 1e-9, cut + 1e-9], 0, 1)
+    p = np.unique([0.0, 5e-324, 1e-300, 1e-12, *near, 1 - 2**-53, 1.0, *np.random.default_rng(0).random(300)])
+    score = clf.decision_function(p[:, None])
+    assert score.shape == p.shape and np.isfinite(score).all() and (np.abs(score) <= 1).all()
+    np.testing.assert_array_equal(score > 0, clf.predict(p[:, None]) == 1)
+    np.testing.assert_array_equal(score.astype(np.float32) > 0, score > 0)
+    assert (score != 0).all()
+    if is_threshold:
+        assert (np.diff(score) >= 0).all()
+        # only probabilities that no rounding can hold apart get one score
+        assert len(np.unique(score)) > 300
+    # a class that is never or always decided leaves the order of the rows, too
+    y = np.random.default_rng(1).random(len(p)) < p
+    if is_threshold:
+        assert roc_auc_score(y, score) == pytest.approx(roc_auc_score(y, p), abs=1e-3)
+
+
+def test_float32_probabilities_on_the_threshold():
+    rule = DecisionRule.from_weights([1.0, 9.0])
+    p = np.nextafter(np.float32(0.1), np.float32([0, 0.1, 1]))
+    clf = FixedRuleClassifier(Told(), rule).fit(np.zeros((2, 1)), [0, 1])
+    np.testing.assert_array_equal(clf.decision_function(p[:, None]) > 0, clf.predict(p[:, None]) == 1)
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB(), DecisionTreeClassifier(max_depth=3)])
+def test_one_against_the_rest_keeps_the_rules(three, model):
+    """Of a matrix of labels, and of classes where exactly one rule says yes; the ROC curve is the model's."""
+    X, _, rank = three
+    Y = np.eye(3, dtype=int)[rank]
+    tuned = MetricClassifierCV(model, metric="f1", fold_rules=False)
+    alone = np.column_stack([clone(tuned).fit(X, column).predict(X) for column in Y.T])
+    plain = np.column_stack([clone(model).fit(X, column).predict_proba(X)[:, 1] for column in Y.T])
+    of_labels = OneVsRestClassifier(tuned).fit(X, Y)
+    np.testing.assert_array_equal(of_labels.predict(X), alone)
+    assert (alone != (plain >= 0.5)).any()
+    for k, score in enumerate(of_labels.decision_function(X).T):
+        assert roc_auc_score(Y[:, k], score) == pytest.approx(roc_auc_score(Y[:, k], plain[:, k]), abs=1e-12)
+    one = alone.sum(axis=1) == 1
+    of_classes = OneVsRestClassifier(tuned).fit(X, rank)
+    assert one.any()
+    np.testing.assert_array_equal(of_classes.predict(X)[one], alone[one].argmax(axis=1))
+
+
+@pytest.mark.filterwarnings("ignore:group .* with fewer than 30:UserWarning")
+def test_where_there_is_no_decision_function(two, three):
+    X, y, _ = two
+    for settings in ({"abstain": True, "constraints": "coverage >= 0.8"}, {"constraints": "rate[bad] <= 0.5"}):
+        clf = MetricClassifierCV(LogisticRegression(), metric="accuracy", **settings).fit(X, y)
+        assert hasattr(clf, "decision_function") == ("abstain" not in settings)
+    group = np.arange(len(y)) % 2
+    limit = "min(recall[bad] | group) >= 0.1"
+    clf = MetricClassifierCV(LogisticRegression(), metric="accuracy", constraints=limit).fit(X, y, group=group)
+    assert not hasattr(clf, "decision_function")
+    # of more classes it is the model's
+    X, y, _ = three
+    several = MetricClassifierCV(LogisticRegression(), metric="macro_f1").fit(X, y)
+    np.testing.assert_array_equal(several.decision_function(X), LogisticRegression().fit(X, y).decision_function(X))
+    assert hasattr(MetricClassifierCV(GaussianNB()), "decision_function")
+    assert not hasattr(MetricClassifierCV(GaussianNB(), metric="macro_f1").fit(X, y), "decision_function")
 
 
 @pytest.mark.parametrize(

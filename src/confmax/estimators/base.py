@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.estimators.steps import checked_labels, with_abstain
+from confmax.evaluate.thresholds import class_thresholds
 from confmax.rule import DecisionRule
 from confmax.solution import Solution
 from confmax.solution.tuning import solution_of_rule
@@ -26,6 +27,7 @@ from confmax.tables.columns import stated_order
 from confmax.tables.kinds import here, host_array, named
 from confmax.tables.labels import refuse_masked
 
+NEXT_TO_ZERO = float(np.finfo(np.float32).tiny)  # of scores: float32 holds it
 # arguments of `Solution.adapt`, which takes probabilities, as the estimators call them
 _FEATURES = {"new_proba": "X_new", "(proba, y)": "(X, y)", "(proba, y, sample_weight)": "(X, y, sample_weight)"}
 
@@ -36,7 +38,24 @@ def if_wrapped_has(name: str) -> Callable[[Any], Any]:
     return available_if(lambda self: callable(getattr(getattr(self, "estimator_", self.estimator), name)))
 
 
-# the mixins stand left of BaseEstimator, whose tags theirs override
+def _has_scores(self: RuleClassifier) -> bool:
+    """Whether rows have a `decision_function`; of an estimator that is not fitted, whether those of two classes may."""
+    if not hasattr(self, "rule_"):
+        return hasattr(self.estimator, "predict_proba")
+    if self.rule_.n_classes == 2:
+        return self.rule_.n_decisions == 2 and not self.rule_.groups
+    return callable(self.estimator_.decision_function)
+
+
+_if_scored: Callable[[Any], Any] = available_if(_has_scores)
+
+
+def _in_memory(values: Any) -> Any:
+    """Return values as an array in host memory, lazy ones as they are."""
+    found = here(host_array, values)
+    return values if found is None else found
+
+
 def _of_features(_argument: str, words: str) -> str:
     """Return what `RuleClassifier.adapt` calls an argument of `Solution.adapt`, for which that says ``words``."""
     for name, here_called in _FEATURES.items():
@@ -44,6 +63,7 @@ def _of_features(_argument: str, words: str) -> str:
     return f"`{words}`"
 
 
+# the mixins stand left of BaseEstimator, whose tags theirs override
 class BehindModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A classifier that decides by the probabilities of another."""
 
@@ -291,8 +311,7 @@ class RuleClassifier(BehindModel):
         check_is_fitted(self, "estimator_")
         decisions = self.rule_.predict_index(self.estimator_.predict_proba(X), group=group)
         # class names need not be numbers, which is all that a tensor holds
-        found = here(host_array, decisions)
-        return named(self._decisions, decisions if found is None else found)
+        return named(self._decisions, _in_memory(decisions))
 
     def decision_probabilities(self, X: Any, group: ArrayLike | None = None) -> NDArray[Any]:
         """Return the exact probability (n, M) of every decision for the rows of X (n, d), before any draw.
@@ -316,8 +335,25 @@ class RuleClassifier(BehindModel):
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict_log_proba(X)
 
-    @if_wrapped_has("decision_function")
+    @_if_scored
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return the wrapped estimator's decision values. The rule does not use them."""
+        """Return scores of the rows of X (n, d): of two classes the rule's (n,), else those of the wrapped estimator.
+
+        Of two classes a score is above zero exactly where `predict` returns the second one, and it rises with the
+        probability of this class: it is how far that lies from the rule's threshold, as a share of the way to 0 (at -1)
+        or to 1. One against the rest, which decides by the sign, then keeps the rule, and the area under the ROC curve
+        is that of the probabilities. Where the rule decides a row against the order of the probabilities, because it
+        draws or its calibration turns the order, the score is next to zero. Rules that abstain or need groups have no
+        such scores, and the method is absent. The scores of more classes are the wrapped estimator's, if it has some;
+        the rule does not use them.
+        """
         check_is_fitted(self, "estimator_")
-        return self.estimator_.decision_function(X)
+        if self.rule_.n_classes > 2:
+            return self.estimator_.decision_function(X)
+        proba = self.estimator_.predict_proba(X)
+        decided = _in_memory(self.rule_.predict_index(proba)) == 1
+        # where no number describes the rule, that from which it decides the class at least half of the time
+        cut = min(float(class_thresholds([self.rule_], np.full(2, 0.5))[0, 1]), 1.0)
+        p = _in_memory(proba)[:, 1].astype(np.float64)
+        score = (p - cut) / np.where(p < cut, max(cut, NEXT_TO_ZERO), max(1.0 - cut, NEXT_TO_ZERO))
+        return np.where(decided, np.maximum(score, NEXT_TO_ZERO), np.minimum(score, -NEXT_TO_ZERO))

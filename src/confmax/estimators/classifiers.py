@@ -169,6 +169,14 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
 
     A class without rows in the training part of a split has probability zero on its test part.
 
+    Wrappers that use `predict`, or the sign of `decision_function`, keep the rule: ``MultiOutputClassifier``,
+    ``ClassifierChain``, ``VotingClassifier`` with hard votes, ``OneVsOneClassifier``, and ``OneVsRestClassifier`` on a
+    matrix of labels. On one column of classes the last two decide as the rules say where exactly one of them says yes
+    (``OneVsRestClassifier``), or one class gets most votes. Wrappers that decide by probabilities of their own drop the
+    rule: ``CalibratedClassifierCV``, ``VotingClassifier`` with soft votes, ``StackingClassifier``,
+    ``BaggingClassifier``, ``TunedThresholdClassifierCV`` and ``FixedThresholdClassifier``. Wrap the model in these, and
+    the result in this class.
+
     ``sample_weight`` weights the rows of the tuning table and is passed to the estimator's ``fit``. For the tuning,
     only the ratios of the weights matter: a weight of 2 does not mean that a row was seen twice; repeat the row to say
     that. An estimator whose ``fit`` has no such parameter (a `Pipeline`, nearest neighbours) is fitted without weights,
