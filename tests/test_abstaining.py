@@ -255,3 +255,13 @@ def test_class_sizes_that_do_not_quite_sum_to_one_keep_the_ratio_of_what_is_deci
     rows = np.array([0.5, 0.3, 0.2]) * (1.0 + 3e-8)
     metric = of_decided(confmax.metrics.get("accuracy"), 3)
     assert metric.as_ratios(rows, 4) is not None
+
+
+@pytest.mark.parametrize("confusion", ["model", "labels", "blend"])
+def test_ams_is_finite_where_no_background_is_accepted(confusion):
+    """As without abstaining, the background counts at least half a row."""
+    P, y = np.repeat(np.eye(2), 5, axis=0), np.repeat([0, 1], 5)
+    every = confmax.maximize("ams", P, y, confusion=confusion)
+    some = confmax.maximize("ams", P, y, confusion=confusion, abstain=True, constraints="coverage >= 0.5")
+    assert np.isfinite([every.value, every.label_value or 0.0, some.value, some.label_value or 0.0]).all()
+    assert some.value >= every.value

@@ -285,9 +285,3 @@ def test_a_matrix_of_objects_is_one_of_numbers_and_not_of_names(form):
 def test_labels_of_no_kind_are_refused_in_a_sentence(y, sentence):
     with pytest.raises(ValueError, match=sentence):
         confmax.maximize("macro_f1", rows()[0], y, classes=NAMES, decisions="any")
-
-
-def test_a_function_without_a_value_is_refused():
-    P, Y, _ = rows()
-    with pytest.raises(ValueError, match="user function is nan for the best rule that was found; it must be finite"):
-        confmax.maximize(lambda true, hits, decided: np.nan, P, Y, decisions="any")

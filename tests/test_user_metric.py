@@ -278,6 +278,51 @@ def test_refusals_on_construction(args, options, sentence):
         metrics.from_function(*args, **options)
 
 
+ODDS = {
+    "infinite": (lambda C: C[1, 1] / C[1, 0], lambda true, hits, decided: hits[1] / (true[1] - hits[1])),
+    "infinite by a logarithm": (lambda C: -np.log(C[1, 0]), lambda true, hits, decided: -np.log(true[1] - hits[1])),
+    "raises": (
+        lambda C: float(C[1, 1]) / float(C[1, 0]),
+        lambda true, hits, decided: float(hits[1]) / float(true[1] - hits[1]),
+    ),
+    "raises by a logarithm": (
+        lambda C: -math.log(C[1, 0]),
+        lambda true, hits, decided: -math.log(true[1] - hits[1]),
+    ),
+    "NaN": (lambda C: C[1, 1] / C[1, 0] * C[0, 1], lambda true, hits, decided: np.nan),
+}
+
+
+@pytest.mark.parametrize("confusion", ["model", "labels", "blend"])
+@pytest.mark.parametrize("kind", ODDS)
+@pytest.mark.filterwarnings("ignore:.* cannot be differentiated:UserWarning", "ignore::RuntimeWarning")
+def test_a_metric_without_a_finite_optimum_is_refused(kind, confusion):
+    """One sentence for classes and labels, on rows that a rule separates."""
+    p = np.repeat([0.1, 0.2, 0.7, 0.8], 5)
+    y = (p > 0.5).astype(int)
+    of_classes, of_labels = ODDS[kind]
+    what = (
+        "cannot be computed for a rule that the search met: .*Error"
+        if "raises" in kind
+        else "is (inf|nan) for the best"
+    )
+    sentence = f"user function {what}.*; return a finite number for every rule.* divides by"
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize(metrics.from_function(of_classes), np.c_[1 - p, p], y, confusion=confusion)
+    with pytest.raises(ValueError, match=sentence):
+        confmax.maximize(of_labels, np.c_[1 - p, p], np.c_[1 - y, y], confusion=confusion, decisions="any")
+
+
+@pytest.mark.parametrize("confusion", ["model", "labels", "blend"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_function_may_be_nan_for_some_rules(confusion):
+    """As a precision is where its class is never decided: such a rule is none of the best."""
+    p = np.repeat([0.1, 0.2, 0.7, 0.8], 5)
+    precision = metrics.from_function(lambda C: C[1, 1] / (C[0, 1] + C[1, 1]) + 0.1 * C[1, 1])
+    found = confmax.maximize(precision, np.c_[1 - p, p], (p > 0.5).astype(int), confusion=confusion)
+    assert 0.9 < found.value < 1.1
+
+
 @pytest.mark.parametrize("metric", PLAIN, ids=repr)
 def test_right_structures_are_accepted_and_wrong_ones_refuted(metric):
     """A concave metric that is neither linear nor a ratio is refused as either, and so on."""

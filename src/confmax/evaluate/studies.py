@@ -82,9 +82,8 @@ class BestRules:
     def metric_within(self, metric: Metric, limits: Limits | None) -> Metric:
         """Return a metric as the rule is tuned for it: of what is decided, if the rule abstains."""
         K = self.table.n_classes
-        if self.abstains:
-            metric = of_decided(metric, K, *least_coverage(limits, K))
-        return metric.finite(self.table.n_rows)
+        metric = metric.finite(self.table.n_rows)
+        return of_decided(metric, K, *least_coverage(limits, K)) if self.abstains else metric
 
     def within(
         self, metric: Metric, limits: Limits | None, *starts: optimize.Mixture, certify: bool

@@ -363,7 +363,8 @@ def from_function(
     psi : callable
         Maps C (K, M), fractions that sum to one, to the number to maximise. It is also called with matrices whose
         entries do not quite sum to one. confmax exchanges classes to find out whether the function depends on their
-        order. If it does, named classes need a stated order, as for ``f1``.
+        order. If it does, named classes need a stated order, as for ``f1``. A rule for which it is NaN counts as worse
+        than all others; `maximize` refuses a function that is infinite for the best rule.
     gradient : callable or None
         Maps C to the (K, M) partial derivatives, correct up to a constant in each row.
     structure : {"linear", "ratio", "concave", "quasiconvex", "general"} or Structure

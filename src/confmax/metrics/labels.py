@@ -23,6 +23,7 @@ from confmax.metrics.first_order import FirstOrder, Formula, safe_ratio
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Concave, General, Linear, Ratio, Structure
+from confmax.metrics.user import at_reached, number_of
 from confmax.tables.decisions import Decisions
 
 # value and derivatives by t and q (...) of the score of a label, from r, t and q (...)
@@ -259,22 +260,19 @@ class OfVectors(Formula):
     def values(self, S: Confusion, **_: Any) -> Array:
         stacked = self._stacked(S)
         flat = stacked.reshape(-1, *stacked.shape[-2:])
-        return np.array([self._number(part) for part in flat]).reshape(stacked.shape[:-2])
+        return np.array([at_reached(self.name, self._number, part) for part in flat]).reshape(stacked.shape[:-2])
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         stacked = self._stacked(S)
         flat = stacked.reshape(-1, *stacked.shape[-2:])
-        slopes = np.array([self._slope(part) for part in flat]).reshape(stacked.shape)
+        slopes = np.array([at_reached(self.name, self._slope, part) for part in flat]).reshape(stacked.shape)
         return FirstOrder(self.values(S), slopes[..., 1, :], slopes[..., 2, :] + 0.0, np.zeros_like(S.diagonal))
 
     def _stacked(self, S: Confusion) -> Array:
         return np.stack([np.broadcast_to(S.rows, S.diagonal.shape), S.diagonal, S.columns], axis=-2)
 
     def _number(self, vectors: Array) -> float:
-        value = self.psi(*vectors.copy())
-        if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.ndarray)):
-            raise ValueError(f"a metric's function returns one number; got {value!r:.60}")
-        return float(value)
+        return number_of(self.psi, *vectors.copy())
 
     def _slope(self, vectors: Array) -> Array:
         """Return the derivatives (3, L), exact where the function can be traced, else by differences."""

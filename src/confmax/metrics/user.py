@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from confmax.metrics.structure import STEPS, MinOfLinear, random_confusion, rand
 from confmax.tables.columns import warn
 
 Slope = Callable[[Array], Array]
+T = TypeVar("T")
 
 EXCHANGED = 1e-9  # relative change of the value from which on the order of the classes matters
 MATRICES = 4  # random matrices at which a gradient is compared with differences
@@ -30,12 +31,43 @@ ENTRIES = 40  # entries of each that are compared
 SEGMENTS = 12  # random segments on which the structure is tested
 TOLERANCE = 1e-4
 AGREES = 1e-9  # relative difference between a function and the structure that determines it
+MAKE_FINITE = "return a finite number for every rule, such as with a small number beside what the function divides by"
 
 
 def _positive_matrices(rng: np.random.Generator, K: int, M: int) -> list[Array]:
     """Return the uniform confusion matrix and random ones halfway to it: no entry is too small for differences."""
     start = np.full((K, M), 1 / (K * M))
     return [start, *((random_confusion(rng, random_rows(rng, K), M) + start) / 2 for _ in range(MATRICES))]
+
+
+class _NoNumber(ValueError):
+    """The function returns something else."""
+
+
+def number_of(psi: Callable[..., Any], *parts: Array) -> float:
+    """Return the value of a user's function, which may write into its arguments; a ValueError if it is no number."""
+    value = psi(*parts)
+    if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.ndarray)):
+        raise _NoNumber(f"a metric's function returns one number; got {value!r:.60}")
+    return float(value)
+
+
+def at_reached(name: str, work: Callable[[Array], T], at: Array) -> T:
+    """Return what ``work`` makes of statistics that a search reached; where it raises, a ValueError with a way out."""
+    try:
+        return work(at)
+    except _NoNumber:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"{name} cannot be computed for a rule that the search met: {type(error).__name__}: {error}; {MAKE_FINITE}"
+        ) from error
+
+
+def refuse_infinite(metric: Any, value: float) -> None:
+    """Refuse, by a ValueError, a ``metric`` that is infinite or NaN for the best rule: it compares no others."""
+    if not np.isfinite(value):
+        raise ValueError(f"{metric!r} is {value} for the best rule that was found; {MAKE_FINITE}")
 
 
 class _Unfit(Exception):
@@ -65,7 +97,7 @@ class UserFormula(Formula):
         shape = S.matrix.shape[-2:]
         self.admit(*shape)
         slope = self._slopes[shape]
-        slopes = [slope(C) for C in S.matrix.reshape(-1, *shape)]
+        slopes = [at_reached(self.name, slope, C) for C in S.matrix.reshape(-1, *shape)]
         return FirstOrder(self.values(S), matrix=np.array(slopes).reshape(S.matrix.shape))
 
     def values(self, S: Confusion, *, rho: float = 0.0, **_: Any) -> Array:
@@ -75,14 +107,10 @@ class UserFormula(Formula):
             return np.concatenate([np.reshape(part, -1) for part in parts]).reshape(S.diagonal.shape[:-1])
         assert S.matrix is not None
         flat = S.matrix.reshape(-1, *S.matrix.shape[-2:])
-        return np.array([self._number(C) for C in flat]).reshape(S.matrix.shape[:-2])
+        return np.array([at_reached(self.name, self._number, C) for C in flat]).reshape(S.matrix.shape[:-2])
 
     def _number(self, C: Array) -> float:
-        # the function may write into its argument
-        value = self.psi(C.copy())
-        if np.ndim(value) != 0 or not isinstance(value, (int, float, np.number, np.ndarray)):
-            raise ValueError(f"a metric's function returns one number; got {value!r:.60}")
-        return float(value)
+        return number_of(self.psi, C.copy())
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
@@ -123,9 +151,9 @@ class UserFormula(Formula):
         with np.errstate(all="ignore"):
             try:
                 found = [self._number(C) for C in (start, *inside)]
+            except _NoNumber:
+                raise
             except Exception as error:
-                if str(error).startswith("a metric's function returns"):
-                    raise
                 raise _Unfit(f"{self.name} cannot be computed on {where}: {type(error).__name__}: {error}") from error
             if not np.isfinite(found).all():
                 bad = next(value for value in found if not np.isfinite(value))

@@ -84,5 +84,5 @@ def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: A
             f"the {metric.title} of what is decided is largest if next to nothing is decided",
             f"set a floor, such as `constraints='coverage >= 0.8'`, or maximise coverage with a floor on {metric.name}",
         )
-    found = of_decided(metric, K, least, of_classes)
+    found = of_decided(metric.finite(table.n_rows), K, least, of_classes)
     return replace(found, names=(None, (*classes, name)), binary=False)

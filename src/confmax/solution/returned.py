@@ -16,6 +16,7 @@ from confmax.constraints.proportions import counted_rows, interval, trials
 from confmax.metrics.alignment import extra_names
 from confmax.metrics.decided import as_written
 from confmax.metrics.seen import seen, unseen
+from confmax.metrics.user import refuse_infinite
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.optimize.along import with_rule
 from confmax.oracle import make_oracle
@@ -44,6 +45,7 @@ def solution_of(
 ) -> Solution:
     """Return the solution of the ``best`` rule, with ``base``, the values of the plain rules."""
     metric = problem.metric
+    refuse_infinite(metric, best.value)
     oracle = problem.oracle
     table = problem.oracle.table
     layout = table.layout

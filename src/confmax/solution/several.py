@@ -16,6 +16,7 @@ from confmax.constraints.proportions import counted_rows
 from confmax.errors import InputError
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import Micro
+from confmax.metrics.user import refuse_infinite
 from confmax.optimize import Status
 from confmax.optimize.label_limits import LabelCuts, Within, best_within
 from confmax.optimize.label_parts import PartsTarget
@@ -107,8 +108,7 @@ def solve(task: LabelTask, free: Free | None = None, met: Met | None = None) -> 
     kept = [task.limits is None or bool((slacks_of(task, S) >= 0.0).all()) for S in counted]
     fit = [keeps and _is_shown(task, value, found) for keeps, value in zip(kept, values, strict=True)]
     k = max(range(len(counted)), key=lambda k: (fit[k], values[k] if fit[k] else -k))
-    if not np.isfinite(values[k]):
-        raise ValueError(f"{task.plan.metric!r} is {values[k]} for the best rule that was found; it must be finite")
+    refuse_infinite(task.plan.metric, values[k])
     missed = tuple(name for name, keeps in zip(plain, kept[1:], strict=True) if not keeps)
     baselines = dict(zip(plain, values[1:], strict=True))
     return replace(finished(task, [best, *plain.values()][k], counted[k], found, baselines), missed_by=missed)
