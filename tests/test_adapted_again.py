@@ -99,12 +99,12 @@ def test_tables_of_costs(tuned):
     wanted = (Q * q / P.mean(axis=0)) @ gain
     for rule in (solution.adapt(priors=q).rule, solution.rule.shifted(q)):
         assert (rule.predict_index(Q) == wanted.argmax(axis=1)).all()
-    # gains of rules that keep limits, or that argmax is, are not the table
-    limited = confmax.maximize(metric, P, y, constraints=["recall[1] >= 0.9"])
+        assert rule.cost_table == metric.cost_table
+    # a function of this name has no table
     labels = confmax.DecisionRule.from_weights(np.ones(4), classes=range(4))
-    for rule in (limited.rule, replace(labels, metric="linear", shares=SourceShares((0.25,) * 4, 10.0))):
-        with pytest.raises(ValueError, match="the rule does not name a metric that it holds in full, but 'linear'"):
-            rule.shifted(q)
+    labels = replace(labels, metric="linear", shares=SourceShares((0.25,) * 4, 10.0))
+    with pytest.raises(ValueError, match="the rule does not name a metric that it holds in full, but 'linear'"):
+        labels.shifted(q)
 
 
 def test_a_class_without_a_share_keeps_none():

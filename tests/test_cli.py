@@ -145,16 +145,16 @@ def test_costs(hpc):
     answer = document("tune", HPC, "--label", "obs", "--costs", "costs.csv", "-o", "rule.json")
     costs = [[0, 1, 2, 3, 0.4], [1, 0, 1, 2, 0.4], [4, 2, 0, 1, 0.4], [9, 4, 2, 0, 0.4]]
     expected = library.maximize(library.metrics.get("linear", cost=costs), hpc[0], hpc[1], classes=CLASSES)
-    assert answer["tuned"] == expected.value
+    assert answer["tuned"] == expected.cost
     rule = library.DecisionRule.load("rule.json")
     assert list(rule.classes) == [*CLASSES, "ask"]
     run("apply", "rule.json", HPC, "-o", "decided.csv")
     decided = decisions(Path("decided.csv"))
     assert decided == rule.predict(hpc[0]).tolist() and "ask" in decided
-    # minus the mean cost, from the decisions in the file
+    # the mean cost, from the decisions in the file
     position = {name: k for k, name in enumerate(rule.classes)}
     paid = [costs[CLASSES.index(true)][position[name]] for true, name in zip(hpc[1], decided, strict=True)]
-    assert answer["tuned_on_labels"] == pytest.approx(-np.mean(paid), abs=1e-12)
+    assert answer["tuned_on_labels"] == pytest.approx(np.mean(paid), abs=1e-12)
     arguments = ("score", HPC, "--label", "obs", "--rule", "rule.json", "--replicates", "0")
     assert "undefined for a rule with more decisions than classes" in run(*arguments)[0]
 

@@ -173,7 +173,7 @@ def test_a_rule_with_a_further_decision_has_no_value(tmp_path):
 ERRORS = {
     "no label": ([], "Missing option '--label'"),
     "unknown metric": (["--label", "y", "--metric", "marco_f1"], "did you mean macro_f1"),
-    "linear": (["--label", "y", "--metric", "linear"], "compare has no table of costs for linear"),
+    "linear": (["--label", "y", "--metric", "linear"], "linear needs a table of costs or gains, which rules hold"),
     "twice": (["--label", "y", "--metric", "macro_f1", "--metric", "f1_macro"], "--metric names a metric twice"),
     "binary": (["--label", "y", "--metric", "f1"], "f1 is a metric of two classes and the table has 3; write f1[NAME]"),
     "order": (["--label", "y", "--metric", "quadratic_kappa"], "give the order with --classes"),

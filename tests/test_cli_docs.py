@@ -10,7 +10,7 @@ import pytest
 
 import confmax as library
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
-from confmax.confusion import Gains
+from confmax.confusion import CostTable, Gains
 from tests.cli_helpers import cli, demonstrated, document, run, small
 
 pytest.importorskip("pyarrow")
@@ -71,6 +71,12 @@ def rules():
     rule("d", Gains.reduced([[1, 1, 1], [1, 2, 9]]), weights=(0.25, 0.75))
     rule("t", table, calibrator=Temperature(2.0))
     rule("m", table, calibrator=matrix)
+    rule(
+        "c",
+        Gains(full=np.eye(3)[None] - 1.0),
+        "linear",
+        cost_table=CostTable(((0, 1, 1), (1, 0, 1), (1, 1, 0)), "costs"),
+    )
     rule("v", flat, calibrator=VectorScaling([1.0, 0.5, 0.8], [0.3, 0.0, -0.2], 0.01))
     rule("o", Gains.reduced([2.0**-68, 2.0, 2.0**-68], [0.0, -0.5, 0.0]), "f1[b]", beside)
     asks = Gains.reduced([1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.5])
@@ -104,7 +110,7 @@ def outputs():
         ],
         "compare": [
             ("compare", *labelled, "--metric", "g_mean", "--rule", "r.json"),
-            ("compare", *labelled, "--metric", "g_mean", "--replicates", "0"),
+            ("compare", *labelled, "--metric", "linear", "--rule", "c.json", "--replicates", "0"),
             ("compare", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
             ("compare", *labelled, *asks),
             ("compare", *labelled, "--metric", "accuracy", "--group", "y", "--subject-to",
@@ -122,7 +128,7 @@ def outputs():
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),
                   ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json"),
                   ("score", *labelled, "--rule", "g.json", "--group", "y")],
-        "explain": [("explain", f"{name}.json") for name in "rdtvoma"]
+        "explain": [("explain", f"{name}.json") for name in "rdtvomac"]
         + [("explain", "d.json", "--proba", "0.2,0.5,0.3"), ("explain", "t.json", "--proba", "0.2,0.5,0.3")],
         "export": [("export", "r.json", "--to", "python", "-o", "r.py")],
         "metrics": [("metrics",)],

@@ -160,7 +160,7 @@ BAD = {
     "score --label y {}": {
         "t.csv --rule r.json --classes a,b,d": "the rule's classes are a, b, c",
         "t.csv --metric g_men": "g_mean",
-        "t.csv --metric linear": "no table of costs",
+        "t.csv --metric linear": "needs a table of costs or gains",
         "t.csv --metric f1": "write f1[NAME]",
         "t.csv --metric linear_kappa": "give the order with --classes",
         "t.csv --param beta=2": "one --metric",

@@ -94,8 +94,8 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(inside, more,
     [
         ("-o rule.json", "is the input file"),
         ("--param beta=2", "--param belongs to --metric"),
-        ("--metric linear", "a report has no table of costs for --metric linear"),
-        ("-o other.html", "tuned for costs, which a rule does not store; pass --metric NAME, what to evaluate it by"),
+        ("--metric linear", "linear needs a table of costs or gains, which rules hold"),
+        ("-o other.html", "'linear', which is not in the catalogue; pass --metric NAME, what to evaluate it by"),
     ],
 )
 def test_reports_that_are_refused(inside, more, words):

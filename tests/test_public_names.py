@@ -34,7 +34,7 @@ NAMES = {
         "smoothing_constants split_sizes"
     ),
     "confmax.oracle": "BACKENDS CountingOracle Oracle Table decide make_oracle make_table same_estimate",
-    "confmax.confusion": "Confusion Gains sum_of_others",
+    "confmax.confusion": "Confusion CostTable Gains sum_of_others",
     "confmax.solution": "Solution aligned fit_metric maximize tune value_on_labels warn_of_trivial",
     "confmax.estimators": "FixedRuleClassifier MetricClassifierCV",
     "confmax.rule": "DecisionRule",

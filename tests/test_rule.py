@@ -222,6 +222,12 @@ def with_further(**changes):
         (edited(atoms=[{**ATOM, "weight": -1.0}, {**ATOM, "weight": 2.0}]), "positive"),
         (edited(atoms=[{"weight": 1.0, "gain": [[1, 2, 3]]}]), "one row per class"),
         (edited(atoms=[{"weight": 1.0, "gain": [[1, 2], [1, 2]]}]), "gain is not a list of 3 numbers"),
+        *[(edited(cost_table=table), "cost_table does not hold rows, and of costs or gains") for table in ([], "x", 1)],
+        (edited(cost_table={"of": ["costs"], "rows": []}), "cost_table does not hold rows, and of costs or gains"),
+        (edited(cost_table={"of": "costs", "rows": [], "x": 1}), "cost_table does not hold rows"),
+        (edited(cost_table={"of": "costs", "rows": [[0, 1, 2]] * 2}), "its cost_table is not a list of 3 rows"),
+        (edited(cost_table={"of": "gains", "rows": [[0, 1]] * 3}), "its cost_table is not a list of 3 numbers"),
+        (edited(cost_table={"of": "gains", "rows": [[0, 1, True]] * 3}), "not a number"),
     ],
 )
 def test_files_that_are_no_rules(text, reason, tmp_path):
@@ -287,6 +293,7 @@ STORED = {
     "group_proba": "122121110112",
     "labels": "231652234223",
     "at_most": "631652234633",
+    "costs": "212222222222",
 }
 BESIDE = {"groups": {"group": ["men", "women"] * 6}, "group_proba": {"group_proba": np.tile([[0.25, 0.75]], (12, 1))}}
 
@@ -299,6 +306,7 @@ def test_stored_files_of_every_version_are_read(kind):
     assert rule.to_json() == path.read_text()
     rows = np.random.default_rng(0).dirichlet([1, 1, 1], 12).round(3)
     rows[:, 2] = 1 - rows[:, 0] - rows[:, 1]
+    rows = np.column_stack([rows[:, 0], 1 - rows[:, 0]]) if rule.n_classes == 2 else rows
     labels = rule.decisions.several
     decided = rule.predict(rows) @ [4, 2, 1] if labels else rule.predict_index(rows, **BESIDE.get(kind, {}))
     assert "".join(map(str, decided)) == STORED[kind]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -325,6 +326,27 @@ def _features(K: int, power: int) -> Array:
         return np.eye(K)
     index = np.arange(K, dtype=np.float64)
     return np.abs(index[:, None] - index) ** power
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """What every decision costs for each true class, or what it gains, per row, in the unit of the table.
+
+    Attributes
+    ----------
+    rows : tuple of tuple of float (K, M)
+        A row for each true class, a column for each decision.
+    of : {"costs", "gains"}
+        What the numbers are; costs are to be low, gains high.
+    """
+
+    rows: tuple[tuple[float, ...], ...]
+    of: Literal["costs", "gains"]
+
+    def reordered(self, index: Sequence[int]) -> CostTable:
+        """Return the table for classes in the order ``index`` (K,); further decisions stay where they are."""
+        decisions = [*index, *range(len(index), len(self.rows[0]))]
+        return CostTable(tuple(tuple(self.rows[i][j] for j in decisions) for i in index), self.of)
 
 
 @dataclass(frozen=True)

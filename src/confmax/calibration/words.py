@@ -20,6 +20,7 @@ from confmax.calibration.thresholds import ClassFirst, abstaining_class_cuts, ab
 from confmax.confusion import Array, Gains
 
 UNSEEN = 2.0**-60
+SAME_TABLE = 1e-9  # relative difference of gains that are those of a table but for rounding
 SHOWN = 4  # constraints, groups, or rules that are drawn, of a rule
 LONG = 80  # characters of a limit or of the name of a group
 MISSES = " (misses a constraint)"  # behind the value of a plain rule
@@ -43,10 +44,25 @@ def with_names(text: str, names: Sequence[Any]) -> str:
     return re.sub(r"classes=\(([\d, ]+)\)", named, text)
 
 
+def tuned_for(rule: Any) -> str:
+    """Return what a rule was tuned for as people read it: "costs" or "gains", else the text of its metric."""
+    return with_names(rule.metric, rule.class_names) if rule.cost_table is None else str(rule.cost_table.of)
+
+
+def by_its_table(rule: Any) -> bool:
+    """Whether the gains of a rule that does not draw are those of its table of costs, without prices of limits."""
+    if rule.cost_table is None or rule.is_randomized or rule.groups or rule.gains.full is None:
+        return False
+    table = np.array(rule.cost_table.rows) * (-1.0 if rule.cost_table.of == "costs" else 1.0)
+    # a constant within a row changes no decision
+    given, own = (G - G[:, :1] for G in (rule.gains.full[0], table))
+    return bool(np.allclose(given, own, rtol=SAME_TABLE, atol=SAME_TABLE * np.abs(own).max()))
+
+
 def headline(rule: Any) -> list[str]:
     """Return what a rule is, in one line, the constraints it was tuned within, its calibration, and its groups."""
     kind = f"draws between {len(rule.weights)} rules" if rule.is_randomized else "deterministic"
-    tuned = f" for {printable(with_names(rule.metric, rule.class_names))}" if rule.metric else ""
+    tuned = f" for {printable(tuned_for(rule))}" if rule.metric else ""
     lines = [f"DecisionRule{tuned}: {rule.n_classes} classes, {kind}"]
     if rule.constraints:
         lines.append(f"  tuned within {_first(rule.constraints)}")
@@ -132,8 +148,24 @@ def _decides(rule: Any) -> str:
     return (
         in_words(rule)
         or one_class_first(rule)
+        or _least_cost(rule)
         or f"decides the largest of {'' if rule.gains.full is not None else ' '}{_scores(rule)}"
     )
+
+
+def _least_cost(rule: Any) -> str | None:
+    """Return the sentence of a rule that decides by its table of costs or gains; None for others."""
+    if not by_its_table(rule):
+        return None
+    K, M = rule.n_classes, rule.n_decisions
+    what = "cost least" if rule.cost_table.of == "costs" else "gain most"
+    further = [printable(str(name)) for name in rule.class_names[K:]]
+    if rule.abstain is not None:
+        more = f"; {_decision(rule, M - 1)} is one of its decisions"
+    else:
+        more = f"; {_first(further)} {'is no class' if len(further) == 1 else 'are no classes'}" if further else ""
+    p = "p" if rule.calibrator is None else "calibrated p"
+    return f"decides what {p} and the table of {rule.cost_table.of} ({K} x {M}) expect to {what}{more}"
 
 
 def _scores(rule: Any) -> str:
@@ -169,7 +201,7 @@ def how(rule: Any) -> str:
         offset = ", adds an offset" if coefficients(rule.gains)[1].any() else ""
         rest = f"multiplies each probability by a weight{offset} and decides the class with the largest result"
         rest += "" if rule.abstain is None else ", or abstains if no result is above one number"
-    return in_words(rule) or one_class_first(rule) or rest
+    return in_words(rule) or one_class_first(rule) or _least_cost(rule) or rest
 
 
 def which_labels(rule: Any) -> str:
@@ -212,6 +244,8 @@ def in_words(rule: Any) -> str | None:
         return None
     if rule.abstain is not None:
         return _between(rule) or _above_one(rule)
+    if rule.n_decisions > rule.n_classes and (sentence := _between(rule)):
+        return sentence
     if rule.n_classes > 2:
         return _of_several(rule)
     thresholds = [cut for cut in cuts(rule.gains, rule.calibrator) if cut is not None]
@@ -242,8 +276,8 @@ def in_words(rule: Any) -> str | None:
 
 
 def _between(rule: Any) -> str | None:
-    """Return the sentence for a rule that abstains between two probabilities: of the second of two classes, or of one
-    class against the most probable other."""
+    """Return the sentence for a rule that takes a further decision, such as abstaining, between two probabilities: of
+    the second of two classes, or of one class against the most probable other."""
     if rule.is_randomized:
         return None
     names = [printable(str(name)) for name in rule.class_names[: rule.n_classes]]
@@ -264,7 +298,7 @@ def _between(rule: Any) -> str | None:
     if low == np.inf or high == 0.0:
         return f"always decides {no if high else yes}"
     if low == 0.0 and high == np.inf:
-        return f"always {_abstains(rule)}"
+        return f"always {'decides ' * (rule.abstain is None)}{_abstains(rule)}"
     parts = [f"{yes} if {p}({yes}) >= {probability(high)}"] * (high < np.inf)
     parts += [f"{no} if {p}({yes}) < {probability(low)}"] * (low > 0.0)
     rest = f"{no}, and never {_abstains(rule)}" if low == high else _abstains(rule)
@@ -307,8 +341,10 @@ def _least_decided(gain: Gains) -> float | None:
 
 
 def _abstains(rule: Any) -> str:
-    """Return that a rule abstains, as a verb, with what it then returns."""
-    name = printable(str(rule.abstain))
+    """Return that a rule abstains, as a verb, with what it then returns; of another decision beyond the classes, it."""
+    name = printable(str(rule.class_names[-1]))
+    if rule.abstain is None:
+        return name
     return "abstains" if name == "abstain" else f"abstains ({name})"
 
 

@@ -34,6 +34,7 @@ from confmax.cli.judging import (
     metrics_and_bootstrap,
     of_what_is_decided,
     scores_of,
+    table_metrics,
 )
 from confmax.cli.label_compare import compare_labels_of_file
 from confmax.cli.label_options import refuse_label_options
@@ -51,6 +52,7 @@ from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.studies import CoverageStudy
 from confmax.evaluate.uncertainty import plain_rules
 from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import of_decided
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.progress import Bar
@@ -75,15 +77,15 @@ def compare(file: Path, as_json: bool, **more: Any) -> None:
         raise click.UsageError("Missing option '--label'")
     for name in ("decisions", "label_columns", "separator"):
         del more[name]
-    wanted, settings = metrics_and_bootstrap(more)
     paths, constraints, abstain = (more.pop(key) for key in ("rules", "constraints", "abstain"))
+    if len(set(paths)) < len(paths):
+        raise click.UsageError("--rule names a file twice; name each rule once")
+    rules = {str(path): load_rule(path) for path in paths}
+    wanted, settings = metrics_and_bootstrap(more, rules)
     # the metric is one of several; the other settings are checked before the file is read
     plan = Plan.checked(
         "accuracy", constraints=constraints, abstain=abstain, on_infeasible="closest", random_state=settings["seed"]
     )
-    if len(set(paths)) < len(paths):
-        raise click.UsageError("--rule names a file twice; name each rule once")
-    rules = {str(path): load_rule(path) for path in paths}
     if more["group"] is None and any(one.of_groups for one in plan.constraints):
         raise click.UsageError("a limit of --subject-to speaks of groups; give --group, the column of these")
     in_parts = more.pop("in_parts")
@@ -111,10 +113,10 @@ def comparison(
     """
     table = checked_table(rows, rules.values())
     sample = table.in_memory()
-    chosen = _chosen(wanted, rows, plan)
+    chosen = _chosen(wanted, rows, plan, rules)
     # what cannot be maximised so is refused before anything is tuned
     for metric in chosen.values():
-        plan.placed(metric, table)
+        _plan_for(metric, plan, rules).placed(metric, table)
     abstains = plan.abstains or any(rule.abstain is not None for rule in rules.values())
     evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
     if abstains:
@@ -122,7 +124,8 @@ def comparison(
     limits = bind(plan.constraints, table, explicit=True, abstains=abstains)
     _warn_of_rare(sample)
     given = _of_files(rules, rows)
-    evidence = _cross_fitted(sample, chosen, plan, bar, by_content=sample is not table)
+    plans = {name: _plan_for(metric, plan, rules) for name, metric in chosen.items()}
+    evidence = _cross_fitted(sample, plans, plan.random_state, bar, by_content=sample is not table)
     areas = _areas(evidence, limits) if plan.abstains else {}
     tuned_for = {one: one.removeprefix("for ") for one in evidence} | {path: rules[path].metric for path in given}
     judged = _judged(table, evidence, given, plan.random_state)
@@ -148,6 +151,7 @@ def comparison(
         **({} if sample is table else {"tuned_on_rows": sample.n_rows}),
         **({"abstain": plan.abstain} if plan.abstains else {}),
         "metrics": list(evaluated),
+        "units": {name: scores.unit_of(name) for name in evaluated if scores.unit_of(name)},
         "rules": documents,
         "best": best_of(scores, evaluated),
         "intervals": bootstrap_document(scores),
@@ -188,7 +192,16 @@ def _applicable(chosen: Iterable[Metric], rows: FileRows) -> dict[str, Metric]:
     return {repr(metric): metric for metric in chosen if not not_applicable(metric, rows)}
 
 
-def _chosen(wanted: Sequence[Metric], rows: FileRows, plan: Plan) -> dict[str, Metric]:
+def _plan_for(metric: Metric, plan: Plan, rules: Mapping[str, DecisionRule]) -> Plan:
+    """Return the plan for a metric; a table of costs with one decision more calls it as the ``rules`` do."""
+    names = [rule.abstain for rule in rules.values() if rule.abstain is not None and rule.cost_table is not None]
+    brings = names and metric.cost_table is not None and not plan.abstains
+    return plan.but(metric=metric, **({"abstain": names[0]} if brings else {}))
+
+
+def _chosen(
+    wanted: Sequence[Metric], rows: FileRows, plan: Plan, rules: Mapping[str, DecisionRule]
+) -> dict[str, Metric]:
     """Return the metrics to tune for; those that cannot be maximised within limits are left out, or refused."""
     K = len(rows.classes)
 
@@ -200,7 +213,14 @@ def _chosen(wanted: Sequence[Metric], rows: FileRows, plan: Plan) -> dict[str, M
     if not wanted:
         # of what is decided, accuracy needs no other metric beside it
         names = (*(["accuracy"] if plan.abstains else []), *(OF_TWO if K == 2 else SEVERAL))
-        return _applicable((metric for metric in map(catalogue.get, names) if not why_not(metric)), rows)
+        tables = list(table_metrics(rules).items())
+        if len(tables) > 1:
+            app.warn(
+                f"the tables of costs differ between {joined([path for path, _ in tables])}: no rule is judged by one"
+            )
+        own = [metric for _, metric in tables if len(tables) == 1 and (not plan.abstains or metric.n_decisions(K) > K)]
+        every = [*(aligned(metric, rows.classes) for metric in own), *map(catalogue.get, names)]
+        return _applicable((metric for metric in every if not why_not(metric)), rows)
     chosen = aligned_metrics(wanted, rows)
     for why in filter(None, map(why_not, chosen.values())):
         raise ValueError(why)
@@ -226,20 +246,20 @@ def _decide_by_folds(
 
 
 def _cross_fitted(
-    table: MemoryTable, chosen: Mapping[str, Metric], plan: Plan, bar: Bar, *, by_content: bool
+    table: MemoryTable, plans: Mapping[str, Plan], seed: int, bar: Bar, *, by_content: bool
 ) -> dict[str, Evidence]:
-    """Return what the rules tuned for every metric decide on rows that they have not seen; of draws the expectation.
+    """Return what the rules tuned by every plan decide on rows that they have not seen; of draws the expectation.
 
     Folds ``by_content`` alone are those of further rows, too.
     """
     bar.unit = "rules"  # of which the table that was read before had rows
-    folds = (folds_by_content if by_content else folds_to_judge)(table, N_FOLDS, plan.random_state)
-    total = N_FOLDS * len(chosen)
+    folds = (folds_by_content if by_content else folds_to_judge)(table, N_FOLDS, seed)
+    total = N_FOLDS * len(plans)
     done = itertools.count()
     evidence = {}
-    for name, metric in chosen.items():
-        found = _without_folds(name, plan.but(metric=metric), table, folds, lambda: bar.update(next(done), total))
-        fitted = of_folds([solution.rule for solution in found], table, metric, folds)
+    for name, plan in plans.items():
+        found = _without_folds(name, plan, table, folds, lambda: bar.update(next(done), total))
+        fitted = of_folds([solution.rule for solution in found], table, plan.metric, folds)
         evidence[f"for {name}"] = replace(fitted, solutions=tuple(found))
     return evidence
 
@@ -283,7 +303,7 @@ def _values_in(rule: str, metrics: Iterable[str], scores: Score) -> Document:
 def _show(page: Page, document: Document) -> None:
     """Print the values of every rule, what it makes of limits, and its differences to argmax."""
     show_source(page, document)
-    names = document["metrics"]
+    names = [document["units"].get(name, name) for name in document["metrics"]]
     rules = document["rules"]
     table = partial(show_table, page)
     show_values(page, document)

@@ -30,7 +30,7 @@ def values_of(
 
 
 def best_of(scores: Score, metrics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the rules with the largest value, by metric."""
+    """Return the rules with the best value, by metric."""
     best = {}
     for metric, values in zip(metrics, scores.values, strict=False):
         # nothing equals NaN: where no value is finite, no rule is the best
@@ -57,7 +57,7 @@ def show_values(page: Page, document: Document, more: tuple[str, Mapping[str, st
         row["rule"]: [starred(value, star=row["rule"] in best[name]) for name, value in row["values"].items()]
         for row in rules
     }
-    heads = list(document["metrics"])
+    heads = _heads(document)
     if more is not None:
         heads.append(more[0])
         cells = {rule: [*line, more[1][rule]] for rule, line in cells.items()}
@@ -74,7 +74,12 @@ def show_differences(page: Page, document: Document, plain: str, key: str = "arg
         return
     minus = {row["rule"]: row[f"minus_{key}"].values() for row in document["rules"] if f"minus_{key}" in row}
     differences = {rule: list(map(_difference, each)) for rule, each in minus.items()}
-    show_table(page, f"Difference to {plain}, with its interval", document["metrics"], differences)
+    show_table(page, f"Difference to {plain}, with its interval", _heads(document), differences)
+
+
+def _heads(document: Document) -> list[str]:
+    """Return the metrics as heads of columns: a table of costs or gains by its unit."""
+    return [document.get("units", {}).get(name, name) for name in document["metrics"]]
 
 
 def _difference(minus: Document) -> str:

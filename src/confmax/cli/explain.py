@@ -78,6 +78,7 @@ def explanation(rule: DecisionRule, proba: Sequence[float] | None, path: str) ->
     return {
         "rule_file": path,
         "tuned_for": rule.metric,
+        "cost_table": None if rule.cost_table is None else {"of": rule.cost_table.of, "rows": rule.cost_table.rows},
         "constraints": list(rule.constraints),
         "classes": list(rule.class_names[: rule.n_classes]),
         "decisions": list(rule.class_names),
@@ -339,7 +340,10 @@ def _show_way(page: Page, document: Document, rule: DecisionRule) -> None:
     described = words.describe(rule, SHOWN)
     page.block(described)
     _show_calibration(page, document["calibration"], classes)
-    if rule.gains.full is not None:
+    if words.by_its_table(rule):
+        page.say("", f"Table of {document['cost_table']['of']}", style="bold")
+        _show_table(page, document["cost_table"]["rows"], classes, names, document["cost_table"]["of"])
+    elif rule.gains.full is not None:
         _show_gains(page, document["parts"], classes, names)
     said = [sentence for sentence in document["words"] if sentence not in described]
     if said:
@@ -378,14 +382,21 @@ def _show_gains(page: Page, parts: Sequence[Document], classes: Sequence[str], n
     """Print the tables of gains that a rule has, or draws."""
     for part in parts[:SHOWN_PARTS]:
         page.say("" if len(parts) == 1 else f"Drawn with probability {part['share']:.1%}", style="bold")
-        if len(names) > WIDEST:
-            page.say(f"A table of {len(classes)} x {len(names)} gains; --json shows it.")
-            continue
-        # adding zero makes 0 of -0, which a cost of nothing is as a gain
-        rows = ([f"{gain + 0.0:.4g}" for gain in row] for row in part["gains"])
-        page.table(["true class", *names], [[name, *row] for name, row in zip(classes, rows, strict=True)])
+        _show_table(page, part["gains"], classes, names, "gains")
     if len(parts) > SHOWN_PARTS:
         page.say(f"... {len(parts) - SHOWN_PARTS} more parts; --json shows all.")
+
+
+def _show_table(
+    page: Page, table: Sequence[Sequence[float]], classes: Sequence[str], names: Sequence[str], of: str
+) -> None:
+    """Print a table ``of`` costs or gains."""
+    if len(names) > WIDEST:
+        page.say(f"A table of {len(classes)} x {len(names)} {of}; --json shows it.")
+        return
+    # adding zero makes 0 of -0
+    rows = ([f"{number + 0.0:.4g}" for number in row] for row in table)
+    page.table(["true class", *names], [[name, *row] for name, row in zip(classes, rows, strict=True)])
 
 
 def _show_example(page: Page, document: Document, rule: DecisionRule) -> None:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -31,6 +31,7 @@ from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.uncertainty import check_bootstrap, decided_by, doubts, gains_of, in_groups, plain_rules
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
+from confmax.metrics.catalogue import metric_of
 from confmax.metrics.decided import of_decided
 from confmax.rule import DecisionRule
 from confmax.solution import fit_metric
@@ -41,20 +42,57 @@ from confmax.tables.partitioned.table import unchecked
 EVERY_ROW = "Metrics are those of the rows that a rule decides; argmax and p/prior decide every row."
 
 
-def metrics_and_bootstrap(options: dict[str, Any]) -> tuple[list[Metric], dict[str, Any]]:
-    """Take the metrics and the settings of the bootstrap out of a command's options."""
+def metrics_and_bootstrap(
+    options: dict[str, Any], rules: Mapping[str, DecisionRule]
+) -> tuple[list[Metric], dict[str, Any]]:
+    """Take the metrics and the settings of the bootstrap out of a command's options.
+
+    The table of ``linear`` is the one of the ``rules``, by their files.
+    """
     names = options.pop("names")
     params = options.pop("params")
     # which of several metrics a parameter is for cannot be told
     if params and len(names) != 1:
         raise click.UsageError("--param belongs to one --metric; give exactly one")
-    if "linear" in names:
-        command = click.get_current_context().info_name
-        raise ValueError(f"{command} has no table of costs for linear; confmax tune --costs shows its values")
     settings = {key: options.pop(key) for key in ("n_replicates", "level", "stratified", "seed")}
     check_bootstrap(settings["n_replicates"], settings["level"])
-    # by `resolve`, which knows coverage too
-    return [catalogue.get(name, **params) if params else catalogue.resolve(name) for name in names], settings
+    return [metric_named(name, params, rules) for name in names], settings
+
+
+def metric_named(name: str, params: Mapping[str, Any], rules: Mapping[str, DecisionRule]) -> Metric:
+    """Return a metric by its name; ``linear`` is that of the table which ``rules``, by their files, were tuned for."""
+    if name != "linear":
+        # by `resolve`, which knows coverage too
+        return catalogue.get(name, **params) if params else catalogue.resolve(name)
+    if params:
+        raise ValueError(f"linear takes its table from the rule, not --param {next(iter(params))}")
+    found = table_metrics(rules)
+    if not found:
+        raise ValueError(
+            "linear needs a table of costs or gains, which rules hold that 'confmax tune --costs' has tuned; name such "
+            "a rule"
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"{joined(list(found))} were tuned for different tables of costs or gains; give rules of one table"
+        )
+    return next(iter(found.values()))
+
+
+def table_metrics(rules: Mapping[str, DecisionRule]) -> dict[str, Metric]:
+    """Return the metrics of the different tables of costs or gains that ``rules`` hold, by the first file of each."""
+    found: dict[str, Metric] = {}
+    tables = []
+    for path, rule in rules.items():
+        table = rule.cost_table
+        if table is None:
+            continue
+        names = rule.class_names
+        cells = {(i, j): x for i, row in zip(names, table.rows, strict=False) for j, x in zip(names, row, strict=True)}
+        if (table.of, cells) not in tables:
+            tables.append((table.of, cells))
+            found[path] = cast(Metric, metric_of(rule))
+    return found
 
 
 # --- rows and decisions ----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from confmax.cli.texts import joined
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, or_its_name
-from confmax.metrics.catalogue import named
+from confmax.metrics.catalogue import metric_of
 from confmax.rule import DecisionRule
 from confmax.tables.labels import Coded, coded_labels, is_missing, plain
 from confmax.tables.partitioned.parts import Part
@@ -118,7 +118,7 @@ def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
     """Return the metric that a rule was tuned for, over its classes in this order; None where its file does not say."""
     own = rule.class_names[: rule.n_classes]
     # a rule file holds its metric as text; one by a function of the user's own is not known here
-    metric = named(rule.metric)
+    metric = metric_of(rule)
     try:
         metric = metric and aligned(metric, own)
     except ValueError:  # a rule whose classes were renamed

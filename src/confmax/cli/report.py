@@ -12,13 +12,14 @@ import click
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.in_parts import is_read_in_parts, refuse_in_parts
+from confmax.cli.judging import metric_named
 from confmax.cli.label_options import labelled_rows, only_options, refuse_label_options
 from confmax.cli.matching import over, rows_for
 from confmax.cli.outputs import arrays_beside, check_output, load_any_rule, refuse_same, writing
 from confmax.cli.show import print_document
-from confmax.metrics import Metric, get
+from confmax.metrics import get
 from confmax.metrics import labels as label_metrics
-from confmax.metrics.catalogue import named
+from confmax.metrics.catalogue import metric_of
 from confmax.places import check_place, same_place
 from confmax.progress import Bar
 from confmax.rule import LabelRule
@@ -52,8 +53,8 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
     for option in ("label_columns", "separator"):
         del more[option]
     pages = installed_pages()
-    metric = None if name is None else metric_of("--metric", name, **params)
-    metric_of("--second", second)
+    metric = None if name is None else metric_named(name, params, {str(rule): loaded})
+    check_second(second)
     settings = {"n_replicates": more.pop("n_replicates"), "level": more.pop("level"), "random_state": more.pop("seed")}
     with Bar("judging", "rows") as bar:
         rows = rows_for(
@@ -63,7 +64,7 @@ def report(rule: Path, file: Path, out: Path, as_json: bool, **more: Any) -> Non
             in_parts=is_read_in_parts(file, in_parts),
             progress=bar.rows,
         )
-        tuned_for = named(loaded.metric)
+        tuned_for = metric_of(loaded)
         # who tuned a rule for a metric of ordered classes has said what the order is
         ordered = rows.order_known or (tuned_for is not None and tuned_for.ordered)
         with writing(out):
@@ -118,11 +119,11 @@ def installed_pages(*, charts: bool = True) -> ModuleType:
     return pages
 
 
-def metric_of(option: str, name: str, **params: Any) -> Metric:
-    """Return the metric that an option names."""
+def check_second(name: str) -> None:
+    """Refuse a name of --second that is no metric, or one that needs a table."""
     if name == "linear":
-        raise ValueError(f"a report has no table of costs for {option} linear; name another metric")
-    return get(name, **params)
+        raise ValueError("a report has no table of costs for --second linear; name another metric")
+    get(name)
 
 
 def check_tune(
@@ -138,7 +139,7 @@ def check_tune(
         raise click.UsageError(f"--report and -o both name {path}; choose another name for one of them")
     check_place(path)
     refuse_same(path, *read, option="--report")
-    metric_of("--second", second)
+    check_second(second)
     installed_pages(charts=charts)
 
 

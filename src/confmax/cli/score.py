@@ -55,11 +55,11 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
     refuse_label_options("a rule of several labels, which --rule names")
     if more["label"] is None:
         raise click.UsageError("Missing option '--label'")
-    chosen, settings = metrics_and_bootstrap(more)
+    known = {} if loaded is None else {str(rule): loaded}
+    chosen, settings = metrics_and_bootstrap(more, known)
     for name in ("label_columns", "separator"):
         del more[name]
     with Bar("scoring", "rows") as bar:
-        known = {} if loaded is None else {str(rule): loaded}
         rows = rows_for(known, file, TableOptions(**more), in_parts=is_read_in_parts(file, in_parts), progress=bar.rows)
         document = score_rows(rows, chosen, loaded, **settings)
     print_document(document, as_json, _show)
@@ -135,7 +135,12 @@ def _values(scores: Score, used: dict[str, Metric], *, differences: bool = False
     documents = []
     for metric in used:
         by_rule = {key_of(rule): entry for rule, entry in every[metric].items()}
-        document: Document = {"metric": metric, **{rule: entry["value"] for rule, entry in by_rule.items()}}
+        unit = scores.unit_of(metric)
+        document: Document = {
+            "metric": metric,
+            "unit": unit,
+            **{rule: entry["value"] for rule, entry in by_rule.items()},
+        }
         if scores.n_replicates:
             document["intervals"] = {rule: [entry["low"], entry["high"]] for rule, entry in by_rule.items()}
             if differences:
@@ -155,7 +160,9 @@ def _show(page: Page, document: Document) -> None:
     show_source(page, document)
     has_rule = document["tuned_for"] is not None
     if has_rule:
-        page.items({"rule": f"tuned for {document['tuned_for'] or 'an unnamed metric'}", **undecided_words(document)})
+        units = {row["metric"]: row["unit"] for row in document["values"]}
+        what = units.get(document["tuned_for"]) or document["tuned_for"] or "an unnamed metric"
+        page.items({"rule": f"tuned for {what}", **undecided_words(document)})
     page.say()
     if "constraints" in document:
         page.table(
@@ -180,7 +187,7 @@ def _show(page: Page, document: Document) -> None:
     if about is not None:
         page.say(
             f"In brackets: {about['method']}, the same resamples for all rules.",
-            "better: share of the replicates in which the difference is positive.",
+            "better: share of the replicates in which the rule is better.",
         )
     if any("-" in row for row in body):
         page.say("-: not finite, or undefined for a rule with more decisions than classes.")
@@ -196,4 +203,7 @@ def _lines(values: Sequence[Document], names: Sequence[str]) -> list[list[str]]:
     """Return the cells of metrics: their names, and the values of rules with their intervals."""
     keys = [key_of(name) for name in names]
     none = dict.fromkeys(keys, (None, None))
-    return [[row["metric"], *(between(row[key], *row.get("intervals", none)[key]) for key in keys)] for row in values]
+    return [
+        [row["unit"] or row["metric"], *(between(row[key], *row.get("intervals", none)[key]) for key in keys)]
+        for row in values
+    ]

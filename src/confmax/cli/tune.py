@@ -41,7 +41,8 @@ from confmax.solution import Infeasible, Solution, maximize
 from confmax.solution.plan import check_confidence
 from confmax.tables.columns import find, table_order
 
-BOUNDS = ("upper_bound", "gap", "model_value", "model_upper_bound", "model_gap", "randomization_loss")
+BOUNDS = ("upper_bound", "model_value", "model_upper_bound")
+LOSSES = ("gap", "model_gap", "randomization_loss")
 
 
 def tune(
@@ -85,7 +86,7 @@ def tune(
             solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
         except Infeasible as error:
             app.fail(error.sentence, 3)
-    document = {**source_document(rows), **_solution_document(solution, costs)}
+    document = {**source_document(rows), **_solution_document(solution)}
     document["rule_file"] = save_rule(solution.rule, out, force)
     if report is not None:
         try:
@@ -152,8 +153,13 @@ def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Me
     return metrics.get("linear", cost=np.zeros((2, 2)))
 
 
-def _solution_document(solution: Solution, costs: Path | None) -> Document:
+def _solution_document(solution: Solution) -> Document:
     """Return values, gap and status of a solution."""
+
+    def shown(value: float | None) -> float | None:
+        return None if value is None else finite(metric.shown(value))
+
+    metric = solution.metric
     base = solution.baselines
     rule = solution.rule
     undecided = {}
@@ -168,15 +174,16 @@ def _solution_document(solution: Solution, costs: Path | None) -> Document:
         within["missed_by"] = list(solution.missed_by)
     return {
         "metric": repr(solution.metric),
-        "unit": None if costs is None else "minus the mean cost of a row",
+        "unit": metric.cost_table and f"{metric.shown_name} of a row",
         **undecided,
         "confusion": solution.mode,
         "model_share": solution.model_share,
-        "argmax": finite(base["argmax"]),
-        "p_prior": finite(base["p/prior"]),
-        "tuned": finite(solution.value),
-        "tuned_on_labels": finite(solution.label_value),
-        **{name: finite(getattr(solution, name)) for name in BOUNDS},
+        "argmax": shown(base["argmax"]),
+        "p_prior": shown(base["p/prior"]),
+        "tuned": shown(solution.value),
+        "tuned_on_labels": shown(solution.label_value),
+        **{name: shown(getattr(solution, name)) for name in BOUNDS},
+        **{name: finite(getattr(solution, name)) for name in LOSSES},
         "status": solution.status.name.lower(),
         "guarantee": solution.guarantee,
         **within,
@@ -250,11 +257,11 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     """Print what `tune` found."""
     show_source(page, document)
     how = how_counted(document["confusion"], document["model_share"])
-    unit = f", {document['unit']}" if document["unit"] else ""
+    unit = document["unit"]
     # coverage and costs are those of all rows
     decided = " of what is decided" if "abstain" in document and not unit and document["metric"] != "coverage" else ""
-    metric = with_names(document["metric"], document["rule"]["classes"])
-    page.say("", f"{metric}{decided} on the tuning rows, {how}{unit}", style="bold")
+    metric = unit or with_names(document["metric"], document["rule"]["classes"])
+    page.say("", f"{metric}{decided} on the tuning rows, {how}", style="bold")
     items = {name: number(document[key_of(name)]) for name in ("argmax", "p/prior", "tuned")}
     confidence = document.get("confidence")
     # rows that only test; a threshold on one class is tested on all rows
@@ -278,8 +285,9 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
             ["constraint", "value", on_labels, "price", "kept", *tested],
             [line for one in limits for line in constraint_lines(one, len(tested))],
         )
+        prices = [one["price"] for one in limits]
         notes = [sentence for one in limits for sentence in _decided(one, document)]
-        page.say(*notes, *filter(None, [price_note(metric, [one["price"] for one in limits])]), "")
+        page.say(*notes, *filter(None, [price_note(metric, prices, falls=bool(unit) and unit.startswith("cost"))]), "")
         items = {}
     page.items({**items, "guarantee": document["guarantee"], "passes": str(document["passes"])})
     page.say()

@@ -206,14 +206,18 @@ def _counted(metric: Metric, value: float, S: Confusion, n: int | None) -> dict[
     return {"label_value": value, "label_interval": interval(value, among), "label_rows": round(among)}
 
 
-def price_note(metric: str, prices: Sequence[float | None]) -> str:
-    """Return in a sentence what the prices of limits are, with the highest as an example; nothing if none costs."""
+def price_note(metric: str, prices: Sequence[float | None], *, falls: bool = False) -> str:
+    """Return in a sentence what the prices of limits are, with the highest as an example; nothing if none costs.
+
+    The best value of the ``metric`` rises where a limit is loosened, or ``falls``: that of a cost.
+    """
+    rises = "falls" if falls else "rises"
     highest = max((price or 0.0 for price in prices), default=0.0)
     if highest <= 0.0:
         return ""
     return (
-        f"price: by how much {metric} rises per unit by which the limit is loosened, to first order; with "
-        f"{highest:.4g} it rises by {highest / 100.0:.2g} if the limit is loosened by 0.01"
+        f"price: by how much {metric} {rises} per unit by which the limit is loosened, to first order; with "
+        f"{highest:.4g} it {rises} by {highest / 100.0:.2g} if the limit is loosened by 0.01"
     )
 
 

@@ -112,8 +112,11 @@ def if_right(solution: Tuned) -> str | None:
         return None
     rule = "rule that keeps the constraints" if solution.constraints else "rule"
     end = OWN_ROWS if solution.tuned_on == "refit" else ""
-    most = solution.model_upper_bound
-    value = solution.model_value
+    metric = solution.metric
+    most = metric.shown(solution.model_upper_bound)
+    value = metric.shown(solution.model_value)
+    if metric.is_cost:
+        return f"{right}, no {rule} costs less than {most:.4g} a row; this one costs {value:.4g}{end}"
     return f"{right}, no {rule} exceeds {most:.4g}; this one has {value:.4g}{end}"
 
 

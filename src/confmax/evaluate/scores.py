@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from confmax import metrics as catalogue
 from confmax.confusion import Array
 
+Record = TypeVar("Record", "Estimate", "Difference")
 PLAIN = ("argmax", "p/prior")  # what others are compared with
 ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
 AS_GOOD = 0.005  # where the interval of a difference contains zero: its middle, below which nothing is gained
@@ -105,9 +106,14 @@ class Score:
         The rules that others are compared with: "argmax" and "p/prior", or of several labels "p > 0.5".
     limits : dict
         By the name of each rule that was tuned within limits, a `LimitScore` for each of them.
+    tables : dict
+        By its name, "costs" or "gains" of a metric that is a table of these.
 
     Notes
     -----
+    The value of a table of costs is minus the mean cost of a row, so that it is to be high. What is printed, `to_dict`
+    and `to_frame` show the cost itself, and a difference of costs is negative where the rule costs less.
+
     Intervals are percentile intervals: their ends are the values of rank ``floor((B + 1) (1 - level) / 2)`` from below
     and from above. Replicates without a finite value are left out.
     """
@@ -123,6 +129,7 @@ class Score:
     by_group: dict[Any, Score] = field(default_factory=dict)
     plain: tuple[str, ...] = PLAIN
     limits: dict[str, tuple[LimitScore, ...]] = field(default_factory=dict)
+    tables: dict[str, str] = field(default_factory=dict)
 
     @property
     def n_replicates(self) -> int:
@@ -169,12 +176,28 @@ class Score:
         value = value - other if math.isfinite(value) and math.isfinite(other) else math.nan
         return Difference(value, *percentiles(drawn, self.level), better)
 
+    def unit_of(self, metric: str) -> str | None:
+        """Return what people read in the place of a metric that is a table of costs or gains, None for others."""
+        table = self.tables.get(metric)
+        return table and f"{table.removesuffix('s')} of a row"
+
+    def shown(self, record: Record, metric: str) -> Record:
+        """Return an estimate or a difference of a ``metric`` as people read it: that of a table of costs is negated."""
+        if self.tables.get(metric) != "costs":
+            return record
+        low, high = (None if end is None else 0.0 - end for end in (record.high, record.low))
+        return record._replace(value=0.0 - record.value, low=low, high=high)
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the replicates as plain values that JSON can hold; None for non-finite numbers."""
         by_metric: dict[str, Any] = {metric: {} for metric in self.metrics}
         for metric, rule in product(self.metrics, self.rules):
-            minus = {base: _plain(self.difference(rule, base, metric)) for base in self._references() if base != rule}
-            by_metric[metric][rule] = {**_plain(self.estimate(rule, metric)), "minus": minus}
+            minus = {
+                base: _plain(self.shown(self.difference(rule, base, metric), metric))
+                for base in self._references()
+                if base != rule
+            }
+            by_metric[metric][rule] = {**_plain(self.shown(self.estimate(rule, metric), metric)), "minus": minus}
         groups = {str(name): part.to_dict() for name, part in self.by_group.items()}
         return {
             "method": self.method if self.n_replicates else None,
@@ -224,10 +247,13 @@ class Score:
         references = self._references()
         widths = [max(len(text) for text in ("rule", *self.rules)) + 4, 27, *(41 for _ in references)]
         for metric in self.metrics:
-            table = [[metric, "value", *(f"minus {base}" for base in references)]]
+            table = [[self.unit_of(metric) or metric, "value", *(f"minus {base}" for base in references)]]
             for rule in self.rules:
-                minus = ["" if base == rule else _shown(self.difference(rule, base, metric)) for base in references]
-                table.append(["  " + rule, _shown(self.estimate(rule, metric)), *minus])
+                minus = [
+                    "" if base == rule else _shown(self.shown(self.difference(rule, base, metric), metric))
+                    for base in references
+                ]
+                table.append(["  " + rule, _shown(self.shown(self.estimate(rule, metric), metric)), *minus])
             widths[0] = max(widths[0], len(metric) + 2)
             for cells in table:
                 line = "".join(text.ljust(width) for text, width in zip(cells, widths, strict=True))

@@ -31,7 +31,7 @@ from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, LimitScore, Score, lacking
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
-from confmax.metrics.catalogue import named, quantity
+from confmax.metrics.catalogue import metric_of, quantity
 from confmax.metrics.decided import as_written, of_decided
 from confmax.rule import DecisionRule, LabelRule
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
@@ -190,7 +190,7 @@ def score(
     else:
         table = sample = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
     # who tuned a rule for a metric of ordered classes has said what the order is
-    tuned_for = [named(one.metric) for one in tuned_rules]
+    tuned_for = [metric_of(one) for one in tuned_rules]
     tuned_for += [one.metric for one in (rule, *(rules or {}).values()) if _is_tuned(one)]
     explicit = classes is not None or pos_label is not None or (stated is not None and order == stated)
     explicit = explicit or any(one is not None and one.depends_on_order(table.n_classes) for one in tuned_for)
@@ -316,7 +316,8 @@ def compare(
     present = np.bincount(labels, minlength=table.n_classes) > 0
     lost = {table.classes[k]: float(absent[k] / n_replicates) for k in np.flatnonzero(present & (absent > 0))}
     n_rows = len(labels) if copies is None else int(copies.sum())
-    return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, n_rows, lost)
+    tables = {name: str(metric.cost_table.of) for name, metric in metrics.items() if metric.cost_table is not None}
+    return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, n_rows, lost, tables=tables)
 
 
 def in_groups(

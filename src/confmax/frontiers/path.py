@@ -260,8 +260,8 @@ class Path:
                 return low if np.isfinite(low) else float(template.limit)
             metric = opposite
         elif not template.is_floor:
-            costs = tuple(tuple(-gain for gain in row) for row in metric.gain or ())
-            metric = replace(metric, structure=Linear(costs, fractions=metric.structure.fractions))
+            opposite_gain = tuple(tuple(-gain for gain in row) for row in metric.gain or ())
+            metric = replace(metric, structure=Linear(opposite_gain, fractions=metric.structure.fractions))
         if template.of_groups or refused_within_limits(metric) is not None:
             return high
         if template.is_floor and self._one_decision_keeps(high):

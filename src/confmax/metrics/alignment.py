@@ -53,7 +53,7 @@ def aligned(metric: Metric, classes: Sequence[Any]) -> Metric:
     moved = tuple(tuple(gain[i][j] for j in places) for i in lines)
     decisions = metric.names[1] or (*classes, *extra_names(tuple(classes), len(places)))
     further = tuple(decisions[j] for j in places[len(classes) :])
-    structure = Linear(moved, fractions=metric.structure.fractions)
+    structure = Linear(moved, metric.is_cost, fractions=metric.structure.fractions)
     return replace(metric, structure=structure, names=(tuple(classes), (*classes, *further)))
 
 

@@ -218,6 +218,19 @@ def named(text: str) -> Metric | None:
         return None
 
 
+def metric_of(rule: Any) -> Metric | None:
+    """Return the metric that a ``rule`` was tuned for; None where the rule does not hold it, as `named` says."""
+    # a rule of a class that is not confmax's need not have one
+    table = getattr(rule, "cost_table", None)
+    if table is None:
+        return named(rule.metric)
+    metric = get("linear", **{"cost" if table.of == "costs" else "gain": table.rows})
+    own = rule.class_names[: rule.n_classes]
+    if own == tuple(range(rule.n_classes)):
+        return metric
+    return replace(metric, names=(own, rule.class_names), ordered=False)
+
+
 def refuse_without_limits(metric: Metric) -> None:
     """Refuse, by a ValueError, a metric that a rule without use makes largest where nothing is limited."""
     if metric.formula == shares.RATE:
@@ -329,7 +342,7 @@ def _linear(metric: Metric, params: Mapping[str, Any]) -> Metric:
         signed = signed[:, places]
         columns = tuple(columns[k] for k in places)
     own_names = None if rows is None and columns is None else (rows, columns)
-    structure = Linear(tuple(map(tuple, signed.tolist())), fractions=metric.structure.fractions)
+    structure = Linear(tuple(map(tuple, signed.tolist())), key == "cost", fractions=metric.structure.fractions)
     return replace(metric, structure=structure, names=own_names, ordered=own_names is None)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion, CostTable, Gains
 from confmax.metrics.curved import Climb, OfLabels, SumOfRatios
 from confmax.metrics.first_order import FirstOrder, Formula, Function
 from confmax.metrics.ratios import ROUNDING, Ratios
@@ -376,6 +376,34 @@ class Metric:
     def gain(self) -> tuple[tuple[float, ...], ...] | None:
         """The matrix (K, M) of a metric that is a table of gains; None for others."""
         return self.structure.gain if isinstance(self.structure, Linear) else None
+
+    @property
+    def is_cost(self) -> bool:
+        """Whether the value is minus a mean cost: it is maximised, and shown as the cost, which is to be low."""
+        return isinstance(self.structure, Linear) and self.structure.is_cost
+
+    @property
+    def shown_name(self) -> str:
+        """What people read in the place of the metric: "cost" or "gain" of a table, else its text."""
+        return {"costs": "cost", "gains": "gain"}[self.cost_table.of] if self.cost_table else repr(self)
+
+    def shown(self, value: float) -> float:
+        """Return a value, or a bound, as people read it: a cost without its minus."""
+        # zero is a cost, and minus zero none
+        return 0.0 - value if self.is_cost else value
+
+    def stated(self, value: float) -> str:
+        """Return the metric and its value as people read them, such as "macro_f1 = 0.7" and "cost 4.13 a row"."""
+        shown = f"{self.shown(value):.6g}"
+        return f"{self.shown_name} {shown} a row" if self.cost_table else f"{self!r} = {shown}"
+
+    @property
+    def cost_table(self) -> CostTable | None:
+        """The table of costs or of gains (K, M) of the metric, as it was given; None for other metrics."""
+        if self.gain is None or not self.is_cost:
+            return None if self.gain is None else CostTable(self.gain, "gains")
+        # zero is a cost, and minus zero none
+        return CostTable(tuple(tuple(0.0 - gain for gain in row) for row in self.gain), "costs")
 
     def n_decisions(self, n_classes: int) -> int:
         """Return the number of decisions M between which the metric chooses on a table of ``n_classes``."""

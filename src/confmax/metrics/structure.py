@@ -312,7 +312,10 @@ class Structure:
 
 @dataclass(frozen=True, eq=False)
 class Linear(Structure):
-    """A linear function: one plug-in step maximises it. ``gain`` (K, M) is the matrix of a metric that is a table."""
+    """A linear function: one plug-in step maximises it.
+
+    ``gain`` (K, M) is the matrix of a metric that is a table, and ``is_cost`` says that it is minus a table of costs.
+    """
 
     name: ClassVar[str] = "linear"
     is_linear: ClassVar[bool] = True
@@ -320,6 +323,7 @@ class Linear(Structure):
     is_concave: ClassVar[bool] = True
 
     gain: tuple[tuple[float, ...], ...] | None = None
+    is_cost: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from confmax.evaluate.scores import AS_GOOD
 from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap, labelled_rows, refuse_beside
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
-from confmax.metrics.catalogue import named
+from confmax.metrics.catalogue import metric_of
 from confmax.metrics.decided import as_written
 from confmax.page import coverage_words, sections, words
 from confmax.page.charts import charts
@@ -154,7 +154,7 @@ def write(
     chosen = aligned(chosen, table.classes)
     other = aligned(other, table.classes)
     # who tuned for a metric of ordered classes has said that the columns are in order
-    tuned_for = named(evaluated.metric) if solution is None else solution.metric
+    tuned_for = metric_of(evaluated) if solution is None else solution.metric
     if not (how.order_known or (tuned_for is not None and tuned_for.depends_on_order(table.n_classes))):
         check_order((chosen, other), table)
     evidence = evidence_of(table, chosen, evaluated, solution, whole)
@@ -190,10 +190,9 @@ def _metric_of(rule: DecisionRule, solution: Tuned | None, metric_given: AnyMetr
         return resolve(metric_given)
     if solution is not None:
         return solution.metric
-    metric = named(rule.metric)
+    metric = metric_of(rule)
     if metric is None:
-        unknown = f"{rule.metric or 'a metric that it does not name'!r}, which is not in the catalogue"
-        what = "costs, which a rule does not store" if rule.metric == "linear" else unknown
+        what = f"{rule.metric or 'a metric that it does not name'!r}, which is not in the catalogue"
         raise InputError(f"the rule was tuned for {what}", "pass `metric=`, what to evaluate it by")
     return metric
 

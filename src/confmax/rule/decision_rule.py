@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration import Scaling
 from confmax.calibration.thresholds import cuts
 from confmax.calibration.words import describe
-from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.confusion import Array, Confusion, CostTable, Gains, Layout
 from confmax.errors import InputError
 from confmax.export import to_onnx, to_python, to_sql
 from confmax.oracle import same_estimate
@@ -77,6 +77,9 @@ class DecisionRule:
     shares : confmax.rule.shares.SourceShares or None
         The class shares of the tuning rows, against which `confmax.shift` holds those of other rows, and what the rule
         decided there. Rules that differ by them alone are equal.
+    cost_table : confmax.confusion.CostTable or None
+        The table of costs or of gains that the rule was tuned for, over its classes and decisions, by which
+        `confmax.score` and reports know what it costs; None for other metrics.
 
     Examples
     --------
@@ -100,6 +103,7 @@ class DecisionRule:
     groups_known: bool = True
     tuned_on: Fingerprint | None = None
     shares: SourceShares | None = None
+    cost_table: CostTable | None = None
     decisions: ClassVar[Decisions] = ONE
 
     def __post_init__(self) -> None:
@@ -518,6 +522,7 @@ class DecisionRule:
             self.abstain,
             tuned_on=self.tuned_on,
             shares=None if self.shares is None else self.shares.reordered(index),
+            cost_table=None if self.cost_table is None else self.cost_table.reordered(index),
         )
 
     def checked(self, proba: ArrayLike) -> NDArray[Any]:

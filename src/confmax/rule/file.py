@@ -15,7 +15,7 @@ import numpy as np
 from confmax.calibration import Scaling
 from confmax.calibration.calibrators import SCALINGS
 from confmax.calibration.labels import LabelScaling
-from confmax.confusion import Array, Gains, Layout
+from confmax.confusion import Array, CostTable, Gains, Layout
 from confmax.rule.shares import LabelShares, SourceShares
 from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.fingerprints import Fingerprint
@@ -41,6 +41,7 @@ _SINCE = {
     "tuned_on": 1,
     "decisions": 1,
     "shares": 1,
+    "cost_table": 1,
 }
 
 
@@ -53,6 +54,8 @@ def dump(rule: Any, calibrator: Any) -> str:
         {"weight": float(weight), **({} if groups else _numbers_of(gains, k))} for k, weight in enumerate(rule.weights)
     ]
     fields: dict[str, Any] = {"metric": rule.metric}
+    if rule.cost_table is not None:
+        fields["cost_table"] = {"of": rule.cost_table.of, "rows": list(map(list, rule.cost_table.rows))}
     if rule.constraints:
         fields["constraints"] = list(rule.constraints)
     fields["seed"] = int(rule.seed)
@@ -139,9 +142,16 @@ def parse(text: str | bytes) -> dict[str, Any]:
         "constraints": _constraints(document.get("constraints", [])),
         "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None,
         **({"decisions": _decisions(document, gains)} if several else {"abstain": abstain}),
+        **({"cost_table": _cost_table(document["cost_table"], K, M)} if "cost_table" in document else {}),
         **({"shares": _shares(document["shares"], K, M, several=several)} if "shares" in document else {}),
         **groups,
     }
+
+
+def _cost_table(record: Any, K: int, M: int) -> CostTable:
+    if not isinstance(record, dict) or set(record) != {"of", "rows"} or record["of"] not in ("costs", "gains"):
+        raise ValueError("its cost_table does not hold rows, and of costs or gains, alone")
+    return CostTable(tuple(map(tuple, _rows(record["rows"], K, M, "its cost_table").tolist())), record["of"])
 
 
 def _shares(record: Any, K: int, M: int, *, several: bool) -> SourceShares | LabelShares:
@@ -233,7 +243,8 @@ def _read_groups(document: dict[str, Any], n_names: int) -> tuple[Gains, Array, 
 
 def _decisions(document: dict[str, Any], gains: Gains) -> Decisions:
     """Return the decisions of a rule of several labels, which has no groups, and abstains from none."""
-    if "groups" in document or "abstain" in document or gains.full is not None or gains.power or gains.has_further:
+    of_one_class = {"groups", "abstain", "cost_table"} & set(document)
+    if of_one_class or gains.full is not None or gains.power or gains.has_further:
         raise ValueError("it decides several labels, with no more than one weight and one offset for each")
     try:
         found = decisions_of(document["decisions"], gains.n_classes)

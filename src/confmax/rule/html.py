@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from confmax.calibration.words import MISSES, Numbers, headline, of_groups, printable, sections, with_names
+import numpy as np
+
+from confmax.calibration.words import (
+    MISSES,
+    Numbers,
+    by_its_table,
+    headline,
+    of_groups,
+    printable,
+    sections,
+    with_names,
+)
 
 MOST = 30  # rows of a table: classes, groups
 WIDE = 12  # columns of classes, in the table of a group or of gains
@@ -33,15 +44,17 @@ def rule_table(rule: Any) -> str:
 
 def solution_table(solution: Any) -> str:
     """Return a solution's value beside the plain rules, its limits, what is proved of it, and its rule, as HTML."""
-    metric = with_names(repr(solution.metric), solution.rule.class_names)
+    names = solution.rule.class_names
+    metric = with_names(solution.metric.shown_name, names)
+    stated = with_names(solution.metric.stated(solution.value), names)
     mode = f"blend, {solution.model_share:.0%} model" if solution.mode == "blend" else solution.mode
     notes = [f"estimate of the confusion matrix: {mode}; {solution.n_passes} scans of the table"]
     if solution.calibration is not None:
         notes.append(str(solution.calibration))
     return _form(
-        _paragraph(f"Solution: {metric} = {solution.value:.6g}", "head")
+        _paragraph(f"Solution: {stated}", "head")
         + _table(["", f"{metric} on the tuning rows"], _values(solution), bold=TUNED)
-        + _limits(solution.constraints, metric)
+        + _limits(solution.constraints, metric, falls=solution.metric.is_cost)
         + _paragraph(solution.guarantee)
         + "".join(_paragraph(note, "note") for note in notes)
         + _rule(solution.rule)
@@ -58,20 +71,22 @@ def titled_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
 
 def _values(solution: Any) -> list[list[str]]:
     """Return the value of the plain rules and of the tuned one, and the bound, where there is one."""
+    shown = solution.metric.shown
     rows = [
-        [name, f"{value:.6g}", *([MISSES] if name in solution.missed_by else [])]
+        [name, f"{shown(value):.6g}", *([MISSES] if name in solution.missed_by else [])]
         for name, value in solution.baselines.items()
     ]
-    rows.append([TUNED, f"{solution.value:.6g}"])
+    rows.append([TUNED, f"{shown(solution.value):.6g}"])
     if solution.upper_bound is not None:
         within = "rule that keeps the constraints" if solution.constraints else "rule"
-        rows.append([f"no {within} exceeds", f"{solution.upper_bound:.6g}"])
+        most = "costs less than" if solution.metric.is_cost else "exceeds"
+        rows.append([f"no {within} {most}", f"{shown(solution.upper_bound):.6g}"])
     if solution.label_value is not None:
-        rows.append([f"{TUNED}, on the labels", f"{solution.label_value:.6g}"])
+        rows.append([f"{TUNED}, on the labels", f"{shown(solution.label_value):.6g}"])
     return rows
 
 
-def _limits(kept: Sequence[Any], metric: str) -> str:
+def _limits(kept: Sequence[Any], metric: str, *, falls: bool) -> str:
     """Return the table of the constraints, with what became of each; of groups, the value in each."""
     if not kept:
         return ""
@@ -92,7 +107,7 @@ def _limits(kept: Sequence[Any], metric: str) -> str:
             row.append(", ".join(each) + (f" and {left} more" if left else ""))
         rows.append(row)
     heads = ["constraint", "value", "kept", "slack", "price", *["decided"] * of_decided, *["by group"] * by_group]
-    note = price_note(metric, [one.price for one in kept])
+    note = price_note(metric, [one.price for one in kept], falls=falls)
     return _table(heads, rows) + (_paragraph(note, "note") if note else "")
 
 
@@ -130,12 +145,12 @@ def _numbers(table: Numbers) -> str:
 
 
 def _gains(rule: Any) -> str:
-    """Return the table of the gains: a row for each true class, a column for each decision."""
+    """Return the table of gains or costs: a row for each true class, a column for each decision."""
     names = [printable(str(name)) for name in rule.class_names]
     K, M = rule.n_classes, rule.n_decisions
-    G = rule.gains.matrices()[0]
-    # adding zero makes 0 of -0, which a cost of nothing is as a gain
-    rows = [[names[k], *(f"{gain + 0.0:.4g}" for gain in G[k, :WIDE])] for k in range(min(K, MOST))]
+    # adding zero makes 0 of -0
+    G = np.array(rule.cost_table.rows) if by_its_table(rule) else rule.gains.matrices()[0] + 0.0
+    rows = [[names[k], *(f"{gain:.4g}" for gain in G[k, :WIDE])] for k in range(min(K, MOST))]
     left = [f"{more} more {what}" for more, what in ((K - MOST, "classes"), (M - WIDE, "decisions")) if more > 0]
     return _table(["true class", *names[:WIDE]], rows) + _left_out(left)
 

@@ -82,6 +82,7 @@ class LabelRule:
     # what a rule of one class for every row may have beside this
     groups: ClassVar[tuple[Any, ...]] = ()
     abstain: ClassVar[None] = None
+    cost_table: ClassVar[None] = None
     groups_known: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

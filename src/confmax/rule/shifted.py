@@ -94,23 +94,6 @@ def reads_recalls_alone(metric: Metric, n_classes: int, n_decisions: int) -> boo
     return True
 
 
-def metric_of(rule: Any) -> Metric | None:
-    """Return the metric that a ``rule`` was tuned for, None where the rule does not hold it.
-
-    A table of costs is the gain of its best rule. Prices of limits may be part of other gains. A gain that is zero off
-    its diagonal may be argmax, or argmax divided by class shares, either of which may do better on labels.
-    """
-    # a rule that is applied loads no metrics
-    from confmax.metrics import get
-    from confmax.metrics.catalogue import named
-
-    if rule.metric != "linear" or rule.is_randomized or rule.groups or rule.constraints:
-        return named(rule.metric)
-    gain = rule.gains.matrices()[0]
-    is_plain = np.count_nonzero(gain) == np.count_nonzero(np.diagonal(gain))
-    return None if is_plain else get("linear", gain=gain)
-
-
 def checked_source(rule: Any) -> Array:
     """Return the class shares (K,) that a rule's probabilities are meant for; a ValueError if they are not known."""
     if rule.groups:
@@ -185,6 +168,7 @@ def shifted_rule(
     # a rule that is applied loads no metrics
     from confmax.metrics import resolve
     from confmax.metrics.alignment import fit_metric
+    from confmax.metrics.catalogue import metric_of
 
     names = rule.class_names[: rule.n_classes]
     target = shares_from(priors, names)
@@ -210,16 +194,17 @@ def shifted_rule(
     assert shares is not None
     calibrator = shifted(before_shift(new.calibrator), source, target)
     moved = replace(new, calibrator=calibrator, shares=replace(shares.shifted(target), decided=None))
+    moved = replace(moved, weights=np.ones(1), metric=repr(wanted), cost_table=wanted.cost_table)
     if wanted.structure.is_linear:
         functions: Any = wanted.as_functions(target, wanted.n_decisions(K))
-        return replace(moved, gains=functions.gains, weights=np.ones(1), metric=repr(wanted))
+        return replace(moved, gains=functions.gains)
     if proba is None:
         raise InputError(
             f"the best rule for {wanted!r} depends on the rows",
             "pass `proba=`, probabilities of rows of the new kind; or use Solution.adapt with `tuned_on=(proba, y)`",
         )
     gains = _best_on(wanted, make_table(proba, None, None, names, stated=True).calibrated(calibrator), M)
-    return replace(moved, gains=gains, weights=np.ones(1), metric=repr(wanted))
+    return replace(moved, gains=gains)
 
 
 def _best_on(metric: Metric, table: Any, n_decisions: int) -> Gains:

@@ -38,7 +38,8 @@ class Solution(Tuned):
     rule : DecisionRule
         The rule to apply.
     value : float
-        The metric of the rule on the table, under the confusion estimate used.
+        The metric of the rule on the table, under the confusion estimate used. It is what is maximised: of a table of
+        costs minus the mean cost of a row, and so are all values below. ``cost`` and whatever is printed are positive.
     upper_bound, gap : float or None
         No rule, deterministic or randomised, has a higher metric of the expected confusion matrix than ``upper_bound``;
         ``gap = upper_bound - value``. The gap of a deterministic rule includes what a mixture would add
@@ -161,11 +162,12 @@ class Solution(Tuned):
         within = "" if gap <= EXACT else f" by more than {gap:.2g}"
         of = "of the confusion matrix expected from these probabilities"
         rule = "rule that keeps the constraints" if self.constraints else "rule"
-        proved = f"proved: no {rule} has a higher {name} {of}{within}"
+        better = "lower" if self.metric.is_cost else "higher"
+        proved = f"proved: no {rule} has a {better} {name} {of}{within}"
         loss = self.randomization_loss or 0.0
         # most of the gap is then the price of one rule in the place of a mixture, which the caller can have
         if loss > 0.5 * gap and loss >= WORTH_SAYING:
-            mixture = f"a rule that decides at random reaches {self.value + loss:.6g}"
+            mixture = f"a rule that decides at random reaches {self.metric.shown(self.value + loss):.6g}"
             return Sentence(f"{proved}; {mixture}, `randomized=True` returns it")
         if self.status is Status.MAX_PASSES:
             return Sentence(f"{proved}; the search used all its passes, a larger `max_passes` may narrow this")
@@ -351,7 +353,20 @@ class Solution(Tuned):
     @property
     def _metric_name(self) -> str:
         """The metric with the names of the classes that it is computed over."""
-        return with_names(repr(self.metric), self.rule.class_names)
+        return with_names(self.metric.shown_name, self.rule.class_names)
+
+    @property
+    def cost(self) -> float | None:
+        """What the rule costs a row on average, in the unit of its table of costs: minus ``value``; None for others.
+
+        Examples
+        --------
+        >>> import confmax
+        >>> costs = confmax.metrics.get("linear", cost=[[0, 1], [5, 0]])
+        >>> confmax.maximize(costs, [[0.9, 0.1], [0.6, 0.4]]).cost
+        0.35
+        """
+        return self.metric.shown(self.value) if self.metric.is_cost else None
 
     def _repr_html_(self) -> str:
         return solution_table(self)
@@ -360,10 +375,11 @@ class Solution(Tuned):
         known = "no guarantee" if self.model_gap is None else f"gap {self.model_gap:.2g} on the model"
         known = known if self.gap is None else f"gap {self.gap:.2g}"
         mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
+        stated = with_names(self.metric.stated(self.value), self.rule.class_names)
         rows = [
-            f"Solution: {self._metric_name} = {self.value:.6g} ({mode}; {known}; {self.n_passes} passes)",
+            f"Solution: {stated} ({mode}; {known}; {self.n_passes} passes)",
             *(
-                f"  {name:<10} {value:.6g}{MISSES if name in self.missed_by else ''}"
+                f"  {name:<10} {self.metric.shown(value):.6g}{MISSES if name in self.missed_by else ''}"
                 for name, value in self.baselines.items()
             ),
             *([] if self.calibration is None else [f"  {self.calibration}"]),

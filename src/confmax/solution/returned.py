@@ -249,7 +249,7 @@ def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Ev
     names = names or (*classes, *extra_names(classes, n_decisions))
     kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
     # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
-    parts = parts_of_rule(table)
+    parts = {**parts_of_rule(table), "cost_table": metric.cost_table}
     rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator, kept, **parts)
     # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES

@@ -20,11 +20,10 @@ from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.alignment import with_positive
-from confmax.metrics.catalogue import refuse_without_limits
+from confmax.metrics.catalogue import metric_of, refuse_without_limits
 from confmax.optimize import Progress, Status
 from confmax.progress import bar_for, beside
 from confmax.rule import DecisionRule
-from confmax.rule.shifted import metric_of
 from confmax.shift.source import shares_of
 from confmax.solution.confidence import tune_with_confidence
 from confmax.solution.infeasible import or_raise
