@@ -49,6 +49,9 @@ class Calibration:
         nothing was cross-validated: there were too few distinct rows, or you passed a fitted calibrator.
     strength : float or None
         Precision of the prior on powers of other classes, in 1 / nat^2, where the kind is "matrix".
+    for_counts : object or None
+        The calibrator that was fitted for all classes, where ``calibrator`` leaves a class its probability or is None,
+        because a rule reads the order of the rows alone. What is true of rows is expected by it.
     """
 
     kind: str
@@ -57,6 +60,7 @@ class Calibration:
     log_loss_after: float | None = None
     cv_log_loss: dict[str, float] = field(default_factory=dict)
     strength: float | None = None
+    for_counts: Calibrator | None = None
 
     @property
     def cv_log_loss_before(self) -> float | None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions, existing
+from confmax.cli.counts import asked_class, counts_document, few_classes, show_expected, taken_in_words
 from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.label_options import refuse_label_options
 from confmax.cli.labels import apply_labels, show_labels
@@ -24,7 +24,8 @@ from confmax.cli.tables import DECISION, write_decisions
 from confmax.cli.texts import format_of, joined
 from confmax.progress import Bar
 from confmax.rule import DecisionRule, LabelRule
-from confmax.rule.applied import decided_tables, decision_column
+from confmax.rule.applied import DecidedPart, decided_tables, decision_column
+from confmax.rule.counts import Sums
 from confmax.rule.parts import groups_given
 
 
@@ -71,7 +72,7 @@ def decide_rows(rows: FileRows, rule: DecisionRule, out: Path, at_most: Mapping[
             f"{joined(left_out)} of {frame.path} cannot be columns of {rows.n_rows} rows and were left out of {out}"
         )
     n_moved = int(np.count_nonzero(decisions != rows.decided_by(rule, keys))) if at_most else 0
-    return _document(rows, rule, out, np.bincount(decisions, minlength=len(names)), at_most, n_moved)
+    return _document(rows, rule, out, Sums.of(rule, rows.proba, decisions), at_most, n_moved)
 
 
 def decide_parts(
@@ -88,16 +89,21 @@ def decide_parts(
     rows = rows.in_order(rule.class_names[: rule.n_classes])
     counts = np.zeros(len(rule.class_names), dtype=np.int64)
     moved = []
+    sums: Sums | None = None
 
-    def columns(decided: NDArray[Any], n_moved: int) -> dict[str, Any]:
-        moved.append(n_moved)
-        return decision_column(rule, DECISION, True, counts, decided, n_moved)
+    def columns(part: DecidedPart) -> dict[str, Any]:
+        nonlocal sums
+        moved.append(part.n_moved)
+        found = Sums.of(rule, part.proba, part.decided)
+        sums = found if sums is None else sums + found
+        return decision_column(rule, DECISION, True, counts, part)
 
     tables = decided_tables(
         rule, rows.proba, columns, [DECISION], keys=rows.options.key, at_most=_caps(rule, at_most) or None
     )
     write_parts(tables, out, rows.proba, [DECISION], folder=folder)
-    return _document(rows, rule, out, counts, at_most, sum(moved))
+    assert sums is not None
+    return _document(rows, rule, out, sums, at_most, sum(moved))
 
 
 def _caps(rule: DecisionRule, at_most: Mapping[str, int]) -> dict[Any, int]:
@@ -114,26 +120,36 @@ def _document(
     rows: FileRows,
     rule: DecisionRule,
     out: Path,
-    counts: NDArray[np.integer],
+    sums: Sums,
     at_most: Mapping[str, int],
     n_moved: int,
 ) -> Document:
-    """Return how many rows got each decision, and where these were written."""
-    named = zip(rule.class_names, counts, strict=True)
+    """Return how many rows got each decision, how many of these are right, and where decisions were written."""
+    counts = sums.counts(rule)
+    named = zip(rule.class_names, counts.decided, strict=True)
     shares = {str(name): float(count / rows.n_rows) for name, count in named}
-    undecided = {} if rule.abstain is None else {"abstain": rule.abstain, "rows_undecided": int(counts[-1])}
+    undecided = {} if rule.abstain is None else {"abstain": rule.abstain, "rows_undecided": int(counts.decided[-1])}
     moved = {"at_most": dict(at_most), "rows_moved": n_moved} if at_most else {}
-    return {**source_document(rows), "out": str(out), "decided": shares, **undecided, **moved}
+    limited = [name for name in counts.classes if str(name) in at_most]
+    asked = limited or asked_class(rule) or few_classes(rule)
+    return {
+        **source_document(rows),
+        "out": str(out),
+        "decided": shares,
+        "counts": counts_document(counts, asked),
+        **undecided,
+        **moved,
+    }
 
 
 def _show(page: Page, document: Document) -> None:
     """Print where the decisions went, and how often each was taken."""
     show_source(page, document)
-    taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
-    items = {"decided": joined(taken, 20)}
+    items = {"decided": taken_in_words(document), **document["counts"]["told"]}
     if "abstain" in document:
         items["undecided"] = f"{document['rows_undecided']} of {document['rows']} rows, as {document['abstain']}"
     if "at_most" in document:
         limits = joined([f"{most} {name}" for name, most in document["at_most"].items()])
         items["moved"] = f"{document['rows_moved']} rows to another decision; at most {limits}"
     page.items({**items, "written": document["out"]})
+    show_expected(page, document["counts"])

@@ -11,6 +11,7 @@ import click
 
 from confmax.calibration.words import which_labels
 from confmax.cli import app
+from confmax.cli.counts import counts_document, few_classes
 from confmax.cli.judging import bootstrap_document, with_interval
 from confmax.cli.label_options import (
     label_source,
@@ -98,6 +99,7 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
         "true_labels_per_row": mean_per_row(table.labels, table),
         **({"constraints": kept} if kept else {}),
         "values": [_values(scores, name) for name in used],
+        "counts": counts_document(scores.counts["rule"], few_classes(rule)),
         "labels": _labels(rule, table, scores, decided["rule"]),
         "intervals": bootstrap_document(scores),
     }
@@ -153,7 +155,7 @@ def _show(page: Page, document: Document, rule: LabelRule) -> None:
     show_label_source(page, document)
     how = {} if rule.thresholds is not None else {"a row gets": which_labels(rule)}
     tuned_for = f"tuned for {document['tuned_for'] or 'an unnamed metric'}"
-    page.items({"rule": tuned_for, **how, **labels_per_row(document)})
+    page.items({"rule": tuned_for, **how, **labels_per_row(document), **document["counts"]["told"]})
     page.say()
     if "constraints" in document:
         lines = [

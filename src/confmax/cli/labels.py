@@ -18,6 +18,7 @@ from confmax.calibration.words import MISSES
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, existing
 from confmax.cli.constraints import constraint_document, constraint_lines
+from confmax.cli.counts import counts_document, few_classes, show_expected, taken_in_words
 from confmax.cli.in_parts import label_rows_in_parts, refuse_several
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.label_options import label_source, labels_per_row, only_options, show_label_source, threshold
@@ -31,7 +32,8 @@ from confmax.evaluate.label_figures import FEW
 from confmax.evaluate.protocols import how_counted
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
-from confmax.rule.applied import decided_tables, label_columns
+from confmax.rule.applied import DecidedPart, decided_tables, label_columns
+from confmax.rule.counts import Sums
 from confmax.solution import Infeasible, LabelSolution
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.plan import is_auto
@@ -99,6 +101,7 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, rep
 def _solution_document(solution: LabelSolution) -> Document:
     """Return values, bounds, labels and status of a solution."""
     limits = [constraint_document(one) for one in solution.constraints]
+    counts = solution.counts
     bounds = ("upper_bound", "gap", "model_value", "model_upper_bound", "model_gap")
     return {
         "metric": solution.rule.metric,
@@ -108,6 +111,7 @@ def _solution_document(solution: LabelSolution) -> Document:
         "baselines": {name: finite(value) for name, value in solution.baselines.items()},
         "tuned": finite(solution.value),
         "tuned_on_labels": finite(solution.label_value),
+        "counts": None if counts is None else counts_document(counts, few_classes(solution.rule)),
         **{name: finite(getattr(solution, name)) for name in bounds},
         "status": solution.status.name.lower(),
         "guarantee": app.in_words_of_options(solution.guarantee),
@@ -145,6 +149,7 @@ def _show(page: Page, document: Document, solution: LabelSolution) -> None:
     }
     if document["confusion"] != "labels" and document["tuned_on_labels"] is not None:
         items["on labels"] = number(document["tuned_on_labels"])
+    items |= {} if document["counts"] is None else document["counts"]["told"]
     items |= labels_per_row(document)
     few = [f"{one['label']} ({one['rows']})" for one in document["labels"] if (one["rows"] or FEW) < FEW]
     if few:
@@ -227,36 +232,43 @@ def _decide(rows: FileRows, rule: LabelRule, out: Path, separator: str | None) -
         )
     if left_out:
         app.warn(f"{joined(left_out)} of {frame.path} cannot be columns of {rows.n_rows} rows, and {out} lacks them")
-    return _decided(rows, rule, out, chosen.sum(axis=0, dtype=np.int64), int((~chosen.any(axis=1)).sum()))
+    return _decided(rows, rule, out, Sums.of(rule, rows.proba, chosen), int((~chosen.any(axis=1)).sum()))
 
 
 def _decide_parts(rows: FileRows, rule: LabelRule, out: Path, separator: str | None, folder: bool) -> Document:
     """Do what `_decide` does with rows that are read in parts."""
     counts = np.zeros(rule.n_classes, dtype=np.int64)
     without = []
+    sums: Sums | None = None
 
-    def columns(decided: NDArray[Any], moved: int) -> dict[str, Any]:
-        without.append(int((~decided.any(axis=1)).sum()))
+    def columns(part: DecidedPart) -> dict[str, Any]:
+        nonlocal sums
+        without.append(int((~part.decided.any(axis=1)).sum()))
+        found = Sums.of(rule, part.proba, part.decided)
+        sums = found if sums is None else sums + found
         if separator is None:
-            return label_columns(rule, DECISION, False, counts, decided, moved)
-        (lists,) = label_columns(rule, DECISION, True, counts, decided, moved).values()
+            return label_columns(rule, DECISION, False, counts, part)
+        (lists,) = label_columns(rule, DECISION, True, counts, part).values()
         return {DECISION: pc.binary_join(lists.cast(pa.list_(pa.string())), separator)}
 
     added = [f"{DECISION}_{name}" for name in rule.class_names] if separator is None else [DECISION]
     tables = decided_tables(rule, rows.proba, columns, added, keys=rows.options.key)
     write_parts(tables, out, rows.proba, added, folder=folder)
-    return _decided(rows, rule, out, counts, sum(without))
+    assert sums is not None
+    return _decided(rows, rule, out, sums, sum(without))
 
 
-def _decided(rows: FileRows, rule: LabelRule, out: Path, counts: NDArray[np.int64], n_without: int) -> Document:
-    """Return how many rows got each label, and where these were written."""
-    shares = (counts / rows.n_rows).tolist()
+def _decided(rows: FileRows, rule: LabelRule, out: Path, sums: Sums, n_without: int) -> Document:
+    """Return how many rows got each label, how many of these are right, and where these were written."""
+    counts = sums.counts(rule)
+    shares = (counts.decided / rows.n_rows).tolist()
     return {
         **source_document(rows),
         "out": str(out),
         "decisions": rule.decisions.argument,
         "decided": dict(zip(map(str, rule.class_names), shares, strict=True)),
-        "labels_per_row": float(counts.sum() / rows.n_rows),
+        "counts": counts_document(counts, few_classes(rule)),
+        "labels_per_row": float(counts.decided.sum() / rows.n_rows),
         "rows_without_label": n_without,
     }
 
@@ -264,6 +276,7 @@ def _decided(rows: FileRows, rule: LabelRule, out: Path, counts: NDArray[np.int6
 def show_labels(page: Page, document: Document) -> None:
     """Print where the decisions went, and how often each label was decided."""
     show_source(page, document)
-    taken = [f"{name} {share:.1%}" for name, share in document["decided"].items()]
     per_row = f"{document['labels_per_row']:.3g} labels per row; {document['rows_without_label']} rows have none"
-    page.items({"decided": joined(taken, 20), "on average": per_row, "written": document["out"]})
+    told = document["counts"]["told"]
+    page.items({"decided": taken_in_words(document), **told, "on average": per_row, "written": document["out"]})
+    show_expected(page, document["counts"])

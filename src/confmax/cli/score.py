@@ -12,6 +12,7 @@ import click
 from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.counts import asked_class, counts_document, show_matrix
 from confmax.cli.in_parts import is_read_in_parts, refuse_in_parts
 from confmax.cli.judging import (
     EVERY_ROW,
@@ -106,11 +107,19 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         document |= {"abstain": rule.abstain, "rows_undecided": rows_undecided(decided["rule"], table)}
     scores = scores_of(table, used, limits, decided, settings)
     kept = limit_documents(scores, limits, decided["rule"], table, "rule", absent) if rule is not None else []
+    asked = [] if rule is None else asked_class(rule)
+
+    def counted(of: Score) -> Document:
+        return counts_document(of.counts["argmax" if rule is None else "rule"], asked)
+
     return {
         **document,
         **({"constraints": kept} if kept else {}),
         "values": _values(scores, used, differences=True),
-        **in_each(scores, table, lambda part: {"rows": part.n_rows, "values": _values(part, used)}),
+        "counts": counted(scores),
+        **in_each(
+            scores, table, lambda part: {"rows": part.n_rows, "values": _values(part, used), "counts": counted(part)}
+        ),
         "skipped": skipped,
         "intervals": bootstrap_document(scores),
     }
@@ -162,7 +171,7 @@ def _show(page: Page, document: Document) -> None:
     if has_rule:
         units = {row["metric"]: row["unit"] for row in document["values"]}
         what = units.get(document["tuned_for"]) or document["tuned_for"] or "an unnamed metric"
-        page.items({"rule": f"tuned for {what}", **undecided_words(document)})
+        page.items({"rule": f"tuned for {what}", **undecided_words(document), **document["counts"]["told"]})
     page.say()
     if "constraints" in document:
         page.table(
@@ -180,9 +189,11 @@ def _show(page: Page, document: Document) -> None:
             line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
         heads += [f"{names[-1]} - argmax", "better"]
     page.table(heads, body, best=3)
+    show_matrix(page, document["counts"], "the rule" if has_rule else "argmax")
     for title, part in each_of(document):
         page.say("", f"{title}, {part['rows']} rows", style="bold")
         page.table(["metric", *names], _lines(part["values"], names), best=3)
+        show_matrix(page, part["counts"], "the rule" if has_rule else "argmax")
     page.say("", *([EVERY_ROW] if "abstain" in document else []), "p/prior uses the class sizes of these rows.")
     if about is not None:
         page.say(

@@ -20,6 +20,7 @@ from confmax.cli.cells import is_number
 from confmax.cli.choosing import ask_for_metric, can_ask
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions, read_rows
 from confmax.cli.constraints import constraint_document, constraint_lines
+from confmax.cli.counts import asked_class, counts_document, show_matrix
 from confmax.cli.in_parts import is_read_in_parts, rows_in_parts
 from confmax.cli.label_options import LABEL_OPTIONS, refuse_label_options
 from confmax.cli.labels import tune_labels
@@ -182,6 +183,7 @@ def _solution_document(solution: Solution) -> Document:
         "p_prior": shown(base["p/prior"]),
         "tuned": shown(solution.value),
         "tuned_on_labels": shown(solution.label_value),
+        "counts": None if solution.counts is None else counts_document(solution.counts, asked_class(rule)),
         **{name: shown(getattr(solution, name)) for name in BOUNDS},
         **{name: finite(getattr(solution, name)) for name in LOSSES},
         "status": solution.status.name.lower(),
@@ -274,6 +276,9 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
         items["coverage"] = (
             f"{document['coverage']:.1%} of the rows are decided, the others left ({document['abstain']})"
         )
+    counts = document["counts"]
+    if counts is not None:
+        items |= counts["told"]
     if document["calibration"] is not None:
         items["calibration"] = document["calibration"]["told"]
     if limits := document.get("constraints"):
@@ -292,6 +297,8 @@ def _show(page: Page, document: Document, rule: DecisionRule) -> None:
     page.items({**items, "guarantee": document["guarantee"], "passes": str(document["passes"])})
     page.say()
     page.block(str(rule))
+    if counts is not None:
+        show_matrix(page, counts)
     out = document["rule_file"]
     written = "The rule is not saved; -o rule.json writes it to a file." if out is None else f"Rule written to {out}."
     which = "The values above that are not on test rows" if apart else "The values above"

@@ -41,12 +41,14 @@ def trials(metric: Metric, S: Confusion, n_rows: float) -> float:
 
 def counted_rows(table: Table) -> int | None:
     """Return how many rows of a labelled table count; None if their weights are not equal."""
-    weight = table.in_memory().weight
-    if weight is None:
+    rows = table.in_memory()
+    if rows.weight is None:
         return table.n_rows
+    kept = rows.weight > 0.0
+    copies = kept.astype(np.int64) if rows.copies is None else kept * rows.copies
+    given = rows.weight[kept] / copies[kept]
     # a sample says nothing of the weights of the other rows
-    given = weight[weight > 0.0]
-    return table.n_weighted if table.is_whole and np.ptp(given) == 0.0 else None
+    return int(copies.sum()) if table.is_whole and np.ptp(given) <= WHOLE * given.max() else None
 
 
 def interval(share: float, n: float, level: float = LEVEL) -> tuple[float, float]:

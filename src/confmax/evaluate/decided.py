@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array
-from confmax.tables import MemoryTable
+from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
+from confmax.constraints.proportions import counted_rows
+from confmax.metrics.alignment import extra_names
+from confmax.rule.counts import Counts
+from confmax.tables import MemoryTable, Table
 
 
 class Decided(NamedTuple):
@@ -24,12 +28,42 @@ class Decided(NamedTuple):
         M.
     abstains : bool
         Whether the last decision is to leave a row undecided. Metrics are then those of the rows that are decided.
+    further : tuple
+        Names of decisions beyond the classes, as far as they are known.
     """
 
     decisions: NDArray[np.int64]
     shares: Array
     n_decisions: int
     abstains: bool = False
+    further: tuple[Any, ...] = ()
+
+
+def rows_decided(decided: Decided, table: MemoryTable) -> Counts:
+    """Return how many rows of a labelled ``table`` have each class, and how many of them get each decision."""
+    K = table.n_classes
+    M = decided.n_decisions
+    if K <= MAX_MATRIX_CLASSES:
+        S = Confusion.from_matrix(counts_of(decided, table) / table.weight_total)
+    else:
+        assert table.labels is not None
+        labels = table.labels
+        weight = (np.ones(table.n_rows) if table.weight is None else table.weight) / table.weight_total
+        hits, columns = np.zeros(K), np.zeros(M)
+        for line, share in zip(decided.decisions, decided.shares, strict=True):
+            hits += share * np.bincount(labels, weight * (line == labels), K)
+            columns += share * np.bincount(line, weight, M)
+        S = Confusion(np.asarray(np.bincount(labels, weight, K), dtype=np.float64), hits, columns)
+    further = extra_names(table.classes, M)
+    names = (*table.classes, *decided.further, *further[len(decided.further) :])
+    return in_rows(S, table, table.classes, names)
+
+
+def in_rows(S: Confusion, table: Table, classes: Sequence[Any], decisions: Sequence[Any]) -> Counts:
+    """Return the counts of the rows of a labelled ``table``, whose statistics, as shares of all weight, are ``S``."""
+    n_rows = counted_rows(table)
+    unit, total = ("weight", table.weight_total) if n_rows is None else ("rows", float(n_rows))
+    return Counts.of_labels(S, total, unit, classes, decisions)
 
 
 def rows_by_class(table: MemoryTable) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion
 from confmax.constraints.labels import LabelLimits, judged_labels
 from confmax.errors import InputError
+from confmax.evaluate.decided import in_rows
 from confmax.evaluate.scores import ROUNDING, LimitScore, Score, percentiles
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
@@ -234,7 +235,9 @@ def compare_labels(
         name: one.scores(whole[rules.index(name)][0], reached.get(name, none), level)
         for name, one in (limits or {}).items()
     }
-    return Score(tuple(metrics), tuple(rules), values, drawn, level, False, sums.n, lost, plain=plain, limits=kept)
+    parts = (tuple(metrics), tuple(rules), values, drawn, level, False, sums.n, lost)
+    rows = [in_rows(S[0], table, table.classes, table.classes) for S in whole]
+    return Score(*parts, plain=plain, limits=kept, counts=dict(zip(rules, rows, strict=True)))
 
 
 class _Sums:

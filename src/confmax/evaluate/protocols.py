@@ -15,6 +15,7 @@ from confmax.constraints import ConstraintOutcome
 from confmax.metrics import Metric
 from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
+from confmax.rule.counts import Counts
 from confmax.tables import MemoryTable
 
 
@@ -74,6 +75,7 @@ class Tuned:
     shift: Any = None
     plan: Any = None
     tuned_by: Any = None
+    counts: Counts | None = None
 
     @property
     def feasible(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from confmax import metrics as catalogue
 from confmax.confusion import Array
+from confmax.rule.counts import Counts
 
 Record = TypeVar("Record", "Estimate", "Difference")
 PLAIN = ("argmax", "p/prior")  # what others are compared with
@@ -108,6 +109,9 @@ class Score:
         By the name of each rule that was tuned within limits, a `LimitScore` for each of them.
     tables : dict
         By its name, "costs" or "gains" of a metric that is a table of these.
+    counts : dict
+        By the name of each rule its `confmax.rule.counts.Counts`: a confusion matrix in rows, or where weights differ
+        in sums of weights. Of a rule that draws they are expected.
 
     Notes
     -----
@@ -130,6 +134,7 @@ class Score:
     plain: tuple[str, ...] = PLAIN
     limits: dict[str, tuple[LimitScore, ...]] = field(default_factory=dict)
     tables: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, Counts] = field(default_factory=dict)
 
     @property
     def n_replicates(self) -> int:
@@ -207,6 +212,7 @@ class Score:
             "n_rows": self.n_rows,
             "absent": {str(name): share for name, share in self.absent.items()},
             "metrics": by_metric,
+            "counts": {rule: one.to_dict() for rule, one in self.counts.items()},
             **({"groups": groups} if groups else {}),
             **(
                 {"limits": {rule: [_plain(one) for one in found] for rule, found in self.limits.items()}}

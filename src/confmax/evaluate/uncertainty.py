@@ -23,7 +23,7 @@ from confmax.constraints import resolve
 from confmax.constraints.limits import judged as judgeable
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.bootstrap import Counter, replicates, tally
-from confmax.evaluate.decided import Decided
+from confmax.evaluate.decided import Decided, rows_decided
 from confmax.evaluate.label_scores import score_labels
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.lines import Judged, judge
@@ -317,7 +317,9 @@ def compare(
     lost = {table.classes[k]: float(absent[k] / n_replicates) for k in np.flatnonzero(present & (absent > 0))}
     n_rows = len(labels) if copies is None else int(copies.sum())
     tables = {name: str(metric.cost_table.of) for name, metric in metrics.items() if metric.cost_table is not None}
-    return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, n_rows, lost, tables=tables)
+    counts = {name: rows_decided(one, table) for name, one in zip(rules, decided, strict=True)}
+    more: dict[str, Any] = {"tables": tables, "counts": counts}
+    return Score(tuple(metrics), tuple(rules), values, drawn, level, stratified, n_rows, lost, **more)
 
 
 def in_groups(
@@ -438,7 +440,8 @@ def _decided(name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable)
 
 def decided_by(rule: Decides, table: MemoryTable) -> Decided:
     """Return what a rule decides on the raw probabilities of a ``table``, by the groups of its rows if it has some."""
-    return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None)
+    further = tuple(rule.class_names[rule.n_classes :])
+    return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None, further)
 
 
 def _limits_of(

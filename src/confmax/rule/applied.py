@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,31 @@ from confmax.tables.partitioned.table import in_order_of, stored_columns, to_dec
 from confmax.tables.partitioned.writing import check_destination, is_folder, write_tables
 
 _NOTHING = {"keys": None, "group": None}
-# what is written of decisions, of which some rows had another one before a limit: Arrow columns by their names
-Columns = Callable[[NDArray[Any], int], Mapping[str, Any]]
+
+
+class DecidedPart(NamedTuple):
+    """A part of the rows, and what is decided for it.
+
+    Attributes
+    ----------
+    decided : ndarray (n,), or (n, L)
+        Indices of decisions, or of several labels 0 and 1.
+    beside : pyarrow.Table or tuple
+        The columns that are kept, or of an array the names and the probabilities.
+    n_moved : int
+        How many rows a limit gave another decision.
+    proba : array-like (n, K)
+        Probabilities as they are given.
+    """
+
+    decided: NDArray[Any]
+    beside: Any
+    n_moved: int
+    proba: Any
+
+
+# what is written of a part: Arrow columns by their names
+Columns = Callable[[DecidedPart], Mapping[str, Any]]
 
 
 def predict_batches(
@@ -68,7 +91,7 @@ def predict_batches(
     """
     found = decided_parts(rule, opened_rows(table), keys=keys, at_most=at_most)
     several = rule.decisions.several
-    return (decided if several else named(rule.classes, decided) for decided, _, _ in found)
+    return (part.decided if several else named(rule.classes, part.decided) for part in found)
 
 
 def write_parquet(
@@ -181,7 +204,7 @@ def decided_tables(
             f"the table already has a column {taken!r}; rename or remove it, or call the decisions otherwise"
         )
     found = decided_parts(rule, table, keys=keys, at_most=at_most, keep=kept)
-    return (_beside(kept, beside, columns(decided, moved)) for decided, beside, moved in found)
+    return (_beside(kept, part.beside, columns(part)) for part in found)
 
 
 def _stored(rule: Any, table: Any, wanted: Sequence[str] | None) -> Sequence[str]:
@@ -215,12 +238,8 @@ def decided_parts(
     keys: str | None = None,
     at_most: Mapping[Any, int] | None = None,
     keep: Sequence[str] = (),
-) -> Iterator[tuple[NDArray[Any], Any, int]]:
-    """Return an iterator over the decisions of parts, by index (n,) or as 0 and 1 (n, L), and the columns beside them.
-
-    These are an Arrow table of those that are kept, or of an array the names and the probabilities. The last number
-    says how many rows a limit gave another decision.
-    """
+) -> Iterator[DecidedPart]:
+    """Return an iterator over the parts of an opened table with their decisions."""
     several = rule.decisions.several
     if at_most is not None and several:
         raise InputError("this rule decides several labels per row", "leave `at_most` out")
@@ -244,7 +263,7 @@ def decided_parts(
     return _decided(rule, source, keys, batch)
 
 
-def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> Iterator[tuple[NDArray[Any], Any, int]]:
+def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> Iterator[DecidedPart]:
     """Yield what `decided_parts` returns, after the pass that finds who keeps a limited decision."""
     cut = None
     if batch is not None:
@@ -254,14 +273,14 @@ def _decided(rule: Any, source: Any, keys: str | None, batch: OneCap | None) -> 
     for number, found in enumerate(source.run(partial(_with_columns, work, rule, keys))):
         if found is None:
             continue
-        decided, beside = found
+        decided, *more = found
         if batch is None:
-            yield decided, beside, 0
+            yield DecidedPart(decided, more[0], 0, more[1])
         else:
             within = batch.decided(decided, cut, number)
             still = int(np.count_nonzero(within == batch.decision))
             kept += still
-            yield within, beside, decided.n_capped - still
+            yield DecidedPart(within, more[0], decided.n_capped - still, more[1])
     if batch is not None and cut is not None and kept != batch.most:
         # equal rows keep their decision by their places
         raise ValueError(
@@ -286,11 +305,12 @@ def _on_part(work: Callable[..., Any], rule: Any, keys: str | None, part: Part) 
         return work(part.proba, **given)
 
 
-def _with_columns(work: Callable[..., Any], rule: Any, keys: str | None, part: Part) -> tuple[Any, Any] | None:
-    """Return what ``work`` makes of the rows of a part, and their columns."""
+def _with_columns(work: Callable[..., Any], rule: Any, keys: str | None, part: Part) -> tuple[Any, Any, Any] | None:
+    """Return what ``work`` makes of the rows of a part, their columns, and their probabilities."""
     found = _on_part(work, rule, keys, part)
     names = list(map(str, rule.class_names[: rule.n_classes]))
-    return None if found is None else (found, (names, part.proba) if part.beside is None else part.beside)
+    beside = (names, part.proba) if part.beside is None else part.beside
+    return None if found is None else (found, beside, part.proba)
 
 
 def keys_of(column: Any, name: str) -> NDArray[Any]:
@@ -316,11 +336,12 @@ def keys_of(column: Any, name: str) -> NDArray[Any]:
 
 
 def decision_column(
-    rule: Any, output: str, names: bool, counts: NDArray[np.int64], decided: NDArray[Any], _moved: int
+    rule: Any, output: str, names: bool, counts: NDArray[np.int64], part: DecidedPart
 ) -> dict[str, Any]:
-    """Return the column of decisions (n,), which are added to the ``counts`` (M,)."""
+    """Return the column of the decisions of a part, which are added to the ``counts`` (M,)."""
     import pyarrow as pa
 
+    decided = part.decided
     counts += np.bincount(decided, minlength=len(counts))
     small = decided.astype(np.min_scalar_type(-len(counts)))
     if not names:
@@ -332,12 +353,11 @@ def decision_column(
     return {output: pa.DictionaryArray.from_arrays(pa.array(small), pa.array(classes.tolist(), pa.string()))}
 
 
-def label_columns(
-    rule: Any, output: str, names: bool, counts: NDArray[np.int64], decided: NDArray[Any], _moved: int
-) -> dict[str, Any]:
-    """Return columns of the labels that are decided (n, L), which are added to the ``counts`` (L,)."""
+def label_columns(rule: Any, output: str, names: bool, counts: NDArray[np.int64], part: DecidedPart) -> dict[str, Any]:
+    """Return columns of the labels that are decided for a part, which are added to the ``counts`` (L,)."""
     import pyarrow as pa
 
+    decided = part.decided
     counts += decided.sum(axis=0, dtype=np.int64)
     if not names:
         columns = zip(rule.class_names, decided.T, strict=True)

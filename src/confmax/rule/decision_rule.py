@@ -25,6 +25,7 @@ from confmax.oracle import same_estimate
 from confmax.places import write_whole
 from confmax.rule import applied, file, html, spark
 from confmax.rule.batch import caps_of, decide_batch
+from confmax.rule.counts import expected_counts
 from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.rule.shares import SourceShares
 from confmax.rule.shifted import shifted_rule
@@ -603,6 +604,7 @@ class DecisionRule:
     shifted = shifted_rule
     predict_batches = applied.predict_batches
     write_parquet = applied.write_parquet
+    expected_counts = expected_counts
 
     def __eq__(self, other: object) -> bool:
         """Rules are equal if their files are, but for what these say of the rows of the tuning."""

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -64,7 +65,8 @@ def dump(rule: Any, calibrator: Any) -> str:
         fields["tuned_on"] = {"rows": int(rule.tuned_on.n_rows), "hash": f"{rule.tuned_on.content:016x}"}
     shares = getattr(rule, "shares", None)
     if shares is not None:
-        fields["shares"] = shares.written()
+        by = getattr(shares, "calibrator", None)
+        fields["shares"] = {**shares.written(), **({} if by is None else {"calibration": _calibration_of(by)})}
     fields["classes"] = list(rule.class_names)
     if rule.abstain is not None:
         fields["abstain"] = rule.abstain
@@ -155,7 +157,13 @@ def _cost_table(record: Any, K: int, M: int) -> CostTable:
 
 
 def _shares(record: Any, K: int, M: int, *, several: bool) -> SourceShares | LabelShares:
-    return LabelShares.read(record, K) if several else SourceShares.read(record, K, M)
+    if several:
+        return LabelShares.read(record, K)
+    if not isinstance(record, dict) or "calibration" not in record:
+        return SourceShares.read(record, K, M)
+    rest = {name: value for name, value in record.items() if name != "calibration"}
+    by: Any = _calibrator(record["calibration"], K, several=False)
+    return replace(SourceShares.read(rest, K, M), calibrator=by)
 
 
 def load(path: str | os.PathLike[str], read: Callable[[bytes], T]) -> T:

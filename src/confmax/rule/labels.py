@@ -20,6 +20,7 @@ from confmax.kernels.label_bins import EDGE
 from confmax.places import write_whole
 from confmax.rule import file
 from confmax.rule.applied import predict_batches, write_parquet
+from confmax.rule.counts import expected_counts
 from confmax.rule.html import titled_table
 from confmax.rule.shares import LabelShares
 from confmax.tables import kinds
@@ -270,6 +271,7 @@ class LabelRule:
     to_python = labels_to_python
     predict_batches = predict_batches
     write_parquet = write_parquet
+    expected_counts = expected_counts
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LabelRule) and self._text() == other._text()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from confmax.calibration import Scaling
 from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array
 
@@ -30,6 +31,9 @@ class SourceShares:
         Share of every decision; None if it is not known.
     shifted_to : tuple of float (K,), or None
         The shares that the calibration of the rule was shifted to (`DecisionRule.shifted`).
+    calibrator : Scaling or None
+        The calibration by which rows are counted (`DecisionRule.expected_counts`), where the rule decides without it:
+        thresholds on given probabilities need none. None if the rule has it, and after a shift.
 
     Raises
     ------
@@ -46,6 +50,7 @@ class SourceShares:
     n_rows: float
     decided: tuple[float, ...] | None = None
     shifted_to: tuple[float, ...] | None = None
+    calibrator: Scaling | None = None
 
     def __post_init__(self) -> None:
         for name in ("classes", "decided", "shifted_to"):
@@ -64,14 +69,14 @@ class SourceShares:
 
     def shifted(self, to: Array) -> SourceShares:
         """Return the record of a rule whose calibration is shifted ``to`` other shares (K,)."""
-        return replace(self, shifted_to=tuple(map(float, to)))
+        return replace(self, shifted_to=tuple(map(float, to)), calibrator=None)
 
     def reordered(self, index: Sequence[int]) -> SourceShares:
         """Return the record for columns in the order ``index`` (K,); further decisions stay where they are."""
 
         known = {name: getattr(self, name) for name in ("classes", *_FURTHER) if getattr(self, name) is not None}
         moved: dict[str, Any] = {name: (*(old[k] for k in index), *old[len(index) :]) for name, old in known.items()}
-        return replace(self, **moved)
+        return replace(self, **moved, calibrator=self.calibrator and self.calibrator.reordered(index))
 
     def written(self) -> dict[str, Any]:
         """Return the record as a rule file holds it."""
@@ -92,11 +97,8 @@ class SourceShares:
                 raise ValueError(f"the {name} of its source shares are not {size} numbers")
         if not _is_number(record["rows"]):
             raise ValueError("the rows of its source shares are no number")
-        return cls(
-            tuple(record["classes"]),
-            float(record["rows"]),
-            *(tuple(record[name]) if name in record else None for name in ("decided", "shifted_to")),
-        )
+        decided, shifted_to = (tuple(record[name]) if name in record else None for name in ("decided", "shifted_to"))
+        return cls(tuple(record["classes"]), float(record["rows"]), decided, shifted_to)
 
 
 @dataclass(frozen=True)

@@ -210,6 +210,7 @@ def _with_rule(found: S, old: DecisionRule, counted: Confusion, rows: Table, rul
         statistics=counted,
         label_value=on["labels"],
         model_value=None if found.model_value is None else on["model"],
+        counts=None,
         randomization_loss=None,
     )
 
@@ -224,7 +225,9 @@ def _without_rows(solution: S, target: Array, *, proba_shifted: bool) -> S:
             "pass `tuned_on=(proba, y)`, labelled rows with the old class shares, or `new_proba=` of new rows",
         )
     rule = solution.rule.shifted(target, metric=solution.metric, proba_shifted=proba_shifted)
-    unknown: dict[str, Any] = dict.fromkeys(("upper_bound", "label_value", "model_value", "model_upper_bound"))
+    unknown: dict[str, Any] = dict.fromkeys(
+        ("upper_bound", "label_value", "model_value", "model_upper_bound", "counts")
+    )
     return replace(solution, rule=rule, value=float("nan"), baselines={}, randomization_loss=None, **unknown)
 
 

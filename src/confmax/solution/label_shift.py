@@ -68,7 +68,7 @@ def adapt(solution: S, new_proba: Any, *, priors: Any, sample_weight: Any) -> S:
         tuple(target.tolist()), shares.n_rows, tuple(np.minimum(statistics.columns, 1.0).tolist()), maps
     )
     rule = replace(rule, shares=record, tuned_on=solution.rule.tuned_on)
-    changed = {"statistics": statistics, "counted": statistics, "shift": solution.shift}
+    changed = {"statistics": statistics, "counted": statistics, "counts": None, "shift": solution.shift}
     return replace(found, rule=rule, value=value, model_value=value, **changed)
 
 

@@ -113,6 +113,9 @@ class LabelSolution(Tuned):
         The ``baselines`` that miss a constraint, so that their values do not compare with that of the rule.
     tuned_on, confidence, doubt, tested_on, missed_before : as in `confmax.Solution`
         They have no use here, and neither has ``multipliers``.
+    counts : confmax.rule.counts.Counts or None
+        How many rows have each label, get it, and both, in rows or where weights differ in sums of weights; None
+        without labels.
     shift : confmax.shift.LabelShift or None
         What rows without labels have said of the shares of labels, of a solution that `adapt` has made of them.
     plan, tuned_by : as in `confmax.Solution`

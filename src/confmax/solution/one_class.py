@@ -103,6 +103,7 @@ def _beside(fitted: Calibration, left_out: MemoryTable, k: int, labelled: Memory
     return replace(
         fitted,
         calibrator=kept,
+        for_counts=fitted.for_counts or calibrator,
         log_loss_after=log_loss(labelled.calibrated(kept)),
         cv_log_loss={name: loss for name, loss in losses.items() if loss is not None},
     )
@@ -110,7 +111,8 @@ def _beside(fitted: Calibration, left_out: MemoryTable, k: int, labelled: Memory
 
 def uncalibrated(fitted: Calibration) -> Calibration:
     """Return a calibration that leaves the probabilities as they are, with what was compared."""
-    return replace(fitted, kind="none", calibrator=None, log_loss_after=fitted.log_loss_before)
+    full = fitted.for_counts or fitted.calibrator
+    return replace(fitted, kind="none", calibrator=None, log_loss_after=fitted.log_loss_before, for_counts=full)
 
 
 def _loss_of_order(table: MemoryTable, k: int) -> float | None:

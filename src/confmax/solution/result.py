@@ -113,6 +113,10 @@ class Solution(Tuned):
         needs no rows apart to be tested; ``value`` and ``label_value`` are then those of all rows.
     doubt : str or None
         Where a limit is kept on the labels alone: what the labels show and what the model expects, in a sentence.
+    counts : confmax.rule.counts.Counts or None
+        How many of the labelled rows that tuned the rule it decides as each class, and how many of these are right: a
+        confusion matrix in rows, or where weights differ in sums of weights. With ``tuned_on="refit"`` those of the
+        out-of-fold probabilities. None without labels.
     shift : confmax.shift.PriorShift or None
         What rows without labels have said of their class shares, of a solution that `adapt` has made of them.
     plan : Plan or None

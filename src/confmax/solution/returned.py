@@ -13,6 +13,7 @@ from confmax.confusion import MAX_MATRIX_CLASSES, Confusion
 from confmax.constraints import ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels, outcomes
 from confmax.constraints.proportions import counted_rows, interval, trials
+from confmax.evaluate.decided import in_rows
 from confmax.metrics.alignment import extra_names
 from confmax.metrics.decided import as_written
 from confmax.metrics.seen import seen, unseen
@@ -22,6 +23,7 @@ from confmax.optimize.along import with_rule
 from confmax.oracle import make_oracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.rule import DecisionRule
+from confmax.rule.counts import Counts
 from confmax.solution.infeasible import infeasibility
 from confmax.solution.plan import Task
 from confmax.solution.result import Solution
@@ -53,7 +55,8 @@ def solution_of(
     counted = best.statistics if table.has_labels else None
     if table.has_labels and oracle.model_share > 0.0:
         # the labels are not the estimate, or not all of it: they take one more scan
-        counted = best.rule.evaluate(oracle.second_estimate(0.0), matrix=problem.needs_matrix)
+        few = table.n_classes <= MAX_MATRIX_CLASSES
+        counted = best.rule.evaluate(oracle.second_estimate(0.0), matrix=few or problem.needs_matrix)
         label_value = float(metric.values(counted))
     # the last digit of a closed gap is rounding
     upper = None if outcome.upper_bound is None else max(outcome.upper_bound, best.value)
@@ -89,7 +92,14 @@ def solution_of(
         multipliers=multipliers,
         constraints=kept,
         infeasibility=why,
+        counts=None if counted is None else _counts(best.rule, counted, table),
     )
+
+
+def _counts(rule: DecisionRule, counted: Confusion, table: Table) -> Counts:
+    """Return what a rule decides for the rows of a labelled ``table``, whose statistics are ``counted``."""
+    whole = counted if table.layout is None else table.layout.total(counted)
+    return in_rows(whole, table, rule.class_names[: rule.n_classes], rule.class_names)
 
 
 def _within_limits(
@@ -125,12 +135,14 @@ def refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> S
     """Return the ``solution`` of a refitted model, with what its rule is worth on the labels ``out_of_fold``."""
     metric = solution.metric
     kept = solution.constraints
-    matrix = "matrix" in (metric.statistics, limits and limits.statistics)
+    few = out_of_fold.n_classes <= MAX_MATRIX_CLASSES
+    matrix = few or "matrix" in (metric.statistics, limits and limits.statistics)
     S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
     if limits is not None:
         kept = on_labels(kept, limits, S, counted_rows(out_of_fold))
     value = float(seen(metric, out_of_fold.layout).values(S))
-    return replace(solution, label_value=value, constraints=kept, tuned_on="refit")
+    counts = _counts(solution.rule, S, out_of_fold)
+    return replace(solution, label_value=value, constraints=kept, tuned_on="refit", counts=counts)
 
 
 def best_rule(

@@ -14,6 +14,7 @@ from confmax.confusion import Array, Confusion
 from confmax.constraints import ConstraintOutcome
 from confmax.constraints.proportions import counted_rows
 from confmax.errors import InputError
+from confmax.evaluate.decided import in_rows
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import Micro
 from confmax.metrics.user import refuse_infinite
@@ -289,6 +290,7 @@ def finished(
         model_value=model_value,
         model_upper_bound=None if found.model_most is None else max(found.model_most, model_value),
         counted=on_labels or statistics,
+        counts=None if on_labels is None else in_rows(on_labels, table, *[rule.class_names] * 2),
         positives=task.positives if table.has_labels else None,
         alone=found.alone,
         constraints=outcomes,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confmax.calibration import Scaling
 from confmax.calibration.column_order import doubt_of_order
 from confmax.calibration.shifted import before_shift
 from confmax.calibration.words import printable
@@ -342,6 +343,10 @@ def _with_shares(solution: Solution, plan: Plan, raw: Table) -> Solution:
         of_labels = (1.0 - share) * raw.label_weight() if share < 1.0 else 0.0
         known = (solution.statistics.rows - of_labels) / share
     shares = shares_of(rule.calibrator, raw, solution.statistics.columns, known)
+    if solution.calibration is not None:
+        by = solution.calibration.for_counts or solution.calibration.calibrator
+        # objects of the user's own have no place in a file
+        shares = replace(shares, calibrator=by if isinstance(by, Scaling) and by != rule.calibrator else None)
     # what was called in this process need not be there in another that reads the solution
     kept = plan.but(callback=None, progress=False)
     return replace(solution, rule=replace(rule, shares=shares), plan=kept, tuned_by=tune)
