@@ -293,3 +293,78 @@ def test_many_classes_have_counts_without_a_matrix():
     assert counts.matrix is None and counts.right.sum() == (decided == y).sum()
     assert counts.decided.tolist() == np.bincount(decided, minlength=1100).tolist()
     assert counts.true.tolist() == np.bincount(y, minlength=1100).tolist()
+
+
+def test_pages_count_rows_beside_shares():
+    pytest.importorskip("jinja2")
+    from confmax.page import sections
+    from tests.report_helpers import judge
+
+    for metric, classes in (("f1[1]", ("fraud",)), ("macro_f1", NAMES)):
+        figures = judge(PLAIN, P, TRUTH, metric, replicates=39)
+        sentences = sections.counted(figures)
+        assert len(sentences) == len(classes)
+        decided = PLAIN.predict(P)
+        for name, sentence in zip(classes, sentences, strict=True):
+            right = ((decided == name) & (name == TRUTH)).sum()
+            assert f"of {(name == TRUTH).sum()} {name} rows {right} are decided {name}" in sentence
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return the paths of a file with 300 rows, as CSV and as Parquet."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(P[:300], columns=NAMES).assign(truth=TRUTH[:300], w=WEIGHT[:300])
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    return tmp_path / "rows.csv", tmp_path / "rows.parquet"
+
+
+def test_apply_says_how_many_are_right(files, tmp_path):
+    helpers = pytest.importorskip("tests.cli_helpers")
+    PLAIN.save(tmp_path / "rule.json")
+    expected = PLAIN.expected_counts(P[:300], at_most={"fraud": 40})
+    for path, more in ((files[0], ()), (files[1], ("--in-parts", "yes"))):
+        out = tmp_path / f"out{path.suffix}"
+        line = ("apply", tmp_path / "rule.json", path, "-o", out, "--at-most", "fraud=40", "--columns", ",".join(NAMES))
+        found = helpers.document(*line, *more)["counts"]
+        assert found["level"] == 0.95 and found["matrix"] is None and list(found["told"]) == ["fraud"]
+        assert found["classes"] == expected.to_dict()["classes"]
+        printed = helpers.run(*line, *more)[0]
+        assert expected.words("fraud") in printed and "40 fraud (13.3%)" in printed
+        assert "intervals" in printed and "if these are right" in printed
+
+
+def test_apply_says_how_many_labels_are_right(files, tmp_path):
+    helpers = pytest.importorskip("tests.cli_helpers")
+    LABELS.save(tmp_path / "rule.json")
+    for path, more in ((files[0], ()), (files[1], ("--in-parts", "yes"))):
+        line = ("apply", tmp_path / "rule.json", path, "-o", tmp_path / f"out{path.suffix}", *more)
+        printed = helpers.run(*line, "--columns", ",".join(NAMES))[0]
+        assert all(LABELS.expected_counts(P[:300]).words(name) in printed for name in NAMES)
+
+
+def test_tune_and_score_print_a_matrix_in_rows_or_weights(files, tmp_path):
+    helpers = pytest.importorskip("tests.cli_helpers")
+    for unit, more in (("rows", ()), ("weight", ("--weight", "w"))):
+        line = (files[0], "--label", "truth", "--columns", ",".join(NAMES), *more)
+        rule = tmp_path / f"{unit}.json"
+        tuned = helpers.document("tune", *line, "--metric", "f1[fraud]", "-o", rule)["counts"]
+        scored = helpers.document("score", *line, "--rule", rule, "--replicates", "0")["counts"]
+        decided = confmax.DecisionRule.load(rule).predict(P[:300])
+        weight = WEIGHT[:300] if more else None
+        matrix = confusion_matrix(TRUTH[:300], decided, labels=NAMES, sample_weight=weight)
+        for found in (tuned, scored):
+            assert found["unit"] == unit and list(found["told"]) == ["fraud"] and found["level"] is None
+            names = list(found["classes"])
+            order = [NAMES.index(name) for name in names]
+            assert np.allclose(found["matrix"], matrix[np.ix_(order, order)], atol=1e-5)
+        for printed in (
+            helpers.run("tune", *line, "--metric", "f1[fraud]")[0],
+            helpers.run("score", *line, "--rule", rule, "--replicates", "0")[0],
+        ):
+            assert tuned["told"]["fraud"] in printed and f"{unit} of, by the rule" in printed

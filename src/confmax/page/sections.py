@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from confmax.evaluate.figures import Figures, GroupFigures, MetricRow, metric_name
 from confmax.evaluate.limits import LimitRow
 from confmax.evaluate.protocols import if_right
 from confmax.page.words import FEW, capital, difference, interval, listed, number, percent, rows
+
+MOST_COUNTED = 3  # classes whose rows are counted in a sentence each
 
 
 def summary(figures: Figures) -> str:
@@ -65,6 +68,20 @@ def given_up(figures: Figures) -> str:
         f"{difference(limits.given_up, 'the rule without limits')}. The two rules decide {percent(limits.moved)} of "
         f"the rows differently."
     )
+
+
+def counted(figures: Figures) -> list[str]:
+    """Return how many rows are decided and right, of the class that the rule was tuned for, or of few classes."""
+    counts = figures.score.counts["rule"]
+    K = len(counts.classes)
+    # as the page writes names elsewhere
+    counts = replace(counts, classes=tuple(figures.names[:K]))
+    place = figures.evidence.metric.class_place
+    asked = counts.classes if K <= MOST_COUNTED else ()
+    return [
+        f"The tuned rule: {counts.words(name)}."
+        for name in (asked if place is None else counts.classes[place : place + 1])
+    ]
 
 
 class ShareRow(NamedTuple):

@@ -117,8 +117,14 @@ class Counts:
         if self.level is None:
             wrong = rows_in_words(self.decided[k] - self.right[k])
             if self.unit == "rows":
-                return f"of {true} {name} rows {right} decided {name}, {missed} missed; {wrong} others decided {name}"
-            return f"of the weight {true} of {name} {right} decided {name}, {missed} missed; {wrong} of others"
+                return (
+                    f"of {true} {name} rows {right} are decided {name} and {missed} missed; {wrong} others are decided "
+                    f"{name}"
+                )
+            return (
+                f"of the weight {true} of {name} {right} is decided {name} and {missed} missed; {wrong} of others is "
+                f"decided {name}"
+            )
         ends = {what: "[{:,}, {:,}]".format(*self.intervals[what][k]) for what in COUNTS}
         share = f"{self.right[k] / self.true[k]:.0%} of " if self.true[k] > 0.0 else "of "
         return (
