@@ -1,11 +1,14 @@
 """Weights are relative: their unit changes nothing, in `maximize`, `score` and the share of the model."""
 
+import dask.array as da
 import numpy as np
 import pytest
+import scipy.sparse
 
 import confmax
 from confmax.calibration.blend import model_share
-from confmax.oracle import make_table
+from confmax.confusion import Gains
+from confmax.oracle import make_oracle, make_table
 
 UNITS = (1024.0, 2.5, 1e-3)
 
@@ -62,3 +65,95 @@ def test_intervals_do_not_depend_on_the_unit():
     )
     for rule, metric in (("argmax", "macro_f1"), ("p/prior", "g_mean")):
         assert tuple(other.estimate(rule, metric)) == pytest.approx(tuple(one.estimate(rule, metric)), abs=1e-9)
+
+
+# --- weights of any size ----------------------------------------------------------------------------------------------
+
+# powers of two: the smallest weights are subnormal, and the sum of the largest is no number
+SIZES = (-1070, -700, 700, 1018)
+LARGEST = np.ldexp(1.0, 1023)
+
+
+def of_labels(n=120):
+    """Probabilities (n, 3), labels, and weights that are whole numbers."""
+    rng = np.random.default_rng(0)
+    P = rng.beta(1, 3, (n, 3))
+    return P, (rng.random((n, 3)) < P**0.5).astype(int), rng.integers(1, 5, n).astype(float)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("decisions", ["any", 2, ("at_most", 2)], ids=str)
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array], ids=["array", "sparse"])
+def test_the_size_of_weights_changes_no_label(form, decisions, size):
+    P, Y, w = of_labels()
+    plain, found = (
+        confmax.maximize("macro_f1", form(P), Y, sample_weight=weight, decisions=decisions)
+        for weight in (w, np.ldexp(w, size))
+    )
+    assert found.rule == plain.rule
+    assert found.value == plain.value
+
+
+@pytest.mark.filterwarnings("ignore:group . has .* rows of class")
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"abstain": "none", "constraints": "coverage >= 0.8"},
+        {"group": np.arange(150) % 2, "constraints": "min(recall[1] | group) >= 0.4"},
+        {"constraints": "rate[2] <= 0.2"},
+    ],
+    ids=["one", "abstaining", "groups", "limits"],
+)
+def test_the_size_of_weights_changes_no_class(settings, size):
+    P, y, w = tilted(150, 3, seed=4, whole=True)
+    plain, found = (
+        confmax.maximize("accuracy", P, y, sample_weight=weight, **settings) for weight in (w, np.ldexp(w, size))
+    )
+    assert found.rule == plain.rule
+    assert found.value == plain.value
+    one, other = (confmax.score("macro_f1", P, y, sample_weight=v, n_replicates=39) for v in (w, np.ldexp(w, size)))
+    assert tuple(one.estimate("argmax", "macro_f1")) == tuple(other.estimate("argmax", "macro_f1"))
+
+
+@pytest.mark.parametrize("decisions", ["any", 2, ("at_most", 2), "one"], ids=str)
+def test_powers_of_ten_change_no_decision(decisions):
+    P, y, w = of_labels()
+    metric = "micro_f1"
+    if decisions == "one":
+        P, y, w = tilted(150, 3, seed=4, whole=True)
+        metric = "macro_f1"
+    made = [
+        confmax.maximize(metric, P, y, sample_weight=w * by, decisions=decisions).predict(P)
+        for by in (1.0, 1e-300, 1e-200, 1e160, 1e300)
+    ]
+    for other in made[1:]:
+        np.testing.assert_array_equal(other, made[0])
+
+
+def test_parts_find_a_unit_that_all_of_them_share():
+    """No part knows the weights of the others: one has none, one small, one ordinary and one large ones."""
+    P, y, w = tilted(400, 3, seed=5, whole=True)
+    blocks = np.repeat(np.arange(4), 100)
+    for sizes in ([-1070, -1060, -1070, -1071], [1000, 1018, 990, 1010], [-1000, 0, 5, 0], [0, 900, 0, 890]):
+        weight = np.ldexp(np.where(blocks == 0, 0.0, w), np.array(sizes)[blocks])
+        given = (da.from_array(each, chunks=(100, *each.shape[1:])) for each in (P, y, weight))
+        whole, parts = make_table(P, y, weight), make_table(*given)
+        np.testing.assert_allclose(parts.label_weight(), whole.label_weight(), rtol=1e-12)
+        np.testing.assert_allclose(parts.mean_probability(), whole.mean_probability(), rtol=1e-12)
+        assert parts.n_weighted == whole.n_weighted
+        answers = [make_oracle(one, "labels").maximize(Gains.reduced([1.0, 2.0, 1.0])) for one in (whole, parts)]
+        np.testing.assert_allclose(answers[1].columns, answers[0].columns, rtol=1e-12)
+        np.testing.assert_array_equal(np.sort(parts.in_memory().weight), np.sort(whole.weight))
+
+
+def test_weights_must_be_numbers_that_are_held():
+    P, y, w = tilted(20, 3)
+    for wrong in (np.inf, np.nan, -1.0):
+        w[3] = wrong
+        with pytest.raises(ValueError, match=r"row 3 of sample_weight.*finite and not negative"):
+            confmax.maximize("macro_f1", P, y, sample_weight=w)
+    assert confmax.maximize("accuracy", P, y, sample_weight=np.full(20, LARGEST)).feasible
+    with pytest.raises(ValueError, match="sums to zero"):
+        confmax.maximize("macro_f1", P, y, sample_weight=np.zeros(20))

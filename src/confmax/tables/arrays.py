@@ -22,6 +22,8 @@ from confmax.tables.labels import refuse_masked, vector
 
 # a table of up to 20 classes that was rounded to four decimals stays within it
 ROW_SUM_TOLERANCE = 1e-3
+ORDINARY = 64  # the largest weight is so near to one, as a power of two, or is brought near
+NO_WEIGHT = -(1 << 14)  # the unit of weights that are all zero, below that of all others
 FINITE, POSITIVE, CLOSE, EXACT = range(4)  # what is asked of rows: no NaN or infinity, not negative, sum near one, one
 
 
@@ -71,8 +73,19 @@ def row_limits(P: NDArray[Any]) -> tuple[float, float]:
     return ROW_SUM_TOLERANCE, 8 * float(np.finfo(P.dtype).eps)
 
 
-def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> Array:
-    """Return weights (n,) in float64, or a ValueError: finite, not negative, and of a ``whole`` table not all zero."""
+def checked_weight(sample_weight: ArrayLike, n: int) -> Array:
+    """Return weights (n,) in float64 `in_own_unit`, or a ValueError: finite, not negative, and not all zero."""
+    weight, _ = part_weight(sample_weight, n)
+    if not weight.any():
+        raise InputError("`sample_weight` sums to zero: at least one row needs a positive weight")
+    return weight
+
+
+def part_weight(sample_weight: ArrayLike, n: int) -> tuple[Array, int]:
+    """Return the weights (n,) of a part of a table `in_own_unit`, and the unit; a ValueError as for `checked_weight`.
+
+    They may all be zero.
+    """
     weight = vector(sample_weight, "sample_weight", "one weight")
     try:
         weight = weight.astype(np.float64)
@@ -84,14 +97,23 @@ def checked_weight(sample_weight: ArrayLike, n: int, *, whole: bool = True) -> A
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(f"row {row} of `sample_weight` is {weight[row]}", "weights must be finite and not negative")
-    # finite weights can add up to infinity, and every share of them would be zero
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not np.isfinite(total):
-        raise InputError("`sample_weight` is too large to sum", "divide the weights by their largest")
-    if whole and total <= 0:
-        raise InputError("`sample_weight` sums to zero: at least one row needs a positive weight")
-    return weight
+    return in_own_unit(weight)
+
+
+def in_own_unit(weight: Array) -> tuple[Array, int]:
+    """Return weights (n,) of which sums, squares and products can be held, and the power of two that they are times.
+
+    Only ratios of weights matter, and a power of two changes no digit. Where the largest weight is not far from one,
+    the unit is zero and the weights stay as they are.
+
+    >>> in_own_unit(np.array([2.0**-1060, 0.0, 2.0**-1059]))
+    (array([0.25, 0.  , 0.5 ]), -1058)
+    """
+    largest = float(weight.max(initial=0.0))
+    if largest == 0.0:
+        return weight, NO_WEIGHT
+    unit = int(np.frexp(largest)[1])
+    return (weight, 0) if abs(unit) <= ORDINARY else (np.ldexp(weight, -unit), unit)
 
 
 def in_native_order(values: NDArray[Any]) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array
 from confmax.errors import InputError, extended
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.arrays import as_array, as_float, checked_weight
+from confmax.tables.arrays import as_array, as_float, part_weight
 from confmax.tables.decisions import Decisions
 from confmax.tables.fingerprints import column_factors
 from confmax.tables.groups import Groups, distinct_groups
@@ -88,7 +88,8 @@ class Summary:
     each true class (K,), the chosen rows of each part, and the number of parts in which some row was divided by its
     sum. Of every group: the number of rows of each true class, their weight, and the weighted sum of each column (3, G,
     K). Of several labels, how many rows with weight have each (L,). The content (1,) of the fingerprint; with rows of
-    which it is not known, that of all is not known. Empty without labels or groups.
+    which it is not known, that of all is not known. Empty without labels or groups. All weights are times two to the
+    power of ``unit``, the largest of all parts.
     """
 
     n_rows: int
@@ -101,11 +102,30 @@ class Summary:
     by_group: Array
     positives: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     content: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    unit: int = 0
 
     def __add__(self, other: Summary) -> Summary:
         """Return the summary of the rows of both."""
         # parts are added one by one: a table of very many parts and classes never holds a summary of each
-        return Summary(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Summary)))
+        unit = max(self.unit, other.unit)
+        one, two = self._in_unit(unit), other._in_unit(unit)
+        added = {each.name: getattr(one, each.name) + getattr(two, each.name) for each in fields(Summary)}
+        return Summary(**{**added, "unit": unit})
+
+    def _in_unit(self, unit: int) -> Summary:
+        if self.unit == unit:
+            return self
+        power = self.unit - unit
+        counts, *sums = self.by_group if self.by_group.size else (self.by_group,)
+        return replace(
+            self,
+            weight=float(np.ldexp(self.weight, power)),
+            totals=np.ldexp(self.totals, power),
+            label_weight=np.ldexp(self.label_weight, power),
+            sample=tuple(_in_unit(table, power) for table in self.sample),
+            by_group=np.stack([counts, *(np.ldexp(part, power) for part in sums)]) if sums else self.by_group,
+            unit=unit,
+        )
 
 
 # --- what engines share ----------------------------------------------------------------------------------------------
@@ -160,12 +180,20 @@ def naming(part: str) -> Iterator[None]:
 class CheckedPart:
     """A part after its check: its table, None without rows, and what it adds up to.
 
-    The summary rides along, so that a part which is not held is read once for both.
+    The summary rides along, so that a part which is not held is read once for both. Weights are times two to the power
+    of ``unit``, which is that of the part: no part knows the weights of the others.
     """
 
     table: MemoryTable | None
     fraction: float
     renormalised: bool = False
+    unit: int = 0
+
+    def in_unit(self, unit: int) -> CheckedPart:
+        """Return the part with its weights in another unit."""
+        if self.table is None or self.unit == unit:
+            return self
+        return replace(self, table=_in_unit(self.table, self.unit - unit), unit=unit)
 
 
 def as_table(
@@ -183,10 +211,10 @@ def as_table(
             raise ValueError(f"proba has {P.shape[1]} columns for {len(classes)} classes; give every part the same")
         found = ARRAYS.check(P, hashed=True) if fraction > 0 else Checked(ARRAYS, P)
         labels = None if part.labels is None else encode_labels(given_labels(part.labels), classes, len(P))
-        weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
+        weight, unit = (None, 0) if part.weight is None else part_weight(part.weight, len(P))
         mine = None if groups is None else Groups.of(part.group, len(P), groups)
     table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, groups=mine)
-    return CheckedPart(_by_group(table), fraction, found.proba is not P)
+    return CheckedPart(_by_group(table), fraction, found.proba is not P, unit)
 
 
 def as_label_table(
@@ -208,10 +236,15 @@ def as_label_table(
             # lists of names are looked up in every pass: those of a part may be of one length, as rows of a matrix are
             known = fraction == 0 and isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf"
             labels = labels.astype(np.uint8, order="C") if known else encoded(labels, classes, len(P))
-        weight = None if part.weight is None else checked_weight(part.weight, len(P), whole=False)
+        weight, unit = (None, 0) if part.weight is None else part_weight(part.weight, len(P))
     table = MemoryTable(**vars(found), labels=labels, weight=weight, classes=classes, decisions=decisions)
     # a sum of float32 above one is made one, anew in every pass
-    return CheckedPart(table, fraction, fraction > 0 and bool((P > 1).any()))
+    return CheckedPart(table, fraction, fraction > 0 and bool((P > 1).any()), unit)
+
+
+def _in_unit(table: MemoryTable, power: int) -> MemoryTable:
+    """Return a table whose weights are times two to a ``power``."""
+    return table if table.weight is None else replace(table, weight=np.ldexp(table.weight, power))
 
 
 def _by_group(table: MemoryTable) -> MemoryTable:
@@ -222,11 +255,13 @@ def _by_group(table: MemoryTable) -> MemoryTable:
 def joined(found: Iterable[CheckedPart]) -> CheckedPart:
     """Return the rows of several checked parts as those of one."""
     several = list(found)
+    unit = max(each.unit for each in several)
+    several = [each.in_unit(unit) for each in several]
     tables = [each.table for each in several if each.table is not None]
     if len(several) == 1 or not tables:
         return several[0]
     whole = _by_group(_one_after_another(tables))
-    return CheckedPart(whole, several[0].fraction, any(each.renormalised for each in several))
+    return CheckedPart(whole, several[0].fraction, any(each.renormalised for each in several), unit)
 
 
 def given_labels(labels: Any) -> Any:
@@ -262,6 +297,7 @@ def summary_of(checked: CheckedPart) -> Summary | None:
         _sums_by_group(table),
         counted,
         _content(checked),
+        checked.unit,
     )
 
 

@@ -131,7 +131,7 @@ class PartitionedTable(InParts):
         return content == known.content
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
-        found = self.source.run(partial(_on_table, work, self.calibrator, self.decisions))
+        found = self.source.run(partial(_on_table, work, self.calibrator, self.decisions, self.known.unit))
         return (each for each in found if each is not None)
 
 
@@ -334,8 +334,8 @@ def _summary(tables: Any) -> parts.Summary:
     if first is None:
         raise InputError(EMPTY)
     known = reduce(add, summaries, first)
-    if known.weight <= 0 or not np.isfinite(known.weight):
-        raise ValueError("the weights sum to zero, or to more than a float can hold; give usable weights")
+    if known.weight <= 0:
+        raise ValueError("the weights sum to zero; give usable weights")
     return known
 
 
@@ -464,9 +464,13 @@ def _content(checked: parts.CheckedPart) -> int:
 
 
 def _on_table(
-    work: Callable[[MemoryTable], T], calibrator: Calibrator | None, decisions: Decisions, checked: parts.CheckedPart
+    work: Callable[[MemoryTable], T],
+    calibrator: Calibrator | None,
+    decisions: Decisions,
+    unit: int,
+    checked: parts.CheckedPart,
 ) -> T | None:
-    table = checked.table
+    table = checked.in_unit(unit).table
     if table is None or (table.weight is not None and not table.weight.any()):
         return None
     return work(replace(table, decisions=decisions).calibrated(calibrator))
