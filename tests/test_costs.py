@@ -177,3 +177,33 @@ def test_rules_of_different_tables_are_not_judged_by_one(tmp_path):
     )
     answer, said = run(*given, "--replicates", "0")
     assert "tables of costs differ" in said and "cost of a row" not in answer
+
+
+@pytest.mark.parametrize("name", ["cost", "gain"])
+def test_b6_a_table_beside_the_metric_is_refused_with_the_way_out(name):
+    """A bare TypeError before."""
+    table = {name: COSTS}
+    for call in (
+        lambda: confmax.maximize("linear", P, Y, **table),
+        lambda: confmax.maximize(metric="linear", proba=P, y=Y, **table),
+        lambda: confmax.frontier("linear", "rate[fraud] <=", P, Y, **table),
+        lambda: confmax.score("linear", P, Y, **table),
+    ):
+        with pytest.raises(
+            confmax.InputError, match=rf"{name} is a parameter.*pass metric=confmax.metrics.get\('linear', {name}="
+        ):
+            call()
+    with pytest.raises(confmax.InputError, match=r"beta is a parameter.*get\('f_beta', beta="):
+        confmax.maximize("f_beta", P, Y, beta=2)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'costs'"):
+        confmax.maximize("linear", P, Y, costs=COSTS)
+
+
+@pytest.mark.parametrize("table", [COSTS, COSTS.to_numpy(), COSTS.to_numpy().tolist()], ids=type)
+def test_b6_a_table_in_the_place_of_the_metric_is_asked_for_its_kind(table):
+    with pytest.raises(
+        confmax.InputError, match=r"metric is a table.*costs or gains.*get\('linear', cost=table\).*gain="
+    ):
+        confmax.maximize(table, P, Y)
+    with pytest.raises(ValueError, match="the metric comes first, then proba, then y"):
+        confmax.maximize(P, Y, "linear")

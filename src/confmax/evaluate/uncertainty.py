@@ -31,7 +31,7 @@ from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.scores import PLAIN, LimitScore, Score, lacking
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
-from confmax.metrics.catalogue import metric_of, quantity
+from confmax.metrics.catalogue import metric_of, quantity, refusing_parameters
 from confmax.metrics.decided import as_written, of_decided
 from confmax.rule import DecisionRule, LabelRule
 from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
@@ -52,6 +52,7 @@ LABELLED = (
 AnyMetric = str | Metric | Callable[[Array], float]
 
 
+@refusing_parameters
 def score(
     metric: AnyMetric | Sequence[AnyMetric],
     proba: Any,

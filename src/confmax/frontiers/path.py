@@ -23,6 +23,7 @@ from confmax.evaluate.uncertainty import AnyMetric
 from confmax.frontiers.labels import label_frontier
 from confmax.frontiers.levels import INSIDE, checked_levels, in_order, monotone, read_limit, refuse_alike
 from confmax.frontiers.result import Frontier
+from confmax.metrics.catalogue import refusing_parameters
 from confmax.metrics.decided import as_written, of_decided
 from confmax.metrics.limited import negative
 from confmax.metrics.structure import Linear
@@ -53,6 +54,7 @@ EVERY = 4
 FEW = 5  # at least so many have one
 
 
+@refusing_parameters
 def frontier(
     metric: AnyMetric,
     limit: str | Constraint | Quantity,

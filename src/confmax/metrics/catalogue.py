@@ -10,7 +10,8 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from confmax.metrics.structure import BY_WORD, Linear, MinOfLinear, Structure
 from confmax.metrics.user import UserFormula
 from confmax.tables.columns import frame_columns
 
+P = ParamSpec("P")
+R = TypeVar("R")
+_PARAMETERS = ("cost", "gain", "beta", "rho", "smoothing", "b_reg", "b_min")
 # what may be maximised or limited, and what may be maximised
 _QUANTITIES = {metric.name: metric for metric in (*recalls.METRICS, *shares.METRICS, *scores.METRICS, COVERAGE)}
 _CATALOGUE = {name: metric for name, metric in _QUANTITIES.items() if metric.use == "maximised"}
@@ -192,6 +196,12 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
         )
     if callable(metric):
         return from_function(metric)
+    if _is_table(metric):
+        raise InputError(
+            "`metric` is a table, which does not say whether its numbers are costs or gains",
+            "pass `metric=confmax.metrics.get('linear', cost=table)`, or gain=table; if these are probabilities, the "
+            "metric comes before them",
+        )
     if not isinstance(metric, str):
         raise ValueError(
             f"metric is a name such as 'macro_f1', a Metric or a function of the confusion matrix; got "
@@ -200,6 +210,15 @@ def resolve(metric: str | Metric | Callable[[Array], float]) -> Metric:
     known = _QUANTITIES.get(metric.partition("[")[0].strip())
     within_limits = known is not None and known.use == "within limits"
     return _named(metric, {}, _QUANTITIES) if within_limits else get(metric)
+
+
+def _is_table(given: Any) -> bool:
+    """Return whether an argument has the shape of a table of costs; one of probabilities has more rows as a rule."""
+    try:
+        shape = np.shape(given)
+    except ValueError:
+        return False
+    return len(shape) == 2 and 2 <= shape[0] <= shape[1]
 
 
 def named(text: str) -> Metric | None:
@@ -229,6 +248,22 @@ def metric_of(rule: Any) -> Metric | None:
     if own == tuple(range(rule.n_classes)):
         return metric
     return replace(metric, names=(own, rule.class_names), ordered=False)
+
+
+def refusing_parameters(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a ``function`` that takes a metric, which refuses a parameter of the metric and says where it belongs."""
+
+    @wraps(function)
+    def checked(*args: P.args, **given: P.kwargs) -> R:
+        for name in [name for name in given if name in _PARAMETERS]:
+            metric = next((one for one in (given.get("metric"), *args[:1]) if isinstance(one, str)), "linear")
+            raise InputError(
+                f"{name} is a parameter of the metric, and {function.__name__} does not take it",
+                f"pass `metric=confmax.metrics.get({metric!r}, {name}=...)`",
+            )
+        return function(*args, **given)
+
+    return checked
 
 
 def refuse_without_limits(metric: Metric) -> None:

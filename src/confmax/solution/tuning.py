@@ -21,7 +21,7 @@ from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.alignment import with_positive
-from confmax.metrics.catalogue import metric_of, refuse_without_limits
+from confmax.metrics.catalogue import metric_of, refuse_without_limits, refusing_parameters
 from confmax.optimize import Progress, Status
 from confmax.progress import bar_for, beside
 from confmax.rule import DecisionRule
@@ -47,6 +47,7 @@ from confmax.tables.several import labels_table
 LEAST_OF_MODEL = 0.05  # share of the model in a blend, from which its row sums tell those of the model
 
 
+@refusing_parameters
 def maximize(
     metric: str | Metric | Callable[[Array], float],
     proba: ArrayLike,
