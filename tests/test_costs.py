@@ -207,3 +207,18 @@ def test_b6_a_table_in_the_place_of_the_metric_is_asked_for_its_kind(table):
         confmax.maximize(table, P, Y)
     with pytest.raises(ValueError, match="the metric comes first, then proba, then y"):
         confmax.maximize(P, Y, "linear")
+
+
+def test_frontiers_say_the_cost():
+    found = confmax.frontier(metrics.get("linear", cost=COSTS), "rate[fraud] <=", P, Y, levels=3)
+    told = found.to_dict()
+    assert told["unit"] == "cost of a row" and "linear" not in str(found)
+    for point, value, rule in zip(told["points"], found.values, found.rules, strict=True):
+        low, high = point["label_interval"]
+        assert point["value"] == -value > 0 and point["upper_bound"] <= point["value"] + 1e-9
+        assert low < point["label_value"] < high and point["label_value"] == pytest.approx(
+            paid(COSTS, rule.predict(P), Y)
+        )
+    assert told["marks"]["argmax"][1] == pytest.approx(paid(COSTS, argmax_of(P), Y))
+    for text in (str(found), found._repr_html_(), str(found.on(Q, Z, n_replicates=50))):
+        assert "cost of a row" in text and not re.search(r"\s[-−]\d", text)

@@ -97,11 +97,12 @@ def _show(page: Page, document: Document) -> None:
     (show_label_source if "label_columns" in document else show_source)(page, document)
     points = document["points"]
     estimate = "expected from the probabilities" if document["confusion"] == "model" else document["confusion"]
-    title = f"the best {document['metric']} at {len(points)} levels of {document['limit']}, {estimate}"
+    metric = document["unit"] or document["metric"]
+    title = f"the best {metric} at {len(points)} levels of {document['limit']}, {estimate}"
     page.say("", title, style="bold")
     on_labels = "label_value" in points[0]
     proved = any(point["upper_bound"] is not None for point in points)
-    names = [document["limit"], document["metric"]] + (["at most"] if proved else [])
+    names = [document["limit"], metric] + (["at most"] if proved else [])
     names += ["on the labels", f"{document['limit'].rsplit(' ', 1)[0]} there"] if on_labels else []
     lines = []
     kept = set(np.linspace(0, len(points) - 1, LINES).round().astype(int).tolist())

@@ -62,6 +62,8 @@ class Curve:
     chow : Curve or None
         Of a coverage, the curve of Chow's rule on these rows: it decides the most probable class of the rows where its
         calibrated probability is largest. None for other quantities.
+    is_cost : bool
+        Whether the metric is a table of costs: ``values`` are minus the costs, which are printed.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Curve:
     intervals: Array
     marks: dict[str, tuple[float, float]]
     chow: Curve | None = None
+    is_cost: bool = False
 
     def value_at(self, reached: float) -> float:
         """Return the metric where the limited quantity is ``reached``, on the line between two rules.
@@ -132,11 +135,13 @@ class Curve:
         return x, np.bincount(place, weights=self.values[known]) / np.bincount(place)
 
     def __str__(self) -> str:
-        lines = [[f"{self.limit}, tuned to", "reached", "from", "to", self.metric, "from", "to"]]
+        name = "cost of a row" if self.is_cost else self.metric
+        sign = -1.0 if self.is_cost else 1.0
+        lines = [[f"{self.limit}, tuned to", "reached", "from", "to", name, "from", "to"]]
         numbers = zip(self.levels, self.reached, self.reached_intervals, self.values, self.intervals, strict=True)
         for level, x, around, y, between in numbers:
-            lines.append([_written(number) for number in (level, x, *around, y, *between)])
-        marks = [f"{name}: {self.metric} {_written(y)} at {_written(x)}" for name, (x, y) in self.marks.items()]
+            lines.append([_written(number) for number in (level, x, *around, sign * y, *sorted(sign * between))])
+        marks = [f"{rule}: {name} {_written(sign * y)} at {_written(x)}" for rule, (x, y) in self.marks.items()]
         return "\n".join([*_aligned(lines), *marks])
 
     __repr__ = __str__
@@ -346,6 +351,7 @@ class Frontier:
             ends(values),
             {name: (reached[name].value, values[name].value) for name in values if name not in places},
             None if self.is_of_labels else self._chow(as_written(self.solutions[0].metric), table),
+            self.solutions[0].metric.is_cost,
         )
 
     def _of_labels(self, given: MemoryTable, n_replicates: int) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
@@ -433,6 +439,12 @@ class Frontier:
         return np.nan if one.vacuous else one.value + 0.0
 
     @property
+    def _name(self) -> str:
+        """The metric as people read it: of a table of costs or gains its unit."""
+        metric = self.solutions[0].metric
+        return f"{metric.shown_name} of a row" if metric.cost_table else self.metric
+
+    @property
     def _is_coverage(self) -> bool:
         return self.limit.metric.formula.is_coverage
 
@@ -457,27 +469,31 @@ class Frontier:
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as plain Python values, for JSON; what is not known is None."""
         on = self.on_labels
+        shown = self.solutions[0].metric.shown
         points = []
         reached = self.reached
         for k, solution in enumerate(self.solutions):
             point: dict[str, Any] = {
                 "level": float(self.levels[k]),
-                "value": solution.value,
-                "upper_bound": solution.upper_bound,
+                "value": shown(solution.value),
+                "upper_bound": None if solution.upper_bound is None else shown(solution.upper_bound),
                 "reached": _plain(reached[k]),
                 "deterministic": not solution.rule.is_randomized,
             }
             if on is not None:
                 point |= {
-                    "label_value": _plain(on.values[k]),
-                    "label_interval": [_plain(end) for end in on.intervals[k]],
+                    "label_value": _plain(shown(on.values[k])),
+                    "label_interval": sorted(shown(float(end)) for end in on.intervals[k])
+                    if known[k]
+                    else [None, None],
                     "label_reached": _plain(on.reached[k]),
                     "label_reached_interval": [_plain(end) for end in on.reached_intervals[k]],
                 }
             points.append(point)
-        marks = {} if on is None else {name: list(map(_plain, point)) for name, point in on.marks.items()}
+        marks = {} if on is None else {name: [_plain(x), _plain(shown(y))] for name, (x, y) in on.marks.items()}
         return {
             "metric": self.metric,
+            "unit": None if self._name == self.metric else self._name,
             "limit": f"{self.quantity} {self.limit.sense}",
             "asked": self.asked,
             "confusion": self.solutions[0].mode,
@@ -498,22 +514,23 @@ class Frontier:
     def _shown(self) -> tuple[str, list[list[str]], list[str]]:
         """Return the title, the heads and the lines of a table of some levels, and that there are others."""
         on = self.on_labels
-        heads = [f"{self.quantity} {self.limit.sense}", self.metric, "at most"]
+        metric = self.solutions[0].metric
+        heads = [f"{self.quantity} {self.limit.sense}", self._name, "at least" if metric.is_cost else "at most"]
         heads += [] if on is None else ["on the labels", "from", "to", self.quantity]
         lines = [heads]
         bounds = self.upper_bounds
         shown = np.linspace(0, len(self.levels) - 1, SHOWN).round().astype(int)
         shown = np.union1d(shown, np.flatnonzero(self.levels == self.asked))
         for k in shown.tolist():
-            line = [self.levels[k], self.solutions[k].value, bounds[k]]
+            line = [self.levels[k], metric.shown(self.solutions[k].value), metric.shown(bounds[k])]
             if on is not None:
-                line += [on.values[k], *on.intervals[k], on.reached[k]]
+                line += [metric.shown(on.values[k]), *sorted(map(metric.shown, on.intervals[k])), on.reached[k]]
             lines.append([_written(number) for number in line])
         if np.isnan(bounds).all():
             # nothing is proved: the column would be empty
             lines = [[*line[:2], *line[3:]] for line in lines]
         modes = " or ".join(sorted({one.mode for one in self.solutions}))
-        title = f"the best {self.metric} at {len(self.levels)} levels of {self.quantity}, {modes} estimate"
+        title = f"the best {self._name} at {len(self.levels)} levels of {self.quantity}, {modes} estimate"
         left_out = [] if len(shown) == len(self.levels) else [f"({len(shown)} of {len(self.levels)} levels)"]
         return title, lines, left_out
 
@@ -526,6 +543,11 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return lines of cells as texts, aligned on the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
+
+
+def _plain_interval(ends: Sequence[float]) -> list[float | None]:
+    """Return the ends of an interval, the lower one first, as plain values."""
+    return [_plain(end) for end in sorted(ends)]
 
 
 def _plain(number: float) -> float | None:
