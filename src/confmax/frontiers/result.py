@@ -483,9 +483,7 @@ class Frontier:
             if on is not None:
                 point |= {
                     "label_value": _plain(shown(on.values[k])),
-                    "label_interval": sorted(shown(float(end)) for end in on.intervals[k])
-                    if known[k]
-                    else [None, None],
+                    "label_interval": _plain_interval(list(map(shown, on.intervals[k]))),
                     "label_reached": _plain(on.reached[k]),
                     "label_reached_interval": [_plain(end) for end in on.reached_intervals[k]],
                 }
