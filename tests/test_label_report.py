@@ -72,6 +72,9 @@ def test_the_page_says_what_the_figures_are(tmp_path):
     solution.report(path, P, Y, n_replicates=50, source="held out")
     page, text = path.read_text(), text_of(path)
     assert "<b>sea</b>" not in page and "&lt;b&gt;sea&lt;/b&gt;" in page
+    # rows that get a label, and those that have it, too, beside the shares
+    H = solution.predict(P)
+    assert f"% {H[:, 1].sum()} {(H * Y)[:, 1].sum()} " in text and "Decided and right are rows" in text
     assert (
         "The rule misses recall[sun] &gt;= 0.999 on these rows" in text or "The rule was tuned within 2 limits" in text
     )
