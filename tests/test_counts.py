@@ -227,6 +227,13 @@ def test_counts_of_labels_are_a_confusion_matrix(rule, weight):
     assert ("rows" in counts.words("fraud")) is not differ and ("weight" in counts.words("fraud")) is differ
 
 
+def test_tiny_weights_are_counted():
+    tiny = 1e-9 * WEIGHT
+    found = confmax.score("accuracy", P, TRUTH, PLAIN, sample_weight=tiny, n_replicates=0).counts["rule"]
+    expected = confusion_matrix(TRUTH, PLAIN.predict(P), labels=NAMES, sample_weight=tiny)
+    assert np.allclose(found.matrix, expected, rtol=1e-9, atol=0.0) and "e-" in found.words("fraud")
+
+
 def test_counts_of_a_rule_that_draws_are_expected_in_a_score():
     counts = confmax.score("accuracy", P, TRUTH, DRAWS, n_replicates=0).counts["rule"]
     chances = DRAWS.decision_probabilities(P)

@@ -54,7 +54,8 @@ class Counts:
         Rows of each class, and those of them that are decided as it: by labels or, without these, as the calibrated
         probabilities expect.
     unit : {"rows", "weight"}
-        What is counted: rows, or the sum of their weights where these differ.
+        What is counted: rows, or the sum of their weights where these differ. Weights of 2^64 and more, or below 2^-64,
+        are times a power of two.
     matrix : ndarray (K, M) or None
         By true class and decision; None without labels, for several labels per row, and of more than 1000 classes.
     intervals : dict
@@ -86,16 +87,17 @@ class Counts:
     @property
     def missed(self) -> Array:
         """Rows (K,) of each class that are not decided as it, whatever else they get."""
-        return np.asarray(np.maximum(self.true - self.right, 0.0).round(6))
+        return _rounded(np.maximum(self.true - self.right, 0.0), 6 if self.unit == "rows" else None)
 
     @classmethod
     def of_labels(
         cls, S: Confusion, total: float, unit: str, classes: Sequence[Any], decisions: Sequence[Any]
     ) -> Counts:
         """Return the counts of labelled rows, whose statistics ``S`` are shares of a ``total`` in this ``unit``."""
-        # sums of shares are rounded, and rows are whole unless a rule draws
+        # rows are whole unless a rule draws, but for the rounding of their shares; weights may have any size
+        decimals = 6 if unit == "rows" else None
         parts = [
-            None if shares is None else np.round(np.asarray(shares) * total, 6) + 0.0
+            None if shares is None else _rounded(np.asarray(shares) * total, decimals)
             for shares in (S.columns, np.broadcast_to(S.rows, S.diagonal.shape), S.diagonal, S.matrix)
         ]
         decided, true, right, matrix = parts
@@ -157,8 +159,14 @@ class Counts:
         return "\n".join([*lines, *([f"  ... {more} more classes: `to_dict` has all"] if more > 0 else [])])
 
 
+def _rounded(numbers: Array, decimals: int | None) -> Array:
+    return numbers if decimals is None else numbers.round(decimals) + 0.0
+
+
 def rows_in_words(number: float) -> str:
     """Return a number of rows, with a decimal where it is small and not whole."""
+    if 0.0 < number < 0.05:
+        return f"{number:.2g}"
     return f"{number:,.1f}" if number < 10.0 and abs(number - round(number)) > 0.05 else f"{number:,.0f}"
 
 
