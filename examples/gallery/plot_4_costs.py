@@ -40,17 +40,18 @@ print(solution)
 # %%
 # What it costs per patient
 # -------------------------
-# The value of the metric is minus the mean cost. ``expected`` is the textbook rule: it takes the cheapest decision
-# under the raw probabilities. Naive Bayes treats ten correlated measurements as independent, so it is overconfident.
+# What is printed is the mean cost of a row; values in Python are minus the cost. ``expected`` is the textbook rule: it
+# takes the cheapest decision under the raw probabilities. Naive Bayes treats ten correlated measurements as
+# independent, so it is overconfident.
 
 raw = confmax.maximize(metric, P_tune, classes=classes, confusion="model")
 result = confmax.score(
     metric, P_test, y_test, rules={"expected": raw, "calibrated": solution}, classes=classes
 )
 print(result)
-gain = result.difference("calibrated", "expected")
+less = result.difference("calibrated", "expected")
 print(
-    f"calibrated minus expected: {gain.value:+.3f} per patient, interval {gain.low:+.3f} to {gain.high:+.3f}"
+    f"calibrated costs {less.value:.3f} less per patient, interval {less.low:+.3f} to {less.high:+.3f}"
 )
 
 # %%

@@ -104,6 +104,7 @@ def _adapted_document(
     return {
         **(_no_source(rule.class_names[: rule.n_classes]) if rows is None else source_document(rows)),
         "metric": rule.metric,
+        "unit": None if rule.cost_table is None else f"{solution.metric.shown_name} of a row",
         "tuned_on": given["tuned_on"] and str(given["tuned_on"]),
         **_estimated(rule, solution, source_of(rule, tuned_on).shares.meant, given["priors"]),
         **_found(rows, rule, solution, tuned=tuned_on is not None),
@@ -356,11 +357,13 @@ def _found(rows: FileRows | None, rule: DecisionRule, solution: Solution, *, tun
     """Return the new rule, what it is worth beside the old one, and why the old one is kept if it is."""
     new = solution.rule
     same = new.to_json() == rule.to_json()
-    known = finite(solution.value)
+    shown = solution.metric.shown
+    old = solution.baselines.get(OLD)
+    known = finite(shown(solution.value))
     return {
         "why_kept": _why_kept(solution, rule) if same else None,
         "estimate": None if known is None else ("tuning rows" if tuned else "these rows"),
-        "old": finite(solution.baselines.get(OLD)),
+        "old": None if old is None else finite(shown(old)),
         "old_misses": bool(solution.missed_before),
         "missed_limits": list(solution.missed_before),
         "new": known,
@@ -448,7 +451,7 @@ def _show_gain(page: Page, document: Document) -> None:
         where = "the confusion matrix that the probabilities of these rows lead to"
     items = {}
     if document["new"] is not None:
-        page.say(f"{document['metric']} on {where}", style="bold")
+        page.say(f"{document['unit'] or document['metric']} on {where}", style="bold")
         items = {"old rule": number(document["old"]), "new rule": number(document["new"])}
         if document["old_misses"]:
             items["old rule"] += f", and misses {' and '.join(document['missed_limits'])} there"

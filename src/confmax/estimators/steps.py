@@ -252,7 +252,8 @@ def refit_loss(rule: DecisionRule, metric: Metric, out_of_fold: MemoryTable, ref
         doubtful = low is not None and low > 0.0
     if doubtful:
         warn(
-            f"{metric!r} of the rule is {before:.4g} on out-of-fold probabilities and {after:.4g} on those of the "
+            f"{metric.shown_name} of the rule is {metric.shown(before):.4g} on out-of-fold probabilities and "
+            f"{metric.shown(after):.4g} on those of the "
             f"final model: the rule does not suit that model; use one model for tuning and deciding: cv=0.25 with "
             f"refit=False, or cv='prefit' with rows that the model was not fitted on"
         )

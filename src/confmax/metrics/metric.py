@@ -387,6 +387,11 @@ class Metric:
         """What people read in the place of the metric: "cost" or "gain" of a table, else its text."""
         return {"costs": "cost", "gains": "gain"}[self.cost_table.of] if self.cost_table else repr(self)
 
+    @property
+    def axis_name(self) -> str:
+        """What stands along an axis of a figure, where values rise to the better: of costs with the word "minus"."""
+        return f"minus the {self.shown_name} of a row" if self.is_cost else self.shown_name
+
     def shown(self, value: float) -> float:
         """Return a value, or a bound, as people read it: a cost without its minus."""
         # zero is a cost, and minus zero none

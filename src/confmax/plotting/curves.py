@@ -102,7 +102,7 @@ class TradeOffDisplay(OfRows):
         matrix = any(metric.statistics == "matrix" for metric in metrics)
         plain = make_oracle(calibrated, mode).maximize(by_prior(prior), matrix=matrix)
         at_plain = tuple(float(np.squeeze(metric.values(plain))) for metric in metrics)
-        labels = (repr(metrics[0]), repr(metrics[1]))
+        labels = (metrics[0].axis_name, metrics[1].axis_name)
         return cls(**vars(way), plain=(at_plain[0], at_plain[1]), labels=labels).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> TradeOffDisplay:
@@ -227,7 +227,7 @@ class ThresholdDisplay(OfRows):
             )
         source = "labels of" if table.has_labels else "probabilities of"
         rows = f"{source} the {table.n_rows:,} {which}rows"
-        return cls(**vars(curve), metric=repr(metric), rows=rows)
+        return cls(**vars(curve), metric=metric.axis_name, rows=rows)
 
     def plot(self, ax: Any = None) -> ThresholdDisplay:
         """Draw the line and the points into axes ``ax``, new ones by default."""
@@ -372,7 +372,7 @@ class ConvergenceDisplay:
         """
         refuse_labels(solution, "this figure")
         passes, values, bounds = convergence(solution)
-        return cls(passes=passes, values=values, bounds=bounds, metric=repr(solution.metric)).plot(ax=ax)
+        return cls(passes=passes, values=values, bounds=bounds, metric=solution.metric.axis_name).plot(ax=ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ConvergenceDisplay:
@@ -446,6 +446,9 @@ class FrontierDisplay:
                 self.ax_.plot(*point, marker, color=colours["quiet"], label=f"{name}, {where}")
         if of.asked is not None:
             self.ax_.axvline(of.asked, color=colours["quiet"], ls=":", label="the limit that was asked for")
-        self.ax_.set(xlabel=f"{of.quantity} {of.limit.sense}", ylabel=of.metric)
+        self.ax_.set(
+            xlabel=f"{of.quantity} {of.limit.sense}",
+            ylabel=of.solutions[0].metric.axis_name if of.solutions[0].metric.cost_table else of.metric,
+        )
         self.ax_.legend()
         return self
