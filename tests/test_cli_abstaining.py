@@ -312,7 +312,9 @@ def test_compare_takes_what_can_be_maximised_so(monkeypatch):
     monkeypatch.setattr("confmax.cli.compare.N_FOLDS", 2)
     monkeypatch.setattr("confmax.cli.compare.SEVERAL", ("balanced_accuracy",))
     arguments = ("compare", "t.csv", "--label", "truth", "--abstain", "ask", "--replicates", "0", *FLOOR)
-    assert [row["rule"] for row in document(*arguments)["rules"]][2:] == ["for accuracy", "for balanced_accuracy"]
+    rules = [row["rule"] for row in document(*arguments)["rules"]]
+    assert rules[-2:] == ["for accuracy", "for balanced_accuracy"]
+    assert rules[2:4] == ["Chow's rule (for accuracy)", "p/prior on as many rows (for accuracy)"]
     ordered = ("--metric", "quadratic_kappa", "--classes", "a,b,c")
     assert "quadratic_kappa cannot be maximised" in refusal(*arguments, *ordered)
 

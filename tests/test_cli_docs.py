@@ -127,7 +127,7 @@ def outputs():
         ],
         "apply": [("apply", f"{name}.json", path, "-o", "out.csv", "--at-most", "a=9") for name in "ra"],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),
-                  ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json"),
+                  ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json", "--group", "y"),
                   ("score", *labelled, "--rule", "g.json", "--group", "y")],
         "explain": [("explain", f"{name}.json") for name in "rdtvomac"]
         + [("explain", "d.json", "--proba", "0.2,0.5,0.3"), ("explain", "t.json", "--proba", "0.2,0.5,0.3")],

@@ -138,7 +138,7 @@ def test_rules_with_a_number_of_labels_are_applied_scored_and_explained():
         if name == "m":
             row = next(one for one in scored["values"] if one["metric"] == "macro_f1")
             assert row["plain"] == pytest.approx(f1_score(Y, first, average="macro"))
-            assert list(row["others"]) == ["top-1 of p > 0.5", "top-1 of p/prior"]
+            assert list(row["others"]) == ["top-1 of p > 0.5", "top-1 of p/prior", "top-1 of separate thresholds"]
             best = np.eye(3)[(P / Y.mean(axis=0)).argmax(axis=1)]
             assert row["others"]["top-1 of p/prior"] == pytest.approx(f1_score(Y, best, average="macro"))
             assert "top-1 of p/prior" in run("score", path, "--labels", ",".join(NAMES), "--rule", "m.json")[0]
@@ -217,7 +217,8 @@ def test_compare_judges_rules_on_rows_that_are_new_to_them(given, monkeypatch):
     found = document(*line, "--metric", "micro_f1", "--rule", "r.json", "--replicates", "50")
     by_name = {one["rule"]: one for one in found["rules"]}
     plain = {"any": ["p > 0.5", "top-1"], "1": ["top-1", "top-1 of p/prior"], "at-most:2": TWO}[given]
-    usual = ["separate thresholds"] if given == "any" else []
+    # the usual way to tune, of at most k labels cut to the k most probable ones
+    usual = {"any": ["separate thresholds"], "at-most:2": ["top-2 of separate thresholds"]}.get(given, [])
     assert list(by_name) == [*plain, *usual, "for macro_f1", "for micro_f1", "r.json"]
     assert found["plain"] == plain[0] and "minus_plain" not in by_name[plain[0]]
     # the folds and the tuning again, apart from the command
@@ -243,7 +244,9 @@ def test_compare_judges_rules_on_rows_that_are_new_to_them(given, monkeypatch):
         assert minus["value"] == pytest.approx(of_two[0] - of_two[1]) and minus["low"] < minus["high"]
         assert "minus_separate" not in by_name["separate thresholds"]
         assert "Difference to separate thresholds, with its interval" in run(*line, "--replicates", "50")[0]
-    assert ("minus_separate" in by_name["r.json"]) == (given == "any")
+    assert ("minus_separate" in by_name["r.json"]) == bool(usual)
+    assert by_name["for micro_f1"]["verdict"]["metric"] == "micro_f1"
+    assert [one["name"] for one in by_name["r.json"]["verdict"]["rivals"]] == [*plain, *usual]
     minus = by_name["r.json"]["minus_plain"]["micro_f1"]["value"]
     assert minus == pytest.approx(f1_score(Y, H, average="micro") - by_name[plain[0]]["values"]["micro_f1"])
     printed = run(*line, "--replicates", "0")[0]

@@ -8,7 +8,8 @@ import pytest
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 import confmax
-from confmax.evaluate.label_figures import TUNED, label_figures, named_label_metric
+from confmax.evaluate.label_figures import TUNED, label_figures
+from confmax.evaluate.label_scores import named_label_metric
 from confmax.metrics import labels as label_metrics
 from confmax.page import label_words
 from confmax.tables.decisions import ANY, decisions_of
@@ -45,7 +46,12 @@ def test_figures_are_those_of_scikit_learn():
     assert found.score.estimate(TUNED, "macro_f1").value == pytest.approx(
         f1_score(Y, H, average="macro", sample_weight=w)
     )
-    alone = (solution.alone < P).astype(int)
+    alone = np.zeros(P.shape, int)
+    fold = label_folds_to_judge(table, 5, 0)
+    usual = {"decisions": "any", "confusion": "labels", "calibration": None, "shrinkage": False}
+    for k in range(5):
+        there = confmax.maximize("macro_f1", P[fold != k], Y[fold != k], sample_weight=w[fold != k], **usual)
+        alone[fold == k] = there.predict(P[fold == k])
     assert found.score.estimate("separate thresholds", "micro_f1").value == pytest.approx(
         f1_score(Y, alone, average="micro", sample_weight=w)
     )
@@ -194,18 +200,18 @@ def test_headlines_follow_the_figures():
     same = confmax.LabelRule.from_thresholds([0.5] * 4, classes=NAMES, metric="macro_f1")
     metric = label_metrics.get("macro_f1")
     said = label_words.headline(label_figures(table, metric, same, n_replicates=50))
-    assert said == "The rule has the same macro F1 as p > 0.5"
+    assert said == "Macro F1: the tuned rule decides as p > 0.5 does"
     never = confmax.LabelRule.from_thresholds([np.inf, 0.7, np.inf, 0.7], classes=NAMES, metric="macro_f1")
     found = label_figures(table, metric, never, n_replicates=50)
-    assert label_words.headline(found) == "Macro F1 is lower than with p > 0.5"
+    assert "Macro F1: the tuned rule is worse than p > 0.5" in label_words.headline(found)
     assert any("never decides <b>sea</b> and rain" in one for one in label_words.warnings_of(found))
     # of rules without tuning it names the best one
     limited = solved(("at_most", 2)).rule
     found = label_figures(table, metric, limited, n_replicates=50)
-    assert found.score.plain == ("top-2", "top-2 of p > 0.5", "top-2 of p/prior")
+    assert found.score.plain == ("top-2", "top-2 of p > 0.5", "top-2 of p/prior", "top-2 of separate thresholds")
     best = max(found.score.plain, key=lambda name: found.score.estimate(name, "macro_f1").value)
     assert found.plain == best and best in label_words.headline(found)
-    assert len(label_words.against(found)) == 2
+    assert len(label_words.against(found)) == 3
 
 
 @pytest.mark.slow

@@ -179,7 +179,7 @@ def test_scores_and_pages_are_of_what_predict_decides(decisions, calibration):
     expected = f1_score(Y, decided, average="macro")
     assert confmax.score("macro_f1", sp.csr_array(P), Y, tuned).estimate("rule").value == pytest.approx(expected)
     table = labels_table(decisions_of(decisions), sp.csr_array(P), Y)
-    beside = decided_beside(dense_table(table, "a page"), tuned.rule, None, rows=table.proba)
+    beside = decided_beside(dense_table(table, "a page"), tuned.rule, 0, rows=table.proba)
     np.testing.assert_array_equal(beside["tuned rule"], decided)
 
 

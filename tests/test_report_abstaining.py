@@ -13,6 +13,7 @@ import confmax
 from confmax.confusion import Gains
 from confmax.evaluate.evidence import evidence_of
 from confmax.evaluate.figures import figures
+from confmax.evaluate.verdict import Difference, LimitScore, verdict
 from confmax.metrics import get
 from confmax.oracle import make_table
 from confmax.page import coverage_words, words
@@ -87,10 +88,8 @@ def test_the_accuracy_is_chows_and_costs_and_coverage_are_read_by_it():
     P, y = sample(600, seed=2)
     found = judged(tuned("accuracy", calibration=None), P, y)
     assert abs(found.undecided.minus.value) < 1e-12
-    assert "scores as Chow's rule does" in coverage_words.headline(found, found.undecided) or "as good" in (
-        coverage_words.headline(found, found.undecided)
-    )
-    assert coverage_words.verdict(found, found.undecided)[0] == "unclear"
+    assert "decides as Chow's rule does" in words.headline(found) or "as good as" in words.headline(found)
+    assert found.verdict.instead == "Chow's rule" and words.verdict(found)[0] == "unclear"
     cost = np.hstack([1.0 - np.eye(3), np.full((3, 1), 0.3)])
     priced = tuned(get("linear", cost=cost), ())
     for solution in (tuned("coverage", ("accuracy >= 0.7",)), priced):
@@ -99,15 +98,22 @@ def test_the_accuracy_is_chows_and_costs_and_coverage_are_read_by_it():
         kept = decided >= 0
         assert shown.undecided.label == "accuracy"
         assert shown.undecided.rule.value == pytest.approx((decided == y)[kept].mean())
+        # the verdict is by what the rule was tuned for
+        assert shown.verdict.metric == repr(solution.metric) and "ccuracy" not in words.headline(shown)
+    price = np.append(1.0 - np.eye(3), np.full((3, 1), 0.3), axis=1)
+    assert shown.verdict.value.value == pytest.approx(-price[y, decided].mean())
+    assert [one.name for one in shown.verdict.rivals] == ["argmax", "p/prior"]
+    assert shown.verdict.rivals[0].value.value == pytest.approx(-price[y, P.argmax(1)].mean())
 
 
 def test_chows_rule_that_misses_a_limit_does_not_compare():
     P, y = sample(700, seed=1)
     limits = (*FLOOR, "coverage[1] >= 0.01", "recall[1] >= 0.65")
     shown = judged(tuned("accuracy", limits, calibration=None), P, y)
-    found = replace(shown.undecided, missed_by_chow=("recall[1] >= 0.65",))
-    assert all(row.text in (*shown.undecided.missed_by_chow, *limits) for row in shown.limits.rows)
-    _, text = coverage_words.verdict(shown, found)
+    chow, prior = shown.verdict.rivals
+    assert (chow.name, prior.name) == ("Chow's rule", "p/prior on as many rows")
+    verdict = replace(shown.verdict, missed=(), rivals=(chow._replace(missed=("recall[1] >= 0.65",)), prior))
+    text = " ".join(words.of_others(replace(verdict, of=prior.name)))
     assert "misses recall[1] >= 0.65, so these values alone do not compare" in text
     assert shown.limits.free is None and shown.limits.change is None and shown.limits.reached
 
@@ -115,20 +121,21 @@ def test_chows_rule_that_misses_a_limit_does_not_compare():
 def test_words_say_what_the_difference_to_chow_says():
     P, y = sample(700, seed=1)
     shown = judged(tuned(calibration=None), P, y)
-    found = replace(shown.undecided, missed_by_chow=())
-    rows = tuple(replace(row, labels=row.labels._replace(value=0.9)) for row in shown.limits.rows)
-    shown = replace(shown, limits=replace(shown.limits, rows=rows))
+    found = shown.verdict
     ends = {"better": (0.02, 0.01, 0.03), "worse": (-0.02, -0.03, -0.01), "too few rows": (0.02, -0.01, 0.05)}
-    for said, (value, low, high) in ends.items():
-        one = replace(found, minus=found.minus._replace(value=value, low=low, high=high))
-        assert said in coverage_words.headline(shown, one)
-        kind, text = coverage_words.verdict(shown, one)
+    for said, minus in ends.items():
+        rivals = [(it.name, it.value, Difference(*minus, 1.0), ())
+                  for it in found.rivals]  # fmt: skip
+        one = replace(shown, verdict=verdict(found.metric, found.value, rivals))
+        assert said in words.headline(one)
+        kind, text = words.verdict(one)
         assert kind == (said if said in ("better", "worse") else "unclear")
-        assert "of the rows undecided" in text and "keeps the limit" in text
-    missed = tuple(replace(row, labels=row.labels._replace(value=0.1, low=0.05, high=0.2)) for row in rows)
-    worse = replace(shown, limits=replace(shown.limits, rows=missed))
-    assert "misses coverage >= 0.7" in coverage_words.headline(worse, found)
-    assert coverage_words.verdict(worse, found)[0] == "worse"
+        assert "Chow's rule" in text and "keeps its limits" in text
+    assert "of the rows undecided" in coverage_words.left(shown.undecided)
+    missed = LimitScore("coverage >= 0.7", 0.1, 0.05, 0.2, -0.6, False)
+    worse = replace(shown, verdict=verdict(found.metric, found.value, rivals, [missed]))
+    assert "misses coverage >= 0.7" in words.headline(worse)
+    assert words.verdict(worse)[0] == "worse"
 
 
 def text_of(html):

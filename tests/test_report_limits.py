@@ -28,7 +28,8 @@ def test_values_of_limits_are_those_of_their_definitions(weighted):
     P, y = sample(700, seed=1)
     weight = np.random.default_rng(0).integers(1, 4, 700) * 1.0 if weighted else np.ones(700)
     solution = tuned(confusion="model", calibration=None)
-    found = judged(solution, P, y, weight=weight if weighted else None).limits
+    whole = judged(solution, P, y, weight=weight if weighted else None)
+    found = whole.limits
     decided = solution.predict(P)
     recall, rate = found.rows
     share = weight / weight.sum()
@@ -37,7 +38,10 @@ def test_values_of_limits_are_those_of_their_definitions(weighted):
     assert [rate.expected, rate.labels.value] == pytest.approx([share[decided == 0].sum()] * 2)
     assert recall.argmax.value == pytest.approx(np.average(P[y == 2].argmax(1) == 2, weights=weight[y == 2]))
     assert [row.price for row in found.rows] == [one.price for one in solution.constraints]
-    assert found.missed("argmax") == [row.text for row in found.rows if not row.keeps(row.argmax)]
+    slacks = (recall.argmax.value - recall.constraint.limit, rate.constraint.limit - rate.argmax.value)
+    assert whole.verdict.rivals[0].missed == tuple(
+        row.text for row, one in zip(found.rows, slacks, strict=True) if one < 0
+    )
 
 
 def test_the_rule_without_limits_and_the_line_are_those_of_maximize():
@@ -91,7 +95,7 @@ def test_limits_that_are_missed_and_those_that_cannot_be_judged_are_named():
     assert words.headline(found) == "Accuracy within limits: the tuned rule misses recall[2] >= 0.999 on these rows"
     kind, text = words.verdict(found)
     assert kind == "worse" and "Do not use" not in text and "argmax misses recall[2] >= 0.999" in text
-    assert "misses recall[2] >= 0.999" in words.against_prior(found)
+    assert "misses recall[2] >= 0.999" in " ".join(words.against(found))
     assert [sections.outcome(row) for row in found.limits.rows] == ["missed", "kept"]
     kept = y != 1
     absent = judged(rule, P[kept], y[kept])

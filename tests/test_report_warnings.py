@@ -11,12 +11,13 @@ from confmax.calibration import MatrixScaling
 from confmax.confusion import Gains
 from confmax.evaluate.evidence import cross_fitted
 from confmax.evaluate.protocols import if_right
-from confmax.evaluate.scores import Difference, as_good, verdict_of
+from confmax.evaluate.verdict import Difference, as_good, verdict_of
+from confmax.evaluate.verdict import verdict as verdict_from
 from confmax.oracle import make_table
 from confmax.page import words as told
 from confmax.page.sections import certificate
 from confmax.page.words import (
-    against_prior,
+    against,
     basis,
     class_sentence,
     headline,
@@ -32,6 +33,13 @@ from tests.report_helpers import cross_fit, judge, sample, shown
 
 RULE = DecisionRule.from_weights([1.0, 1.7, 2.9], classes=["a", "b", "c"])
 NAMES = np.array(["a", "b", "c"])
+
+
+def with_differences(figures, *differences):
+    """Return figures with other differences to their rivals."""
+    both = zip(figures.verdict.rivals, differences, strict=True)
+    rivals = [(it.name, it.value, Difference(*minus, 1.0), ()) for it, minus in both]
+    return replace(figures, verdict=verdict_from("macro_f1", figures.verdict.value, rivals))
 
 
 @pytest.fixture(scope="module")
@@ -148,19 +156,22 @@ def test_another_rule_is_as_good_iff_the_interval_holds_zero_and_its_middle_is_s
 
 def test_the_simplest_rule_that_is_as_good_is_recommended(calm):
     def said(to_argmax, to_prior):
-        main = replace(calm.main, difference=Difference(*to_argmax, 1.0), to_prior=Difference(*to_prior, 1.0))
-        found = replace(calm, metrics=(main, *calm.metrics[1:]))
-        return headline(found), verdict(found)[1], against_prior(found)
+        found = with_differences(calm, to_argmax, to_prior)
+        return headline(found), verdict(found)[1], " ".join(against(found))
 
     better, equal, loose = (0.03, 0.01, 0.05), (0.001, -0.003, 0.006), (0.03, -0.01, 0.07)
     head, first, second = said(better, equal)
-    assert head == "Macro F1: p/prior is as good as the tuned rule" and "is better than argmax" in first
-    assert "interval that contains zero, and its middle is below 0.005. Use p/prior" in second
+    assert head == "Macro F1: p/prior is as good as the tuned rule" and "is better than argmax" in second
+    assert "interval that contains zero, and its middle is too small to matter. Use p/prior" in first
     head, first, second = said(equal, equal)
     assert head == "Macro F1: argmax is as good as the tuned rule"
-    assert "its middle is below 0.005. Use argmax" in first and "Use p/prior" not in second
+    assert "its middle is too small to matter. Use argmax" in first and "Use p/prior" not in second
     head, first, second = said(loose, better)
-    assert "too few rows to say" in head and "could be noise" in first and "Use" not in first + second
+    assert (
+        "better than p/prior; too few rows to say whether it beats argmax" in head
+        and "could be noise" in first
+        and "Use" not in first + second
+    )
 
 
 def test_a_kept_rule_that_decides_as_argmax_is_not_blamed_for_the_rules_of_the_folds(calm):
@@ -181,11 +192,11 @@ def test_a_kept_rule_that_decides_as_argmax_is_not_blamed_for_the_rules_of_the_f
     share = f"{100 * found.changed_by_folds:.1f} %"
     assert f"The rules of the folds change {share} of the decisions" in sentence
     assert "for 0.0 % of rows" in " ".join(how_it_decides(found)) and f"for {share} of rows" in outside_folds(found)
-    assert against_prior(found) == price(found) == ""
+    assert against(found) == [] and price(found) == ""
     # on other rows the rule may only seem to be argmax; on its tuning rows it is
     plain = judge(DecisionRule.from_weights([1.0, 1.0, 1.0]), P, y)
-    assert headline(plain) == "Macro F1: the tuned rule decides as argmax"
-    assert verdict(plain)[1].startswith("The rule decides as argmax on all these rows. Use argmax")
+    assert headline(plain) == "Macro F1: the tuned rule decides as argmax does"
+    assert verdict(plain)[1].startswith("The rule decides as argmax does on all these rows. Use argmax")
     seen = replace(plain, evidence=replace(plain.evidence, seen=True))
     assert headline(seen) == "Macro F1: tuning found nothing better than argmax"
     assert calm.changed == calm.changed_by_folds > 0
@@ -215,29 +226,29 @@ def test_a_difference_is_beyond_chance_iff_its_interval_excludes_zero_on_its_own
 
 
 def test_an_interval_that_leaves_the_value_out_is_said_to_be_useless(calm):
-    main = replace(calm.main, difference=Difference(0.0, 0.1, 0.3, 1.0))
-    kind, sentence = verdict(replace(calm, metrics=(main, *calm.metrics[1:])))
+    kind, sentence = verdict(with_differences(calm, (0.0, 0.1, 0.3), (0.2, 0.1, 0.3)))
     assert kind == "unclear" and "unusable interval" in sentence and "contains zero" not in sentence
-    same = replace(calm.main, to_prior=Difference(0.0, 0.0, 0.0, 0.0))
-    assert "scores exactly as the tuned rule" in against_prior(replace(calm, metrics=(same, *calm.metrics[1:])))
+    same = with_differences(calm, (0.2, 0.1, 0.3), (0.0, 0.0, 0.0))
+    assert "scores exactly as p/prior does" in verdict(same)[1]
 
 
 def test_a_rule_that_is_worse_is_called_worse():
     P, y = sample(2000)
     found = judge(DecisionRule.from_weights([1.0, 30.0, 1.0]), P, y)
     kind, sentence = verdict(found)
-    assert kind == "worse" and "WORSE than argmax" in sentence and "Do not use the rule" in sentence
-    assert headline(found) == "Macro F1: the tuned rule is worse than argmax" and found.main.difference.high < 0
-    assert "is better than the tuned rule" in against_prior(found)
+    assert kind == "worse" and "Do not use the rule as it is. Use" in sentence and found.main.difference.high < 0
+    assert headline(found) == "Macro F1: the tuned rule is worse than argmax and p/prior"
+    assert {one.kind for one in found.verdict.rivals} == {"worse"} and found.verdict.instead == found.verdict.of
+    # of those that are better, the best one is named
+    assert found.verdict.of == min(found.verdict.rivals, key=lambda one: one.minus.value).name
 
 
 def test_a_rule_that_is_better_is_called_better_and_its_price_is_named():
     P, y = sample(3000, sizes=[6, 1, 0.7])
     found = judge(DecisionRule.from_weights([1.0, 4.0, 6.0]), P, y, "g_mean")
-    kind, sentence = verdict(found)
     assert (
-        kind == "better"
-        and "more than chance explains" in sentence
+        verdict(found)[0] == "unclear"
+        and "more than chance explains" in " ".join(against(found))
         and headline(found).endswith("p/prior is at least as good as the tuned rule")
     )
     worse = [row.name for row in found.metrics if row.verdict == "worse"]

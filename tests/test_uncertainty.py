@@ -310,7 +310,13 @@ def test_dict_frame_and_text(sample):
     assert set(told["metrics"]["accuracy"]["argmax"]["minus"]) == {"p/prior"}
     assert "0.95 percentile intervals of 100 bootstrap replicates of rows" in told["method"]
     text = repr(found)
-    for part in ("macro_f1", "accuracy", "minus argmax", f"{found.estimate('rule', 'accuracy').low:.4f}", "better"):
+    for part in (
+        "macro_f1",
+        "accuracy",
+        "minus argmax",
+        f"{found.estimate('rule', 'accuracy').low:.4f}",
+        "by macro_f1: ",
+    ):
         assert part in text
     assert max(map(len, text.splitlines())) <= 120
     pandas = pytest.importorskip("pandas")

@@ -20,9 +20,18 @@ from numpy.typing import NDArray
 from confmax import metrics as catalogue
 from confmax.cli import app
 from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions
-from confmax.cli.comparing import best_of, show_differences, show_table, show_values, values_of
+from confmax.cli.comparing import (
+    among_kept,
+    best_of,
+    say_verdicts,
+    show_differences,
+    show_table,
+    show_values,
+    values_of,
+)
 from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.judging import (
+    AS_MANY,
     EVERY_ROW,
     aligned_metrics,
     bootstrap_document,
@@ -35,10 +44,11 @@ from confmax.cli.judging import (
     of_what_is_decided,
     scores_of,
     table_metrics,
+    verdict_document,
 )
 from confmax.cli.label_compare import compare_labels_of_file
 from confmax.cli.label_options import refuse_label_options
-from confmax.cli.matching import name_beside, not_applicable, over, rows_for
+from confmax.cli.matching import name_beside, not_applicable, over, rows_for, tuned_metric
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, number, print_document, show_source, source_document
 from confmax.cli.texts import joined
@@ -47,10 +57,13 @@ from confmax.constraints import Limits, bind
 from confmax.evaluate import Score
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.evidence import Evidence, of_folds, pooled, solutions_of_folds
+from confmax.evaluate.limits import limit_scores
 from confmax.evaluate.lines import Judged, judge_checked
 from confmax.evaluate.protocols import Tuned
+from confmax.evaluate.rivals import CHOW, names_of, on_as_many
+from confmax.evaluate.scores import PLAIN
 from confmax.evaluate.studies import CoverageStudy
-from confmax.evaluate.uncertainty import plain_rules
+from confmax.evaluate.uncertainty import plain_rules, rivals_on_as_many, verdict_on
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import of_decided
@@ -129,8 +142,17 @@ def comparison(
     areas = _areas(evidence, limits) if plan.abstains else {}
     tuned_for = {one: one.removeprefix("for ") for one in evidence} | {path: rules[path].metric for path in given}
     judged = _judged(table, evidence, given, plan.random_state)
-    decided = decisions(judged.decided, table.n_classes, abstains=abstains)
-    scores = scores_of(judged.rows, evaluated, limits, decided, settings)
+    as_many = _on_as_many(evidence, given, judged)
+    beside = {name: one for some in as_many.values() for name, one in some.items()}
+    plain = {name: judged.decided[name] for name in PLAIN}
+    decided = decisions({**plain, **beside, **judged.decided}, table.n_classes, abstains=abstains)
+    by = _judged_by(tuned_for, given, evaluated, rows, judged.rows, abstains=abstains)
+    scores = scores_of(judged.rows, {**evaluated, **{repr(one): one for one in by.values()}}, limits, decided, settings)
+    references = {
+        name: {key: names_of(one, table.n_classes, abstains=True, as_many=some) for key, one in evaluated.items()}
+        for name, some in as_many.items()
+    }
+    scores = replace(scores, beside=references)
     documents = []
     for name in scores.rules:
         kept = limit_documents(scores, limits, decided[name], judged.rows, name)
@@ -139,7 +161,8 @@ def comparison(
                 "rule": name,
                 "tuned_for": tuned_for.get(name),
                 "cross_fitted": name in evidence,
-                **values_of(scores, name, evaluated),
+                **values_of(scores, name, evaluated, further={"chow": next(iter(as_many.get(name, ())), "")}),
+                **_verdict_of(name, by, scores, decided, judged.rows, as_many, limits),
                 **({"risk_coverage": areas[name]} if name in areas else {}),
                 **in_each(scores, judged.rows, partial(_values_in, name, evaluated)),
                 **({} if limits is None else {"constraints": kept}),
@@ -153,8 +176,74 @@ def comparison(
         "metrics": list(evaluated),
         "units": {name: scores.unit_of(name) for name in evaluated if scores.unit_of(name)},
         "rules": documents,
-        "best": best_of(scores, evaluated),
+        "best": best_of(scores, evaluated, _comparable(documents, evaluated, as_many, table.n_classes)),
         "intervals": bootstrap_document(scores),
+    }
+
+
+def _on_as_many(
+    evidence: Mapping[str, Evidence], given: Mapping[str, DecisionRule], judged: Judged
+) -> dict[str, dict[str, Decided]]:
+    """Return for each rule that abstains what competes with it on as many rows; of rows in parts there is nothing."""
+    table = judged.rows
+    found = rivals_on_as_many(given, judged.decided, table)
+    for name, one in evidence.items():
+        if one.decided.abstains:
+            whole = one.table.n_rows == table.n_rows and table.copies is None
+            found[name] = on_as_many(name, one.decided, table, one.proba) if whole else {}
+    return found
+
+
+def _judged_by(
+    tuned_for: Mapping[str, str],
+    given: Mapping[str, DecisionRule],
+    evaluated: Mapping[str, Metric],
+    rows: FileRows,
+    table: MemoryTable,
+    *,
+    abstains: bool,
+) -> dict[str, Metric]:
+    """Return the metric that each rule was tuned for, by its name: else the first that is evaluated."""
+    first = next(iter(evaluated.values()))
+    found = {name: evaluated.get(metric, first) for name, metric in tuned_for.items()}
+    for path, rule in given.items():
+        metric = tuned_metric(rule, rows.classes)
+        if metric is not None and not not_applicable(metric, rows):
+            placed = of_what_is_decided({path: metric}, table, rows)[0] if abstains else {path: metric}
+            found[path] = placed.get(path, first)
+    return found
+
+
+def _verdict_of(
+    name: str,
+    by: Mapping[str, Metric],
+    scores: Score,
+    decided: Mapping[str, Decided],
+    table: MemoryTable,
+    as_many: Mapping[str, Mapping[str, Decided]],
+    limits: Limits | None,
+) -> Document:
+    """Return the verdict on a rule, by its name; nothing for one that was not tuned."""
+    if name not in by:
+        return {}
+    made = () if limits is None else limit_scores(limits, scores, name, decided[name], table)
+    found = verdict_on(scores, name, by[name], decided, table, as_many.get(name, ()), limits, made)
+    return {"verdict": verdict_document(found, f"'{name}'")}
+
+
+def _comparable(
+    documents: Sequence[Document],
+    metrics: Mapping[str, Metric],
+    as_many: Mapping[str, Mapping[str, Decided]],
+    n_classes: int,
+) -> dict[str, list[str]]:
+    """Return the rules that keep the limits and compare, by metric: of what is decided those that abstain."""
+    kept = among_kept(documents)
+    apart = {*as_many, *(name for some in as_many.values() for name in some)}
+    leaving = [name for name in kept if name in apart]
+    return {
+        name: leaving if as_many and of_decided(metric, n_classes).formula.is_of_decided else kept
+        for name, metric in metrics.items()
     }
 
 
@@ -319,6 +408,9 @@ def _show(page: Page, document: Document) -> None:
         table(f"Values in group {name}", names, cells)
     intervals = document["intervals"]
     show_differences(page, document, "argmax")
+    if any("minus_chow" in row for row in rules):
+        show_differences(page, document, CHOW, "chow")
+    say_verdicts(page, document)
     page.say(
         "",
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
@@ -339,7 +431,7 @@ def _show(page: Page, document: Document) -> None:
     if intervals is not None:
         page.say(f"In brackets: {intervals['method']}. A difference whose interval excludes 0 is hardly due to chance.")
     if "coverage" in names:
-        page.say(EVERY_ROW)
+        page.say(EVERY_ROW, *([AS_MANY] if any("minus_chow" in row for row in rules) else []))
     kept_options = ("file", "constraints", "abstain", *(["group"] if by_group else []), *TABLE_OPTIONS)
     again = app.command_line(click.get_current_context(), "confmax tune", kept_options)
     page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")

@@ -24,19 +24,33 @@ def values_of(
     if scores.n_replicates:
         document["intervals"] = {metric: [entry["low"], entry["high"]] for metric, entry in entries.items()}
     for name, base in references.items():
-        if rule != base:
+        if rule != base and all(base in entry["minus"] for entry in entries.values()):
             document[f"minus_{name}"] = {metric: entry["minus"][base] for metric, entry in entries.items()}
     return document
 
 
-def best_of(scores: Score, metrics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the rules with the best value, by metric."""
+def best_of(scores: Score, metrics: Iterable[str], among: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the rules with the best value, by metric, ``among`` those that compare by it."""
     best = {}
-    for metric, values in zip(metrics, scores.values, strict=False):
+    for metric in metrics:
+        values = {rule: scores.estimate(rule, metric).value for rule in among[metric]}
         # nothing equals NaN: where no value is finite, no rule is the best
-        top = max(values[np.isfinite(values)], default=np.nan)
-        best[metric] = [rule for rule, value in zip(scores.rules, values, strict=True) if value == top]
+        top = max((value for value in values.values() if np.isfinite(value)), default=np.nan)
+        best[metric] = [rule for rule, value in values.items() if value == top]
     return best
+
+
+def among_kept(documents: Iterable[Document]) -> list[str]:
+    """Return the rules that miss no limit on these rows."""
+    return [row["rule"] for row in documents if all(one["kept"] is not False for one in row.get("constraints", ()))]
+
+
+def say_verdicts(page: Page, document: Document) -> None:
+    """Print what these rows say of every rule that was tuned, by what it was tuned for."""
+    units = document.get("units", {})
+    found = [row["verdict"] for row in document["rules"] if row.get("verdict", {}).get("told")]
+    told = [f"By {units.get(one['metric'], one['metric'])}, {one['told']}." for one in found]
+    page.say(*([""] if told else []), *told)
 
 
 def show_table(page: Page, title: str, columns: Sequence[str], cells: Mapping[str, Sequence[str]]) -> None:
@@ -61,7 +75,8 @@ def show_values(page: Page, document: Document, more: tuple[str, Mapping[str, st
     if more is not None:
         heads.append(more[0])
         cells = {rule: [*line, more[1][rule]] for rule, line in cells.items()}
-    show_table(page, "Values; * is the best of its column", heads, cells)
+    compared = " of those that keep the limits" if rules[0].get("constraints") else ""
+    show_table(page, f"Values; * is the best of its column{compared}", heads, cells)
     limits = rules[0].get("constraints", ())
     if limits:
         kept = {row["rule"]: [starred(one["value"], star=one["kept"]) for one in row["constraints"]] for row in rules}
@@ -70,7 +85,7 @@ def show_values(page: Page, document: Document, more: tuple[str, Mapping[str, st
 
 def show_differences(page: Page, document: Document, plain: str, key: str = "argmax") -> None:
     """Print the differences of rules to the one that is called ``plain``, and by its ``key`` in the document."""
-    if document["intervals"] is None:
+    if document["intervals"] is None or not any(f"minus_{key}" in row for row in document["rules"]):
         return
     minus = {row["rule"]: row[f"minus_{key}"].values() for row in document["rules"] if f"minus_{key}" in row}
     differences = {rule: list(map(_difference, each)) for rule, each in minus.items()}

@@ -20,7 +20,7 @@ from confmax.calibration.column_order import doubt_of_order
 from confmax.cli import app
 from confmax.cli.columns import FileRows
 from confmax.cli.matching import check_applies, not_applicable, typed
-from confmax.cli.show import Document, between, finite
+from confmax.cli.show import Document, Page, between, finite
 from confmax.cli.texts import joined
 from confmax.confusion import Array
 from confmax.constraints import Limits
@@ -29,6 +29,8 @@ from confmax.evaluate.decided import Decided
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.uncertainty import check_bootstrap, decided_by, doubts, gains_of, in_groups, plain_rules
+from confmax.evaluate.verdict import Verdict
+from confmax.evaluate.words import in_brief
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.metrics.catalogue import metric_of
@@ -40,6 +42,7 @@ from confmax.tables.groups import Groups
 from confmax.tables.partitioned.table import unchecked
 
 EVERY_ROW = "Metrics are those of the rows that a rule decides; argmax and p/prior decide every row."
+AS_MANY = "Chow's rule, and p/prior on as many rows, decide as many as the rule: those that they are surest of."
 
 
 def metrics_and_bootstrap(
@@ -247,6 +250,19 @@ def limit_documents(
         app.warn(f"the limit {text} cannot be judged on this file: no row has the class{where}")
         documents.append({"text": text, "value": None, "kept": None, "vacuous": False})
     return documents
+
+
+def verdict_document(verdict: Verdict, rule: str) -> Document:
+    """Return the verdict on a ``rule``, with what it says in words."""
+    return {**verdict.to_dict(), "told": in_brief(verdict, rule)}
+
+
+def say_verdict(page: Page, document: Document) -> None:
+    """Print what a document says of its rule, if it has a verdict."""
+    found = document.get("verdict", {})
+    if found.get("told"):
+        units = {row["metric"]: row.get("unit") for row in document["values"]}
+        page.say("", f"By {units.get(found['metric']) or found['metric']}, {found['told']}.")
 
 
 def in_each(scores: Score, table: MemoryTable, documents: Callable[[Score], Any]) -> Document:

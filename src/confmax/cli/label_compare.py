@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
-from confmax.cli.comparing import best_of, show_differences, show_values, values_of
-from confmax.cli.judging import bootstrap_document
+from confmax.cli.comparing import among_kept, best_of, say_verdicts, show_differences, show_values, values_of
+from confmax.cli.judging import bootstrap_document, verdict_document
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.label_options import label_source, mean_per_row, only_options, show_label_source
 from confmax.cli.label_scores import limit_documents
@@ -26,11 +27,15 @@ from confmax.constraints.labels import judged_labels
 from confmax.evaluate import check_bootstrap
 from confmax.evaluate.evidence import solutions_of_folds
 from confmax.evaluate.label_scores import (
+    SEPARATE,
     Judgeable,
     absent_labels,
     compare_labels,
     decided_by_folds,
     decided_labels,
+    judged_by,
+    label_rivals,
+    label_verdict,
     plain_decisions,
 )
 from confmax.metrics import Metric
@@ -44,7 +49,6 @@ from confmax.tables.decisions import ANY, Decisions, decisions_of
 from confmax.tables.draws import label_folds_to_judge
 from confmax.tables.several import labels_table
 
-SEPARATE = "separate thresholds"
 # what is tuned for where no metric is named, of those that the decisions can maximise
 FIVE = ("macro_f1", "micro_f1", "balanced_accuracy", "g_mean", "hamming")
 FIVE_OF_MOST = ("macro_f1", "micro_f1", "macro_recall", "macro_precision", "g_mean")
@@ -129,20 +133,32 @@ def _comparison(
     # a rule of other labels is refused before anything is tuned
     applied = {path: decided_labels(path, rule, table) for path, rule in rules.items()}
     plain = _plain(table, decisions)
-    tuned = _cross_fitted(table, plans, n_folds, settings["seed"], bar)
-    decided = {**plain, **tuned, **applied}
+    fold = label_folds_to_judge(table, n_folds, settings["seed"])
+    # the usual way to tune: of each label the threshold with the largest F1 on the labels of the other folds
+    rivals = label_rivals(table, [decisions], settings["seed"], fold)
+    separate = {name: H for name, H in rivals.items() if name.endswith(SEPARATE)}
+    tuned = _cross_fitted(table, plans, fold, bar)
+    decided = {**plain, **separate, **tuned, **applied}
     chosen: dict[str, Metric] = {name: plan.metric for name, plan in plans.items()}
-    beside = map(label_metrics.get, ("macro_precision", "macro_recall", "hamming"))
-    evaluated = {**chosen, **{repr(metric): metric for metric in beside}}
+    further_metrics = map(label_metrics.get, ("macro_precision", "macro_recall", "hamming"))
+    evaluated = {**chosen, **{repr(metric): metric for metric in further_metrics}}
     sized = {name: label_metrics.sized(metric, table.n_rows) for name, metric in evaluated.items()}
     judged = {} if limits is None else dict.fromkeys(decided, limits)
-    further = {"separate": SEPARATE} if SEPARATE in tuned else {}
-    references = (*plain, *further.values())
-    scores = compare_labels(table, sized, decided, plain=references, limits=judged, **settings)
+    further = dict(zip(["separate"], separate, strict=False))
+    by = {f"for {name}": name for name in plans}
+    by |= {path: repr(judged_by(rule, table) or next(iter(sized.values()))) for path, rule in rules.items()}
+    of_files = [metric for metric in (judged_by(rule, table) for rule in rules.values()) if metric is not None]
+    every = {**sized, **{repr(metric): metric for metric in of_files}}
+    scores = compare_labels(table, every, decided, plain=(*plain, *separate), limits=judged, **settings)
     assert table.labels is not None
-    tuned_for = {one: one.removeprefix("for ") for one in tuned if one != SEPARATE}
-    tuned_for |= {SEPARATE: "macro_f1"} if SEPARATE in tuned else {}
+    tuned_for = {one: one.removeprefix("for ") for one in tuned} | dict.fromkeys(separate, "macro_f1")
     tuned_for |= {path: rule.metric for path, rule in rules.items()}
+
+    def beside(name: str) -> Document:
+        if name not in by:
+            return {}
+        found = label_verdict(scores, name, every[by[name]], decided, table, limits)
+        return {"verdict": verdict_document(found, f"'{name}'")}
 
     def kept(name: str) -> Document:
         warned = name != scores.rules[0]
@@ -152,9 +168,10 @@ def _comparison(
         {
             "rule": name,
             "tuned_for": tuned_for.get(name),
-            "cross_fitted": name in tuned,
+            "cross_fitted": name in tuned or name in separate,
             "labels_per_row": mean_per_row(decided[name], table),
             **values_of(scores, name, evaluated, "plain", further),
+            **beside(name),
             **kept(name),
         }
         for name in scores.rules
@@ -167,7 +184,7 @@ def _comparison(
         "metrics": list(evaluated),
         "true_labels_per_row": mean_per_row(table.labels, table),
         "rules": documents,
-        "best": best_of(scores, evaluated),
+        "best": best_of(scores, evaluated, dict.fromkeys(evaluated, among_kept(documents))),
         "intervals": bootstrap_document(scores),
     }
 
@@ -189,21 +206,12 @@ def _warn_of_rare(table: MemoryTable, n_folds: int) -> None:
 
 
 def _cross_fitted(
-    table: MemoryTable, plans: Mapping[str, LabelPlan], n_folds: int, seed: int, bar: Bar
+    table: MemoryTable, plans: Mapping[str, LabelPlan], fold: NDArray[np.int64], bar: Bar
 ) -> dict[str, Array]:
-    """Return what rules give to rows (n, L) that they have not seen: of every plan, and separate thresholds."""
-    fold = label_folds_to_judge(table, n_folds, seed)
+    """Return what rules of every plan give to rows (n, L) that they have not seen, in these folds (n,)."""
     every = {f"for {name}": plan for name, plan in plans.items()}
-    first = next(iter(plans.values()))
-    if first.decisions == ANY:
-        # the usual way: of each label the threshold with the largest F1 on the labels
-        usual = replace(
-            first, metric=label_metrics.get("macro_f1"), confusion="labels", calibration=None, shrinkage=False,
-            constraints=(),
-        )  # fmt: skip
-        every = {SEPARATE: usual, **every}
     done = itertools.count()
-    total = n_folds * len(every)
+    total = int(fold.max() + 1) * len(every)
     found = {}
     for name, plan in every.items():
         rules = _without_folds(name, plan, table, fold, lambda: bar.update(next(done), total))
@@ -242,14 +250,16 @@ def _show(page: Page, document: Document) -> None:
     show_values(page, document, ("labels per row", per_row))
     page.say(f"Rows have {number(document['true_labels_per_row'])} true labels on average.")
     show_differences(page, document, document["plain"], "plain")
-    if any("minus_separate" in row for row in document["rules"]):
-        show_differences(page, document, SEPARATE, "separate")
+    separate = next((row["rule"] for row in document["rules"] if row["rule"].endswith(SEPARATE)), None)
+    if separate is not None:
+        show_differences(page, document, separate, "separate")
+    say_verdicts(page, document)
     page.say(
         "",
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
         f"the remaining one, {document['folds']} times.",
     )
-    if any(row["rule"] == SEPARATE for row in document["rules"]):
+    if separate is not None:
         page.say(f"'{SEPARATE}': of each label the one with the largest F1 on the labels of the other folds.")
     if any(not row["cross_fitted"] and row["tuned_for"] is not None for row in document["rules"]):
         page.say(

@@ -12,7 +12,7 @@ import click
 from confmax.calibration.words import which_labels
 from confmax.cli import app
 from confmax.cli.counts import counts_document, few_classes
-from confmax.cli.judging import bootstrap_document, with_interval
+from confmax.cli.judging import bootstrap_document, say_verdict, verdict_document, with_interval
 from confmax.cli.label_options import (
     label_source,
     labelled_rows,
@@ -31,8 +31,10 @@ from confmax.evaluate.label_scores import (
     absent_labels,
     compare_labels,
     decided_labels,
+    judged_by,
+    label_rivals,
+    label_verdict,
     limits_of,
-    plain_decisions,
 )
 from confmax.evaluate.scores import kept_or_missed
 from confmax.metrics import Metric
@@ -78,10 +80,12 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
 def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:
     """Return the values of a rule and of what is decided without one, and those of every label."""
     used = {repr(metric): metric for metric in (wanted or label_metrics.without_parameters())}
-    plain = plain_decisions(table, [rule.decisions], by_prior=True)
+    plain = label_rivals(table, [rule.decisions], settings["seed"])
     decided = {**plain, "rule": decided_labels("rule", rule, table)}
-    both = {**used, **f1_of_labels(table)}
-    limits = {"rule": limits_of(rule, table)} if rule.constraints else {}
+    by = judged_by(rule, table) or next(iter(used.values()))
+    both = {**used, repr(by): by, **f1_of_labels(table)}
+    within = limits_of(rule, table) if rule.constraints else None
+    limits = {} if within is None else {"rule": within}
     scores = compare_labels(table, both, decided, plain=tuple(plain), limits=limits, **settings)
     kept = limit_documents(scores, "rule")
     assert table.labels is not None
@@ -98,6 +102,7 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
         "labels_per_row": mean_per_row(decided["rule"], table),
         "true_labels_per_row": mean_per_row(table.labels, table),
         **({"constraints": kept} if kept else {}),
+        "verdict": verdict_document(label_verdict(scores, "rule", by, decided, table, within), "the rule"),
         "values": [_values(scores, name) for name in used],
         "counts": counts_document(scores.counts["rule"], few_classes(rule)),
         "labels": _labels(rule, table, scores, decided["rule"]),
@@ -179,6 +184,7 @@ def _show(page: Page, document: Document, rule: LabelRule) -> None:
     page.table(
         [*heads, *([f"rule - {plain}", "better"] if document["intervals"] else [])], body, best=heads.index("rule")
     )
+    say_verdict(page, document)
     page.say()
     labels = document["labels"]
     has_thresholds = rule.thresholds is not None

@@ -15,6 +15,7 @@ from confmax.cli.columns import FileRows, TableOptions
 from confmax.cli.counts import asked_class, counts_document, show_matrix
 from confmax.cli.in_parts import is_read_in_parts, refuse_in_parts
 from confmax.cli.judging import (
+    AS_MANY,
     EVERY_ROW,
     aligned_metrics,
     bootstrap_document,
@@ -26,8 +27,10 @@ from confmax.cli.judging import (
     metrics_and_bootstrap,
     of_what_is_decided,
     rows_undecided,
+    say_verdict,
     scores_of,
     undecided_words,
+    verdict_document,
 )
 from confmax.cli.label_options import refuse_label_options
 from confmax.cli.label_scores import score_labels_of_file
@@ -38,6 +41,9 @@ from confmax.constraints import Limits
 from confmax.constraints.limits import judged as judgeable
 from confmax.evaluate import Score
 from confmax.evaluate.evidence import seen_by_tuning, was_tuned_on
+from confmax.evaluate.limits import limit_scores
+from confmax.evaluate.rivals import CHOW, names_of
+from confmax.evaluate.uncertainty import rivals_on_as_many, verdict_on
 from confmax.metrics import Metric
 from confmax.progress import Bar
 from confmax.rule import DecisionRule, LabelRule
@@ -89,9 +95,11 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
     abstains = rule is not None and rule.abstain is not None
-    judged = judged_rows(rows, {} if rule is None else {"rule": over(rule, rows.classes)}, abstains=abstains)
+    rules = {} if rule is None else {"rule": over(rule, rows.classes)}
+    judged = judged_rows(rows, rules, abstains=abstains)
     table = judged.rows
-    decided = judged.decided
+    as_many = rivals_on_as_many(rules, judged.decided, table).get("rule", {})
+    decided = {**judged.decided, **as_many}
     document = {**source_document(rows), "tuned_for": None, "tuned_on_these_rows": None}
     limits: Limits | None = None
     absent: tuple[str, ...] = ()
@@ -105,8 +113,20 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         used, more = of_what_is_decided(used, table, rows)
         skipped += more
         document |= {"abstain": rule.abstain, "rows_undecided": rows_undecided(decided["rule"], table)}
-    scores = scores_of(table, used, limits, decided, settings)
+    by = next((one for name, one in used.items() if not abstains or name != "coverage"), None)
+    if tuned_for is not None and not not_applicable(tuned_for, rows):
+        by = of_what_is_decided({"": tuned_for}, table, rows)[0].get("", by) if abstains else tuned_for
+    beside = {} if by is None else {repr(by): by}
+    scores = scores_of(table, {**used, **beside}, limits, decided, settings)
+    if abstains:
+        K = table.n_classes
+        beside_it = {name: names_of(one, K, abstains=True, as_many=as_many) for name, one in used.items()}
+        scores = replace(scores, beside={"rule": beside_it})
     kept = limit_documents(scores, limits, decided["rule"], table, "rule", absent) if rule is not None else []
+    if rule is not None and by is not None:
+        made = () if limits is None else limit_scores(limits, scores, "rule", decided["rule"], table)
+        verdict = verdict_on(scores, "rule", by, decided, table, as_many, limits, made)
+        document["verdict"] = verdict_document(verdict, "the rule")
     asked = [] if rule is None else asked_class(rule)
 
     def counted(of: Score) -> Document:
@@ -178,23 +198,32 @@ def _show(page: Page, document: Document) -> None:
             ["constraint", "rule", "kept"], [line for one in document["constraints"] for line in limit_cells(one)]
         )
         page.say()
-    names = ["argmax", "p/prior", *(["rule"] if has_rule else [])]
+    as_many = [CHOW] if key_of(CHOW) in next(iter(document["values"]), {}) else []
+    names = ["argmax", "p/prior", *as_many, *(["rule"] if has_rule else [])]
+    to = as_many[0] if as_many else "argmax"
     body = _lines(document["values"], names)
     about = document["intervals"]
     heads = ["metric", *names]
     if about is not None:
         for line, row in zip(body, document["values"], strict=True):
-            minus = row["differences"][key_of(names[-1])]["argmax"]
-            line.append(between(minus["value"], minus["low"], minus["high"], sign="+"))
-            line.append("-" if minus["better"] is None else f"{minus['better']:.0%}")
-        heads += [f"{names[-1]} - argmax", "better"]
-    page.table(heads, body, best=3)
+            # of what is decided nothing compares on rows that are read in parts
+            minus = row["differences"][key_of(names[-1])].get(key_of(to), {})
+            line.append(between(minus.get("value"), minus.get("low"), minus.get("high"), sign="+"))
+            line.append("-" if minus.get("better") is None else f"{minus['better']:.0%}")
+        heads += [f"{names[-1]} - {to}", "better"]
+    page.table(heads, body, best=heads.index("rule") if has_rule else 3)
+    say_verdict(page, document)
     show_matrix(page, document["counts"], "the rule" if has_rule else "argmax")
     for title, part in each_of(document):
         page.say("", f"{title}, {part['rows']} rows", style="bold")
-        page.table(["metric", *names], _lines(part["values"], names), best=3)
+        page.table(["metric", *names], _lines(part["values"], names), best=1 + names.index(names[-1]))
         show_matrix(page, part["counts"], "the rule" if has_rule else "argmax")
-    page.say("", *([EVERY_ROW] if "abstain" in document else []), "p/prior uses the class sizes of these rows.")
+    page.say(
+        "",
+        *([EVERY_ROW] if "abstain" in document else []),
+        *([AS_MANY] if as_many else []),
+        "p/prior uses the class sizes of these rows.",
+    )
     if about is not None:
         page.say(
             f"In brackets: {about['method']}, the same resamples for all rules.",

@@ -57,8 +57,8 @@ def between(value: float | None, low: float | None, high: float | None, sign: st
 
 
 def key_of(rule: str) -> str:
-    """Return the key of a rule in documents, where ``p/prior`` is ``p_prior`` so that programs can use it as a name."""
-    return rule.replace("/", "_")
+    """Return the key of a rule in documents, such as ``p_prior`` of "p/prior": programs can use it as a name."""
+    return rule.removesuffix("'s rule").replace("/", "_").replace(" ", "_").lower()
 
 
 class Page:

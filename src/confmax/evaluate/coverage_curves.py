@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion
-from confmax.evaluate.decided import Decided, counts_of
+from confmax.evaluate.decided import counts_of
 from confmax.evaluate.protocols import Decides, Tuned
-from confmax.evaluate.scores import Difference, Estimate
+from confmax.evaluate.rivals import CHOW, chow
 from confmax.evaluate.uncertainty import (
     AnyMetric,
     aligned_rule,
@@ -25,6 +25,7 @@ from confmax.evaluate.uncertainty import (
     decided_by,
     values_at,
 )
+from confmax.evaluate.verdict import Difference, Estimate
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import fit_metric
 from confmax.metrics.decided import of_decided
@@ -32,11 +33,8 @@ from confmax.rule.parts import refuse_labels
 from confmax.tables import Calibrator, MemoryTable, apply_calibrator, make_table
 from confmax.tables.columns import deprecated, stated_order
 
-# the names of the two curves of a report
-CHOW = "Chow's rule"
 BEST = "best rule at each coverage"
 EVEN = 50  # points of Chow's curve
-SAME = 1e-12  # coverages that rounding explains are equal
 NEAR = 1e-6  # a rule that is tuned to a coverage may decide so much more
 
 
@@ -209,27 +207,6 @@ def checked_coverages(coverages: ArrayLike | None) -> Array:
 # --- Chow's rule ------------------------------------------------------------------------------------------------------
 
 
-def chow(proba: NDArray[Any], weight: Array, coverage: float) -> Decided:
-    """Return what Chow's rule decides at a ``coverage``, exactly: of rows with equal probabilities a share.
-
-    ``proba`` (n, K) are the calibrated probabilities, ``weight`` (n,) the weights of the rows.
-    """
-    K = proba.shape[1]
-    # of classes that tie the last one is decided, as everywhere
-    top = K - 1 - proba[:, ::-1].argmax(axis=1)
-    sure = proba.max(axis=1).astype(np.float64)
-    levels, place = np.unique(-sure, return_inverse=True)
-    so_far = np.cumsum(np.bincount(place, weights=weight, minlength=len(levels)))
-    wanted = coverage * so_far[-1]
-    # the last level that is reached is decided in part
-    last = min(int(np.searchsorted(so_far, wanted * (1.0 - SAME))), len(levels) - 1)
-    before = so_far[last - 1] if last else 0.0
-    there = so_far[last] - before
-    share = min(1.0, (wanted - before) / there) if there else 0.0
-    lines = np.stack([np.where(place <= last, top, K), np.where(place < last, top, K)]).astype(np.int64)
-    return Decided(lines, np.array([share, 1.0 - share]), K + 1, True)
-
-
 def chow_curve(metric: Metric, proba: NDArray[Any], table: MemoryTable, coverages: ArrayLike) -> RiskCoverage:
     """Return the curve of Chow's rule on a ``table`` by its calibrated probabilities ``proba`` (n, K)."""
     weight = np.ones(table.n_rows) if table.weight is None else table.weight
@@ -271,7 +248,6 @@ class CoverageFigures:
     ``label`` is the name of the metric. ``everywhere`` is argmax on all rows, ``chow`` Chow's rule at the coverage of
     the rule, ``rule`` the rule itself, and ``minus`` the rule minus Chow's. ``path`` is the curve of the best rules at
     a grid of coverages, None where there is none; ``over`` are the coverages that both areas are taken over.
-    ``missed_by_chow`` are the limits that the rule keeps and Chow's rule misses.
     """
 
     label: str
@@ -283,7 +259,6 @@ class CoverageFigures:
     curve: RiskCoverage
     path: RiskCoverage | None
     over: tuple[float, float]
-    missed_by_chow: tuple[str, ...] = ()
 
     @property
     def point(self) -> tuple[float, float]:

@@ -23,7 +23,8 @@ from confmax.evaluate.decided import Decided, counts_of, rows_by_class
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
-from confmax.evaluate.scores import Difference, Estimate, verdict_of
+from confmax.evaluate.rivals import CHOW, PRIOR_ON_AS_MANY, decide_alike, missed_by_each, names_of
+from confmax.evaluate.scores import PLAIN
 from confmax.evaluate.studies import studies
 from confmax.evaluate.thresholds import (
     ClassRange,
@@ -37,6 +38,7 @@ from confmax.evaluate.thresholds import (
 )
 from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import compare, decided_by, in_groups, plain_rules, values_at
+from confmax.evaluate.verdict import Difference, Estimate, Verdict, verdict_of
 from confmax.metrics import Metric, get
 from confmax.metrics.catalogue import title_of
 from confmax.rule import DecisionRule
@@ -53,7 +55,10 @@ LEADING = ("accuracy", "balanced_accuracy", "macro_f1", "min_recall", "cohen_kap
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A metric of argmax, p/prior and the tuned rule, with paired differences; ``label`` is its name in prose."""
+    """A metric of argmax, p/prior and the tuned rule, with paired differences; ``label`` is its name in prose.
+
+    Beside a rule that abstains the two decide as many rows as it does: argmax is then Chow's rule (`Figures.plain`).
+    """
 
     name: str
     label: str
@@ -195,6 +200,8 @@ class Figures:
     score: Score
     single: Difference | None  # what the draws of a randomised rule add to its most frequent rule, in the tuned metric
     names: list[str]  # of the classes, then of further decisions, as they are shown
+    verdict: Verdict  # on the rule, by the tuned metric
+    plain: tuple[str, str]  # what is called argmax and p/prior in `metrics`
     limits: LimitFigures | None = None  # of a rule that was tuned within limits
     undecided: CoverageFigures | None = None  # of a rule that leaves rows undecided
     groups: tuple[GroupFigures, ...] = ()  # of rows whose groups are known
@@ -262,17 +269,21 @@ def figures(
     counted = evidence.counted
     score = compare(counted, {**shown, **by_class, **studied}, rules, **bootstrap)
     beside_it = score
+    here = {**plain_rules(table), "rule": evidence.decided, **further}
     if evidence.whole is not None and further:
         # rules that are made of the rows of a sample are compared on it
-        here = {**plain_rules(table), "rule": evidence.decided, **further}
         beside_it = compare(table, {**shown, **studied}, here, **bootstrap)
     # a decision beyond the classes may have the name of a class: all labels are made different together
     names = labels([str(name) for name in (*table.classes, *evidence.rule.class_names[K:])])
-    rows = _metric_rows(score, evidence.metric, shown, names, K)
+    # like is compared with like: on as many rows
+    plain = (CHOW, PRIOR_ON_AS_MANY) if undecided is not None else PLAIN
+    rows = _metric_rows((score, beside_it), evidence.metric, shown, names, K, plain)
     of_groups = {row.name: {**shown, **by_class}[row.name] for row in rows}
     of_groups |= {} if study is None else study.metrics_of_groups
-    shown_rules = {name: evidence.judged[name] for name in ("argmax", "p/prior", "rule")}
-    score = replace(score, by_group=in_groups(counted, of_groups, shown_rules, **bootstrap))
+    apart = undecided is not None and evidence.whole is not None
+    counts, judged = (table, here) if apart else (counted, rules)
+    shown_rules = {name: judged[name] for name in dict.fromkeys((*PLAIN, *plain, "rule"))}
+    score = replace(score, by_group=in_groups(counts, of_groups, shown_rules, **bootstrap))
     # argmax decides classes only, and both matrices have a column for every decision of the rule
     argmax = evidence.judged["argmax"]._replace(n_decisions=evidence.decided.n_decisions)
     change = ConfusionChange(counts_of(argmax, counted), counts_of(evidence.judged["rule"], counted))
@@ -291,6 +302,17 @@ def figures(
     # a rule that decides by groups has thresholds in each of them
     curve = None if evidence.rule.groups else threshold_curve(evidence.rule, table, evidence.metric)
     classes = _class_rows(evidence, score if by_class else None, change, names)
+    limits = None if study is None else study.limits
+    rivals = names_of(
+        evidence.metric, K, abstains=evidence.decided.abstains, as_many=plain if undecided is not None else ()
+    )
+    verdict = (beside_it if apart else score).verdict(
+        "rule",
+        evidence.metric,
+        missed_by_each(rivals, judged, limits, counts, evidence.decided.n_decisions),
+        () if study is None else study.scored(score),
+        next((one for one in rivals if decide_alike(judged["rule"], judged[one])), None) if changed else "argmax",
+    )
     other = next(row for row in rows if row.name == repr(second))
     result = Figures(
         evidence,
@@ -307,6 +329,8 @@ def figures(
         score,
         single,
         names,
+        verdict,
+        plain,
         None if study is None else study.figures(score, beside_it),
         None if undecided is None else undecided.figures(beside_it, names, metric_name(repr(undecided.metric))),
     )
@@ -326,7 +350,9 @@ def _groups(figures: Figures, argmax: Decided) -> tuple[GroupFigures, ...]:
         g = counted.groups.names.index(name)
         mine = counted.groups.codes == g
         weight = every[mine]
-        rows = [_metric_row(score, row.name, row.label, row.description) for row in figures.metrics]
+        rows = [
+            _metric_row((score, score), row.name, row.label, row.description, figures.plain) for row in figures.metrics
+        ]
         found.append(
             GroupFigures(
                 printable(str(name)),
@@ -352,22 +378,35 @@ def _with_rule_of(figures: Figures, name: Any, mine: NDArray[np.bool_]) -> Figur
 
 
 def _metric_rows(
-    score: Score, tuned: Metric, shown: Mapping[str, Metric], names: Sequence[str], n_classes: int
+    scores: tuple[Score, Score],
+    tuned: Metric,
+    shown: Mapping[str, Metric],
+    names: Sequence[str],
+    n_classes: int,
+    plain: tuple[str, str],
 ) -> list[MetricRow]:
     """Return the rows of the metrics that are ``shown``, of two classes also of precision and recall of one."""
     k = positive_class(tuned)
-    rows = [_metric_row(score, name, metric_name(name), metric.described(names[k])) for name, metric in shown.items()]
+    rows = [
+        _metric_row(scores, name, metric_name(name), metric.described(names[k]), plain)
+        for name, metric in shown.items()
+    ]
     # a metric may name the positive one of two classes; in a known order it is the second
     if n_classes == 2 and (tuned.label is not None or any(metric.binary for metric in shown.values())):
         for part in ("precision", "recall"):
             if tuned.formula is not get(part).formula:
-                rows.append(_metric_row(score, f"{part} of class {k}", f"{part} of {names[k]}", ""))
+                rows.append(_metric_row(scores, f"{part} of class {k}", f"{part} of {names[k]}", "", plain))
     return rows
 
 
-def _metric_row(score: Score, name: str, label: str, description: str) -> MetricRow:
-    argmax, prior, tuned = (score.estimate(rule, name) for rule in ("argmax", "p/prior", "rule"))
-    minus = [score.difference("rule", base, name) for base in ("argmax", "p/prior")]
+def _metric_row(
+    scores: tuple[Score, Score], name: str, label: str, description: str, plain: tuple[str, str]
+) -> MetricRow:
+    """Return the row of a metric: all rows are in the first score, and the second may be that of a sample."""
+    score, beside = scores if plain != PLAIN else (scores[0], scores[0])
+    argmax, prior = (beside.estimate(rule, name) for rule in plain)
+    minus = [beside.difference("rule", base, name) for base in plain]
+    tuned = score.estimate("rule", name)
     # "smallest recall: smallest recall" would say nothing
     description = "" if description.casefold() == label.casefold() else description
     return MetricRow(name, label, description, argmax, prior, tuned, *minus)

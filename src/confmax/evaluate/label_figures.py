@@ -15,10 +15,12 @@ from confmax.evaluate.label_scores import (
     compare_labels,
     decided_by_folds,
     decided_labels,
+    label_rivals,
+    label_verdict,
     limits_of,
-    plain_decisions,
 )
-from confmax.evaluate.scores import Estimate, Score
+from confmax.evaluate.scores import Score
+from confmax.evaluate.verdict import Estimate, Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.rule.labels import LabelRule
@@ -26,7 +28,6 @@ from confmax.tables import MemoryTable
 from confmax.tables.fingerprints import fingerprint
 
 TUNED = "tuned rule"
-SEPARATE = "separate thresholds"
 LABEL_INTERVALS = 200  # labels up to which every one has its own interval
 MOST_PER_ROW = 5  # labels of a row, above which rows are counted together
 # rows of a label below which its figures say little: in a blend the model then counts more than they do
@@ -56,10 +57,6 @@ class TunedLabels(Protocol):
     @property
     def metric(self) -> Metric:
         """What was maximised."""
-
-    @property
-    def alone(self) -> Array | None:
-        """The best threshold of every label on the tuning rows (L,), before it is drawn towards others."""
 
     @property
     def guarantee(self) -> str:
@@ -107,8 +104,10 @@ class LabelFigures:
         The metrics of the rules, the tuned one last, which is called `TUNED`.
     metric : str
         The name of the tuned metric in it.
+    verdict : Verdict
+        On the tuned rule, by the tuned metric.
     plain : str
-        The plain rule with the largest value, with which the tuned one is compared first.
+        Of the rivals that keep the limits the one with the largest value, beside which the tables show the tuned rule.
     labels : tuple of LabelRow
         In the order of the columns.
     per_row : tuple of PerRow
@@ -127,6 +126,7 @@ class LabelFigures:
     rule: LabelRule
     metric: str
     score: Score
+    verdict: Verdict
     plain: str
     labels: tuple[LabelRow, ...]
     per_row: tuple[PerRow, ...]
@@ -150,15 +150,17 @@ def label_figures(
 
     With ``folds`` they are cross-fitted. The ``rows`` are those of the table as they were given, see `decided_labels`.
     """
-    decided = decided_beside(table, rule, solution, folds, rows)
+    decided = decided_beside(table, rule, settings.get("seed", 0), folds, rows)
     metrics = {repr(one): one for one in (metric, *label_metrics.without_parameters())}
     plain = tuple(name for name in decided if name != TUNED)
-    limits: dict[str, Judgeable] = dict.fromkeys(decided, limits_of(rule, table)) if rule.constraints else {}
+    within = limits_of(rule, table) if rule.constraints else None
+    limits: dict[str, Judgeable] = {} if within is None else dict.fromkeys(decided, within)
     score = compare_labels(table, metrics, decided, plain=plain, limits=limits, **settings)
+    verdict = label_verdict(score, TUNED, metric, decided, table, within)
     few = {**settings, "n_replicates": settings["n_replicates"] if table.n_classes <= LABEL_INTERVALS else 0}
     assert table.labels is not None
     seen = folds is None and rule.tuned_on == fingerprint(table.unordered_hashes(), table.labels, table.classes)
-    best = _best_plain(score, repr(metric), seen=seen)
+    best = _strongest(verdict)
     both = {best: decided[best], TUNED: decided[TUNED]}
     each = compare_labels(table, f1_of_labels(table), both, plain=(best,), **few)
     made: dict[str, Array] = {"true": table.labels.astype(np.float64), **both}
@@ -167,6 +169,7 @@ def label_figures(
         rule,
         repr(metric),
         score,
+        verdict,
         best,
         rows_of_labels(rule, table, each, decided[TUNED], TUNED),
         tuple(_per_row(name, H, table) for name, H in made.items()),
@@ -177,42 +180,24 @@ def label_figures(
     )
 
 
-def _best_plain(score: Score, metric: str, *, seen: bool) -> str:
-    """Return the plain rule with the largest value of a ``metric``, of equal ones the first."""
-    # on the rows that they were tuned on, separate thresholds are the best there are, and show nothing
-    names = [name for name in score.plain if not (seen and name == SEPARATE)]
-    values = np.array([score.estimate(name, metric).value for name in names])
-    return names[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]
+def _strongest(verdict: Verdict) -> str:
+    """Return the rival with the largest value, of those that keep the limits, if some do; of equal ones the first."""
+    rivals = verdict.competing or verdict.rivals
+    values = np.array([one.value.value for one in rivals])
+    return rivals[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))].name
 
 
 def decided_beside(
-    table: MemoryTable,
-    rule: LabelRule,
-    solution: TunedLabels | None,
-    folds: LabelFolds | None = None,
-    rows: Any = None,
+    table: MemoryTable, rule: LabelRule, seed: int, folds: LabelFolds | None = None, rows: Any = None
 ) -> dict[str, Array]:
-    """Return what a ``rule`` decides (n, L), as `TUNED`, behind what is decided without tuning, by name.
+    """Return what a ``rule`` decides (n, L), as `TUNED`, behind its rivals, by name.
 
     It decides the ``rows`` of the table as they were given, see `decided_labels`.
-    The thresholds that are best for each label alone are known of a ``solution`` only.
     """
-    decided = plain_decisions(table, [rule.decisions], by_prior=True)
-    known = () if solution is None else (solution,) if folds is None else folds.solutions
-    alone = [_separate(one) for one in known if one.alone is not None and rule.thresholds is not None]
+    decided = label_rivals(table, [rule.decisions], seed, None if folds is None else folds.fold)
     if folds is not None:
-        if len(alone) == len(folds.solutions):
-            decided[SEPARATE] = folds.decided(alone, table)
         return {**decided, TUNED: folds.decided([one.rule for one in folds.solutions], table)}
-    if alone:
-        decided[SEPARATE] = decided_labels(SEPARATE, alone[0], table, rows)
     return {**decided, TUNED: decided_labels(TUNED, rule, table, rows)}
-
-
-def _separate(solution: TunedLabels) -> LabelRule:
-    """Return the rule of the thresholds that are best for each label alone."""
-    assert solution.alone is not None
-    return LabelRule.from_thresholds(solution.alone, classes=solution.rule.class_names)
 
 
 def f1_of_labels(table: MemoryTable) -> dict[str, Metric]:
@@ -260,13 +245,3 @@ def _per_row(name: str, H: Array, table: MemoryTable) -> PerRow:
         top = np.minimum(counts.round().astype(np.int64), MOST_PER_ROW)
         return PerRow(name, mean, tuple(np.bincount(top, share, MOST_PER_ROW + 1).tolist()))
     return PerRow(name, mean, ())
-
-
-def named_label_metric(text: str) -> Metric | None:
-    """Return the metric that the file of a rule of several labels names; None for functions, and what is not known."""
-    name, _, rest = text.partition("(")
-    params = dict(part.split("=", 1) for part in rest.rstrip(")").split(", ") if "=" in part)
-    try:
-        return label_metrics.get(name, None, **{key: float(value) for key, value in params.items()})
-    except ValueError:
-        return None

@@ -17,18 +17,23 @@ from confmax.confusion import Array, Confusion
 from confmax.constraints.labels import LabelLimits, judged_labels
 from confmax.errors import InputError
 from confmax.evaluate.decided import in_rows
-from confmax.evaluate.scores import ROUNDING, LimitScore, Score, percentiles
+from confmax.evaluate.scores import Score, percentiles
+from confmax.evaluate.verdict import ROUNDING, LimitScore, Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import LabelMean
+from confmax.optimize.label_thresholds import Target
 from confmax.rule.labels import LabelRule
 from confmax.tables import MemoryTable
 from confmax.tables.columns import find, warn
 from confmax.tables.decisions import Decisions, decisions_of
+from confmax.tables.draws import label_folds_to_judge
 from confmax.tables.several import dense_table, encoded, labels_table, plain_matrix
 
 AT_ONCE = 1 << 22  # counts of rows of a chunk of replicates: 32 MB
 NAMED = 5  # labels that a warning names
+SEPARATE = "separate thresholds"
+N_FOLDS = 5  # in which each label's own threshold is found
 
 
 def score_labels(
@@ -58,12 +63,98 @@ def score_labels(
     table = dense_table(given, "the score of several labels")
     several = not (isinstance(metric, (str, Metric)) or callable(metric))
     wanted = [label_metrics.resolve(one, None) for one in (metric if several else [metric])]
-    plain = plain_decisions(table, [rule.decisions for rule in rules], by_prior=True)
+    plain = label_rivals(table, [rule.decisions for rule in rules], settings["seed"])
     decided = {**plain, **{name: decided_labels(name, rule, table, given.proba) for name, rule in judged.items()}}
     warn(absent_labels(table))
     limits = {name: limits_of(rule, table) for name, rule in judged.items() if getattr(rule, "constraints", ())}
-    used = {repr(one): one for one in wanted}
-    return compare_labels(table, used, decided, plain=tuple(plain), limits=limits, **settings)
+    used = {repr(one): label_metrics.sized(one, table.n_rows) for one in wanted}
+    by = {name: judged_by(rule, table) or next(iter(used.values())) for name, rule in judged.items()}
+    every = {**used, **{repr(one): one for one in by.values()}}
+    score = compare_labels(table, every, decided, plain=tuple(plain), limits=limits, **settings)
+    verdicts = {
+        name: label_verdict(score, name, metric, decided, table, limits.get(name)) for name, metric in by.items()
+    }
+    m = len(used)
+    return replace(
+        score, metrics=tuple(used), values=score.values[:m], replicates=score.replicates[:m], verdicts=verdicts
+    )
+
+
+def judged_by(rule: Any, table: MemoryTable) -> Metric | None:
+    """Return the metric that a rule was tuned for, on the rows of a ``table``; None where there is none."""
+    metric = named_label_metric(getattr(rule, "metric", ""))
+    return metric and label_metrics.sized(metric, table.n_rows)
+
+
+def named_label_metric(text: str) -> Metric | None:
+    """Return the metric that the file of a rule of several labels names; None for functions, and what is not known."""
+    name, _, rest = text.partition("(")
+    params = dict(part.split("=", 1) for part in rest.rstrip(")").split(", ") if "=" in part)
+    try:
+        return label_metrics.get(name, None, **{key: float(value) for key, value in params.items()})
+    except ValueError:
+        return None
+
+
+def label_verdict(
+    score: Score,
+    rule: str,
+    metric: Metric,
+    decided: Mapping[str, Array],
+    table: MemoryTable,
+    limits: Judgeable | None = None,
+) -> Verdict:
+    """Return the verdict on a ``rule`` of a ``score`` by a ``metric``, within limits that its rivals are judged by."""
+    within = None if limits is None else limits.limits
+    missed: dict[str, tuple[str, ...]] = dict.fromkeys(score.plain, ())
+    if within is not None:
+        every = _Sums(table, [decided[name] for name in score.plain])
+        for name, S in zip(score.plain, every(np.ones((1, every.n))), strict=True):
+            slacks = within.slacks(S[0], ROUNDING)
+            missed[name] = tuple(text for text, slack in zip(within.texts, slacks, strict=True) if slack < 0.0)
+    same = next((one for one in score.plain if np.array_equal(decided[one], decided[rule])), None)
+    return score.verdict(rule, metric, missed, score.limits.get(rule, ()), same)
+
+
+def label_rivals(
+    table: MemoryTable, every: Sequence[Decisions], seed: int, fold: NDArray[np.int64] | None = None
+) -> dict[str, Array]:
+    """Return what competes (n, L) with rules of ``every`` kind of decisions, by name: plain rules, and thresholds.
+
+    The usual way to tune finds of each label the threshold with the largest F1 on the labels, and of at most k labels
+    takes the k most probable ones above theirs. Each row is decided by the thresholds of the other folds, of ``fold``
+    (n,) or of the rows' content and a ``seed``. There are none for exactly k labels, and where few rows differ.
+    """
+    found = plain_decisions(table, every, by_prior=True)
+    kinds = [one for one in every if one.positive]
+    if not kinds:
+        return found
+    # rows of weight zero are as if they were not there
+    kept = np.ones(table.n_rows, np.bool_) if table.weight is None else table.weight > 0.0
+    rows = table.take(kept)
+    try:
+        parts = label_folds_to_judge(rows, N_FOLDS, seed) if fold is None else fold[kept]
+    except ValueError:
+        return found
+    above = np.zeros(table.proba.shape, np.bool_)
+    above[kept] = _above_their_own(rows, parts)
+    for one in kinds:
+        name = SEPARATE if one.most is None else f"top-{one.most} of {SEPARATE}"
+        found[name] = one.chosen(np.where(above, table.proba, 0.0)).astype(np.float64)
+    return found
+
+
+def _above_their_own(table: MemoryTable, fold: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether each probability (n, L) lies above the threshold of its label with the largest F1 elsewhere."""
+    above = np.zeros(table.proba.shape, dtype=np.bool_)
+    for k in range(fold.max() + 1):
+        others = table.take(fold != k)
+        present = others.label_weight() > 0.0
+        if present.any():
+            f1 = replace(label_metrics.get("macro_f1"), classes=tuple(np.flatnonzero(present).tolist()))
+            found = Target(others, np.where(present, 0.0, 1.0)).best(f1)
+            above[fold == k] = table.proba[fold == k] > np.where(present, found.values, np.inf)
+    return above
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +187,19 @@ class Judgeable:
         )
         return (
             tuple(
-                LimitScore(text, value, *percentiles(each, level), slack, slack >= 0.0)
-                for text, value, each, slack in found
+                _limit_score(text, value, percentiles(each, level), slack, one.limit)
+                for (text, value, each, slack), one in zip(found, self.limits.constraints, strict=True)
             )
             + absent
         )
+
+
+def _limit_score(
+    text: str, value: float, ends: tuple[float | None, float | None], slack: float, limit: float
+) -> LimitScore:
+    low, high = ends
+    unsure = low is not None and high is not None and low <= limit <= high
+    return LimitScore(text, value, low, high, slack, slack >= 0.0, unsure)
 
 
 def limits_of(rule: LabelRule, table: MemoryTable) -> Judgeable:

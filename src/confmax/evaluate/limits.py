@@ -13,15 +13,11 @@ from confmax.constraints import Constraint, Limits
 from confmax.constraints.texts import metric_text
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.decided import Decided, counts_of
-from confmax.evaluate.scores import Difference, Estimate, Score
+from confmax.evaluate.scores import Score
+from confmax.evaluate.verdict import Difference, Estimate, LimitScore
 from confmax.tables import MemoryTable
 
 MISSED = 1e-12  # a limit that is missed by no more, which rounding explains, counts as kept
-
-
-def keeps(limit: Constraint, value: float) -> bool:
-    """Return whether a value keeps a limit, up to rounding."""
-    return value >= limit.limit - MISSED if limit.is_floor else value <= limit.limit + MISSED
 
 
 def confusion_of(decided: Decided, table: MemoryTable, proba: NDArray[Any] | None = None) -> Confusion:
@@ -64,6 +60,7 @@ class Judged(NamedTuple):
     vacuous: bool
     by_group: dict[Any, Estimate]
     slack: float  # by how much it is kept
+    unsure: bool  # whether its interval holds the limit, or that of some group, if each of them must keep it
 
 
 def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, table: MemoryTable) -> list[Judged]:
@@ -78,8 +75,30 @@ def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, tab
             by_group = {name: part.estimate(rule, str(one)) for name, part in score.by_group.items()}
         else:
             estimate = score.estimate(rule, str(one))._replace(value=float(value))
-        found.append(Judged(estimate, bool(slack >= 0.0), bool(vacuous), by_group, float(slack)))
+        shown = by_group.values() if one.of_groups and not one.across.compares else [estimate]
+        ends = [(it.low, it.high) for it in shown if it.low is not None and it.high is not None]
+        unsure = not vacuous and any(low <= one.limit <= high for low, high in ends)
+        found.append(Judged(estimate, is_kept(slack), bool(vacuous), by_group, float(slack), unsure))
     return found
+
+
+def limit_scores(
+    limits: Limits, score: Score, rule: str, decided: Decided, table: MemoryTable
+) -> tuple[LimitScore, ...]:
+    """Return what a ``rule`` makes of limits, as `judged_limits` finds it, as records."""
+    found = zip(limits.texts, judged_limits(limits, score, rule, decided, table), strict=True)
+    return tuple(LimitScore(text, *one.estimate, one.slack, one.kept, one.unsure) for text, one in found)
+
+
+def is_kept(slack: float) -> bool:
+    """Return whether a limit with this ``slack`` is kept, up to rounding."""
+    return bool(slack >= -MISSED)
+
+
+def missed_by(limits: Limits, decided: Decided, table: MemoryTable) -> tuple[str, ...]:
+    """Return the limits, as they are written, that a rule misses, given what it ``decided``."""
+    limits, S = side_by_side(limits, decided, table)
+    return tuple(text for text, slack in zip(limits.texts, limits.slacks(S), strict=True) if not is_kept(slack))
 
 
 # --- the numbers of a report ------------------------------------------------------------------------------------------
@@ -107,6 +126,8 @@ class LimitRow:
     constraint: Constraint
     expected: float
     labels: Estimate
+    kept: bool  # whether the rule keeps the limit on these rows
+    unsure: bool  # whether its interval holds the limit (`Judged.unsure`)
     argmax: Estimate
     prior: Estimate
     price: float | None  # by how much the best value rises per unit by which the limit is loosened, where it is known
@@ -123,24 +144,6 @@ class LimitRow:
     def of_each(self) -> bool:
         """Whether each group must keep the limit."""
         return self.constraint.of_groups and not self.constraint.across.compares
-
-    def keeps(self, it: Estimate) -> bool:
-        """Return whether a value keeps the limit."""
-        return keeps(self.constraint, it.value)
-
-    @property
-    def kept(self) -> bool:
-        """Whether the rule keeps the limit on these rows."""
-        return self.vacuous or self.keeps(self.labels)
-
-    @property
-    def unsure(self) -> bool:
-        """Whether the interval of the rule's value holds the limit, or that of some group, if each must keep it."""
-        shown = [part.labels for part in self.by_group] if self.of_each else [self.labels]
-        limit = self.constraint.limit
-        return not self.vacuous and any(
-            it.low is not None and it.high is not None and it.low <= limit <= it.high for it in shown
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +180,3 @@ class LimitFigures:
     given_up: Difference | None = None  # how much less the tuned rule has
     moved: float = 0.0  # the share of the weight that both decide differently
     change: ConfusionChange | None = None  # rows by class and decision, of that rule and of the tuned one
-
-    def missed(self, rule: str) -> list[str]:
-        """Return the limits that "argmax" or "prior" misses on these rows."""
-        return [row.text for row in self.rows if not row.keeps(getattr(row, rule))]

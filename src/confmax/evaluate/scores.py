@@ -3,80 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from confmax import metrics as catalogue
 from confmax.confusion import Array
+from confmax.evaluate.verdict import Difference, Estimate, LimitScore, Verdict, plain_values, verdict
+from confmax.evaluate.words import in_brief
+from confmax.metrics import Metric
 from confmax.rule.counts import Counts
 
 Record = TypeVar("Record", "Estimate", "Difference")
 PLAIN = ("argmax", "p/prior")  # what others are compared with
-ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
-AS_GOOD = 0.005  # where the interval of a difference contains zero: its middle, below which nothing is gained
-
-
-class Estimate(NamedTuple):
-    """The value of a metric, and the interval of its bootstrap.
-
-    Attributes
-    ----------
-    value : float
-        On all rows.
-    low, high : float or None
-        Ends of the interval; None without replicates.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-
-
-class Difference(NamedTuple):
-    """One rule's value minus another's on the same rows, its interval, and how often it is greater.
-
-    Attributes
-    ----------
-    value : float
-        On all rows.
-    low, high : float or None
-        Ends of the interval; None without replicates.
-    better : float or None
-        Share of replicates, from 0 to 1, in which the rule's value is strictly greater.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    better: float | None
-
-
-class LimitScore(NamedTuple):
-    """What a rule makes of a limit that it was tuned within.
-
-    Attributes
-    ----------
-    text : str
-        The limit, such as "recall[a] >= 0.8".
-    value : float or None
-        What is limited, on all rows; None where the rows cannot judge it.
-    low, high : float or None
-        Ends of its interval; None without replicates.
-    slack : float or None
-        By how much the limit is kept, in the unit of the value; negative if it is missed.
-    kept : bool or None
-        None where the rows cannot judge the limit: no row has its class or label, or no groups were given.
-    """
-
-    text: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    slack: float | None = None
-    kept: bool | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,6 +54,11 @@ class Score:
     counts : dict
         By the name of each rule its `confmax.rule.counts.Counts`: a confusion matrix in rows, or where weights differ
         in sums of weights. Of a rule that draws they are expected.
+    verdicts : dict
+        By the name of each given rule, what these rows say of it beside what it competes with (`Verdict`).
+    beside : dict
+        By the name of a rule that abstains, and by metric, the rules that others than ``plain`` it is compared with:
+        on as many rows as it decides.
 
     Notes
     -----
@@ -135,6 +82,8 @@ class Score:
     limits: dict[str, tuple[LimitScore, ...]] = field(default_factory=dict)
     tables: dict[str, str] = field(default_factory=dict)
     counts: dict[str, Counts] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    beside: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
 
     @property
     def n_replicates(self) -> int:
@@ -162,7 +111,8 @@ class Score:
     def difference(self, rule: str, to: str | None = None, metric: str | None = None) -> Difference:
         """Return the value of ``rule`` minus that of ``to`` by ``metric``, paired: on the same rows of every replicate.
 
-        By default ``to`` is the first of the plain rules: "argmax", or of several labels "p > 0.5".
+        By default ``to`` is the first of those that the rule is compared with: "argmax", of a rule that abstains
+        "Chow's rule", or of several labels "p > 0.5".
 
         Raises
         ------
@@ -171,7 +121,7 @@ class Score:
         """
         m = self._metric(metric)
         r = self._rule(rule)
-        base = self._rule(self.plain[0] if to is None else to)
+        base = self._rule(self.references(rule, self.metrics[m])[0] if to is None else to)
         drawn = self.replicates[m, r] - self.replicates[m, base]
         # a difference of two infinite values, or of replicates that lack a class, says nothing of either rule
         known = drawn[np.isfinite(drawn)]
@@ -198,11 +148,14 @@ class Score:
         by_metric: dict[str, Any] = {metric: {} for metric in self.metrics}
         for metric, rule in product(self.metrics, self.rules):
             minus = {
-                base: _plain(self.shown(self.difference(rule, base, metric), metric))
-                for base in self._references()
+                base: plain_values(self.shown(self.difference(rule, base, metric), metric))
+                for base in self.references(rule, metric)
                 if base != rule
             }
-            by_metric[metric][rule] = {**_plain(self.shown(self.estimate(rule, metric), metric)), "minus": minus}
+            by_metric[metric][rule] = {
+                **plain_values(self.shown(self.estimate(rule, metric), metric)),
+                "minus": minus,
+            }
         groups = {str(name): part.to_dict() for name, part in self.by_group.items()}
         return {
             "method": self.method if self.n_replicates else None,
@@ -215,10 +168,11 @@ class Score:
             "counts": {rule: one.to_dict() for rule, one in self.counts.items()},
             **({"groups": groups} if groups else {}),
             **(
-                {"limits": {rule: [_plain(one) for one in found] for rule, found in self.limits.items()}}
+                {"limits": {rule: [plain_values(one) for one in found] for rule, found in self.limits.items()}}
                 if self.limits
                 else {}
             ),
+            **({"verdicts": {rule: one.to_dict() for rule, one in self.verdicts.items()}} if self.verdicts else {}),
         }
 
     def to_frame(self) -> Any:
@@ -250,13 +204,15 @@ class Score:
     def __repr__(self) -> str:
         method = self.method if self.n_replicates else "no replicates"
         lines = [f"Score on {self.n_rows} rows ({method})"]
-        references = self._references()
+        every = [self.references(rule, metric) for rule in self.rules for metric in self.metrics]
+        references = list(dict.fromkeys(name for some in every for name in some))
         widths = [max(len(text) for text in ("rule", *self.rules)) + 4, 27, *(41 for _ in references)]
         for metric in self.metrics:
             table = [[self.unit_of(metric) or metric, "value", *(f"minus {base}" for base in references)]]
             for rule in self.rules:
+                known = set(self.references(rule, metric)) - {rule}
                 minus = [
-                    "" if base == rule else _shown(self.shown(self.difference(rule, base, metric), metric))
+                    _shown(self.shown(self.difference(rule, base, metric), metric)) if base in known else ""
                     for base in references
                 ]
                 table.append(["  " + rule, _shown(self.shown(self.estimate(rule, metric), metric)), *minus])
@@ -266,12 +222,38 @@ class Score:
                 lines.append("  " + line.rstrip())
         for rule, found in self.limits.items():
             lines += [f"  limits of {rule}", *(f"    {_of_limit(one)}" for one in found)]
+        for rule, one in self.verdicts.items():
+            of = self.unit_of(one.metric) or one.metric
+            lines.append(f"  by {of}: {in_brief(one, rule) or 'nothing can be said without intervals'}")
         for name, part in self.by_group.items():
             lines += [f"Group {name}: {part.n_rows} rows", *repr(part).split("\n")[1:]]
         return "\n".join(lines)
 
-    def _references(self) -> tuple[str, ...]:
-        return tuple(name for name in self.plain if name in self.rules)
+    def references(self, rule: str, metric: str) -> tuple[str, ...]:
+        """Return the names of what a ``rule`` is compared with by a ``metric``."""
+        plain = tuple(name for name in self.plain if name in self.rules)
+        return self.beside.get(rule, {}).get(metric, plain)
+
+    def verdict(
+        self,
+        rule: str,
+        metric: Metric,
+        rivals: Mapping[str, tuple[str, ...]],
+        limits: Sequence[LimitScore] = (),
+        same: str | None = None,
+        key: str | None = None,
+    ) -> Verdict:
+        """Return the verdict on a ``rule`` by a ``metric``; ``rivals`` are the limits that each misses, by its name.
+
+        The score has the metric by the ``key``, by default its text.
+        """
+        name = repr(metric) if key is None else key
+        found = [
+            (one, self.estimate(one, name), self.difference(rule, one, name), missed) for one, missed in rivals.items()
+        ]
+        costs = metric.is_cost
+        relative = metric.gain is not None
+        return verdict(name, self.estimate(rule, name), found, limits, same=same, relative=relative, costs=costs)
 
     def _metric(self, metric: str | None) -> int:
         if metric is None and len(self.metrics) == 1:
@@ -293,43 +275,6 @@ def lacking(result: Score) -> list[tuple[Any, float]]:
     return sorted(rare, key=lambda item: -item[1])
 
 
-def verdict_of(minus: Difference) -> str:
-    """Return "better", "worse", "unclear" (chance could do it), "same" or "unknown".
-
-    Replicates that lack a class take metrics of the recalls over the others, so that an interval may lie on one side of
-    zero where the difference itself does not: then it says nothing about the difference.
-    """
-    value = minus.value
-    low = minus.low
-    high = minus.high
-    if not np.isfinite(value) or low is None or high is None:
-        return "unknown"
-    if max(abs(value), abs(low), abs(high)) <= ROUNDING:
-        return "same"
-    if min(value, low) > ROUNDING:
-        return "better"
-    return "worse" if max(value, high) < -ROUNDING else "unclear"
-
-
-def as_good(minus: Difference) -> str:
-    """Return "as good", "at least as good" or "": what the other one is, by the difference of the rule and it.
-
-    It is as good if the interval contains zero and its middle is below 0.005, at least as good if the middle is below
-    -0.005. Then nothing speaks for the rule, which had to be tuned.
-    """
-    if minus.low is None or minus.high is None or not (np.isfinite(minus.value) and holds_zero(minus)):
-        return ""
-    middle = (minus.low + minus.high) / 2
-    if middle < -AS_GOOD:
-        return "at least as good"
-    return "as good" if middle < AS_GOOD else ""
-
-
-def holds_zero(minus: Difference) -> bool:
-    """Return whether there is an interval of a difference and it contains zero, up to rounding."""
-    return minus.low is not None and minus.high is not None and minus.low <= ROUNDING and minus.high >= -ROUNDING
-
-
 def percentiles(drawn: Array, level: float) -> tuple[float | None, float | None]:
     """Return the percentile interval of values (B,), those that are not finite left out."""
     known = np.sort(drawn[np.isfinite(drawn)])
@@ -338,13 +283,6 @@ def percentiles(drawn: Array, level: float) -> tuple[float | None, float | None]
     # the product may miss a whole number by rounding
     rank = max(1, math.floor((len(known) + 1) * (1 - level) / 2 + 1e-9))
     return float(known[rank - 1]), float(known[-rank])
-
-
-def _plain(record: Estimate | Difference | LimitScore) -> dict[str, Any]:
-    return {
-        key: None if isinstance(number, float) and not math.isfinite(number) else number
-        for key, number in record._asdict().items()
-    }
 
 
 def _of_limit(one: LimitScore) -> str:
@@ -368,5 +306,6 @@ def _shown(record: Estimate | Difference) -> str:
     if record.low is not None:
         text += f" [{record.low:{sign}.4f}, {record.high:{sign}.4f}]"
     if isinstance(record, Difference) and record.better is not None:
-        text += f" better {record.better:.0%}"
+        # how often, which is no verdict
+        text += f" above {record.better:.0%}"
     return text

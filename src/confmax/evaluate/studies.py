@@ -23,7 +23,7 @@ from confmax.constraints import Constraint, Limits, least_coverage
 from confmax.constraints.limits import judged
 from confmax.constraints.outcomes import outcomes
 from confmax.evaluate.confusion_change import ConfusionChange
-from confmax.evaluate.coverage_curves import CHOW, CoverageFigures, RiskCoverage, Undecided, chow, chow_curve, curve_of
+from confmax.evaluate.coverage_curves import CoverageFigures, RiskCoverage, Undecided, chow_curve, curve_of
 from confmax.evaluate.decided import Decided, counts_of
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import (
@@ -34,11 +34,13 @@ from confmax.evaluate.limits import (
     LimitRow,
     confusion_of,
     judged_limits,
-    keeps,
+    limit_scores,
     side_by_side,
 )
-from confmax.evaluate.scores import Estimate, Score
+from confmax.evaluate.rivals import CHOW, on_as_many
+from confmax.evaluate.scores import Score
 from confmax.evaluate.uncertainty import plain_rules
+from confmax.evaluate.verdict import Estimate, LimitScore
 from confmax.metrics import Metric, get
 from confmax.metrics.decided import COVERAGE, COVERAGE_OF_CLASS, as_written, of_decided
 from confmax.optimize.abstaining import first_rules
@@ -204,6 +206,13 @@ class LimitStudy:
             ConfusionChange(evidence.counts(free), evidence.counts(evidence.decided)),
         )
 
+    def scored(self, score: Score) -> tuple[LimitScore, ...]:
+        """Return what the rule makes of the limits, given the ``score`` of `metrics`."""
+        if self.limits is None:
+            return ()
+        evidence = self.evidence
+        return limit_scores(self.limits, score, "rule", evidence.judged["rule"], evidence.counted)
+
     def _rows(self, score: Score) -> tuple[LimitRow, ...]:
         if self.limits is None:
             return ()
@@ -232,6 +241,8 @@ class LimitStudy:
                     limit,
                     float(expected),
                     rule.estimate,
+                    rule.kept,
+                    rule.unsure,
                     argmax.estimate,
                     prior.estimate,
                     # the price of the tuning is that of the rule, and other rows have another one
@@ -309,7 +320,7 @@ class CoverageStudy:
         self.loss_of = of_decided(self.metric, table.n_classes)
         counts = evidence.counts(evidence.decided)
         self.coverage = float(counts[:, : table.n_classes].sum() / counts.sum())
-        self.rules = {CHOW: chow(evidence.proba, evidence.weight, self.coverage)}
+        self.rules = on_as_many("rule", evidence.decided, table, evidence.proba)
         K = table.n_classes if table.n_classes <= MOST_CLASSES else 0
         self.of_classes = {
             f"coverage of class {k}": of_decided(replace(COVERAGE_OF_CLASS, label=k, classes=(k,)), table.n_classes)
@@ -322,8 +333,7 @@ class CoverageStudy:
     @property
     def metrics(self) -> dict[str, Metric]:
         """What is read of all rules, by name."""
-        limited = {str(limit): limit.metric for limit in self._limits}
-        return {repr(self.metric): self.metric, "coverage": COVERAGE, **self.of_classes, **limited}
+        return {repr(self.metric): self.metric, "coverage": COVERAGE, **self.of_classes}
 
     def figures(self, score: Score, names: list[str], label: str) -> CoverageFigures:
         """Return the figures, given the ``score`` of `metrics` and `rules`, names of classes and of the metric."""
@@ -338,14 +348,7 @@ class CoverageStudy:
             self.chow_curve,
             self.path,
             self._over,
-            self._missed(score),
         )
-
-    def _missed(self, score: Score) -> tuple[str, ...]:
-        """Return the limits that the rule keeps on these rows and Chow's rule misses."""
-        values = [[score.estimate(rule, str(limit)).value for rule in ("rule", CHOW)] for limit in self._limits]
-        judged_values = zip(self._limits, values, strict=True)
-        return tuple(str(one) for one, (rule, other) in judged_values if keeps(one, rule) and not keeps(one, other))
 
     def _shares(self, score: Score, names: list[str]) -> tuple[Undecided, ...]:
         lines = [Undecided("all rows", *(_rest(score.estimate(rule, "coverage")) for rule in ("rule", CHOW)))]

@@ -8,7 +8,8 @@ the values. The rules are not tuned again, so evaluate them on other rows than t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeGuard
@@ -19,22 +20,24 @@ from numpy.typing import ArrayLike
 from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array, Confusion, Gains
-from confmax.constraints import resolve
+from confmax.constraints import Limits, resolve
 from confmax.constraints.limits import judged as judgeable
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.bootstrap import Counter, replicates, tally
 from confmax.evaluate.decided import Decided, rows_decided
 from confmax.evaluate.label_scores import score_labels
-from confmax.evaluate.limits import judged_limits
+from confmax.evaluate.limits import limit_scores
 from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.protocols import Decides, Tuned
-from confmax.evaluate.scores import PLAIN, LimitScore, Score, lacking
+from confmax.evaluate.rivals import decide_alike, missed_by_each, names_of, on_as_many
+from confmax.evaluate.scores import PLAIN, Score, lacking
+from confmax.evaluate.verdict import LimitScore, Verdict
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.catalogue import metric_of, quantity, refusing_parameters
 from confmax.metrics.decided import as_written, of_decided
 from confmax.rule import DecisionRule, LabelRule
-from confmax.tables import MemoryTable, decide, make_table, refuse_elsewhere
+from confmax.tables import MemoryTable, apply_calibrator, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
 from confmax.tables.groups import Groups
@@ -191,25 +194,116 @@ def score(
     else:
         table = sample = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
     # who tuned a rule for a metric of ordered classes has said what the order is
-    tuned_for = [metric_of(one) for one in tuned_rules]
-    tuned_for += [one.metric for one in (rule, *(rules or {}).values()) if _is_tuned(one)]
+    tuned_for = {name: metric_of(one) for name, one in judged.items() if isinstance(one, Decides)}
+    given = {"rule": rule, **(rules or {})}
+    tuned_for |= {str(name): one.metric for name, one in given.items() if _is_tuned(one)}
     explicit = classes is not None or pos_label is not None or (stated is not None and order == stated)
-    explicit = explicit or any(one is not None and one.depends_on_order(table.n_classes) for one in tuned_for)
+    explicit = explicit or any(m is not None and m.depends_on_order(table.n_classes) for m in tuned_for.values())
     for name, one in chosen.items():
         chosen[name] = fit_metric(with_positive(one, table.classes, pos_label), table, explicit=explicit)
+    first = next(iter(chosen.values()))
+    by = {name: _judged_by(tuned_for.get(name), table, pos_label) or first for name in judged}
+    # tables of costs have one name, and each rule may have a table of its own
+    asked = dict(chosen)
+    key_of = {
+        name: repr(one) if asked.setdefault(repr(one), one).gain == one.gain else f"{one!r} of {name}"
+        for name, one in by.items()
+    }
+    asked |= {key_of[name]: one for name, one in by.items()}
     if not opened:
         if group is not None:
             table = replace(table, groups=Groups.of(group, table.n_rows, proba=proba))
         decided = {name: _decided(name, one, table) for name, one in {**plain_rules(table), **judged}.items()}
-    result = compare(table, chosen, decided, **settings)
-    result = replace(result, by_group=in_groups(table, chosen, decided, **settings))
-    within = {name: one for name, one in judged.items() if isinstance(one, DecisionRule) and one.constraints}
-    limits = {name: _limits_of(name, one, decided[name], table, settings) for name, one in within.items()}
-    result = replace(result, limits=limits)
+    as_many = rivals_on_as_many(judged, decided, table)
+    decided |= {name: one for some in as_many.values() for name, one in some.items()}
+    every = compare(table, asked, decided, **settings)
+    by_group = in_groups(table, chosen, decided, **settings)
+    bound = [name for name, one in judged.items() if isinstance(one, DecisionRule) and one.constraints]
+    within = {name: _within(judged[name], table) for name in bound}
+    limits = {name: _limits_of(name, *one, decided[name], table, settings) for name, one in within.items()}
+    n_metrics = len(chosen)
+    result = replace(
+        every,
+        metrics=tuple(chosen),
+        values=every.values[:n_metrics],
+        replicates=every.replicates[:n_metrics],
+        by_group=by_group,
+        limits=limits,
+        beside={
+            name: {key: names_of(one, table.n_classes, abstains=True, as_many=some) for key, one in chosen.items()}
+            for name, some in as_many.items()
+        },
+        verdicts={
+            name: verdict_on(
+                every,
+                name,
+                one,
+                decided,
+                table,
+                as_many.get(name, ()),
+                within[name][0] if name in within else None,
+                limits.get(name, ()),
+                key_of[name],
+            )
+            for name, one in by.items()
+            if name not in PLAIN
+        },
+    )
     # of probabilities that are overconfident nothing is said here
     for sentence in (doubt_of_order(sample, calibrated=0.0), *doubts(result, chosen)):
         warn(sentence)
     return result
+
+
+def rivals_on_as_many(
+    rules: Mapping[str, Any], decided: Mapping[str, Decided], table: MemoryTable
+) -> dict[str, dict[str, Decided]]:
+    """Return for each of the ``rules`` that abstains what competes with it on as many rows, by its name.
+
+    Lines for rows in parts hold no probabilities, and there is none then.
+    """
+    found: dict[str, dict[str, Decided]] = {}
+    for name, rule in rules.items():
+        if isinstance(rule, DecisionRule) and rule.abstain is not None:
+            found[name] = {}
+            if isinstance(table.proba, np.ndarray) and table.proba.shape[1] == table.n_classes:
+                calibrator = getattr(aligned_rule(name, rule, table.classes), "calibrator", None)
+                found[name] = on_as_many(name, decided[name], table, apply_calibrator(calibrator, table.proba))
+    return found
+
+
+def verdict_on(
+    score: Score,
+    name: str,
+    metric: Metric,
+    decided: Mapping[str, Decided],
+    table: MemoryTable,
+    as_many: Iterable[str],
+    within: Limits | None,
+    limits: Sequence[LimitScore],
+    key: str | None = None,
+) -> Verdict:
+    """Return the verdict on the rule that is called ``name`` in a ``score``, by what all of them ``decided``.
+
+    Its limits are ``within``, and ``limits`` what it makes of them. The score has the ``metric`` by its text, or by the
+    ``key``.
+    """
+    own = decided[name]
+    rivals = names_of(metric, table.n_classes, abstains=own.abstains, as_many=as_many)
+    same = next((one for one in rivals if decide_alike(own, decided[one])), None)
+    missed = missed_by_each(rivals, decided, within, table, own.n_decisions)
+    return score.verdict(name, metric, missed, limits, same, key)
+
+
+def _judged_by(metric: Metric | None, table: MemoryTable, pos_label: Any) -> Metric | None:
+    """Return the metric that a rule was tuned for on a ``table``, None where there is none or it has no value there."""
+    try:
+        with warnings.catch_warnings():
+            # which classes have no rows is said of the metrics that were asked for
+            warnings.simplefilter("ignore", UserWarning)
+            return metric and fit_metric(with_positive(metric, table.classes, pos_label), table, explicit=True)
+    except ValueError:
+        return None
 
 
 def _rows_in_parts(
@@ -445,22 +539,30 @@ def decided_by(rule: Decides, table: MemoryTable) -> Decided:
     return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None, further)
 
 
-def _limits_of(
-    name: str, rule: DecisionRule, decided: Decided, table: MemoryTable, settings: Mapping[str, Any]
-) -> tuple[LimitScore, ...]:
-    """Return what a rule makes of the limits that it was tuned within, by what it ``decided``."""
+def _within(rule: DecisionRule, table: MemoryTable) -> tuple[Limits | None, tuple[LimitScore, ...]]:
+    """Return the limits of a rule that the rows of a ``table`` can judge, and those that they cannot."""
     known = [one for one in resolve(rule.constraints) if table.groups is not None or not one.of_groups]
     unknown = [one.text for one in resolve(rule.constraints) if one not in known]
     limits, absent = judgeable(known, table, abstains=rule.abstain is not None)
-    lost = tuple(map(LimitScore, (*unknown, *absent)))
+    return limits, tuple(map(LimitScore, (*unknown, *absent)))
+
+
+def _limits_of(
+    name: str,
+    limits: Limits | None,
+    lost: tuple[LimitScore, ...],
+    decided: Decided,
+    table: MemoryTable,
+    settings: Mapping[str, Any],
+) -> tuple[LimitScore, ...]:
+    """Return what a rule makes of the limits that it was tuned within, by what it ``decided``."""
     if limits is None:
         return lost
     every = {str(one): one.metric for one in limits.constraints}
     score = compare(table, every, {name: decided}, **settings)
     if limits.speak_of_groups:
         score = replace(score, by_group=in_groups(table, every, {name: decided}, **settings))
-    found = zip(limits.texts, judged_limits(limits, score, name, decided, table), strict=True)
-    return (*(LimitScore(text, *one.estimate, one.slack, one.kept) for text, one in found), *lost)
+    return (*limit_scores(limits, score, name, decided, table), *lost)
 
 
 def _is_tuned(value: Any) -> TypeGuard[Tuned]:

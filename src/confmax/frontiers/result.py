@@ -16,8 +16,8 @@ from confmax.errors import InputError
 from confmax.evaluate.coverage_curves import chow_curve
 from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on, plain_decisions
 from confmax.evaluate.limits import judged_limits
-from confmax.evaluate.scores import Estimate
 from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare, decided_by, in_groups, plain_rules
+from confmax.evaluate.verdict import Estimate
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric
 from confmax.metrics.decided import as_written, of_decided
@@ -379,7 +379,7 @@ class Frontier:
             score = compare_labels(table, metrics, decided, plain=(), limits=judged, n_replicates=n_replicates)
             for name, H in decided.items():
                 values[name] = score.estimate(name, "value")
-                ((_, value, low, high, _, _),) = score.limits[name]
+                ((_, value, low, high, *_),) = score.limits[name]
                 # where no row gets the label, its precision has no value
                 nothing = value is None or (of_decided and not H[:, place].any())
                 reached[name] = Estimate(np.nan, None, None) if nothing else Estimate(float(value or 0.0), low, high)

@@ -15,11 +15,12 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.evaluate.confusion_change import goodness, most_changed
-from confmax.evaluate.coverage_curves import BEST, CHOW, CoverageFigures
+from confmax.evaluate.coverage_curves import BEST, CoverageFigures
 from confmax.evaluate.figures import Figures, labels, metric_name
 from confmax.evaluate.limits import LimitCurve
 from confmax.evaluate.palette import STEPS
 from confmax.evaluate.protocols import Tuned, convergence
+from confmax.evaluate.rivals import CHOW
 from confmax.evaluate.thresholds import ThresholdCurve
 from confmax.evaluate.trade_off import TradeOff
 from confmax.page.words import capital
@@ -176,7 +177,7 @@ def _changes(figures: Figures) -> Chart:
         what = what if key is CHANGES else key[0].name
         rows.append({"name": name, "what": what, "value": minus.value, "low": low, "high": high})
     y = _down(names)
-    x = "tuned rule minus argmax"
+    x = f"tuned rule minus {figures.plain[0]}"
     tips = _tips({"name": "metric", "value": "change", "low": "from", "high": "to"})
     layers = [
         _layer("rule", {"x": {"datum": 0}}, color="var(--line-strong)"),
@@ -186,7 +187,7 @@ def _changes(figures: Figures) -> Chart:
         _points({"y": y, "x": _along("value", x), **_series(key, "color", "shape"), **tips}),
     ]
     spans = ", with intervals" if key is CHANGES else ""
-    description = f"Change of {len(shown)} metrics from argmax to the tuned rule{spans}."
+    description = f"Change of {len(shown)} metrics from {figures.plain[0]} to the tuned rule{spans}."
     return _chart(description, layers, rows, _tall(len(names)), key)
 
 

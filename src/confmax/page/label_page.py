@@ -19,10 +19,11 @@ from confmax.evaluate.label_figures import (
     LabelFigures,
     TunedLabels,
     label_figures,
-    named_label_metric,
 )
+from confmax.evaluate.label_scores import named_label_metric
 from confmax.evaluate.palette import style_variables
-from confmax.evaluate.scores import AS_GOOD, kept_or_missed
+from confmax.evaluate.scores import kept_or_missed
+from confmax.evaluate.verdict import AS_GOOD, verdict_of
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.page import label_words
@@ -109,6 +110,7 @@ def page(figures: LabelFigures, made: dict[str, Any]) -> str:
         "warnings": label_words.warnings_of(figures),
         "kept": kept_or_missed,
         "as_good": AS_GOOD,
+        "verdict_of": verdict_of,
         "label_intervals": LABEL_INTERVALS,
         "policy": Markup(POLICY),
         "style": Markup(f"{style_variables()}\n{resource('page.css')}"),

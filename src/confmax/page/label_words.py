@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from confmax.calibration.words import which_labels
 from confmax.evaluate.evidence import seen_by_tuning
-from confmax.evaluate.label_figures import FEW, SEPARATE, TUNED, LabelFigures
-from confmax.evaluate.scores import Difference, as_good, lacking, verdict_of
-from confmax.page.words import capital, interval, listed, number, percent, rows
+from confmax.evaluate.label_figures import FEW, TUNED, LabelFigures
+from confmax.evaluate.label_scores import SEPARATE
+from confmax.evaluate.scores import lacking
+from confmax.evaluate.verdict import Difference
+from confmax.evaluate.words import listed
+from confmax.page.words import capital, number, of_others, of_verdict, percent, rows, sentences
 from confmax.page.words import threshold as probability
 
 PROPER = {
@@ -40,50 +43,18 @@ def minus(figures: LabelFigures, to: str, metric: str | None = None) -> Differen
 
 def headline(figures: LabelFigures) -> str:
     """Return what to make of the rule, without a number."""
-    name = capital(label_of(figures.metric))
-    verdict = verdict_of(minus(figures, figures.plain))
-    if missed(figures):
-        return f"The rule misses {listed(missed(figures))} on these rows"
-    said = {
-        "better": f"{name} is higher than with {figures.plain}",
-        "worse": f"{name} is lower than with {figures.plain}",
-        "same": f"The rule has the same {label_of(figures.metric)} as {figures.plain}",
-        "unclear": f"Whether the rule is better than {figures.plain} is not clear on these rows",
-    }
-    if verdict in said:
-        return said[verdict]
-    return f"{name} of the rule, beside {figures.plain}"
+    return of_verdict(figures.verdict, capital(label_of(figures.metric)))
 
 
 def verdict(figures: LabelFigures) -> tuple[str, str]:
-    """Return "better", "worse" or "" and a sentence on the tuned rule and the best plain one."""
-    found = minus(figures, figures.plain)
-    kind = verdict_of(found)
-    values = [figures.score.estimate(rule, figures.metric).value for rule in (figures.plain, TUNED)]
-    return (
-        kind if kind in ("better", "worse") else "",
-        f"{capital(label_of(figures.metric))} is {number(values[1])} with the tuned rule and {number(values[0])} with "
-        f"{figures.plain}, a difference of {_signed(found)}.",
-    )
+    """Return "better", "worse" or "unclear", and sentences on the tuned rule and the rival that decides the verdict."""
+    found = figures.verdict
+    return found.side, " ".join(sentences(found, TUNED in figures.score.limits))
 
 
 def against(figures: LabelFigures) -> list[str]:
-    """Return sentences on the tuned rule and the other plain ones."""
-    said = []
-    for name in (name for name in figures.score.plain if name != figures.plain):
-        found = minus(figures, name)
-        end = f", and {name} is {as_good(found)}" if as_good(found) else ""
-        said.append(f"The difference to {name} is {_signed(found)}{end}.")
-    return said
-
-
-def _signed(found: Difference) -> str:
-    return f"{number(found.value, sign=True)} {interval(found, sign=True)}".strip()
-
-
-def missed(figures: LabelFigures) -> list[str]:
-    """Return the limits that the tuned rule misses on these rows."""
-    return [one.text for one in figures.score.limits.get(TUNED, ()) if one.kept is False]
+    """Return sentences on the tuned rule and its other rivals."""
+    return of_others(figures.verdict)
 
 
 def basis(figures: LabelFigures) -> str:
@@ -169,7 +140,9 @@ def glossary(figures: LabelFigures) -> list[tuple[str, str]]:
         f"top-{most}": f"Decides the {most} most probable labels of a row.",
         f"top-{most} of p > 0.5": f"Decides the {most} most probable labels of a row, of those above one half.",
         f"top-{most} of p/prior": "Divides each probability by how often its label is true, then takes the largest.",
-        SEPARATE: "For each label alone the threshold that was best on the tuning rows.",
+        SEPARATE: "For each label alone the threshold with the largest F1 on the labels of other rows.",
+        f"top-{most} of {SEPARATE}": f"Decides the {most} most probable labels of a row, of those above thresholds of "
+        "their own: for each label alone the one with the largest F1 on the labels of other rows.",
         TUNED: "The decision rule that confmax tuned for the metric.",
     }
     shown = [(name, words[name]) for name in figures.score.rules if name in words]

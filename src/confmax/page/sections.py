@@ -8,7 +8,8 @@ from typing import NamedTuple
 from confmax.evaluate.figures import Figures, GroupFigures, MetricRow, metric_name
 from confmax.evaluate.limits import LimitRow
 from confmax.evaluate.protocols import if_right
-from confmax.page.words import FEW, capital, difference, interval, listed, number, percent, rows
+from confmax.evaluate.words import listed
+from confmax.page.words import FEW, capital, difference, interval, number, percent, rows
 
 MOST_COUNTED = 3  # classes whose rows are counted in a sentence each
 
@@ -141,14 +142,20 @@ def which(figures: Figures) -> str:
 
 
 def compared(figures: Figures) -> str:
-    """Return in which groups the tuned rule is better or worse than argmax in the tuned metric."""
+    """Return in which groups the tuned rule is better or worse than argmax in the tuned metric.
+
+    What misses a limit is no alternative in any group.
+    """
     label = figures.main.label
+    other = figures.plain[0]
+    kept = any(one.name == other for one in figures.verdict.competing)
     said = []
-    for verdict in ("worse", "better"):
+    for verdict in ("worse", "better") if kept else ():
         names = [group.name for group in figures.groups if group.metrics[0].verdict == verdict]
         if names:
             said.append(
-                f"In {label} the tuned rule is {verdict} than argmax for {listed(names)}, by more than chance explains."
+                f"In {label} the tuned rule is {verdict} than {other} for {listed(names)}, by more than chance "
+                f"explains."
             )
     few = [f"{group.name} ({group.n_rows})" for group in figures.groups if group.n_rows < FEW]
     if few:
@@ -167,14 +174,14 @@ def side_by_side(figures: Figures) -> list[tuple[str, list[tuple[GroupFigures, M
     return tables
 
 
-def spread(lines: list[tuple[GroupFigures, MetricRow]]) -> str:
-    """Return by how much a metric of the tuned rule, and of argmax, differs between the groups."""
+def spread(lines: list[tuple[GroupFigures, MetricRow]], plain: str) -> str:
+    """Return by how much a metric of the tuned rule, and of the ``plain`` one, differs between the groups."""
     tuned, argmax = ([getattr(row, rule).value for _, row in lines] for rule in ("tuned", "argmax"))
     if len(lines) < 2:
         return ""
     before = max(argmax) - min(argmax)
     after = max(tuned) - min(tuned)
-    return f"largest difference of groups: argmax {number(before)}, tuned rule {number(after)}"
+    return f"largest difference of groups: {plain} {number(before)}, tuned rule {number(after)}"
 
 
 def certificate(figures: Figures) -> str:

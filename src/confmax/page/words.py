@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TypeGuard
 
 import numpy as np
 
@@ -15,8 +14,9 @@ from confmax.calibration.pairs import moves
 from confmax.calibration.words import how, is_calibrated, printable, weights_alone
 from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.figures import ClassRow, Figures, labels
-from confmax.evaluate.limits import LimitFigures
-from confmax.evaluate.scores import AS_GOOD, ROUNDING, Difference, Estimate, as_good, holds_zero, lacking, verdict_of
+from confmax.evaluate.scores import lacking
+from confmax.evaluate.verdict import ROUNDING, Difference, Estimate, Rival, Verdict, holds_zero
+from confmax.evaluate.words import in_brief, listed
 from confmax.optimize import Status
 
 MOST_PRICES = 4
@@ -25,6 +25,7 @@ MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor 
 LOST = 0.5  # share of the gain on the tuning rows that is not found on other rows
 SMALL = 0.005  # a loss of the metric below this is not mentioned
 COPIES = 0.1  # share of rows that have a twin
+NO_TUNING = ("argmax", "p/prior", "p > 0.5")
 DRAWS = 1e-3  # what drawing must gain to be worth it, as in maximize's randomized="auto"
 MINUS = "−"
 
@@ -88,14 +89,6 @@ def rows(n: int) -> str:
     return f"{n:,} row{'' if n == 1 else 's'}"
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
-    """Return names in a sentence, the later ones left out."""
-    shown = list(names[:most])
-    if len(names) > most:
-        return ", ".join(shown) + f" and {len(names) - most} more"
-    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + f" and {shown[-1]}"
-
-
 # --- what the figures say ---------------------------------------------------------------------------------------------
 
 
@@ -122,140 +115,113 @@ def basis(figures: Figures) -> str:
 
 def headline(figures: Figures) -> str:
     """Return what to make of the rule, without a number: the numbers stand below it, once."""
-    main = figures.main
-    name = capital(main.label)
-    if matters(figures.limits):
-        return f"{name} within limits: {of_limits(figures.limits)}"
-    if not figures.changed:
+    verdict = figures.verdict
+    name = capital(figures.main.label)
+    if figures.undecided is not None and figures.main.label == figures.undecided.label:
+        name += " of what is decided"
+    if verdict.kind == "same":
         # other rows may be too few to show where the rule differs from argmax
         tuning = figures.evidence.fold is not None or figures.evidence.seen
-        what = "tuning found nothing better than argmax" if tuning else "the tuned rule decides as argmax"
+        what = f"tuning found nothing better than {verdict.of}" if tuning else in_brief(verdict)
         return f"{name}: {what}"
-    # of rules that are as good the simplest one is recommended: argmax before p/prior before the tuned rule
-    if main.verdict == "unknown":
-        return f"{name} of a tuned decision rule"
-    if main.verdict == "worse":
-        return f"{name}: the tuned rule is worse than argmax"
-    if good := as_good(main.difference):
-        return f"{name}: argmax is {good} as the tuned rule"
-    if verdict_of(main.to_prior) == "worse":
-        return f"{name}: p/prior is better than the tuned rule"
-    if good := as_good(main.to_prior):
-        return f"{name}: p/prior is {good} as the tuned rule"
-    if main.verdict == "better":
-        return f"{name}: the tuned rule is better than argmax"
-    return f"{name}: too few rows to say whether the tuned rule beats argmax"
+    return of_verdict(verdict, name)
+
+
+def of_verdict(verdict: Verdict, name: str) -> str:
+    """Return what a verdict by a metric of this ``name`` says, without a number."""
+    within = " within limits" if verdict.missed or any(one.missed for one in verdict.rivals) else ""
+    said = in_brief(verdict)
+    return f"{name}{within}: {said}" if said else f"{name} of a tuned decision rule"
 
 
 def verdict(figures: Figures) -> tuple[str, str]:
-    """Return one of "better", "worse", "unclear", and what to make of the difference to argmax in plain words."""
-    main = figures.main
-    minus = main.difference
-    kind = main.verdict
-    text = difference(minus, "argmax")
-    if matters(figures.limits):
-        return _verdict_within(figures.limits, text)
-    if not figures.changed and not figures.changed_by_folds:
-        return "unclear", "The rule decides as argmax on all these rows. Use argmax, which needs no tuning."
-    if not figures.changed:
-        return "unclear", (
-            f"The rule that is kept decides as argmax on all rows. Use argmax, which needs no tuning. The rules of the "
-            f"folds change {percent(figures.changed_by_folds)} of the decisions. The figures of the tuned rule are "
-            f"theirs, so they differ from those of argmax."
-        )
-    if kind == "unknown" and not math.isfinite(minus.value):
-        return "unclear", "The difference to argmax is not finite on these rows, so the two cannot be compared."
-    if kind == "unknown":
-        return "unclear", "Without intervals, this page cannot say whether the difference to argmax is noise."
-    if kind == "same":
-        return "unclear", "The tuned rule scores exactly as argmax does on these rows. Use argmax."
-    if kind == "better":
-        return "better", f"The tuned rule is better than argmax: {text} is more than chance explains."
-    if kind == "worse":
-        return "worse", (
-            f"The tuned rule is WORSE than argmax on these rows: {text} is more than chance explains. Do not use the "
-            f"rule as it is."
-        )
-    if good := as_good(minus):
-        return "unclear", f"argmax is {good}: {_in_noise(text, good)} Use argmax, which needs no tuning."
-    side = "looks better than argmax" if minus.value > 0 else "looks worse than argmax"
-    if abs(minus.value) <= ROUNDING:
-        side = "scores as argmax does"
-    if not holds_zero(minus):
-        return "unclear", (
-            f"The tuned rule {side}. {capital(text)} has an unusable interval: many bootstrap replicates lack rare "
-            f"classes, so the interval does not contain the value itself."
-        )
+    """Return one of "better", "worse", "unclear", and what to make of the rule in plain words."""
+    found = figures.verdict
+    if found.kind != "same":
+        return found.side, " ".join(sentences(found, figures.limits is not None))
+    if figures.changed or not figures.changed_by_folds:
+        why = "needs no tuning" if found.of in NO_TUNING else "is simpler"
+        return "unclear", f"The rule decides as {found.of} does on all these rows. Use {found.of}, which {why}."
     return "unclear", (
-        f"The tuned rule {side}, but the difference could be noise: {text} has an interval that contains zero. More "
-        f"rows would show."
+        f"The rule that is kept decides as argmax on all rows. Use argmax, which needs no tuning. The rules of the "
+        f"folds change {percent(figures.changed_by_folds)} of the decisions. The figures of the tuned rule are "
+        f"theirs, so they differ from those of argmax."
     )
 
 
-def matters(limits: LimitFigures | None) -> TypeGuard[LimitFigures]:
-    """Return whether argmax or the tuned rule misses a limit, so that their values alone do not compare."""
-    return limits is not None and bool(limits.missed("argmax") or not all(row.kept for row in limits.rows))
+def against(figures: Figures) -> list[str]:
+    """Return how the rule compares with its other rivals; nothing where it decides as argmax does."""
+    found = figures.verdict
+    # the differences are then those of the rules of the folds, and none of them is kept
+    return [] if not figures.changed and figures.changed_by_folds else of_others(found)
 
 
-def of_limits(limits: LimitFigures) -> str:
-    """Return which limits the tuned rule misses, or that it keeps all, as a sentence."""
-    missed = [row.text for row in limits.rows if not row.kept]
-    if missed:
-        return f"the tuned rule misses {listed(missed)} on these rows"
-    return f"the tuned rule keeps {'the limit' if len(limits.rows) == 1 else 'all limits'} on these rows"
+def sentences(verdict: Verdict, limited: bool = False) -> list[str]:
+    """Return sentences on the limits of a rule, if it has some, and on the rival that decides its verdict."""
+    said = []
+    if verdict.missed:
+        said.append(f"The tuned rule misses {listed(verdict.missed)} on these rows.")
+    elif limited:
+        said.append("The tuned rule keeps its limits on these rows.")
+    if verdict.unsure:
+        said.append(
+            f"New rows may show otherwise: the interval of the value contains the limit for {listed(verdict.unsure)}."
+        )
+    first = _first(verdict)
+    return said if first is None else [*said, beside(first, verdict)]
 
 
-def _verdict_within(limits: LimitFigures, text: str) -> tuple[str, str]:
-    """Return the verdict on a rule within limits that it or argmax misses."""
-    unsure = [row.text for row in limits.rows if row.unsure]
-    missed = [row.text for row in limits.rows if not row.kept]
-    kind = "worse" if set(missed) - set(unsure) else "unclear" if missed or unsure else "better"
-    sentence = f"{capital(of_limits(limits))}."
-    if unsure:
-        sentence += f" New rows may show otherwise: the interval of the value contains the limit for {listed(unsure)}."
-    others = limits.missed("argmax")
-    if others:
-        return kind, f"{sentence} argmax misses {listed(others)}, so these values alone do not compare: {text}."
-    return kind, f"{sentence} argmax keeps {'it' if len(limits.rows) == 1 else 'all of them'}: {text}."
+def of_others(verdict: Verdict) -> list[str]:
+    """Return a sentence on every rival that `sentences` leaves out."""
+    first = _first(verdict)
+    return [beside(one, verdict) for one in verdict.rivals if one is not first]
+
+
+def _first(verdict: Verdict) -> Rival | None:
+    """Return the rival that decides a verdict, else the simplest one."""
+    return next((one for one in verdict.rivals if one.name == verdict.of), next(iter(verdict.rivals), None))
+
+
+def beside(rival: Rival, verdict: Verdict) -> str:
+    """Return how the tuned rule compares with one of its rivals, and whether to use that instead."""
+    name = rival.name
+    minus = rival.minus
+    text = difference(minus, name)
+    if rival.missed:
+        return f"{name} misses {listed(rival.missed)}, so these values alone do not compare: {text}."
+    why = "needs no tuning" if name in NO_TUNING or name.startswith("top-") else "is simpler"
+    advice = f" Use {name}, which {why}." if name == verdict.instead else ""
+    if rival.kind == "unknown" and not math.isfinite(minus.value):
+        return f"The difference to {name} is not finite on these rows, so the two cannot be compared."
+    if rival.kind == "unknown":
+        return f"Without intervals, this page cannot say whether the difference to {name} is noise."
+    if rival.kind == "same":
+        return f"The tuned rule scores exactly as {name} does on these rows.{advice}"
+    if rival.kind == "better":
+        return f"The tuned rule is better than {name}: {text} is more than chance explains."
+    if rival.kind == "worse":
+        advice = f" Do not use the rule as it is.{advice}" if advice else ""
+        return f"The tuned rule is WORSE than {name} on these rows: {text} is more than chance explains.{advice}"
+    if rival.good:
+        below = "below zero" if rival.good == "at least as good" else "too small to matter"
+        return f"{name} is {rival.good}: {text} has an interval that contains zero, and its middle is {below}.{advice}"
+    side = "looks better than" if minus.value > 0 else "looks worse than"
+    how = f"{side} {name}" if abs(minus.value) > ROUNDING else f"scores as {name} does"
+    if not holds_zero(minus):
+        return (
+            f"The tuned rule {how}. {capital(text)} has an unusable interval: many bootstrap replicates lack rare "
+            f"classes, so the interval does not contain the value itself."
+        )
+    return (
+        f"The tuned rule {how}, but the difference could be noise: {text} has an interval that contains zero. More "
+        f"rows would show."
+    )
 
 
 def difference(minus: Difference, other: str) -> str:
     """Return the difference of the tuned rule and another one, with its interval, as the subject of a sentence."""
     span = interval(minus, sign=True)
     return f"the difference (tuned rule minus {other}) of {number(minus.value, sign=True)}{f' {span}' if span else ''}"
-
-
-def _in_noise(text: str, good: str) -> str:
-    below = "below zero" if good == "at least as good" else f"below {AS_GOOD:g}"
-    return f"{text} has an interval that contains zero, and its middle is {below}."
-
-
-def against_prior(figures: Figures) -> str:
-    """Return how the rule compares with dividing by the class sizes, which needs no tuning."""
-    main = figures.main
-    minus = figures.main.to_prior
-    if minus.low is None or minus.high is None or not math.isfinite(minus.value):
-        return ""
-    if not figures.changed and figures.changed_by_folds:
-        return ""  # the difference is that of the rules of the folds, and none of them is kept
-    missed = [] if figures.limits is None else figures.limits.missed("prior")
-    if missed:
-        return f"p/prior, which only divides each probability by its class size, misses {listed(missed)}."
-    text = difference(minus, "p/prior")
-    kind = verdict_of(minus)
-    # where argmax does as well, the advice to use it stands already: it is simpler than p/prior
-    advice = "" if main.verdict == "worse" or as_good(main.difference) else " Use p/prior, which needs no tuning."
-    what = "p/prior, which only divides each probability by its class size,"
-    if kind == "better":
-        also = "also " if main.verdict == "better" else ""
-        return f"The rule is {also}better than {what[:-1]}: {text} is more than chance explains."
-    if kind == "same":
-        return f"{what} scores exactly as the tuned rule does.{advice}"
-    if kind == "worse":
-        return f"{what} is better than the tuned rule on these rows: {text} is more than chance explains.{advice}"
-    if good := as_good(minus):
-        return f"{what} is {good}: {_in_noise(text, good)}{advice}"
-    return f"These rows cannot show whether the rule beats {what[:-1]}: {text} has an interval that contains zero."
 
 
 def price(figures: Figures) -> str:

@@ -28,8 +28,8 @@ from confmax.evaluate.label_figures import TunedLabels
 from confmax.evaluate.lines import Judged
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Tuned
-from confmax.evaluate.scores import AS_GOOD
 from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap, labelled_rows, refuse_beside
+from confmax.evaluate.verdict import AS_GOOD
 from confmax.metrics import Metric, get, resolve
 from confmax.metrics.alignment import aligned
 from confmax.metrics.catalogue import metric_of
