@@ -265,3 +265,32 @@ def test_ams_is_finite_where_no_background_is_accepted(confusion):
     some = confmax.maximize("ams", P, y, confusion=confusion, abstain=True, constraints="coverage >= 0.5")
     assert np.isfinite([every.value, every.label_value or 0.0, some.value, some.label_value or 0.0]).all()
     assert some.value >= every.value
+
+
+UNKEPT = (
+    ["accuracy >= 0.9"],
+    ["recall[0] >= 0.9", "recall[1] >= 0.9"],
+    ["precision[0] >= 0.9", "precision[1] >= 0.9"],
+    ["f1[0] >= 0.9", "f1[1] >= 0.9"],
+    ["fpr[0] <= 0", "fpr[1] <= 0"],
+    ["min(accuracy | group) >= 0.9"],
+)
+
+
+@pytest.mark.parametrize("limits", UNKEPT, ids=" ".join)
+@pytest.mark.parametrize("confusion", ["model", "labels", "blend"])
+def test_a_rule_that_leaves_every_row_is_no_answer(limits, confusion):
+    """No decision is right often enough: not feasible with a coverage of zero, and the closest rule decides rows."""
+    P = np.repeat([[0.55, 0.45], [0.4, 0.6]], 100, axis=0)
+    y = np.concatenate([np.repeat([0, 1], [55, 45]), np.repeat([0, 1], [40, 60])])
+    group = np.arange(200) % 2 if "group" in limits[0] else None
+    settings = {"abstain": True, "confusion": confusion, "calibration": None, "group": group, "constraints": limits}
+    with pytest.raises(confmax.Infeasible, match=r"no .*rule.* keep.*loosen") as error:
+        confmax.maximize("coverage", P, y, **settings)
+    closest = error.value.closest
+    assert not closest.feasible and closest.value > 0.0
+    if confusion == "model" and group is None:
+        assert "proved" in str(error.value) and "none was proved" not in str(error.value)
+    if limits == UNKEPT[0]:
+        kept = confmax.maximize("coverage", P, y, **{**settings, "constraints": "accuracy >= 0.58"})
+        assert kept.feasible and 0.0 < kept.value < 1.0

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.confusion import ABSENT, Array, Confusion, Gains, Layout
 from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.proportions import rows_for_floor
 from confmax.constraints.texts import metric_text, number_text
@@ -49,7 +49,8 @@ class Limits:
 
     The ``layout`` says where groups stand whose rows lie side by side, ``groups`` are their names. ``kept_by_none``
     says whether a limit on a ratio that is 0/0 is kept: a precision, where no row is decided as the class. Otherwise
-    the ratio is 0.
+    the ratio is 0. ``needs_decisions`` says that limits on what is decided are missed where nothing is, of all rows or
+    of a group: rules that leave every row keep them, and are no answer.
 
     Examples
     --------
@@ -70,6 +71,7 @@ class Limits:
     layout: Layout | None = None
     groups: tuple[Any, ...] = ()
     kept_by_none: bool = True
+    needs_decisions: bool = False
 
     def __len__(self) -> int:
         return len(self.constraints)
@@ -202,8 +204,17 @@ class Limits:
     def slacks(self, S: Confusion) -> Array:
         """Return by how much each limit is kept (..., n) at ``S``, in the unit of its metric; negative: violated.
 
-        It is zero where a ratio has no denominator (`vacuous`), if such limits are kept.
+        It is zero where a ratio has no denominator (`vacuous`), if such limits are kept. Limits that need decisions are
+        missed by all that they ask for where nothing is decided.
         """
+        slacks = self._slacks(S)
+        if not self.needs_decisions:
+            return slacks
+        ends = [one.range[0] - one.limit if one.is_floor else one.limit - one.range[1] for one in self.constraints]
+        return np.where(self._undecided(S), np.minimum(slacks, ends), slacks)
+
+    def _slacks(self, S: Confusion) -> Array:
+        """Return `slacks`, also where nothing is decided."""
         signs = np.array([1.0 if one.is_floor else -1.0 for one in self.constraints])
         if not self.speak_of_groups:
             every, nothing = self._read(S, [first for first, *_ in self._members])
@@ -228,7 +239,21 @@ class Limits:
 
     def vacuous(self, S: Confusion) -> NDArray[np.bool_]:
         """Return which limits (..., n) are kept at ``S`` because their ratio is 0/0: precisions of no decision."""
-        return np.stack([vacuous.all(axis=-1) for _, vacuous in self._of_all_members(S)], axis=-1)
+        found = np.stack([vacuous.all(axis=-1) for _, vacuous in self._of_all_members(S)], axis=-1)
+        return found & ~self._undecided(S) if self.needs_decisions else found
+
+    def _undecided(self, S: Confusion) -> NDArray[np.bool_]:
+        """Return which limits (..., n) are on what is decided where nothing is, of all rows or of a group."""
+        K = S.rows.shape[-1]
+        parts = [np.arange(K)]
+        if self.layout is not None:
+            K = self.layout.n_classes
+            parts = [self.layout.decisions(g)[:K] for g in range(self.layout.n_groups)]
+        shares = np.stack([S.columns[..., part].sum(axis=-1) for part in parts], axis=-1)
+        nothing = {True: shares.min(axis=-1) <= ABSENT, False: shares.sum(axis=-1) <= ABSENT}
+        of_decided = [one.metric.formula.is_of_decided for one in self.constraints]
+        found = [nothing[one.of_groups] & own for one, own in zip(self.constraints, of_decided, strict=True)]
+        return np.stack(found, axis=-1)
 
     def _of_all_members(self, S: Confusion) -> list[tuple[Array, NDArray[np.bool_]]]:
         """Return for each constraint the values of its metrics (..., G) at ``S``, and where they are 0/0."""

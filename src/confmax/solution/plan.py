@@ -157,6 +157,9 @@ class Plan:
             abstains=name is not None,
         )
         metric = with_abstaining(metric, table, limits, name)
+        if limits is not None:
+            # a rule that leaves every row undecided is no answer
+            limits = replace(limits, needs_decisions=name is not None)
         return Task(self, metric, table, limits, name, out_of_fold)
 
     def _refuse_further(self, abstaining: Sequence[Any], further: Sequence[Any]) -> None:

@@ -62,6 +62,9 @@ def solution_of(
     upper = None if outcome.upper_bound is None else max(outcome.upper_bound, best.value)
     paid = best.loss if outcome.mixed else None
     status = outcome.status
+    most = 1.0 if outcome.upper_bound is None else outcome.upper_bound
+    if problem.shortfall(best.statistics) > 0.0 and metric.formula.is_coverage and most <= problem.tol:
+        status = Status.INFEASIBLE  # only rules that leave every row keep the limits
     if status is Status.CONVERGED and upper is not None and upper - best.value - (paid or 0.0) > problem.tol + 1e-12:
         status = Status.STALLED  # the rule, evaluated by itself, is worth less: its value is lost in rounding
     multipliers = outcome.multipliers
