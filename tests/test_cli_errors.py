@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 import warnings
 
 import numpy as np
@@ -268,3 +269,11 @@ def test_our_bugs_keep_their_traceback(inside, monkeypatch, maximize, raised):
     monkeypatch.setattr("confmax.cli.tune.maximize", maximize)
     with pytest.raises(raised):
         run(*TUNE)
+
+
+def test_a_picture_is_refused_before_anything_is_tuned(tmp_path, monkeypatch):
+    small(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("confmax.cli.frontier.tuned", None)
+    given = ("--label", "y", "--metric", "accuracy", "--over", "recall[a] >=", "--plot", tmp_path / "f.png")
+    assert "pip install 'confmax[plot]'" in refusal("frontier", tmp_path / "small.csv", *given)

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import confmax
@@ -137,10 +138,35 @@ def test_costs_and_their_rule(inside):
     assert shown[:2] == shown[2:]
 
 
-def test_when_the_page_fails_the_rule_is_said_to_be_there(tmp_path):
-    path = small(tmp_path)
-    _, stderr = run("tune", path, "--label", "y", "--metric", "g_mean", "-o", tmp_path / "rule.json",
-                    "--report", tmp_path / "page.html", "--second", "linear_kappa", code=2)  # fmt: skip
-    assert "the rule is written to" in stderr and "the report is not: linear_kappa depends on the order" in stderr
-    assert "if the columns are in order, say so with --classes A,B,C" in stderr
-    assert (tmp_path / "rule.json").exists() and not (tmp_path / "page.html").exists()
+@pytest.mark.parametrize(
+    ("file", "more", "sentence"),
+    [
+        ("parts", "--metric g_mean", "is read in parts .* leave out --report"),
+        ("parts/*.parquet", "--metric g_mean", "is read in parts .* leave out --report"),
+        ("small.csv", "--metric g_mean --second linear_kappa", "say so with --classes A,B,C"),
+        ("small.csv", "--metric g_mean --second f1", "f1 is a metric of two classes .* use macro_f1"),
+        ("small.csv", "--costs costs.csv --second macro_f1", "macro_f1 is not defined .* name a metric of the recalls"),
+        ("small.csv", "--metric nothing", "no metric 'nothing'"),
+    ],
+)
+def test_what_no_page_can_show_is_refused_before_the_rule_is_written(inside, monkeypatch, file, more, sentence):
+    small(inside)
+    Path("parts").mkdir()
+    frame = pd.read_csv("small.csv")
+    for k in range(2):
+        frame[k::2].to_parquet(f"parts/{k}.parquet")
+    Path("costs.csv").write_text("a,b,c,later\n0,1,4,0.5\n1,0,1,0.5\n4,1,0,0.5\n")
+    monkeypatch.setattr("confmax.cli.tune.maximize", None)  # nothing is tuned
+    given = ("tune", file, "--label", "y", *more.split(), "-o", "rule.json", "--report", "page.html")
+    assert re.search(sentence, refusal(*given))
+    assert not Path("rule.json").exists() and not Path("page.html").exists()
+
+
+def test_when_the_page_fails_the_rule_is_said_to_be_there(inside):
+    """A class of one row cannot be tuned for without the fold that holds it, which is known only then."""
+    path = small(inside, y=["c", *["a", "b"] * 30][:60])
+    _, stderr = run(
+        "tune", path, "--label", "y", "--metric", "recall[c]", "-o", "rule.json", "--report", "page.html", code=2
+    )
+    assert "the rule is written to rule.json, the report is not: no rule can be tuned" in stderr
+    assert Path("rule.json").exists() and not Path("page.html").exists()

@@ -24,6 +24,7 @@ from confmax.frontiers import frontier as tuned
 from confmax.frontiers.levels import checked_levels, read_limit
 from confmax.metrics import labels as label_metrics
 from confmax.plotting import FrontierDisplay
+from confmax.plotting.shared import check_installed
 from confmax.progress import Bar
 from confmax.solution import Infeasible
 from confmax.tables.decisions import decisions_of
@@ -56,6 +57,7 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
         check_output(plot, as_json)
         if plot.suffix.lower() not in PICTURES:
             raise ValueError(f"{plot} has no ending of a picture; name it {', '.join(PICTURES)}")
+        check_installed()
     of_labels = {key: more.pop(key) for key in ("label_columns", "separator")}
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"), **of_labels)
     abstain = more.pop("abstain")
@@ -84,10 +86,7 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
 def _draw(found: Frontier, path: Path) -> None:
     """Write the picture, completely or not at all."""
     drawn = BytesIO()
-    try:
-        figure = FrontierDisplay(found).plot().figure_
-    except ImportError as error:
-        raise ValueError(str(error)) from None
+    figure = FrontierDisplay(found).plot().figure_
     figure.savefig(drawn, format=path.suffix.lower().removeprefix("."))
     write_file(path, drawn.getvalue())
 

@@ -17,14 +17,14 @@ from confmax.cli.label_options import labelled_rows, only_options, refuse_label_
 from confmax.cli.matching import over, rows_for
 from confmax.cli.outputs import arrays_beside, check_output, load_any_rule, refuse_same, writing
 from confmax.cli.show import print_document
-from confmax.metrics import get
+from confmax.metrics import Metric, get
 from confmax.metrics import labels as label_metrics
+from confmax.metrics.alignment import aligned
 from confmax.metrics.catalogue import metric_of
 from confmax.places import check_place, same_place
 from confmax.progress import Bar
 from confmax.rule import LabelRule
 from confmax.solution import LabelSolution, Solution
-from confmax.tables import refuse_elsewhere
 
 FOLDS = 5
 # what a page of several labels takes
@@ -127,11 +127,26 @@ def check_second(name: str) -> None:
 
 
 def check_tune(
-    path: Path | None, out: Path | None, labelled: bool, second: str, read: Sequence[Path], *, charts: bool = True
+    path: Path | None,
+    out: Path | None,
+    labelled: bool,
+    second: str,
+    read: Sequence[Path],
+    *,
+    charts: bool = True,
+    in_parts: bool = False,
 ) -> None:
-    """Refuse what `tune --report` cannot do, before anything is tuned; ``read`` are the files that are read."""
+    """Refuse what `tune --report` cannot do, before anything is read.
+
+    ``read`` are the files that are read, the first of them the table, which may be read ``in_parts``.
+    """
     if path is None:
         return
+    if in_parts:
+        raise ValueError(
+            f"{read[0]} is read in parts and a cross-fitted report needs its rows in memory; leave out --report, and "
+            f"run confmax report on other rows"
+        )
     if not labelled:
         what = "--label, the column of true classes" if charts else "--labels, or --label and --separator"
         raise click.UsageError(f"--report counts labels; give {what}")
@@ -143,15 +158,23 @@ def check_tune(
     installed_pages(charts=charts)
 
 
+def check_page(rows: FileRows, second: str, metric: Metric, *, abstains: bool) -> None:
+    """Refuse rows, and a ``metric`` to tune for, that no page can show, before anything is tuned."""
+    # the module of pages, which `check_tune` has loaded
+    from confmax.page.writing import check_metrics, check_order, table_of
+
+    table = table_of(rows.proba, rows.labels, rows.weight, rows.classes, None)
+    other = aligned(get(second), table.classes)
+    if not rows.order_known:
+        check_order((other,), table)
+    K = table.n_classes
+    check_metrics((metric, other), K, K + 1 if abstains else metric.n_decisions(K), abstains=abstains)
+
+
 def write_cross_fitted_page(
     path: Path, solution: Solution, rows: FileRows, *, second: str, settings: Mapping[str, Any]
 ) -> None:
     """Write the page of a rule that was tuned on a file's rows, its figures cross-fitted in five folds."""
-    refuse_elsewhere(
-        rows.proba,
-        f"{rows.path} is read in parts and a cross-fitted report needs its rows in memory; leave out --report, and run "
-        f"confmax report on other rows",
-    )
     with writing(path):
         installed_pages().write_cross_fitted(
             path,

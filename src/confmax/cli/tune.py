@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from confmax.cli.label_options import LABEL_OPTIONS, refuse_label_options
 from confmax.cli.labels import tune_labels
 from confmax.cli.matching import check_applies, name_beside
 from confmax.cli.outputs import arrays_beside, check_rule_output, one_result, save_rule
-from confmax.cli.report import check_tune, write_cross_fitted_page
+from confmax.cli.report import check_page, check_tune, write_cross_fitted_page
 from confmax.cli.show import Document, Page, finite, key_of, number, print_document, show_source, source_document
 from confmax.cli.tables import read_cells, read_frame
 from confmax.cli.texts import joined
@@ -68,7 +68,8 @@ def tune(
     wanted = resolve_constraints(more["constraints"])
     options = TableOptions(**{key: more.pop(key) for key in TABLE_OPTIONS}, group=more.pop("group"))
     _check(more, options.label, wanted, costs)
-    check_tune(report, out, options.label is not None, second, read)
+    parted = is_read_in_parts(file, in_parts)
+    check_tune(report, out, options.label is not None, second, read, in_parts=parted)
     # what is left are the settings of `maximize`, by its names
     abstain = more.pop("abstain")
     calibration = None if more["calibration"] == "none" else more["calibration"]
@@ -76,7 +77,6 @@ def tune(
     settings = {**more, "calibration": calibration, "randomized": randomized}
     with Bar("tuning", "passes") as bar:
         # one pass over the file can take minutes, so its rows are shown as they are read
-        parted = is_read_in_parts(file, in_parts)
         rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
         if abstain is not None:
             settings["abstain"] = name_beside(abstain, rows.classes)
@@ -84,7 +84,8 @@ def tune(
             by_name = partial(named_metric, params=params, costs=None)
             metric = ask_for_metric(rows, by_name, wanted, abstains=abstain is not None)
         try:
-            solution = tune_rows(rows, metric, costs, callback=bar.step, **settings)
+            paged = None if report is None else partial(check_page, rows, second, abstains=abstain is not None)
+            solution = tune_rows(rows, metric, costs, paged, callback=bar.step, **settings)
         except Infeasible as error:
             app.fail(error.sentence, 3)
     document = {**source_document(rows), **_solution_document(solution)}
@@ -125,8 +126,13 @@ def _check(more: Mapping[str, Any], label: str | None, wanted: Sequence[Constrai
 # --- the work --------------------------------------------------------------------------------------------------------
 
 
-def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: Any) -> Solution:
-    """Return the solution that maximises a metric on a file's rows; ``settings`` are those of `maximize`."""
+def tune_rows(
+    rows: FileRows, metric: Metric, costs: Path | None, check: Callable[[Metric], None] | None = None, **settings: Any
+) -> Solution:
+    """Return the solution that maximises a metric on a file's rows; ``settings`` are those of `maximize`.
+
+    What ``check`` refuses of the metric is refused before anything is tuned.
+    """
     if costs is not None:
         table, extra, by_name = read_costs(costs, rows.classes)
         metric = metrics.get("linear", cost=table)
@@ -135,6 +141,8 @@ def tune_rows(rows: FileRows, metric: Metric, costs: Path | None, **settings: An
             # without these names the library would count the decisions beyond the classes
             metric = replace(metric, names=(rows.classes, (*rows.classes, *extra)))
     check_applies(metric, rows)
+    if check is not None:
+        check(metric)
     # only now: after an error nobody needs notes on the columns that were chosen
     app.warn(*rows.notes)
     return cast(Solution, maximize(metric, **rows.arguments, classes=rows.classes, **settings))

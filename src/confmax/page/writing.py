@@ -234,6 +234,20 @@ def _check_classes(classes: Sequence[Any]) -> None:
         )
 
 
+def check_metrics(metrics: Sequence[Metric], n_classes: int, n_decisions: int, *, abstains: bool) -> None:
+    """Refuse metrics that are not defined for a rule of so many classes and decisions, which may abstain."""
+    K = n_classes
+    M = n_decisions
+    for chosen in metrics:
+        chosen.check_table(K, chosen.n_decisions(K))
+        # a rule that abstains is read on the rows that it decides
+        if M > K and not abstains and chosen.statistics != "diagonal" and chosen.n_decisions(K) != M:
+            raise ValueError(
+                f"{chosen.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
+                f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
+            )
+
+
 def finish(
     path: AnyPath, evidence: Evidence, second: Metric, how: Settings, pairs: list[tuple[str, str]], call: str
 ) -> None:
@@ -246,14 +260,7 @@ def finish(
     metric = evidence.metric
     K = table.n_classes
     M = evidence.decided.n_decisions
-    for chosen in (metric, second):
-        chosen.check_table(K, chosen.n_decisions(K))
-        # a rule that abstains is read on the rows that it decides
-        if M > K and not evidence.decided.abstains and chosen.statistics != "diagonal" and chosen.n_decisions(K) != M:
-            raise ValueError(
-                f"{chosen.name} is not defined for this rule, which decides between {M} things for {K} classes; name a "
-                f"metric of the recalls, such as accuracy, or a table of costs with as many columns"
-            )
+    check_metrics((metric, second), K, M, abstains=evidence.decided.abstains)
     if repr(second) == repr(metric):
         # the trade-off shows what the tuned metric costs in another one
         is_balanced = replace(metric, classes=None) == get("balanced_accuracy")

@@ -40,14 +40,21 @@ def rows_for(
     return table, "labels" if table.has_labels else "model"
 
 
+def check_installed() -> None:
+    """Refuse, by an ImportError, to draw if matplotlib is missing."""
+    try:
+        import matplotlib.pyplot  # noqa: F401
+    except ModuleNotFoundError:
+        raise ImportError("plots need matplotlib; install it with: pip install 'confmax[plot]'") from None
+
+
 def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any, dict[str, str]]:
     """Return a figure, one axes or an array of n, new ones where none are given, and the colours for them."""
     # matplotlib is an extra: whoever draws needs it, and whoever imports this package does not
-    try:
-        import matplotlib.pyplot as plt
-        from matplotlib.colors import to_rgba
-    except ModuleNotFoundError:
-        raise ImportError("plots need matplotlib; install it with: pip install 'confmax[plot]'") from None
+    check_installed()
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import to_rgba
+
     if ax is None:
         # one picture has matplotlib's size; several are a little smaller, so that three fit into a page
         size = (6.4, 4.8) if n == 1 else (4.2 * n, 4.0)
