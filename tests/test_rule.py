@@ -1,5 +1,6 @@
 """The rule: decisions, draws, the file, and what a person reads."""
 
+import datetime
 import itertools
 import json
 import subprocess
@@ -389,3 +390,28 @@ def test_full_gains_round_trip():
     again = DecisionRule.from_json(rule.to_json())
     assert again.n_decisions == 4
     np.testing.assert_array_equal(again.predict(P), rule.predict(P))
+
+
+DAYS = [datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)]
+
+
+@pytest.mark.parametrize("names", [DAYS, [b"a", b"b"]], ids=["dates", "bytes"])
+def test_names_that_no_file_holds_are_said_when_the_rule_is_tuned(names, tmp_path):
+    """Before the work begins; the rule decides as any other."""
+    Q = P[:40, :2] / P[:40, :2].sum(axis=1, keepdims=True)
+    which = (Q[:, 1] > 0.5).astype(int)
+    labels = np.empty(40, dtype=object)
+    labels[:] = [names[k] for k in which]
+    rows = {"classes": names, "calibration": None}
+    sentence = f"cannot be saved: .* (class|group) names .* got {type(names[0]).__name__}; .* as strings"
+    with pytest.warns(UserWarning, match=sentence):
+        solution = confmax.maximize("accuracy", Q, labels, **rows)
+    assert set(solution.predict(Q)) <= set(names)
+    with pytest.raises(ValueError, match="strings or numbers"):
+        solution.rule.save(tmp_path / "rule.json")
+    with pytest.warns(UserWarning, match=sentence):
+        confmax.maximize("macro_f1", Q, np.eye(2)[which], decisions="any", **rows)
+    if names is DAYS:
+        floor = "min(rate[1] | group) >= 0"
+        with pytest.warns(UserWarning, match=sentence):
+            confmax.maximize("accuracy", Q, which, group=labels, constraints=floor, calibration=None)

@@ -40,7 +40,7 @@ from confmax.solution.confidence import UNEQUAL
 from confmax.solution.infeasible import or_raise
 from confmax.solution.plan import Task
 from confmax.solution.side_by_side import warn_of_groups, with_groups
-from confmax.solution.surprises import warn_of_surprises
+from confmax.solution.surprises import warn_of_names, warn_of_surprises
 from confmax.tables import MemoryTable, Table, here, host_array, make_table
 from confmax.tables.columns import warn
 from confmax.tables.draws import RandomState, cross_fit, quietly
@@ -307,6 +307,7 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
 
         whole = task_without(None)
         warn_of_groups(whole)
+        warn_of_names(classes, () if whole.raw.groups is None else whole.raw.groups.names)
         self.solution_ = or_raise(tune(whole), plan.on_infeasible)
         warn_of_surprises(self.solution_, whole)
         if plan.confidence is not None and own is not None:

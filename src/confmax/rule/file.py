@@ -49,7 +49,7 @@ _SINCE = {
 def dump(rule: Any, calibrator: Any) -> str:
     """Return the JSON text of a `DecisionRule` or `LabelRule`, with this ``calibrator`` in the place of its own."""
     gains = rule.gains
-    _refuse_names(rule.class_names)
+    refuse_names(rule.class_names)
     groups = _written_groups(rule) if rule.groups else {}
     atoms = [
         {"weight": float(weight), **({} if groups else _numbers_of(gains, k))} for k, weight in enumerate(rule.weights)
@@ -121,7 +121,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
     fewest = 1 if several else 2
     if not isinstance(names, list) or not fewest <= len(names) <= MAX_CLASSES:
         raise ValueError(f"its classes are not a list of {fewest} to {MAX_CLASSES} names")
-    _refuse_names(names)
+    refuse_names(names)
     groups: dict[str, Any] = {}
     if "groups" in document:
         gains, weights, groups = _read_groups(document, len(names))
@@ -207,7 +207,7 @@ def _numbers_of(gains: Gains, k: int) -> dict[str, Any]:
 
 def _written_groups(rule: Any) -> dict[str, Any]:
     """Return the groups of a rule as a file holds them: the gains of each, one for every atom."""
-    _refuse_names(rule.groups, "group")
+    refuse_names(rule.groups, "group")
     parts = [rule.layout.gains_of(rule.gains, g) for g in range(len(rule.groups))]
     every = [
         {"name": name, "gains": [_numbers_of(part, k) for k in range(len(rule.weights))]}
@@ -228,7 +228,7 @@ def _read_groups(document: dict[str, Any], n_names: int) -> tuple[Gains, Array, 
     if not isinstance(known, bool):
         raise ValueError("its groups_known is neither true nor false")
     names = [one["name"] for one in listed]
-    _refuse_names(names, "group")
+    refuse_names(names, "group")
     if not isinstance(atoms, list) or not all(isinstance(atom, dict) and set(atom) == {"weight"} for atom in atoms):
         raise ValueError("its atoms hold more than a weight, beside groups that hold the gains")
     parts = []
@@ -313,7 +313,7 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(name)
 
 
-def _refuse_names(names: Sequence[Any], what: str = "class") -> None:
+def refuse_names(names: Sequence[Any], what: str = "class") -> None:
     """Refuse names of classes, or of ``what``, that JSON does not give back, on the way out and on the way in."""
     for name in names:
         if not isinstance(name, (str, int, float)):

@@ -38,7 +38,7 @@ from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import is_auto
-from confmax.solution.surprises import warn_of_unwritten
+from confmax.solution.surprises import warn_of_names, warn_of_unwritten
 from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
 from confmax.tables.several import dense_table
@@ -69,6 +69,7 @@ def tune_all_label_rows(plan: LabelPlan, table: Table) -> LabelSolution:
 
     `Infeasible` is raised if no rule keeps the limits, unless the plan wants the closest one.
     """
+    warn_of_names(table.classes)
     solution = tune(plan, table)
     warn(doubt_of_label_order(table))
     warn_of_unwritten(or_raise(solution, plan.on_infeasible))

@@ -9,6 +9,7 @@ They do not repeat another warning or an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from confmax.metrics.rates import OR
 from confmax.metrics.shares import ACCURACY
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
+from confmax.rule.file import refuse_names
 from confmax.solution.plan import Task
 from confmax.solution.result import Solution
 from confmax.solution.side_by_side import statistics_on_labels
@@ -32,6 +34,20 @@ from confmax.tables.labels import plain
 FEWER = 0.5  # of the rows that argmax decides rightly: a rule of use seldom falls below
 SURE = FEWER + 0.1  # of all rows, with room for the difference between the labels and the estimate that tuned the rule
 FEW = 30  # rows: fewer are an example, and no share of them is worth a warning
+
+
+def warn_of_names(classes: Sequence[Any], groups: Sequence[Any] = ()) -> None:
+    """Warn of names of classes or groups, such as dates, that no rule file holds: the rule can be used, and not saved.
+
+    The warning comes before the work, which may take hours.
+    """
+    for names, what in ((classes, "class"), (groups, "group")):
+        try:
+            refuse_names([plain(name) for name in names], what)
+        except ValueError as error:
+            warn(
+                f"the rule can be used here and cannot be saved: {error}; if it should be, pass these names as strings"
+            )
 
 
 def warn_of_unwritten(solution: Tuned) -> None:

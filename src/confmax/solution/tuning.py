@@ -35,7 +35,7 @@ from confmax.solution.result import Solution
 from confmax.solution.search import search
 from confmax.solution.several import tune_all_label_rows
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
-from confmax.solution.surprises import warn_of_surprises, warn_of_unwritten
+from confmax.solution.surprises import warn_of_names, warn_of_surprises, warn_of_unwritten
 from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.decisions import decisions_of
@@ -207,7 +207,8 @@ def maximize(
         1e-3 from one; the message shows the farthest. If the metric is one of one class that useless
         rules make largest, such as the recall. If the rule never decides a class that the metric or a constraint
         names, or decides less than half as many rows rightly as argmax (not for tables of costs). If the calibrated
-        probabilities tell nothing about ``y``; its rows are then probably in another order.
+        probabilities tell nothing about ``y``; its rows are then probably in another order. If names of classes or
+        groups are such that no rule file holds them, as dates and bytes are: the rule then cannot be saved.
 
     Examples
     --------
@@ -288,6 +289,7 @@ def tune_all_rows(task: Task, likely: Sequence[int] | None = None) -> Solution:
     """
     raw = task.raw
     warn_of_groups(task)
+    warn_of_names(raw.classes, () if raw.groups is None else raw.groups.names)
     if task.limits is None:
         warn_of_trivial(task.plan.metric)
     solution = tune(task)
