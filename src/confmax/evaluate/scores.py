@@ -230,7 +230,7 @@ class Score:
         return "\n".join(lines)
 
     def references(self, rule: str, metric: str) -> tuple[str, ...]:
-        """Return the names of what a ``rule`` is compared with by a ``metric``."""
+        """Return the names of what a ``rule`` is compared with by a ``metric``, the simplest first."""
         plain = tuple(name for name in self.plain if name in self.rules)
         return self.beside.get(rule, {}).get(metric, plain)
 
@@ -243,9 +243,29 @@ class Score:
         same: str | None = None,
         key: str | None = None,
     ) -> Verdict:
-        """Return the verdict on a ``rule`` by a ``metric``; ``rivals`` are the limits that each misses, by its name.
+        """Return the verdict on a rule of this score.
 
-        The score has the metric by the ``key``, by default its text.
+        `verdicts` holds those of the given rules.
+
+        Parameters
+        ----------
+        rule : str
+            Its name.
+        metric : Metric
+            What it was tuned for.
+        rivals : mapping
+            By the name of each rule that it competes with, the limits of the rule that this one misses.
+        limits : sequence of LimitScore
+            What the rule makes of its limits.
+        same : str or None
+            The rival that decides as the rule does, if one does.
+        key : str or None
+            The name of the metric in this score, by default its text.
+
+        Raises
+        ------
+        ValueError
+            If there is no such rule or metric.
         """
         name = repr(metric) if key is None else key
         found = [
