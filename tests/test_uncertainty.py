@@ -478,3 +478,45 @@ def test_limits_of_the_tuning_are_judged_on_the_rows():
     group = np.arange(400) % 2
     (_, by_group, _) = confmax.score("accuracy", P, y, rule, group=group, n_replicates=0).limits["rule"]
     assert by_group.value == pytest.approx(min(np.mean(decided[(y == 0) & (group == g)] == 0) for g in (0, 1)))
+
+
+OF_GROUPS = {
+    "difference(rate[1] | group) <= 0.05": lambda values: np.ptp(values["rate"], axis=1),
+    "ratio(rate[1] | group) >= 0.8": lambda values: values["rate"].min(axis=1) / values["rate"].max(axis=1),
+    "min(recall[1] | group) >= 0.6": lambda values: values["recall"].min(axis=1),
+    "max(rate[1] | group) <= 0.3": lambda values: values["rate"].max(axis=1),
+    "min(precision[1] | group) >= 0.6": lambda values: values["precision"].min(axis=1),
+    "recall[1 | 2] >= recall[1 | 0] - 0.05": lambda values: values["recall"][:, 2] - values["recall"][:, 0],
+}
+
+
+def test_limits_of_groups_have_the_intervals_of_a_bootstrap_of_rows():
+    """The groups are drawn apart, and their draws are independent, although all begin with one seed."""
+    draw = np.random.default_rng(0)
+    n, B = 900, 1500
+    p, group = draw.random(n), np.arange(n) % 3
+    # two groups of the same decisions and labels, which one seed would draw alike
+    p[group == 2] = p[group == 0]
+    y = (draw.random(n) < p).astype(int)
+    y[group == 2] = y[group == 0]
+    rule = replace(confmax.DecisionRule.from_weights([1.0, 1.5]), constraints=tuple(OF_GROUPS))
+    found = confmax.score("accuracy", np.c_[1 - p, p], y, rule, group=group)
+    decided = rule.predict(np.c_[1 - p, p])
+    rows = draw.integers(0, n, (B, n))
+
+    def shares(hit, among):
+        return np.stack(
+            [(hit & among & (group == g))[rows].sum(1) / (among & (group == g))[rows].sum(1) for g in range(3)], 1
+        )
+
+    values = {
+        "rate": shares(decided == 1, np.ones(n, bool)),
+        "recall": shares(decided == 1, y == 1),
+        "precision": shares(y == 1, decided == 1),
+    }
+    for one in found.limits["rule"]:
+        low, high = np.quantile(OF_GROUPS[one.text](values), [0.025, 0.975])
+        assert one.low <= one.value <= one.high
+        assert abs(one.low - low) < 0.015 and abs(one.high - high) < 0.015, one
+    none = confmax.score("accuracy", np.c_[1 - p, p], y, rule, group=group, n_replicates=0).limits["rule"]
+    assert all(one.low is None and one.high is None for one in none)

@@ -236,14 +236,13 @@ def limit_documents(
             "value": finite(found.estimate.value),
             "kept": found.kept,
             "vacuous": found.vacuous,
+            **_interval(scores, found.estimate),
         }
         if one.of_groups:
             document["by_group"] = {
                 str(name): {"value": finite(part.value), **_interval(scores, part)}
                 for name, part in found.by_group.items()
             }
-        else:
-            document |= _interval(scores, found.estimate)
         documents.append(document)
     for text in absent:
         where = "" if table.groups is None else " in a group"

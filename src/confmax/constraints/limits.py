@@ -190,7 +190,7 @@ class Limits:
 
     def values(self, S: Confusion) -> Array:
         """Return the values (..., n) of the n quantities at a confusion ``S``, or at each of a batch (...)."""
-        found = zip(self.constraints, self._of_all_members(S), strict=True)
+        found = zip(self.constraints, self.of_all_members(S), strict=True)
         return np.stack([one.across.value(*of_members, one.stated) for one, of_members in found], axis=-1)
 
     def members(self, one: Constraint) -> tuple[Metric, ...]:
@@ -223,7 +223,7 @@ class Limits:
             )
         slacks = [
             one.across.slack(values, vacuous & self.kept_by_none, one.stated)
-            for one, (values, vacuous) in zip(self.constraints, self._of_all_members(S), strict=True)
+            for one, (values, vacuous) in zip(self.constraints, self.of_all_members(S), strict=True)
         ]
         return np.stack(slacks, axis=-1)
 
@@ -233,13 +233,13 @@ class Limits:
         Prices of the recalls under a mean are those of the mean times its derivatives: they add up to its price.
         """
         parts: list[Array] = []
-        for one, (values, _) in zip(self.constraints, self._of_all_members(S), strict=True):
+        for one, (values, _) in zip(self.constraints, self.of_all_members(S), strict=True):
             parts += one.across.scales(self.members(one), values, S)
         return np.concatenate(parts)
 
     def vacuous(self, S: Confusion) -> NDArray[np.bool_]:
         """Return which limits (..., n) are kept at ``S`` because their ratio is 0/0: precisions of no decision."""
-        found = np.stack([vacuous.all(axis=-1) for _, vacuous in self._of_all_members(S)], axis=-1)
+        found = np.stack([vacuous.all(axis=-1) for _, vacuous in self.of_all_members(S)], axis=-1)
         return found & ~self._undecided(S) if self.needs_decisions else found
 
     def _undecided(self, S: Confusion) -> NDArray[np.bool_]:
@@ -255,7 +255,7 @@ class Limits:
         found = [nothing[one.of_groups] & own for one, own in zip(self.constraints, of_decided, strict=True)]
         return np.stack(found, axis=-1)
 
-    def _of_all_members(self, S: Confusion) -> list[tuple[Array, NDArray[np.bool_]]]:
+    def of_all_members(self, S: Confusion) -> list[tuple[Array, NDArray[np.bool_]]]:
         """Return for each constraint the values of its metrics (..., G) at ``S``, and where they are 0/0."""
         values, vacuous = self._read(S, [metric for part in self._members for metric in part])
         edges = np.cumsum([len(part) for part in self._members])[:-1]

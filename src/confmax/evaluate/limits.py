@@ -13,7 +13,7 @@ from confmax.constraints import Constraint, Limits
 from confmax.constraints.texts import metric_text
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.decided import Decided, counts_of
-from confmax.evaluate.scores import Score
+from confmax.evaluate.scores import Score, percentiles
 from confmax.evaluate.verdict import Difference, Estimate, LimitScore
 from confmax.tables import MemoryTable
 
@@ -55,7 +55,7 @@ def side_by_side(
 class Judged(NamedTuple):
     """What a rule makes of a limit on labelled rows; ``by_group`` are the values in each group of a limit of groups."""
 
-    estimate: Estimate  # with its interval where the limit is one of all rows
+    estimate: Estimate
     kept: bool
     vacuous: bool
     by_group: dict[Any, Estimate]
@@ -67,12 +67,13 @@ def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, tab
     """Return what a ``rule`` of a ``score`` makes of limits, given what it ``decided``; the score has them by texts."""
     limits, S = side_by_side(limits, decided, table)
     found = []
-    values = zip(limits.constraints, limits.values(S), limits.slacks(S), limits.vacuous(S), strict=True)
-    for one, value, slack, vacuous in values:
+    each = (limits.values(S), limits.slacks(S), limits.vacuous(S), limits.of_all_members(S))
+    for one, value, slack, vacuous, (_, uncounted) in zip(limits.constraints, *each, strict=True):
         estimate = Estimate(float(value), None, None)
         by_group = {}
         if one.of_groups:
             by_group = {name: part.estimate(rule, str(one)) for name, part in score.by_group.items()}
+            estimate = Estimate(float(value), *_ends_across(one, score, rule, uncounted))
         else:
             estimate = score.estimate(rule, str(one))._replace(value=float(value))
         shown = by_group.values() if one.of_groups and not one.across.compares else [estimate]
@@ -101,6 +102,21 @@ def missed_by(limits: Limits, decided: Decided, table: MemoryTable) -> tuple[str
     return tuple(text for text, slack in zip(limits.texts, limits.slacks(S), strict=True) if not is_kept(slack))
 
 
+def _ends_across(
+    one: Constraint, score: Score, rule: str, uncounted: NDArray[np.bool_]
+) -> tuple[float | None, float | None]:
+    """Return the interval of a limited value of groups, of which the ``uncounted`` (G,) are 0/0.
+
+    The rows of every group are drawn apart, from one seed. Shuffled, the draws of two groups are independent.
+    """
+    rng = np.random.default_rng(len(uncounted))
+    parts = [part.drawn(rule, str(one)) for part in score.by_group.values()]
+    drawn = np.stack([rng.permutation(part) for part in parts], axis=-1)
+    known = np.isfinite(drawn).all(axis=-1)
+    found = one.across.value(drawn[known], np.broadcast_to(uncounted, drawn[known].shape), one.stated)
+    return percentiles(found, score.level)
+
+
 # --- the numbers of a report ------------------------------------------------------------------------------------------
 
 
@@ -120,7 +136,7 @@ class LimitRow:
     """A limit: the quantity as the probabilities expect it, and of three rules on the labels; its price, and tests.
 
     A limit of groups has the values ``by_group``. Its own is the smallest of them, the largest, their difference or
-    their ratio, without an interval.
+    their ratio.
     """
 
     constraint: Constraint

@@ -106,7 +106,11 @@ class Score:
         """
         m = self._metric(metric)
         r = self._rule(rule)
-        return Estimate(float(self.values[m, r]), *percentiles(self.replicates[m, r], self.level))
+        return Estimate(float(self.values[m, r]), *percentiles(self.drawn(rule, metric), self.level))
+
+    def drawn(self, rule: str, metric: str | None = None) -> Array:
+        """Return the replicates (B,) of ``rule`` by ``metric``; both, and the ValueError, are those of `estimate`."""
+        return self.replicates[self._metric(metric), self._rule(rule)]
 
     def difference(self, rule: str, to: str | None = None, metric: str | None = None) -> Difference:
         """Return the value of ``rule`` minus that of ``to`` by ``metric``, paired: on the same rows of every replicate.
