@@ -295,3 +295,29 @@ def test_rules_that_are_not_of_one_class_for_all_rows_are_refused():
     confmax.maximize("macro_f1", P[:, :2], labels, decisions="any").rule.save("l.json")
     said = refusal("shift", "l.json", path)
     assert "confmax shift is for rules of one class per row; in Python LabelSolution.adapt(new_proba)" in said
+
+
+def test_rules_of_groups_are_checked():
+    draw = np.random.default_rng(0)
+    p = draw.beta(1, 2, 2000)
+    sex = np.where(draw.random(2000) < 0.5, "f", "m")
+    frame = pd.DataFrame({"yes": p, "no": 1 - p, "sex": sex, "y": np.where(draw.random(2000) < p, "yes", "no")})
+    frame.to_csv("t.csv", index=False)
+    limit = "difference(rate[yes] | group) <= 0.02"
+    given = ("--label", "y", "--metric", "accuracy", "--subject-to", limit, "--group", "sex", "-o", "r.json")
+    run("tune", "t.csv", *given)
+    scored = document("score", "t.csv", "--label", "y", "--rule", "r.json", "--group", "sex", "--replicates", 200)
+    (one,) = scored["constraints"]
+    low, high = one["interval"]
+    assert low <= one["value"] <= high
+    frame = frame.drop(columns="y")
+    frame[1000:].to_csv("same.csv", index=False)
+    assert not document("shift", "r.json", "same.csv", "--check", "--group", "sex")["changed"]
+    frame["yes"] = np.where(sex == "f", p**2, p)
+    frame["no"] = 1 - frame["yes"]
+    frame.to_csv("moved.csv", index=False)
+    stdout, _ = run("shift", "r.json", "moved.csv", "--check", "--group", "sex", code=3)
+    assert f"the limit {limit} is broken" in stdout
+    assert "--group" in refusal("shift", "r.json", "moved.csv", "--check")
+    assert "--group is of --check" in refusal("shift", "r.json", "moved.csv", "--group", "sex")
+    assert "give --check and --group" in refusal("shift", "r.json", "moved.csv")

@@ -456,6 +456,7 @@ def explain() -> None:
     metavar="X",
     help="For --check: how often it says that something has changed where nothing has.  [default: 0.05]",
 )
+@column("--group", "Column of groups, for --check of a rule that decides by groups.")
 @click.option(
     "--priors",
     callback=class_shares,

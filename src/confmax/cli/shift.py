@@ -55,12 +55,12 @@ def shift(rule: Path, file: Path | None, check: bool, as_json: bool, **more: Any
     """Run `confmax shift`, and return its exit code: 3 if a check finds that anything has changed."""
     own = ("out", "force", "priors", "tuned_on", "tuned_label", "tuned_weight", "proba_shifted", "false_alarms")
     given = {name: more.pop(name) for name in own}
-    _check_options(check, {**given, "label": more["label"]})
+    _check_options(check, {**given, "label": more["label"], "group": more["group"]})
     _check_file(file, check, given["priors"], more["weight"])
     read = [*(path for path in (rule, file, given["tuned_on"]) if path is not None), *arrays_beside(more)]
     check_rule_output(given["out"], given["force"], *read)
     one_result(as_json, given["out"])
-    loaded = _loaded(rule, given["tuned_on"])
+    loaded = _loaded(rule, given["tuned_on"], check=check)
     names = loaded.class_names[: loaded.n_classes]
     given["priors"] = _by_name(given["priors"], names)
     if given["priors"] is not None:
@@ -68,11 +68,12 @@ def shift(rule: Path, file: Path | None, check: bool, as_json: bool, **more: Any
     in_parts = more.pop("in_parts")
     options = TableOptions(**more, some_labels=True)
     parted = file is not None and is_read_in_parts(file, in_parts)
-    if parted and options.label is not None:
-        raise ValueError(
-            f"{file} is read in parts, and --label needs its rows in memory; leave it out, or name one file with "
-            f"--in-parts no"
-        )
+    for option, name in (("--label", options.label), ("--group", options.group)):
+        if parted and name is not None:
+            raise ValueError(
+                f"{file} is read in parts, and {option} needs its rows in memory; leave it out, or name one file with "
+                f"--in-parts no"
+            )
     with Bar("reading", "rows") as bar:
         rows = None
         if file is not None:
@@ -82,7 +83,8 @@ def shift(rule: Path, file: Path | None, check: bool, as_json: bool, **more: Any
             tuned_on = _tuning_rows(given["tuned_on"], loaded, options, given["tuned_label"], given["tuned_weight"])
         if check and rows is not None:
             level = LEVEL if given["false_alarms"] is None else given["false_alarms"]
-            found = detect(rows.proba, loaded, sample_weight=rows.weight, level=level, tuned_on=tuned_on)
+            beside = {"sample_weight": rows.weight, "group": rows.group}
+            found = detect(rows.proba, loaded, **beside, level=level, tuned_on=tuned_on)
             _warn_of_same_rows(rows, loaded, str(rule), SHOWS_NOTHING)
         else:
             solution = _adapted(rows, loaded, tuned_on, given)
@@ -119,6 +121,8 @@ def _check_options(check: bool, given: Mapping[str, Any]) -> None:
         )
     if given["false_alarms"] is not None and not check:
         raise click.UsageError("--false-alarms is of --check; give both, or leave it out")
+    if given["group"] is not None and not check:
+        raise click.UsageError("--group is of --check, for rules that decide by groups; give both, or leave it out")
     if given["priors"] is not None and given["label"] is not None:
         raise click.UsageError("--priors says the class shares, so --label adds nothing; leave one of them out")
     if given["proba_shifted"] and given["priors"] is None:
@@ -147,18 +151,21 @@ def _no_source(names: Sequence[Any]) -> Document:
     return {**empty, "classes": list(names), "columns": [], "table": None}
 
 
-def _loaded(path: Path, tuned_on: Path | None) -> DecisionRule:
-    """Return the rule of a file; refuse those of several labels, or whose class shares are unknown or of groups."""
+def _loaded(path: Path, tuned_on: Path | None, *, check: bool) -> DecisionRule:
+    """Return the rule of a file; refuse those of several labels, or whose class shares are unknown.
+
+    Those that decide by groups are only checked.
+    """
     rule = load_any_rule(path)
     if isinstance(rule, LabelRule):
         raise ValueError(
             f"{path} decides several labels per row, and confmax shift is for rules of one class per row; in Python "
             f"LabelSolution.adapt(new_proba) adapts what confmax.maximize returned for labels"
         )
-    if rule.groups:
+    if rule.groups and not check:
         raise ValueError(
             f"{path} decides by groups, whose class shares may change each by itself; tune a rule on rows of the new "
-            f"kind"
+            f"kind, or give --check and --group"
         )
     if rule.shares is None and tuned_on is None:
         raise ValueError(
@@ -196,7 +203,7 @@ def _warn_of_same_rows(rows: FileRows, rule: DecisionRule, path: str, why: str) 
         return
     if rule.shares is None or rule.shares.shifted_to is not None:
         return
-    mean = source_of(rule).table(rows.proba, rows.weight).mean_probability()
+    mean = source_of(rule, of_groups=True).table(rows.proba, rows.weight).mean_probability()
     if np.abs(mean - rule.shares.meant).max() < SAME_ROWS:
         app.warn(
             f"these are as many rows as {path} was tuned on, with the same mean probabilities: very likely the same "

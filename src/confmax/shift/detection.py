@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,17 +11,20 @@ from numpy.typing import ArrayLike
 
 from confmax.confusion import Array, Confusion
 from confmax.constraints import bind, parse
+from confmax.constraints.across import Limit, Pairs
 from confmax.constraints.proportions import interval
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.rule import DecisionRule
+from confmax.rule.parts import to_decide
 from confmax.shift.likelihood import worth
 from confmax.shift.priors import LEVEL, OTHERWISE, UNLIKE, PriorShift, shift_of
 from confmax.shift.source import source_of
-from confmax.tables import Table
+from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
 
 SMALL = 1e-9  # what rounding explains
+DRAWS = 4000  # of the values of groups, for the interval of what compares them
 LEAST = 5.0  # expected rows of a decision, with fewer of which it is counted with the others
 
 UNLIKE_SAID = (
@@ -66,7 +69,7 @@ class Detection:
     decided_p_value : float
         How likely shares so different would be if the rule decided as often as before; 1 if that is not known.
     promises : tuple of Promise
-        The limits of the rule on rates and the coverage.
+        The limits of the rule on rates and the coverage, of all rows, of groups and between groups.
     level : float
         Probability of a false alarm.
 
@@ -149,6 +152,7 @@ def detect(
     source: Any,
     *,
     sample_weight: ArrayLike | None = None,
+    group: ArrayLike | None = None,
     level: float = LEVEL,
     tuned_on: Sequence[Any] | None = None,
 ) -> Detection:
@@ -162,6 +166,9 @@ def detect(
         The rule, which knows the class shares of its tuning rows.
     sample_weight : array-like (n,) or None
         Non-negative weights of the new rows.
+    group : array-like (n,) or None
+        The group of each row, of a rule with groups. The class shares and the decisions are tested on all rows
+        together, the limits of groups in each.
     level : float
         Probability of a false alarm, of all tests together.
     tuned_on : (proba, y) or (proba, y, sample_weight), or None
@@ -172,12 +179,14 @@ def detect(
     -------
     Detection
         A test of the class shares (a ratio of likelihoods), of how often the rule makes each decision (chi squared), of
-        each limit on a rate or the coverage (binomial), and with ``tuned_on`` whether rows of a class look as before.
+        each limit on a rate or the coverage (binomial; between groups by the normal distribution), and with
+        ``tuned_on`` whether rows of a class look as before.
 
     Raises
     ------
     ValueError
-        If the input is invalid; if the source knows no shares.
+        If the input is invalid; if the source knows no shares; if a rule decides by groups, and ``group`` is missing,
+        the rows lie in parts, or the rule does not know the groups.
 
     Examples
     --------
@@ -190,18 +199,26 @@ def detect(
     if not (isinstance(level, (int, float, np.number)) and 0.0 < level < 1.0):
         raise InputError(f"`level` lies between 0 and 1; got {level!r}")
     rule: DecisionRule = getattr(source, "rule", getattr(source, "rule_", source))
-    held = source_of(source, tuned_on)
+    held = source_of(source, tuned_on, of_groups=True)
     raw = held.raw(new_proba, sample_weight)
+    table = _with_groups(rule, raw, group)
     shares = shift_of(raw.calibrated(held.calibrator), held, np.zeros(len(held.classes)), None)
     for sentence in shares.warnings:
         if sentence != OTHERWISE:  # what is tested here, at the level of all tests
             warn(sentence)
     n = worth(raw)[0]
-    # a scan counts what is decided, where the rows are
-    decided = rule.evaluate(raw.oracle(1.0)).columns
+    each = None
+    if rule.groups and isinstance(table, MemoryTable):
+        each = _decided_in_groups(rule, table)
+        decided = each.weights @ each.decided
+    else:
+        # a scan counts what is decided, where the rows are
+        decided = rule.evaluate(raw.oracle(1.0)).columns
     before = np.array(held.shares.decided or ())
     p_value = _same_shares(decided, n, before, held.shares.n_rows) if len(before) else 1.0
     promises = _promises(rule, raw, decided, n) if rule.constraints else ()
+    if each is not None:
+        promises += _promises_of_groups(rule, each)
     return Detection(shares, rule.class_names, decided, before, p_value, promises, level)
 
 
@@ -224,9 +241,6 @@ def _same_shares(one: Array, n: float, other: Array, m: float) -> float:
 
 def _promises(rule: DecisionRule, raw: Table, decided: Array, n: float) -> tuple[Promise, ...]:
     """Return the limits of a rule that speak of what is ``decided`` (M,) alone, on n rows."""
-    # scipy takes longer to import than confmax
-    from scipy.special import betainc, ndtr, ndtri
-
     K, M = rule.n_classes, rule.n_decisions
     wanted = [one for one in map(parse, rule.constraints) if not one.of_groups]
     limits = bind(wanted, raw, explicit=True, n_decisions=M, abstains=rule.abstain is not None)
@@ -235,19 +249,108 @@ def _promises(rule: DecisionRule, raw: Table, decided: Array, n: float) -> tuple
         worth_of = _of_decisions(one.metric, K, M)
         if worth_of is None:
             continue
-        value = float(worth_of @ decided)
-        excess = (value - one.limit) * (-1.0 if one.is_floor else 1.0)
-        if set(np.unique(worth_of)) <= {0.0, 1.0}:
-            ends = interval(value, n, 0.9)
-            beyond, at_limit = (1.0 - value, 1.0 - one.limit) if one.is_floor else (value, one.limit)
-            # of n rows, as many or more would be beyond a limit that is just kept: a sum of binomial probabilities
-            met = np.ceil(beyond * n - SMALL)
-            p_value = float(betainc(met, max(n - met, 0.0) + 1.0, at_limit)) if met > 0.0 else 1.0
+        found.append(Promise(one.text, *_against_limit(one.stated, worth_of, decided, n)))
+    return tuple(found)
+
+
+def _against_limit(limit: Limit, worth_of: Array, decided: Array, n: float) -> tuple[float, tuple[float, float], float]:
+    """Return a value on n rows, of which ``decided`` (M,) bring ``worth_of`` (M,), its interval, and the p-value."""
+    # scipy takes longer to import than confmax
+    from scipy.special import betainc, ndtr, ndtri
+
+    value = float(worth_of @ decided)
+    excess = (limit.number - value) * limit.sign
+    if set(np.unique(worth_of)) <= {0.0, 1.0}:
+        ends = interval(value, n, 0.9)
+        beyond, at_limit = (1.0 - value, 1.0 - limit.number) if limit.is_floor else (value, limit.number)
+        # of n rows, as many or more would be beyond a limit that is just kept: a sum of binomial probabilities
+        met = np.ceil(beyond * n - SMALL)
+        p_value = float(betainc(met, max(n - met, 0.0) + 1.0, at_limit)) if met > 0.0 else 1.0
+    else:
+        error = float(np.sqrt(max(float(worth_of**2 @ decided) - value**2, SMALL) / n))
+        ends = (value - ndtri(0.95) * error, value + ndtri(0.95) * error)
+        p_value = float(ndtr(-excess / error))
+    return value, ends, p_value if excess > 0.0 else 1.0
+
+
+# --- rules that decide by groups --------------------------------------------------------------------------------------
+
+
+class _Groups(NamedTuple):
+    """What a rule decided in the G groups that have rows: their ``weights`` (G,), shares, and ``sizes`` (G,), rows."""
+
+    table: MemoryTable
+    decided: Array  # (G, M)
+    weights: Array
+    sizes: Array
+
+
+def _with_groups(rule: DecisionRule, raw: Table, group: ArrayLike | None) -> Table:
+    """Return new rows with their groups, if the rule decides by these; a ValueError where they are not known."""
+    if not rule.groups_known:
+        raise ValueError(
+            "this rule decides by the probabilities of groups, and which rows are of which group is not known; check a "
+            "rule that was tuned with group="
+        )
+    if rule.groups and not raw.is_whole:
+        raise ValueError("rules that decide by groups are checked on rows in memory; pass arrays of a sample")
+    return to_decide(rule, raw, group)
+
+
+def _decided_in_groups(rule: DecisionRule, table: MemoryTable) -> _Groups:
+    """Return what a rule decided in every group that has rows with weight."""
+    assert table.groups is not None
+    codes = table.groups.codes
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    table = table.take(np.isin(codes, np.flatnonzero(np.bincount(codes, weight) > 0.0)))
+    assert table.groups is not None
+    decisions, shares, M = rule.decided(table)
+    table = replace(table, groups=table.groups.present())
+    codes = table.groups.codes
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    G = len(table.groups)
+    counts = sum(
+        share * np.bincount(codes * M + line, weight, G * M).reshape(G, M)
+        for share, line in zip(shares, decisions, strict=True)
+    )
+    totals = np.bincount(codes, weight)
+    return _Groups(table, counts / totals[:, None], totals / totals.sum(), totals**2 / np.bincount(codes, weight**2))
+
+
+def _promises_of_groups(rule: DecisionRule, each: _Groups) -> tuple[Promise, ...]:
+    """Return the limits of groups that speak of what is decided alone; those of groups without rows are left out."""
+    from scipy.special import ndtr
+
+    K, M = rule.n_classes, rule.n_decisions
+    there = {str(name).strip() for name in each.table.groups.names}
+    found = []
+    for given in map(parse, rule.constraints):
+        if not given.of_groups or not set(given.across.named) <= there or (given.across.compares and len(there) < 2):
+            continue
+        limits = bind([given], each.table, explicit=True, n_decisions=M, abstains=rule.abstain is not None)
+        assert limits is not None
+        (one,) = limits.constraints
+        worth_of = _of_decisions(one.metric, K, M)
+        if worth_of is None:
+            continue
+        values = each.decided @ worth_of
+        errors = np.sqrt(np.maximum(each.decided @ worth_of**2 - values**2, SMALL) / each.sizes)
+        if isinstance(one.across, Pairs):
+            w_a, w_b, constant = one.across.weights(one.stated)
+            slacks = [(w_a * values[a] + w_b * values[b] + constant, a, b) for a, b in one.across.pairs(len(values))]
+            tests = [
+                float(ndtr(slack / np.hypot(w_a * errors[a], w_b * errors[b]))) for slack, a, b in slacks if slack < 0.0
+            ]
+            n_tests = len(slacks)
         else:
-            error = float(np.sqrt(max(float(worth_of**2 @ decided) - value**2, SMALL) / n))
-            ends = (value - ndtri(0.95) * error, value + ndtri(0.95) * error)
-            p_value = float(ndtr(-excess / error))
-        found.append(Promise(one.text, value, ends, p_value if excess > 0.0 else 1.0))
+            parts = zip(each.decided, each.sizes, strict=True)
+            tests = [_against_limit(one.stated, worth_of, decided, n)[2] for decided, n in parts]
+            n_tests = len(tests)
+        none = np.zeros(len(values), dtype=bool)
+        draws = np.random.default_rng(0).normal(values, errors, (DRAWS, len(values)))
+        low, high = np.quantile(one.across.value(draws, np.broadcast_to(none, draws.shape), one.stated), [0.05, 0.95])
+        value = float(one.across.value(values, none, one.stated))
+        found.append(Promise(one.text, value, (float(low), float(high)), min([1.0, *(n_tests * p for p in tests)])))
     return tuple(found)
 
 

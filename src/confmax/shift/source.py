@@ -52,15 +52,18 @@ def label_rule_of(source: Any) -> LabelRule | None:
     return rule if isinstance(rule, LabelRule) else None
 
 
-def source_of(source: Any, tuned_on: Sequence[Any] | None = None) -> Source:
-    """Return what shares are held against, of a solution, a rule or a fitted estimator; a ValueError if it is none."""
+def source_of(source: Any, tuned_on: Sequence[Any] | None = None, *, of_groups: bool = False) -> Source:
+    """Return what shares are held against, of a solution, a rule or a fitted estimator; a ValueError if it is none.
+
+    Rules that decide by groups are refused, unless ``of_groups`` says that the shares of all rows are meant.
+    """
     rule = getattr(source, "rule", getattr(source, "rule_", source))
     if not isinstance(rule, DecisionRule):
         raise InputError(
             f"`source` is a solution, a rule for one class per row, or a fitted estimator; got {type(source).__name__}",
             "use estimate_priors for a rule of several labels" if isinstance(rule, LabelRule) else "",
         )
-    if rule.groups:
+    if rule.groups and not of_groups:
         raise InputError(
             "the rule decides by groups, whose shares may change each by itself", "tune a rule on rows of the new kind"
         )
