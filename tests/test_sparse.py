@@ -405,6 +405,7 @@ def wide(n, K, k=5, seed=0):
     return csr, columns[np.arange(n), p.argmax(axis=1)]
 
 
+@pytest.mark.filterwarnings("ignore:no row of y has the classes")
 @pytest.mark.parametrize(
     ("name", "mode"), [("accuracy", "model"), ("macro_f1", "labels"), ("h_mean", "blend"), ("cohen_kappa", "labels")]
 )
@@ -424,6 +425,7 @@ def test_very_many_classes_take_memory_for_their_entries(name, mode):
     np.testing.assert_array_equal(found.rule.predict(rows), found.rule.predict(rows.toarray()))
 
 
+@pytest.mark.filterwarnings("ignore:no row of y has the classes")
 def test_what_is_dense_is_refused_where_it_would_be_large():
     K = 20_000
     csr, y = wide(2000, K)

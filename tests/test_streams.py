@@ -279,6 +279,7 @@ def test_labels_weights_and_groups_are_columns(kind):
             found.predict(make(grouped))
 
 
+@pytest.mark.filterwarnings("ignore:no row of y has the class ugly")
 @pytest.mark.parametrize("kind", DIRECT)
 def test_a_list_of_labels_is_no_list_of_columns(kind):
     two = {"confusion": "labels", "calibration": None, "classes": NAMES}
@@ -618,6 +619,7 @@ def test_a_fresh_process(inside, temporary):
     assert not temporary()
 
 
+@pytest.mark.filterwarnings("ignore:no row of y has the class ugly")
 def test_a_class_without_rows_keeps_its_column(tmp_path):
     """Columns that are distributions are all classes, whatever the labels are."""
     pd = pytest.importorskip("pandas")

@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 
 MAX_MATRIX_CLASSES = 1000  # up to which a confusion matrix is kept and shown
 ABSENT = 1e-100  # a class of a smaller share counts as absent: one over its share, squared, could not be held
+BELOW = -4.0  # times the largest coefficient: no score is larger than twice that
 UNIT = 2e-6  # shares whose sum is as near to one sum to one: rows of a float32 table are not exact
 
 
@@ -293,6 +294,38 @@ class Gains:
             return Gains.from_matrix(factor * self.full + 0.0)
         a, b = self.coefficients()
         return Gains(factor * a + 0.0, factor * b + 0.0, power=self.power)
+
+    def without(self, barred: NDArray[np.bool_], *, several: bool = False) -> Gains:
+        """Return gains that never decide the classes that are ``barred`` (K,), whatever the row.
+
+        Their scores are below that of the class with the smallest coefficients; where a row gets ``several`` decisions,
+        or may belong to several groups, they are below all others.
+
+        >>> Gains.reduced([1.0, 4.0], [0.0, 2.0]).without(np.array([False, True])).coefficients()
+        (array([[1., 0.]]), array([[ 0., -1.]]))
+        """
+        if not barred.any():
+            return self
+        decisions = np.append(barred, np.zeros(self.n_decisions - len(barred), dtype=np.bool_))
+        if self.full is not None:
+            size = np.abs(self.full).max(axis=1)
+            low = self.full.min(axis=1)
+        else:
+            a, b = self.coefficients()
+            slope = np.zeros_like(b)
+            # distances are at most so large
+            slope[:, : len(barred)] = a * float(len(barred) - 1) ** self.power
+            size = np.maximum(np.abs(slope), np.abs(b))
+            low = b + np.minimum(slope, 0.0)
+        every = np.where(decisions, 0.0, size).max(axis=1)
+        rows = np.arange(len(size))
+        near = np.where(decisions | (size == 0.0), np.inf, size).argmin(axis=1)
+        lowest = BELOW * every if several else low[rows, near] - size[rows, near]
+        # a finite number, which files and other systems can hold
+        lowest = np.where(every > 0.0, lowest, -1.0)[:, None]
+        if self.full is not None:
+            return Gains(full=np.where(decisions, lowest[..., None], self.full))
+        return Gains(np.where(barred, 0.0, a), np.where(decisions, lowest, b), power=self.power)
 
     def __add__(self, other: Gains) -> Gains:
         """Return the sums of gains of the same decisions."""

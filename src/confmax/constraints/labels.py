@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.constraints.each_class import is_smallest, of_each
 from confmax.constraints.grammar import resolve
-from confmax.constraints.limits import Limits, is_read_back, naming
+from confmax.constraints.limits import Limits, is_read_back, naming, refuse_undecided
 from confmax.constraints.outcomes import BINDING, ConstraintOutcome, on_labels
 from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint
@@ -296,7 +296,13 @@ def _difference(value: Any) -> Any:
     return np.where(value > ROUNDING, value, 0.0)
 
 
-def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array, least: float = 0.0) -> LabelLimits | None:
+def bind_labels(
+    constraints: Any,
+    classes: Sequence[Any],
+    rows: Array,
+    least: float = 0.0,
+    barred: Sequence[int] = (),
+) -> LabelLimits | None:
     """Return ``constraints``, as for `confmax.constraints.resolve`, placed among labels; None if there are none.
 
     Parameters
@@ -309,6 +315,8 @@ def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array, least: fl
         How often every label is true, as a fraction of all rows.
     least : float
         `LabelLimits.least`, which searches over rules need.
+    barred : sequence of int
+        Labels that are never decided: a floor on the rates of these alone is refused.
 
     Raises
     ------
@@ -339,6 +347,8 @@ def bind_labels(constraints: Any, classes: Sequence[Any], rows: Array, least: fl
                 one, weights[j] = _sum(one, names)
             else:
                 one, place = _of_one_label(one, names, rows)
+            if set(np.flatnonzero(weights[j]) if place is None else (place,)) <= set(barred):
+                refuse_undecided(one, "label")
         placed.append(one)
         places.append(place)
     return LabelLimits(tuple(placed), tuple(places), weights, least)

@@ -305,13 +305,15 @@ def bind(
     pos_label: Any = None,
     n_decisions: int | None = None,
     abstains: bool = False,
+    barred: Sequence[int] = (),
 ) -> Limits | None:
     """Return ``constraints``, as for `resolve`, placed among the classes of a ``table``; None if there are none.
 
     ``explicit`` says whether the order of the classes was given, ``pos_label`` which of two classes is the positive
     one, ``n_decisions`` between how many decisions rules choose (None: those of the tables of costs, or K).
     ``abstains`` says that the last of K + 1 decisions is to abstain: metrics are then those of what is decided.
-    The groups of the rows, which the table brings, lie side by side if a constraint speaks of them.
+    The groups of the rows, which the table brings, lie side by side if a constraint speaks of them. Rules never decide
+    classes that are ``barred``: a limit that such a rule misses, such as a floor on the rate of one, is refused.
 
     Raises
     ------
@@ -330,6 +332,9 @@ def bind(
     for one in placed:
         with naming(one):
             one.metric.check_table(K, M)
+            about = one.metric.classes or ()
+            if about and set(about if one.metric.class_place is None else (one.metric.class_place,)) <= set(barred):
+                refuse_undecided(one, "class")
     limits = Limits(placed)
     if limits.speak_of_groups:
         limits = _in_groups(limits, table, M - K)
@@ -440,6 +445,22 @@ def _sizes(table: Table) -> Array:
     beside = table.groups.beside(table)
     weights: Array = beside.label_weight() if table.has_labels else beside.mean_probability()
     return weights.reshape(len(table.groups), -1)
+
+
+def refuse_undecided(one: Constraint, what: str) -> None:
+    """Refuse, by a ValueError, a limit on a class, or on ``what``, that no rule decides, if such rules miss it."""
+    if one.across.compares:
+        return
+    metric = as_written(one.metric)
+    rest = np.array([1.0, 0.0])
+    # a sum of rates is zero
+    one_of_two = None if isinstance(metric.formula, SumOfRates) else replace(metric, classes=None).of_class(1, 2)
+    value = 0.0 if one_of_two is None else float(one_of_two.values(Confusion(rest, rest, rest)))
+    if value < one.limit if one.is_floor else value > one.limit:
+        raise InputError(
+            f"no row of `y` has this {what}, so no rule decides it, and the quantity is {number_text(value)}",
+            f"take rows that include this {what}, or leave this limit out",
+        )
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from confmax.rule.parts import to_decide
 from confmax.solution import Plan, tune, value_on_labels, warn_of_trivial
 from confmax.solution.confidence import UNEQUAL
 from confmax.solution.infeasible import or_raise
-from confmax.solution.plan import Task
+from confmax.solution.plan import Task, absent_of
 from confmax.solution.side_by_side import warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_names, warn_of_surprises
 from confmax.tables import MemoryTable, Table, here, host_array, make_table
@@ -286,6 +286,8 @@ class MetricClassifierCV(CrossFitting, RuleClassifier):
         few = few and (plan.metric.structure.may_draw or bool(plan.constraints))
         if plan.confidence is not None:
             steps.refuse_dependent(rows, few=few)
+        # a class that a fold lacks is one all the same
+        plan = plan.but(absent=absent_of(out))
         self.tuned_on_ = "refit" if few else "given" if self._is_prefit else "folds"
 
         def task_without(test: NDArray[np.intp] | None) -> Task:

@@ -96,6 +96,7 @@ class Tuned:
 
 
 NOT_ASSURED = "not assured on new rows, unless you ask with a confidence"
+NAMED = 5  # classes in a sentence
 OWN_ROWS = "; these are the final model's probabilities of its own training rows"
 
 
@@ -112,7 +113,7 @@ def if_right(solution: Tuned) -> str | None:
         )
     if solution.model_upper_bound is None or solution.model_value is None:
         return None
-    rule = "rule that keeps the constraints" if solution.constraints else "rule"
+    rule = compared_rule(solution)
     end = OWN_ROWS if solution.tuned_on == "refit" else ""
     metric = solution.metric
     most = metric.shown(solution.model_upper_bound)
@@ -120,6 +121,16 @@ def if_right(solution: Tuned) -> str | None:
     if metric.is_cost:
         return f"{right}, no {rule} costs less than {most:.4g} a row; this one costs {value:.4g}{end}"
     return f"{right}, no {rule} exceeds {most:.4g}; this one has {value:.4g}{end}"
+
+
+def compared_rule(solution: Tuned) -> str:
+    """Return which rules a bound is one of: those within the limits, which decide no class that no row has."""
+    absent = () if solution.plan is None else solution.plan.absent or ()
+    names = [str(solution.rule.class_names[k]) for k in absent]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    within = ["keeps the constraints"] if solution.constraints else []
+    within += [f"never decides {', '.join(names[:NAMED])}{more}"] if names else []
+    return f"rule that {' and '.join(within)}" if within else "rule"
 
 
 def how_counted(confusion: str, share: float | None) -> str:

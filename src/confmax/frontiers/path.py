@@ -31,7 +31,6 @@ from confmax.optimize.along import Record, RecordingOracle, along, atoms_of, wit
 from confmax.optimize.class_cuts import ClassThreshold
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.optimize.mixture import constant_rules
-from confmax.oracle import CountingOracle
 from confmax.progress import Bar, bar_for
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.plan import Plan, Task
@@ -213,8 +212,8 @@ class Path:
         """Return the search at one level, with further starting rules."""
         moved = replace(self.template, limit=float(level))
         limits = replace(self.limits, constraints=(*self.limits.constraints[:-1], moved))
-        inner = self.prepared.oracle.oracle
-        oracle = CountingOracle(inner) if self.by_thresholds else RecordingOracle(inner, self.record)
+        counted = self.prepared.oracle
+        oracle = counted.anew() if self.by_thresholds else RecordingOracle(counted, self.record)
         search = self.prepared.within(limits, oracle, rules)
         metric = search.task.metric
         if metric.formula.is_of_decided:
@@ -280,7 +279,8 @@ class Path:
         rows = self.prepared.oracle.rows
         n_decisions = self.given.n_decisions
         matrix = self.limits.statistics == "matrix"
-        _, known = constant_rules(rows, n_decisions, matrix=matrix, layout=self.limits.layout)
+        barred = self.prepared.oracle.barred
+        _, known = constant_rules(rows, n_decisions, matrix=matrix, layout=self.limits.layout, barred=barred)
         reached = self.limits.values(known)[:, -1] == level
         kept = (self.limits.slacks(known) >= 0.0).all(axis=-1)
         return bool((reached & kept).any())

@@ -152,10 +152,17 @@ def extra_names(classes: tuple[Any, ...], n_decisions: int) -> tuple[Any, ...]:
     return tuple(islice((k for k in count(K) if k not in classes), n_decisions - K))
 
 
-def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
+def _named(classes: Sequence[Any]) -> str:
+    """Return the names of absent classes for a message."""
+    more = f" and {len(classes) - MOST_ABSENT} more" if len(classes) > MOST_ABSENT else ""
+    return ", ".join(map(str, classes[:MOST_ABSENT])) + more
+
+
+def fit_metric(metric: Metric, table: Table, *, explicit: bool, barred: Sequence[int] = ()) -> Metric:
     """Return ``metric`` for ``table``, without the absent classes if it divides by priors.
 
-    A ValueError if it depends on the order of the classes, and that is not ``explicit``: it was not given.
+    A ValueError if it depends on the order of the classes, and that is not ``explicit``: it was not given. Classes that
+    are ``barred`` are never decided, because no row has them: a warning names them.
     """
     present = refuse_too_few_classes(table)
     n_decisions = metric.n_decisions(table.n_classes)
@@ -178,12 +185,23 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         )
     used = metric.divided_by(table.n_classes)
     kept = [k for k in used if present[k]]
-    if len(kept) == len(used):
-        return metric
-    missing = [str(table.classes[k]) for k in used if not present[k]]
-    more = f" and {len(missing) - MOST_ABSENT} more" if len(missing) > MOST_ABSENT else ""
-    absent = ", ".join(missing[:MOST_ABSENT]) + more
     source = "`y`" if table.has_labels else "`proba`"
+    never = _named([table.classes[k] for k in barred])
+    if len(kept) == len(used):
+        if metric.class_place in barred:
+            raise InputError(
+                f"no row of {source} has the class of {metric!r}, so no rule decides it",
+                "take rows that include this class, or another metric",
+            )
+        # who chose the classes of a mean has left the others out
+        if barred and (metric.one_class or metric.classes is None):
+            which, it = ("class", "it") if len(barred) == 1 else ("classes", "them")
+            warn(
+                f"no row of y has the {which} {never}: the rule never decides {it}, and metrics that are a mean over "
+                f"all classes, such as macro F1, count {it} as 0"
+            )
+        return metric
+    absent = _named([table.classes[k] for k in used if not present[k]])
     # other metrics go on with the classes that are present; a metric of one class has no other
     if metric.one_class:
         raise InputError(
@@ -197,6 +215,6 @@ def fit_metric(metric: Metric, table: Table, *, explicit: bool) -> Metric:
         )
     warn(
         f"{metric.name} divides by class sizes and {source} has no weight in class {absent}: the metric is computed "
-        f"over the {len(kept)} classes that are present"
+        f"over the {len(kept)} classes that are present{f', and the rule never decides {never}' if barred else ''}"
     )
     return replace(metric, classes=tuple(kept))

@@ -17,7 +17,6 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.optimize.loop import Outcome, Problem
 from confmax.optimize.mixture import Mixture
 from confmax.oracle import CountingOracle
-from confmax.tables import Oracle
 
 MOST_KEPT = 1 << 24  # numbers of all answers together: 128 MiB
 
@@ -25,8 +24,8 @@ MOST_KEPT = 1 << 24  # numbers of all answers together: 128 MiB
 class RecordingOracle(CountingOracle):
     """An oracle that counts its scans and adds its answers to a record."""
 
-    def __init__(self, oracle: Oracle, record: Record) -> None:
-        super().__init__(oracle)
+    def __init__(self, oracle: CountingOracle, record: Record) -> None:
+        super().__init__(oracle.oracle, barred=oracle.barred)
         self.record = record
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:

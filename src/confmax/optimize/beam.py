@@ -233,7 +233,7 @@ def _better(
     _, first = np.unique(-np.round(values, DIGITS), return_index=True)
     waiting = []
     for k in first[:size].tolist():
-        gain = working_gain(gains[k], problem.oracle.table.dtype)
+        gain = working_gain(problem.oracle.allowed(gains[k]), problem.oracle.table.dtype)
         key = b"".join(part.tobytes() for part in (gain.a, gain.b, gain.full) if part is not None)
         if key not in searched:
             searched.add(key)

@@ -49,7 +49,6 @@ from confmax.optimize.rounding import BINDS, LITTLE, NEWTON_STEPS, OF_TOL, PROGR
 from confmax.optimize.row_prices import row_bound
 from confmax.optimize.single import Swarm, interchangeable, search
 from confmax.optimize.warm import sample_of
-from confmax.oracle import CountingOracle
 from confmax.tables import Oracle
 
 PATIENCE = 12  # passes that improve neither value nor bound: a kink, which gradients at single points do not see
@@ -241,7 +240,9 @@ class ColumnGeneration(Solver):
         if layout is not None:
             # deciding one class for the rows of all groups keeps every difference
             as_one = replace(layout, shared=True)
-            constants = constant_rules(problem.oracle.rows, problem.n_decisions, matrix=matrix, layout=as_one)
+            constants = constant_rules(
+                problem.oracle.rows, problem.n_decisions, matrix=matrix, layout=as_one, barred=problem.oracle.barred
+            )
             yield Step(best_answer(problem, *constants))
         if state.thresholds is not None:
             rule, confusion, is_best = state.thresholds.single(problem, columns, (incumbent.mixture, incumbent.single))
@@ -422,7 +423,7 @@ def _near_optimum_of_sample(problem: Problem, columns: Columns) -> Columns:
     if sampled is None or columns.points.space.curves:
         # cuts of a sample's mixtures would be limits of the table
         return columns
-    small = CountingOracle(sampled)
+    small = problem.oracle.anew(sampled)
     matrix = problem.needs_matrix
     space = _space(problem, small.rows)
     improving = descended(space, small, matrix=matrix)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -127,7 +127,8 @@ def linearised(problem: Problem, surrogate: Metric, rule: Mixture) -> tuple[Mixt
     if gains.is_finite:
         return rule, first, gains
     decisions = problem.oracle.table.decisions
-    rule = Mixture.uniform(problem.oracle.rows, problem.n_decisions, matrix=problem.needs_matrix, decisions=decisions)
+    inner: dict[str, Any] = {"matrix": problem.needs_matrix, "decisions": decisions, "barred": problem.oracle.barred}
+    rule = Mixture.uniform(problem.oracle.rows, problem.n_decisions, **inner)
     first = surrogate.at(rule.confusion)
     return rule, first, surrogate.gains(first)
 

@@ -116,8 +116,10 @@ class CoordinateSearch(Solver):
             gains = problem.metric.gains(problem.metric.at(rule.confusion))
             rule = _improved(problem, rule, gains if gains.is_finite else None)
             return CoordinateState((rule, *waiting), 0), Step(rule)
-        gain = working_gain(rule.atoms[0], problem.oracle.table.dtype)
-        places = _coordinates(problem.metric, gain)
+        barred = problem.oracle.barred
+        gain = working_gain(problem.oracle.allowed(rule.atoms[0]), problem.oracle.table.dtype)
+        never = set(np.flatnonzero(barred).tolist())
+        places = [place for place in _coordinates(problem.metric, gain) if place.decision not in never]
         place = places[state.place % len(places)]
         value = problem.value(rule.confusion)
         better = _improved(problem, rule, better_values(problem.metric, problem.oracle, gain, place, value))

@@ -52,7 +52,7 @@ def best_spread(problem: Problem, parts: Ratios) -> tuple[Mixture, float] | None
     scores = Scores.of(parts) if few and oracle.exact and alone else None
     if scores is None or problem.n_decisions > table.n_classes:
         return None
-    scores = scores.some(oracle.rows[scores.classes] > 0.0)
+    scores = scores.some((oracle.rows[scores.classes] > 0.0) & ~oracle.barred[scores.classes])
     if table.n_rows >= len(scores.classes) or not (scores.base > 0.0).all():
         return None
     rows = list(oracle.over_parts(partial(_rows, classes=scores.classes)))

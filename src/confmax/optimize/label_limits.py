@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,12 @@ class LabelCuts:
         sums = [np.append(0.0, np.cumsum(part)[last]) for part in (w * target[order], w)]
         counted = np.append(0, np.cumsum(w > 0.0)[last])
         return cls(x[last], sums[0], sums[1], counted, np.ones(len(last) + 1, dtype=np.bool_))
+
+    @classmethod
+    def never(cls, dtype: np.dtype[Any]) -> LabelCuts:
+        """Return the cut of a label that is never decided, the only one there is."""
+        none = np.zeros(1)
+        return cls(np.empty(0, dtype), none, none, none.astype(np.int64), np.ones(1, dtype=np.bool_))
 
     def best(self, values: Array) -> int:
         """Return the best allowed cut by ``values`` (T,); of equal ones that with most right decisions."""
@@ -238,7 +244,9 @@ def best_within(
 def _sorted(target: Target, label: int, known: dict[int, LabelCuts]) -> LabelCuts:
     """Return the cuts of a label, which join those that are ``known``."""
     if label not in known:
-        known[label] = LabelCuts.of(target.columns(label)[0], target.column(label), target.weight)
+        p, made, weight = target.columns(label)[0], target.column(label), target.weight
+        never = target.barred is not None and target.barred[label]
+        known[label] = LabelCuts.never(p.dtype) if never else LabelCuts.of(p, made, weight)
     return known[label]
 
 
@@ -457,7 +465,9 @@ def _common_within(
         cuts[label], missed = _allowed(_sorted(target, label, known), target, limits, label)
         reached += missed
     labels = counted_in(metric, L)
-    common = _Common.of(target, [label for label in range(L) if label not in cuts], labels, limits)
+    barred = np.zeros(L, dtype=np.bool_) if target.barred is None else target.barred
+    together_cut = [label for label in range(L) if label not in cuts and not barred[label]]
+    common = _Common.of(target, together_cut, labels, limits)
     value = score_of_one(replace(metric, classes=None), float(target.rows[labels].sum()))
     coefficients = ratio_of(metric)
     assert coefficients is not None
@@ -480,7 +490,7 @@ def _common_within(
         level = float(value(common.hits[[k]] + hits, common.decided[[k]] + decided)[0])
         if level <= best[0] + EQUAL:
             break
-        thresholds = thresholds_from(target, float(common.x[k - 1]) if k else np.inf)
+        thresholds = target.allowed(thresholds_from(target, float(common.x[k - 1]) if k else np.inf))
         together = thresholds.copy()
         for label, cut in chosen.items():
             together[label] = cuts[label].threshold(cut, thresholds[label])

@@ -32,6 +32,7 @@ from confmax.optimize.label_thresholds import (
     levels_on_model,
     most_of_sums,
     score_of_one,
+    without,
 )
 from confmax.optimize.stored_labels import EQUAL
 from confmax.oracle import CountingOracle
@@ -70,12 +71,13 @@ class PartsTarget:
     table: Table
     share: Array
     maps: LabelScaling | None = None
+    barred: NDArray[np.bool_] | None = None
     passes: list[int] = field(default_factory=lambda: [0])
 
     @cached_property
     def oracle(self) -> CountingOracle:
         """The oracle of this estimate, without the calibration."""
-        return CountingOracle(self.table.oracle(self.share))
+        return CountingOracle(self.table.oracle(self.share), barred=self.barred)
 
     @property
     def n_passes(self) -> int:
@@ -122,8 +124,14 @@ class PartsTarget:
         on_model = self.maps is None and bool((self.share == 1.0).all())
         coefficients = levels_on_model(metric) if on_model else None
         if coefficients is not None:
-            return by_levels(metric, self, coefficients)
-        return self._for_all(metric) if isinstance(metric.formula, Micro) else self._per_label(metric)
+            found = by_levels(metric, self, coefficients)
+        else:
+            found = self._for_all(metric) if isinstance(metric.formula, Micro) else self._per_label(metric)
+        return without(found, self.barred)
+
+    def allowed(self, thresholds: Array) -> Array:
+        """Return what `Target.allowed` does."""
+        return thresholds if self.barred is None else np.where(self.barred, np.inf, thresholds)
 
     def near(self, wanted: Mapping[int, int]) -> Iterator[tuple[int, float, NDArray[Any], Array, Array]]:
         """Yield what `Target.near` does: of buckets from the largest probabilities on, as many as are needed."""

@@ -54,12 +54,14 @@ KEPT = ("weight", "mean", "known", "stored", "_modelled", "bins")  # what estima
 class Target:
     """The estimate of what is true of every row and label: ``share p + (1 - share) y``, by label.
 
-    ``maps`` are those of the calibration; None leaves probabilities as they are.
+    ``maps`` are those of the calibration; None leaves probabilities as they are. Labels that are ``barred`` (L,) are
+    never decided, because no row has them; None are none.
     """
 
     table: MemoryTable
     share: Array
     maps: LabelScaling | None = None
+    barred: NDArray[np.bool_] | None = None
 
     @cached_property
     def weight(self) -> Array:
@@ -87,7 +89,12 @@ class Target:
 
     def best(self, metric: Metric) -> LabelThresholds:
         """Return the best thresholds for a mean of scores of labels, or for a ratio of sums over them."""
-        return (best_for_all if isinstance(metric.formula, Micro) else best_per_label)(metric, self)
+        found = (best_for_all if isinstance(metric.formula, Micro) else best_per_label)(metric, self)
+        return without(found, self.barred)
+
+    def allowed(self, thresholds: Array) -> Array:
+        """Return ``thresholds`` (L,), infinity for labels that are never decided."""
+        return thresholds if self.barred is None else np.where(self.barred, np.inf, thresholds)
 
     def most_at(self, labels: list[int], gain: float, price: float) -> tuple[float, float]:
         """Return the hits and decisions of ``labels`` at the largest ``gain`` hits less ``price`` decisions of each."""
@@ -161,8 +168,8 @@ class Target:
         if self.stored is not None and self.maps is not None:
             from confmax.tables.sparse.labels import SparseLabelsOracle
 
-            return CountingOracle(SparseLabelsOracle(self.table, self.share, self._modelled))
-        return CountingOracle(self.table.oracle(self.share))
+            return CountingOracle(SparseLabelsOracle(self.table, self.share, self._modelled), barred=self.barred)
+        return CountingOracle(self.table.oracle(self.share), barred=self.barred)
 
     @cached_property
     def answers(self) -> dict[bytes, Confusion]:
@@ -251,6 +258,16 @@ class LabelThresholds:
     statistics: Confusion
     most: float
     common: float | None = None
+
+
+def without(found: LabelThresholds, barred: NDArray[np.bool_] | None) -> LabelThresholds:
+    """Return thresholds that never decide labels that are ``barred`` (L,); metrics do not count these."""
+    if barred is None or not barred.any():
+        return found
+    S = found.statistics
+    hits, decided = (np.where(barred, 0.0, part) for part in (S.diagonal, S.columns))
+    values = np.where(barred, np.inf, found.values)
+    return replace(found, values=values, statistics=Confusion(S.rows, hits, decided))
 
 
 def best_per_label(metric: Metric, target: Target) -> LabelThresholds:

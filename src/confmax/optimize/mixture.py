@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.metrics import Metric
@@ -90,15 +91,24 @@ class Mixture:
         return cls((gain,), np.ones(1), confusion, (confusion,))
 
     @classmethod
-    def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool, decisions: Decisions = ONE) -> Mixture:
+    def uniform(
+        cls,
+        rows: Array,
+        n_decisions: int,
+        *,
+        matrix: bool,
+        decisions: Decisions = ONE,
+        barred: NDArray[np.bool_] | None = None,
+    ) -> Mixture:
         """Return the rule that draws every decision with the same probability.
 
         Its confusion matrix is an interior point, where every metric of the catalogue is smooth. ``rows`` (K,) are the
         row sums and ``n_decisions`` is the number of decisions, of which ``decisions`` are made for a row. ``matrix``
-        says whether to compute the whole matrix. Raise a ValueError if that takes too many numbers.
+        says whether to compute the whole matrix. Classes that are ``barred`` (K,) are left out. Raise a ValueError if
+        that takes too many numbers.
         """
-        gains, confusions = constant_rules(rows, n_decisions, matrix=matrix, decisions=decisions)
-        if decisions.several:
+        gains, confusions = constant_rules(rows, n_decisions, matrix=matrix, decisions=decisions, barred=barred)
+        if decisions.several or len(gains) < n_decisions:
             return cls.drawn(gains, confusions, np.ones(len(gains)))
         # the mean of all constant rules is known exactly; an average of the parts would round it
         mean = Confusion.uniform(rows, n_decisions, matrix=matrix)
@@ -216,19 +226,26 @@ class Mixture:
 
 
 def constant_rules(
-    rows: Array, n_decisions: int, *, matrix: bool, layout: Layout | None = None, decisions: Decisions = ONE
+    rows: Array,
+    n_decisions: int,
+    *,
+    matrix: bool,
+    layout: Layout | None = None,
+    decisions: Decisions = ONE,
+    barred: NDArray[np.bool_] | None = None,
 ) -> tuple[Gains, Confusion]:
     """Return gains and confusions (M) of the rules that decide the same for every row, without a scan.
 
     Of groups side by side, one group decides the same and the others make their last decision; of groups that get one
-    decision for all, all of them decide the same. Of several labels, every row gets the same `_constant_labels`. Raise
-    a ValueError if they take too many numbers.
+    decision for all, all of them decide the same. Of several labels, every row gets the same `_constant_labels`.
+    Classes that are ``barred`` (K,) are decided by none. Raise a ValueError if they take too many numbers.
     """
-    if layout is not None:
-        return _constant_in_groups(rows, layout, matrix=matrix)
-    if decisions.several:
-        return _constant_labels(rows, decisions)
     K = len(rows)
+    barred = np.zeros(K, dtype=np.bool_) if barred is None else barred
+    if layout is not None:
+        return _constant_in_groups(rows, layout, barred, matrix=matrix)
+    if decisions.several:
+        return _constant_labels(rows, decisions, np.flatnonzero(~barred))
     cells, most = (K * n_decisions**2, MATRICES_CELLS) if matrix else (K * n_decisions, CONSTANT_CELLS)
     if cells > most:
         way_out = "solver='frank_wolfe'" if matrix else "balanced_accuracy or h_mean"
@@ -236,18 +253,19 @@ def constant_rules(
             f"the solver of this metric needs the {n_decisions} rules that decide the same class for all rows; their "
             f"confusions would take {cells:,} numbers, more than {most:,}; use {way_out}, or merge rare classes"
         )
-    decided = np.eye(n_decisions)
+    decided = np.delete(np.eye(n_decisions), np.flatnonzero(barred), axis=0)
     full = decided[:, None, :] * rows[:, None] if matrix else None
     confusions = Confusion(rows, decided[:, :K] * rows, decided * rows.sum(), full)
-    return Gains.reduced(np.zeros((n_decisions, K)), decided), confusions
+    return Gains.reduced(np.zeros((len(decided), K)), decided), confusions
 
 
-def _constant_labels(rows: Array, decisions: Decisions) -> tuple[Gains, Confusion]:
+def _constant_labels(rows: Array, decisions: Decisions, present: NDArray[np.intp]) -> tuple[Gains, Confusion]:
     """Return rules that give every row the same labels: k that follow each other, or all, and none, where both may be.
 
     At a draw between them no label is always decided, or never, if it can be otherwise: there metrics have a gradient.
+    These are labels that are ``present`` (L',).
     """
-    L = len(rows)
+    L = len(present)
     if decisions.most is None or (decisions.positive and decisions.most >= L):
         decided = np.outer([1.0, 0.0], np.ones(L))
     else:
@@ -258,20 +276,24 @@ def _constant_labels(rows: Array, decisions: Decisions) -> tuple[Gains, Confusio
                 f"more than {CONSTANT_CELLS:,}; use balanced_accuracy, or leave rare labels out"
             )
         decided = ((np.arange(L) - np.arange(L)[:, None]) % L < k).astype(np.float64)
+    every = np.zeros((len(decided), len(rows)))
+    every[:, present] = decided
     # what is not decided has a score below zero
-    return Gains.reduced(np.zeros_like(decided), 2.0 * decided - 1.0), Confusion(rows, decided * rows, decided)
+    return Gains.reduced(np.zeros_like(every), 2.0 * every - 1.0), Confusion(rows, every * rows, every)
 
 
-def _constant_in_groups(rows: Array, layout: Layout, *, matrix: bool) -> tuple[Gains, Confusion]:
+def _constant_in_groups(
+    rows: Array, layout: Layout, barred: NDArray[np.bool_], *, matrix: bool
+) -> tuple[Gains, Confusion]:
     """Return `constant_rules` of groups side by side."""
     shares = rows.reshape(layout.n_groups, -1).sum(axis=1)
     M = layout.n_decisions
-    last = layout.n_decisions - 1
+    *others, last = np.delete(np.arange(M), np.flatnonzero(barred[layout.classes(0)])).tolist()
     chosen = [[last] * layout.n_groups]
     if layout.shared:
-        chosen += [[j] * layout.n_groups for j in range(last)]
+        chosen += [[j] * layout.n_groups for j in others]
     for g in range(0 if layout.shared else layout.n_groups):
-        chosen += [[j if h == g else last for h in range(layout.n_groups)] for j in range(last)]
+        chosen += [[j if h == g else last for h in range(layout.n_groups)] for j in others]
     every = np.array(chosen)
     gains = []
     confusions = []

@@ -267,6 +267,7 @@ class Points:
             matrix=problem.needs_matrix,
             layout=layout,
             decisions=problem.oracle.table.decisions,
+            barred=problem.oracle.barred,
         )
         singles = problem.singles
         gains = Gains.concatenate([constants, *(rule.atoms[0] for rule in singles)])

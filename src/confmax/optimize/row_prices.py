@@ -404,6 +404,8 @@ def row_bound(
     table = oracle.table
     counted = table.layout is None and table.decisions.most is not None
     scores = Scores.of(parts) if oracle.exact and counted else None
+    # what is never decided has no score
+    scores = None if scores is None else scores.some(~oracle.barred[scores.classes])
     if scores is None or table.n_classes > MOST_CLASSES:
         return bound
     size = oracle.rows[scores.classes]

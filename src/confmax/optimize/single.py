@@ -214,11 +214,13 @@ def _fitted(slope: Array, moved: Array, changed: Array) -> Array:
 def interchangeable(problem: Problem, space: Space, optimum: Optimum | None = None) -> NDArray[np.bool_]:
     """Return which decisions (M,) are classes that neither the metric nor a limit tells apart (`never_told_apart`).
 
-    With an ``optimum``, limits that do not bind there do not count.
+    Classes that are never decided are among them. With an ``optimum``, limits that do not bind there do not count.
     """
+    barred = np.zeros(problem.n_decisions, dtype=bool)
+    barred[: len(problem.oracle.barred)] = problem.oracle.barred
     if space.minimum_of is None:
         # a function of all statistics
-        return np.zeros(problem.n_decisions, dtype=bool)
+        return barred
     counts = np.ones(space.n_objective + space.n_limits, dtype=bool)
     if optimum is not None and space.n_limits:
         m = space.n_limits
@@ -226,7 +228,7 @@ def interchangeable(problem: Problem, space: Space, optimum: Optimum | None = No
         near = optimum.point[-m:] < NEAR * space.row_sizes()[-m:] / problem.oracle.table.n_rows
         counts[-m:] = priced | near
     functions = space.gains(np.eye(len(counts))[counts])
-    return never_told_apart(functions, problem.oracle.table.layout)
+    return barred | never_told_apart(functions, problem.oracle.table.layout)
 
 
 def _drawn(gain: Gains, widths: Array, rng: np.random.Generator, alike: NDArray[np.bool_]) -> Gains:

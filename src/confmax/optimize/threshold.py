@@ -102,7 +102,7 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
     """
     matrix = metric.statistics == "matrix"
     if not oracle.table.is_whole:
-        small = CountingOracle(same_estimate(oracle, oracle.table.in_memory()))
+        small = oracle.anew(same_estimate(oracle, oracle.table.in_memory()))
         best_step, mixed, confusions = best_cut(metric, small)
         gains = Gains.concatenate([*best_step.atoms, *(() if mixed is None else mixed.atoms)])
         answers = oracle.maximize(gains, matrix=matrix)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confmax.confusion import Confusion, Gains
 from confmax.metrics import Metric
@@ -40,8 +41,8 @@ MOST_PERTURBED = 4.0  # the gains that this takes cost at most so many times one
 class _Recorder(CountingOracle):
     """An oracle that keeps what it was asked and what it answered."""
 
-    def __init__(self, oracle: Oracle) -> None:
-        super().__init__(oracle)
+    def __init__(self, oracle: Oracle, barred: NDArray[np.bool_]) -> None:
+        super().__init__(oracle, barred=barred)
         self.queries: list[tuple[Gains, Confusion]] = []
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
@@ -51,7 +52,9 @@ class _Recorder(CountingOracle):
         return answers
 
 
-def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int, tol: float) -> WarmStart | None:
+def warm_start(
+    solver: Solver, metric: Metric, oracle: CountingOracle, n_decisions: int, tol: float
+) -> WarmStart | None:
     """Return the result of a run on a sample of the oracle's table, or None if that is not worthwhile.
 
     Parameters
@@ -66,7 +69,7 @@ def warm_start(solver: Solver, metric: Metric, oracle: Oracle, n_decisions: int,
     sampled = sample_of(oracle) if mode in declared(solver, "starts_from_sample") else None
     if sampled is None:
         return None
-    small = _Recorder(sampled)
+    small = _Recorder(sampled, oracle.barred)
     table = oracle.table
     part = sampled.table
     matrix = metric.statistics == "matrix"
@@ -99,7 +102,7 @@ def with_rules_of_sample(solver: Solver, problem: Problem) -> Problem:
     rows = table.in_one_place()
     if problem.limits is None or oracle.exact or rows is table or not rows.sorts_rows:
         return problem
-    small = CountingOracle(same_estimate(oracle, rows))
+    small = oracle.anew(same_estimate(oracle, rows))
     # limits, and divisions by the class sizes, need every class in the sample
     if not (small.rows[oracle.rows > 0] > 0).all():
         return problem

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from confmax.confusion import Confusion, Gains
 from confmax.oracle.numpy import NumpyOracle
 from confmax.tables import MemoryTable, Oracle, Table, decide, make_table
@@ -89,6 +92,8 @@ class CountingOracle:
         What scans.
     counter : CountingOracle or None
         Where scans are counted as well.
+    barred : ndarray (K,) of bool or None
+        Classes that are never decided, because no row has them: answers are the best without them. None for none.
 
     Attributes
     ----------
@@ -96,9 +101,12 @@ class CountingOracle:
         Scans so far.
     """
 
-    def __init__(self, oracle: Oracle, *, counter: CountingOracle | None = None) -> None:
+    def __init__(
+        self, oracle: Oracle, *, counter: CountingOracle | None = None, barred: NDArray[np.bool_] | None = None
+    ) -> None:
         self.oracle = oracle
         self.counter = counter
+        self.barred = np.zeros(oracle.table.n_classes, dtype=np.bool_) if barred is None else barred
         self.n_passes = 0
         # the table and the estimate of an oracle never change
         self.table = oracle.table
@@ -109,7 +117,12 @@ class CountingOracle:
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         """Count one pass and ask the oracle underneath."""
         self.count()
-        return self.oracle.maximize(gains, matrix=matrix)
+        return self.oracle.maximize(self.allowed(gains), matrix=matrix)
+
+    def allowed(self, gains: Gains) -> Gains:
+        """Return ``gains`` that decide none of the classes that are never decided."""
+        several = self.table.layout is not None or self.table.decisions.several
+        return gains.without(self.barred, several=several)
 
     def read_rows(self, what: str) -> MemoryTable:
         """Return all rows as an array in host memory, which ``what`` sorts or searches, and count one pass.
@@ -138,7 +151,11 @@ class CountingOracle:
     def second_estimate(self, model_share: float) -> Oracle:
         """Return the oracle of the estimate with another ``model_share``, on the same table; scans are counted here."""
         # its scans read the same rows, so they count against the same budget
-        return CountingOracle(self.table.oracle(model_share), counter=self)
+        return CountingOracle(self.table.oracle(model_share), counter=self, barred=self.barred)
+
+    def anew(self, oracle: Oracle | None = None) -> CountingOracle:
+        """Return one that begins to count, over the same or another ``oracle``; the same classes are never decided."""
+        return CountingOracle(self.oracle if oracle is None else oracle, barred=self.barred)
 
     def count(self) -> None:
         """Count one pass, of a caller that reads the rows itself."""

@@ -98,9 +98,13 @@ def for_shares(solution: S, held: Source, target: Array, table: Table | None, *,
     source = held.shares.meant
     if table is not None and not proba_shifted:
         _warn_if_corrected(table, calibrator, source, target)
+    # a class that no row had is decided once it has a share
+    absent = tuple(k for k in plan.absent or () if target[k] < ABSENT)
+    returned = absent != (plan.absent or ())
+    plan = plan.but(absent=absent)
     metric = solution.metric
     M = max(solution.rule.n_decisions, solution.rule.n_classes)
-    if not (plan.constraints or plan.abstains) and reads_recalls_alone(metric, len(target), M):
+    if not (plan.constraints or plan.abstains or returned) and reads_recalls_alone(metric, len(target), M):
         return replace(solution, rule=rule)
     if held.rows is None and table is None:
         return _without_rows(solution, target, proba_shifted=proba_shifted)

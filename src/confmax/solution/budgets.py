@@ -88,6 +88,7 @@ def best_gains(task: LabelTask, met: Met) -> tuple[LabelRule, Found]:
         met.before = [*outcome.mixture.atoms, *outcome.single.atoms]
     best, prices, why = _chosen(task, problem, outcome)
     gains, weights = best.gathered()
+    gains = problem.oracle.allowed(gains)
     rule = LabelRule(gains, weights, decisions=plan.decisions, calibrator=task.maps, **_named(task))
     # what a sparse table does not store has no place beside a threshold, and the rows beside it are not all here
     if plan.decisions.most is None and table.is_whole and not table.is_truncated and not (gains.pair()[0] < 0.0).any():
@@ -104,7 +105,7 @@ def _without_limits(task: LabelTask, table: Table, known: Sequence[Gains]) -> tu
     model_most = None
     free = replace(task, limits=None)
     if plan.decisions.positive and plan.decisions.most is not None and not _is_proved(task):
-        known += _of_exactly(free, plan.decisions.most)
+        known += _of_exactly(free, min(plan.decisions.most, table.n_classes - len(plan.absent or ())))
     if isinstance(task.metric.formula, OfVectors):
         known += _of_named(task, table)
     elif task.mode != "model":
@@ -180,12 +181,19 @@ def plain_rules(task: LabelTask) -> dict[str, LabelRule]:
     table = task.table
     k = task.plan.decisions.most
     if k is None:
-        return {"p > 0.5": LabelRule.from_thresholds(np.full(table.n_classes, 0.5), **task.settings)}
+        half = task.target.allowed(np.full(table.n_classes, 0.5))
+        return {"p > 0.5": LabelRule.from_thresholds(half, **task.settings)}
     prior = table.label_weight() if table.has_labels else table.mean_probability()
     return {
-        name: LabelRule(Gains.reduced(scale), np.ones(1), decisions=task.plan.decisions, **_named(task))
+        name: LabelRule(_allowed(task, scale), np.ones(1), decisions=task.plan.decisions, **_named(task))
         for name, scale in ((f"top-{k}", np.ones(len(prior))), (f"top-{k} of p/prior", _one_over(prior)))
     }
+
+
+def _allowed(task: LabelTask, weights: Array) -> Gains:
+    """Return the gain of ``weights`` (L,) that decides no label that no row has."""
+    gains = Gains.reduced(weights)
+    return gains if task.target.barred is None else gains.without(task.target.barred, several=True)
 
 
 def _on_sample(task: LabelTask) -> Sequence[Gains]:
@@ -194,7 +202,8 @@ def _on_sample(task: LabelTask) -> Sequence[Gains]:
     if table.is_whole:
         return ()
     rows = table.in_memory().calibrated(None)
-    small = replace(task, table=rows, target=Target(rows, task.target.share, task.target.maps))
+    target = task.target
+    small = replace(task, table=rows, target=Target(rows, target.share, target.maps, target.barred))
     _, found, _ = _searched(small, small.calibrated, small.target)
     return found.single.atoms if task.plan.randomized is not True else found.mixture.atoms
 
@@ -215,7 +224,7 @@ def _searched(
     plan = task.plan
     metric = task.metric
     limits = task.limits
-    oracle = CountingOracle(table.oracle(target.share))
+    oracle = CountingOracle(table.oracle(target.share), barred=target.barred)
     L = table.n_classes
     exact = oracle.exact
     starts = [_plain_gains(oracle.rows, plan.decisions.most)]

@@ -40,7 +40,6 @@ from confmax.optimize import Mixture, Outcome, Problem, Progress
 from confmax.optimize.along import Record, RecordingOracle, atoms_of
 from confmax.optimize.loop import MISSED
 from confmax.optimize.rounding import PROGRESS
-from confmax.oracle import CountingOracle
 from confmax.solution.class_confidence import class_to_test, out_of_reach, threshold_with_confidence
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
@@ -341,7 +340,7 @@ class Searches:
         """Return the solution within ``limits`` of a search that nothing else has an effect on."""
         # no further one follows it
         self.begun = self.count
-        return self.prepared.within(self._placed(limits), CountingOracle(self.prepared.oracle.oracle)).search()
+        return self.prepared.within(self._placed(limits), self.prepared.oracle.anew()).search()
 
     def following(self, limits: Limits) -> Searched:
         """Return a search within ``limits`` that starts from what those before it have met."""
@@ -349,7 +348,7 @@ class Searches:
         placed = self._placed(limits)
         pairs = zip(self.limits.constraints, placed.constraints, strict=True)
         moved = np.array([one.stated.sign * (one.limit - tightened.limit) for one, tightened in pairs])
-        search = self.prepared.within(placed, RecordingOracle(self.prepared.oracle.oracle, self.record), self.rules)
+        search = self.prepared.within(placed, RecordingOracle(self.prepared.oracle, self.record), self.rules)
         problem = search.problem()
         known = self.record.best(moved, problem.rounding)
         starts = problem.starts if known is None else (*problem.starts, known)

@@ -51,10 +51,13 @@ def adapt(solution: S, new_proba: Any, *, priors: Any, sample_weight: Any) -> S:
     else:
         target = _given(priors, rule.class_names, shares.meant)
     moved = np.abs(target - shares.meant) > ALIKE
-    if not moved.any() or (not plan.constraints and _reads_rates_alone(solution.metric, len(target))):
+    # a label that no row had is decided once it has a share
+    absent = tuple(k for k in plan.absent or () if not moved[k])
+    kept = absent == (plan.absent or ()) and not plan.constraints
+    if not moved.any() or (kept and _reads_rates_alone(solution.metric, len(target))):
         return solution
     maps = _shifted(shares, target)
-    plan = replace(plan, calibration=maps, confusion="model")
+    plan = replace(plan, calibration=maps, confusion="model", absent=absent)
     found = solution.tuned_by(plan, table)
     value, statistics = found.value, found.statistics
     old, new = rule.thresholds, found.rule.thresholds

@@ -28,7 +28,7 @@ from confmax.optimize.label_parts import PartsTarget
 from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar
 from confmax.rule.labels import LabelRule
-from confmax.solution.plan import CONFUSIONS, check_search, is_auto
+from confmax.solution.plan import CONFUSIONS, absent_of, check_search, is_auto
 from confmax.tables import Table
 from confmax.tables.columns import warn
 from confmax.tables.decisions import ANY, Decisions
@@ -66,6 +66,8 @@ class LabelPlan:
     on_infeasible: str = "raise"
     callback: Any = field(default=None, repr=False)
     progress: bool | Bar = False
+    # the columns of labels that are never decided; None are those that no row has
+    absent: tuple[int, ...] | None = None
 
     @classmethod
     def checked(
@@ -194,8 +196,14 @@ class LabelTask:
 
 
 def task_of(plan: LabelPlan, table: Table) -> LabelTask:
-    """Return the task of a plan on a ``table``, with warnings of labels that no row has."""
+    """Return the task of a plan on a ``table``, with warnings of labels that no row has.
+
+    These are never decided, unless rows have them that this table is a part of (`LabelPlan.absent`). Raise a ValueError
+    if fewer labels are left than are to be decided.
+    """
     mode = plan.confusion
+    absent = absent_of(table) if plan.absent is None else plan.absent
+    plan = replace(plan, absent=absent)
     if is_auto(mode):
         mode = "blend" if table.has_labels else "model"
     if mode != "model" and not table.has_labels:
@@ -215,24 +223,35 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
             f"no label in `proba` has a mean probability above {ABSENT:g}",
             "pass probabilities of labels, which densities and likelihoods are not",
         )
-    _warn_of_absent(table, present)
+    left = table.n_classes - len(absent)
+    if not plan.decisions.positive and plan.decisions.most is not None and plan.decisions.most > left:
+        raise InputError(
+            f"`decisions={plan.decisions.argument!r}` gives every row so many labels, and only {left} of "
+            f"{table.n_classes} are in any row of `y`: those that no row has are never decided",
+            f"pass `decisions=('at_most', {plan.decisions.most})`, or a smaller number",
+        )
+    barred = np.isin(np.arange(len(rows)), absent)
+    _warn_of_absent(table, present, barred)
     counted = table.positives() if labelled else table.n_rows * rows
     shares = {"model": np.ones(len(rows)), "labels": np.zeros(len(rows)), "blend": BLENDED / (BLENDED + counted)}
     # nothing but the model speaks of a label that no row has
     share = np.where(present, shares[mode], 1.0).astype(np.float64)
-    target = target_on(table, share, maps)
+    target = target_on(table, share, maps, barred)
     kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
     metric = label_metrics.sized(replace(plan.metric, classes=kept), table.n_rows)
     limits = None
     if plan.constraints:
         # rows of y judge limits, and of a label that is absent there are none
-        limits = bind_labels(plan.constraints, table.classes, np.where(present, target.rows, 0.0), _of_one_row(table))
+        true = np.where(present, target.rows, 0.0)
+        limits = bind_labels(plan.constraints, table.classes, true, _of_one_row(table), absent)
     return LabelTask(plan, metric, table, mode, target, maps, counted, limits)
 
 
-def target_on(table: Table, share: Array, maps: LabelScaling | None) -> Target | PartsTarget:
+def target_on(table: Table, share: Array, maps: LabelScaling | None, barred: NDArray[np.bool_]) -> Target | PartsTarget:
     """Return the estimate of what is true of the rows of a table, in memory or in parts."""
-    return Target(table.in_memory(), share, maps) if table.is_whole else PartsTarget(table, share, maps)
+    if table.is_whole:
+        return Target(table.in_memory(), share, maps, barred)
+    return PartsTarget(table, share, maps, barred)
 
 
 def _of_one_row(table: Table) -> float:
@@ -241,13 +260,15 @@ def _of_one_row(table: Table) -> float:
     return 1.0 / table.n_rows if weight is None else float(weight[weight > 0.0].min() / weight.sum())
 
 
-def _warn_of_absent(table: Table, present: NDArray[np.bool_]) -> None:
+def _warn_of_absent(table: Table, present: NDArray[np.bool_], barred: NDArray[np.bool_]) -> None:
     absent = [repr(table.classes[k]) for k in np.flatnonzero(~present)[:NAMED]]
     if not absent:
         return
     more = int((~present).sum()) - len(absent)
     named = ", ".join(absent) + (f" and {more} more" if more else "")
+    it = "it" if len(absent) == 1 else "them"
+    never = f"the rule never decides {it}" if barred.any() else "their decision follows the other labels and the model"
     warn(
         f"no row of {'y' if table.has_labels else 'proba'} has the label{'s' if len(absent) > 1 else ''} {named}: the "
-        f"metric leaves such labels out, and their decision follows the other labels and the model"
+        f"metric leaves such labels out, and {never}"
     )

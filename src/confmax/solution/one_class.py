@@ -214,7 +214,7 @@ def _best_threshold(
     """
     limits = problem.limits
     assert isinstance(limits, Limits)
-    oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle)
+    oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle, barred=problem.oracle.barred)
     on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
     cuts = ClassCuts.of(table.in_memory(), k, 0.0)
     # an answer that never decides the class is none
@@ -224,7 +224,9 @@ def _best_threshold(
         return None
     gains = _candidates(on_labels, cuts, allowed, k, rule)
     answers = on_labels.ask(gains)
-    estimate = TransferredDecisions(table, problem.oracle.oracle).maximize(gains, matrix=problem.needs_matrix)
+    estimate = problem.oracle.anew(TransferredDecisions(table, problem.oracle.oracle)).maximize(
+        gains, matrix=problem.needs_matrix
+    )
     possible = np.array([on_labels.shortfall(answers[i]) == 0.0 for i in range(len(gains))])
     if others:
         held = replace(limits, constraints=tuple(others))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from confmax.calibration import check_calibration
-from confmax.confusion import Array
+from confmax.confusion import ABSENT, Array
 from confmax.constraints import Constraint, Limits, bind
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.across import ALL_ROWS
@@ -55,7 +55,8 @@ class Plan:
     """The settings of a tuning, by the names of `confmax.maximize`, which describes them.
 
     ``prove`` says whether to compute what the model says of a blend's rule: False where only the rule is of use.
-    ``breaks_ties`` says whether single rows whose decisions tie are decided for accuracy.
+    ``breaks_ties`` says whether single rows whose decisions tie are decided for accuracy. ``absent`` are the columns of
+    classes that are never decided; None are those without weight in the labels of the table.
 
     >>> from confmax.solution import tune
     >>> from confmax.tables import make_table
@@ -82,6 +83,7 @@ class Plan:
     progress: bool | Bar = False
     prove: bool = True
     breaks_ties: bool = True
+    absent: tuple[int, ...] | None = None
 
     @classmethod
     def checked(
@@ -132,6 +134,9 @@ class Plan:
         """Return the plan with other ``settings``, which are not checked again."""
         return replace(self, **settings)
 
+    def _absent(self, table: Table) -> tuple[int, ...]:
+        return absent_of(table) if self.absent is None else self.absent
+
     def on(self, table: Table, *, out_of_fold: Table | None = None, explicit: bool = True) -> Task:
         """Return the task of this plan on the rows of a checked ``table`` of raw probabilities (n, K).
 
@@ -140,7 +145,7 @@ class Plan:
         the solution's ``label_value`` is computed on them. ``explicit`` says whether the order of the classes was
         given. Raise a ValueError if the metric or a constraint cannot be used on this table.
         """
-        fitted = fit_metric(self.metric, table, explicit=explicit)
+        fitted = fit_metric(self.metric, table, explicit=explicit, barred=self._absent(table))
         return self.placed(fitted, table, out_of_fold=out_of_fold, explicit=explicit)
 
     def placed(self, metric: Metric, table: Table, *, out_of_fold: Table | None = None, explicit: bool = True) -> Task:
@@ -155,6 +160,7 @@ class Plan:
             pos_label=self.pos_label,
             n_decisions=metric.n_decisions(K) if name is None else K + 1,
             abstains=name is not None,
+            barred=self._absent(table),
         )
         metric = with_abstaining(metric, table, limits, name)
         if limits is not None:
@@ -200,9 +206,19 @@ class Task:
         # a metric of all rows, such as a rate, does not count that a rule may abstain
         return max(self.metric.n_decisions(K), K if self.abstain is None else K + 1)
 
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """The classes that its rules never decide: those that no row has, not even one of another fold."""
+        return absent_of(self.raw) if self.plan.absent is None else self.plan.absent
+
     def but(self, **parts: Any) -> Task:
         """Return the task with other parts, such as ``limits`` or rows."""
         return replace(self, **parts)
+
+
+def absent_of(table: Table) -> tuple[int, ...]:
+    """Return the classes, or labels, without weight in the labels of a table; without labels none is known to be."""
+    return tuple(np.flatnonzero(table.label_weight() <= ABSENT).tolist()) if table.has_labels else ()
 
 
 def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:

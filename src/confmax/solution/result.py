@@ -14,7 +14,7 @@ from confmax.calibration.words import MISSES, with_names
 from confmax.confusion import Array
 from confmax.constraints import ConstraintOutcome
 from confmax.errors import Sentence
-from confmax.evaluate.protocols import Tuned, if_right, not_assured
+from confmax.evaluate.protocols import Tuned, compared_rule, if_right, not_assured
 from confmax.metrics import Metric
 from confmax.optimize import Status
 from confmax.rule.html import solution_table
@@ -43,7 +43,8 @@ class Solution(Tuned):
     upper_bound, gap : float or None
         No rule, deterministic or randomised, has a higher metric of the expected confusion matrix than ``upper_bound``;
         ``gap = upper_bound - value``. The gap of a deterministic rule includes what a mixture would add
-        (``randomization_loss``) and what is not proved. None if nothing is proved: where labels take part in the
+        (``randomization_loss``) and what is not proved. A class that no row has is never decided, and rules that decide
+        it do not count. None if nothing is proved: where labels take part in the
         estimate, and for metrics whose structure gives no bound. A blend whose share of the model is one is the model.
     model_value, model_upper_bound, model_gap : float or None
         The same three numbers on the model's estimate alone, the confusion matrix expected from the calibrated
@@ -78,8 +79,8 @@ class Solution(Tuned):
         the class shares of the labels, or without labels by the mean probabilities) and, beside labels, "p/mean(p)"
         (divided by the mean probabilities). A solution of `adapt` has "old rule" among them, the rule from before.
     metric : Metric
-        The metric that was maximised. If some classes are absent, it covers the present ones. AMS without a regulariser
-        is infinite at a background of zero, so its background is at least half a row.
+        The metric that was maximised. If it divides by class sizes, it covers the classes that some row has. AMS
+        without a regulariser is infinite at a background of zero, so its background is at least half a row.
     mode : {"model", "labels", "blend"}
         The confusion estimate used.
     model_share : float
@@ -165,9 +166,8 @@ class Solution(Tuned):
             return Sentence(f"{ending}; no optimality guarantee{estimate}{way_out if bounded else ''}")
         within = "" if gap <= EXACT else f" by more than {gap:.2g}"
         of = "of the confusion matrix expected from these probabilities"
-        rule = "rule that keeps the constraints" if self.constraints else "rule"
         better = "lower" if self.metric.is_cost else "higher"
-        proved = f"proved: no {rule} has a {better} {name} {of}{within}"
+        proved = f"proved: no {compared_rule(self)} has a {better} {name} {of}{within}"
         loss = self.randomization_loss or 0.0
         # most of the gap is then the price of one rule in the place of a mixture, which the caller can have
         if loss > 0.5 * gap and loss >= WORTH_SAYING:

@@ -255,7 +255,7 @@ def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Ev
     """Build the rule of a mixture that decides on ``table``, and evaluate it."""
     metric = problem.metric
     (gains, weights) = mixture.gathered()
-    gains = with_ties_broken(gains, table.layout)
+    gains = problem.oracle.allowed(with_ties_broken(gains, table.layout))
     # a metric that brings its own decisions, such as a table of costs, names them
     names = metric.names and metric.names[1]
     layout = table.layout

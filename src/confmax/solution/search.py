@@ -170,7 +170,7 @@ class Prepared:
         if plan.prove:
             rules = (outcome.mixture, outcome.single)
             solution = with_model_bound(
-                solution, task.metric, self.oracle.table, task.limits, rules=rules, max_passes=plan.max_passes
+                solution, task.metric, self.oracle, task.limits, rules=rules, max_passes=plan.max_passes
             )
         return solution if task.out_of_fold is None else refitted(solution, task.limits, task.out_of_fold)
 
@@ -192,8 +192,11 @@ def prepare(task: Task) -> Prepared:
     task = _of_one_class(task.but(plan=plan))
     labelled = (task.raw if task.out_of_fold is None else task.out_of_fold).in_memory()
     fitted, share = _estimate(task, labelled)
+    barred = np.isin(np.arange(task.raw.n_classes), task.absent)
     task, table = as_solved(task, fitted)
-    oracle = CountingOracle(make_oracle(table, plan.confusion, model_share=share))
+    # groups side by side have all classes each
+    barred = np.tile(barred, table.n_classes // len(barred))
+    oracle = CountingOracle(make_oracle(table, plan.confusion, model_share=share), barred=barred)
     method = _method(task, oracle, in_parts=not oracle.table.is_whole)
     if is_auto(plan.randomized) and not declared(method, "draws"):
         plan = plan.but(randomized=False)
@@ -286,7 +289,7 @@ def _starts(
     plain = starts[: 1 + len(priors)]
     if table is not raw:
         # what people decide without confmax; like the calibration, no scan by the oracle, and so not counted
-        on_raw = CountingOracle(TransferredDecisions(raw, oracle))
+        on_raw = oracle.anew(TransferredDecisions(raw, oracle))
         plain = optimize.baselines(on_raw, _priors(raw), n_decisions, matrix=matrix)
     automatic = is_auto(task.plan.solver) and task.one_class is None and not limited
     of_two = table.n_classes == n_decisions == 2 and method.name != "ThresholdSearch"
@@ -340,7 +343,7 @@ LEAST_PASSES = 2  # for the value of the rule, and for those that the run starts
 def with_model_bound(
     solution: Solution,
     metric: Metric,
-    table: Table,
+    searched: CountingOracle,
     limits: Limits | None = None,
     *,
     rules: Sequence[Mixture] = (),
@@ -350,7 +353,7 @@ def with_model_bound(
 
     The bound is left out if none is known for the metric, and if the rule misses a limit on the model: the bound holds
     for rules that keep all limits there. Both are left out if no passes are left, if the search was stopped, and for
-    rows in parts, where every pass takes long. ``metric`` and the calibrated ``table`` are as the solver sees them. The
+    rows in parts, where every pass takes long. ``metric`` and the ``searched`` oracle are as the solver sees them. The
     run starts from ``rules`` on the calibrated probabilities; ``max_passes`` includes the scans of the search.
     """
     if solution.mode == "model" or (solution.model_share == 1.0 and solution.upper_bound is not None):
@@ -364,11 +367,12 @@ def with_model_bound(
     loss = solution.randomization_loss or 0.0
     if solution.mode != "blend" or solution.infeasibility is not None or (gap is not None and gap - loss <= TOLERANCE):
         return solution
+    table = searched.table
     in_parts = table.in_one_place() is not table
     left = None if max_passes is None else max_passes - solution.n_passes
     if solution.status is Status.STOPPED or in_parts or (left is not None and left < LEAST_PASSES):
         return solution
-    oracle = CountingOracle(make_oracle(table, "model"))
+    oracle = searched.anew(make_oracle(table, "model"))
     statistics = solution.rule.evaluate(oracle, matrix="matrix" in (metric.statistics, limits and limits.statistics))
     value = float(metric.values(statistics))
     if limits is not None:

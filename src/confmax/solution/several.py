@@ -37,7 +37,7 @@ from confmax.solution.budgets import Found, Met, best_gains, plain_rules
 from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
-from confmax.solution.plan import is_auto
+from confmax.solution.plan import absent_of, is_auto
 from confmax.solution.surprises import warn_of_names, warn_of_unwritten
 from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
@@ -56,12 +56,13 @@ def tune(plan: LabelPlan, table: Table) -> LabelSolution:
     with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
         if bar is not None:
             plan = replace(plan, callback=beside(bar, plan.callback), progress=False)
-        solution = solve(task_of(plan, dense))
+        task = task_of(plan, dense)
+        solution = solve(task)
         if dense is not table:
             refuse_unstored(table, solution.rule)
         if bar is not None:
             bar.solved(solution.n_passes, solution.value)
-        return replace(solution, plan=settings, tuned_by=tune)
+        return replace(solution, plan=replace(settings, absent=task.plan.absent), tuned_by=tune)
 
 
 def tune_all_label_rows(plan: LabelPlan, table: Table) -> LabelSolution:
@@ -121,6 +122,7 @@ def on_some_label_rows(plan: LabelPlan, table: MemoryTable) -> Callable[[Any, Ma
 
     None are all rows.
     """
+    plan = replace(plan, absent=absent_of(table))
 
     def solve(rows: Any, settings: Mapping[str, Any]) -> LabelSolution:
         part = table if rows is None else table.take(rows)
@@ -159,7 +161,7 @@ def free_thresholds(task: LabelTask) -> Free:
     """Return the thresholds of a ``task`` without its limits."""
     most = thresholds_of(task, task.target)
     model = most if task.mode == "model" else thresholds_of(task, task.target.with_share(1.0))
-    return Free(most, model, protected(task, most, model))
+    return Free(most, model, task.target.allowed(protected(task, most, model)))
 
 
 def best_thresholds(task: LabelTask, free: Free) -> tuple[LabelRule, Found]:

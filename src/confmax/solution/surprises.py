@@ -73,6 +73,8 @@ def warn_of_surprises(solution: Solution, task: Task) -> None:
     if trivial or not solution.feasible or raw.n_rows < FEW:
         return
     unused = _never_decided(solution, limits, [str(plain(name)) for name in raw.classes])
+    # of classes that no row has, another warning has told
+    unused = {k: text for k, text in unused.items() if k not in task.absent}
     for doubt in _unsupported(solution, limits):
         warn(doubt)
     # a table of costs says what a wrong decision costs, and the accuracy of argmax stands beside that of the rule

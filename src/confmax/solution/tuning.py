@@ -30,7 +30,7 @@ from confmax.solution.confidence import tune_with_confidence
 from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.labels import LabelSolution
-from confmax.solution.plan import Plan, Task, is_auto
+from confmax.solution.plan import Plan, Task, absent_of, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.search import search
 from confmax.solution.several import tune_all_label_rows
@@ -92,8 +92,8 @@ def maximize(
     y : array-like (n,), Dask array or Series, name of a column of ``proba``, or None
         True classes: names or column numbers. A column that is named here, or below, holds no probabilities.
     sample_weight : array-like (n,), Dask array or Series, name of a column of ``proba``, or None
-        Non-negative weights. Only their ratios matter: tests and shrinkage count ``(sum w)^2 / sum w^2`` rows. A weight
-        of 2 does not mean that a row was seen twice; repeat the row to say that.
+        Non-negative weights of any size. Only their ratios matter: tests and shrinkage count ``(sum w)^2 / sum w^2``
+        rows. A weight of 2 does not mean that a row was seen twice; repeat the row to say that.
     classes : sequence or None
         Class names in column order. You need them for string labels if the metric depends on the order of the classes.
         The columns of a data frame are matched by name. An ordered ``pandas.Categorical`` as ``y`` also states the
@@ -187,8 +187,8 @@ def maximize(
     -------
     Solution
         The rule and what is proved about it. On the estimate used, it is never worse than ``argmax(p)`` and
-        ``argmax(p / prior)``, on raw and on calibrated probabilities; only a solver with ``returns="last"`` may return
-        a worse rule.
+        ``argmax(p / prior)`` among the classes that some row has, on raw and on calibrated probabilities; only a solver
+        with ``returns="last"`` may return a worse rule.
 
     Raises
     ------
@@ -200,15 +200,16 @@ def maximize(
     Warns
     -----
     UserWarning
-        If a class has no weight in ``y`` and the metric divides by its prior; the metric then leaves the class
-        out. If no column of a data frame is named like a class; the message shows the class assumed for each
-        column. If the log loss of the probabilities is larger than that of the class shares; the columns are
-        then probably in another order than the classes. If ``normalize`` divides rows whose sums are more than
-        1e-3 from one; the message shows the farthest. If the metric is one of one class that useless
-        rules make largest, such as the recall. If the rule never decides a class that the metric or a constraint
-        names, or decides less than half as many rows rightly as argmax (not for tables of costs). If the calibrated
-        probabilities tell nothing about ``y``; its rows are then probably in another order. If names of classes or
-        groups are such that no rule file holds them, as dates and bytes are: the rule then cannot be saved.
+        If a class has no weight in ``y``: it is never decided, a metric that divides by its prior leaves it out, and
+        other means over classes, such as macro F1, count it as zero. If no column of a data frame is named like a
+        class; the message shows the class assumed for each column. If the log loss of the probabilities is
+        larger than that of the class shares; the columns are then probably in another order than the classes.
+        If ``normalize`` divides rows whose sums are more than 1e-3 from one; the message shows the farthest. If
+        the metric is one of one class that useless rules make largest, such as the recall. If the rule never
+        decides a class that the metric or a constraint names, or decides less than half as many rows rightly as
+        argmax (not for tables of costs). If the calibrated probabilities tell nothing about ``y``; its rows are
+        then probably in another order. If names of classes or groups are such
+        that no rule file holds them, as dates and bytes are: the rule then cannot be saved.
 
     Examples
     --------
@@ -306,7 +307,7 @@ def on_some_rows(plan: Plan, table: MemoryTable) -> Callable[[Any, Mapping[str, 
 
     None are all rows. `maximize` finds the same on these rows, if it is given all classes in the order of the columns.
     """
-    plan = plan.but(metric=with_positive(plan.metric, table.classes, plan.pos_label))
+    plan = plan.but(metric=with_positive(plan.metric, table.classes, plan.pos_label), absent=absent_of(table))
     by_group = any(one.of_groups for one in plan.constraints)
 
     def solve(rows: Any, settings: Mapping[str, Any]) -> Solution:
@@ -324,6 +325,8 @@ def tune(task: Task) -> Solution:
     If no rule keeps the limits the solution says so; `maximize` raises an error of it. Raise a ValueError if the
     solver cannot handle the metric or the table, or the rows cannot test the limits with the confidence of the plan.
     """
+    # rows that a part of the search leaves out count
+    task = task.but(plan=task.plan.but(absent=task.absent))
     plan = task.plan
     with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
         if bar is not None:

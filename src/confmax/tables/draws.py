@@ -284,7 +284,7 @@ def quietly(tune: Callable[[Part], Fitted]) -> Callable[[Part], Fitted]:
 
     def tuned(part: Part) -> Fitted:
         with warnings.catch_warnings():
-            absent = (".* divides by class sizes", "no row of y has the label")
+            absent = (".* divides by class sizes", "no row of y has the (class|label)")
             about = (*absent, "the log loss of the probabilities", "not assured with confidence")
             warnings.filterwarnings("ignore", "|".join(about), UserWarning)
             return tune(part)
