@@ -222,3 +222,20 @@ def test_frontiers_say_the_cost():
     assert told["marks"]["argmax"][1] == pytest.approx(paid(COSTS, argmax_of(P), Y))
     for text in (str(found), found._repr_html_(), str(found.on(Q, Z, n_replicates=50))):
         assert "cost of a row" in text and not re.search(r"\s[-−]\d", text)
+
+
+def test_the_page_says_the_cost(tuned, tmp_path):
+    for package in ("jinja2", "vl_convert"):
+        pytest.importorskip(package)
+    table, _, rule = tuned
+    confmax.report.write(tmp_path / "page.html", rule, Q, Z, n_replicates=99)
+    page = re.sub(r"<(script|style|pre).*?</\1>", "", (tmp_path / "page.html").read_text(), flags=re.DOTALL)
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    cost, of_argmax = (paid(table, decided) for decided in (rule.predict(Q), argmax_of(Q)))
+    shown = [float(one) for one in re.search(r"cost of a row, tuned rule ([\d.]+) .*? argmax ([\d.]+) ", text).groups()]
+    assert shown == pytest.approx([cost, of_argmax], abs=1e-3)
+    assert "mean gain" not in text and "tuned for costs" in text
+    if not rule.constraints:
+        # cheaper is better, and the difference says by how much less is paid
+        less = re.search(r"better than argmax: the difference \(tuned rule minus argmax\) of −([\d.]+) \[−", text)[1]
+        assert float(less) == pytest.approx(of_argmax - cost, abs=1e-3)

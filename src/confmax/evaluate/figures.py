@@ -38,7 +38,7 @@ from confmax.evaluate.thresholds import (
 )
 from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import compare, decided_by, in_groups, plain_rules, values_at
-from confmax.evaluate.verdict import Difference, Estimate, Verdict, verdict_of
+from confmax.evaluate.verdict import Difference, Estimate, Verdict, negated, verdict_of
 from confmax.metrics import Metric, get
 from confmax.metrics.catalogue import title_of
 from confmax.rule import DecisionRule
@@ -68,6 +68,13 @@ class MetricRow:
     tuned: Estimate
     difference: Difference
     to_prior: Difference
+    is_cost: bool = False
+
+    def as_shown(self, given: Any) -> Any:
+        """Return a value, values, an estimate or a difference as people read it: a cost without its minus."""
+        if not self.is_cost or given is None:
+            return given
+        return negated(given) if isinstance(given, (Estimate, Difference)) else 0.0 - given
 
     @property
     def verdict(self) -> str:
@@ -388,7 +395,7 @@ def _metric_rows(
     """Return the rows of the metrics that are ``shown``, of two classes also of precision and recall of one."""
     k = positive_class(tuned)
     rows = [
-        _metric_row(scores, name, metric_name(name), metric.described(names[k]), plain)
+        _metric_row(scores, name, _label_of(metric, name), metric.described(names[k]), plain)
         for name, metric in shown.items()
     ]
     # a metric may name the positive one of two classes; in a known order it is the second
@@ -409,7 +416,13 @@ def _metric_row(
     tuned = score.estimate("rule", name)
     # "smallest recall: smallest recall" would say nothing
     description = "" if description.casefold() == label.casefold() else description
-    return MetricRow(name, label, description, argmax, prior, tuned, *minus)
+    is_cost = score.tables.get(name) == "costs"
+    return MetricRow(name, label, description, argmax, prior, tuned, minus[0], minus[1], is_cost)
+
+
+def _label_of(metric: Metric, name: str) -> str:
+    """Return what a metric is called in prose: of a table of costs or gains its unit."""
+    return f"{metric.shown_name} of a row" if metric.cost_table else metric_name(name)
 
 
 def _class_rows(

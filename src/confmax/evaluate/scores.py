@@ -6,18 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from confmax import metrics as catalogue
 from confmax.confusion import Array
-from confmax.evaluate.verdict import Difference, Estimate, LimitScore, Verdict, plain_values, verdict
+from confmax.evaluate.verdict import Difference, Estimate, LimitScore, Record, Verdict, negated, plain_values, verdict
 from confmax.evaluate.words import in_brief
 from confmax.metrics import Metric
 from confmax.rule.counts import Counts
 
-Record = TypeVar("Record", "Estimate", "Difference")
 PLAIN = ("argmax", "p/prior")  # what others are compared with
 
 
@@ -142,10 +141,7 @@ class Score:
 
     def shown(self, record: Record, metric: str) -> Record:
         """Return an estimate or a difference of a ``metric`` as people read it: that of a table of costs is negated."""
-        if self.tables.get(metric) != "costs":
-            return record
-        low, high = (None if end is None else 0.0 - end for end in (record.high, record.low))
-        return record._replace(value=0.0 - record.value, low=low, high=high)
+        return negated(record) if self.tables.get(metric) == "costs" else record
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the replicates as plain values that JSON can hold; None for non-finite numbers."""

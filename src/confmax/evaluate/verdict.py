@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+Record = TypeVar("Record", bound="Estimate | Difference")
 ROUNDING = 1e-12  # of sums over parts of a mixture: a smaller difference is none
 AS_GOOD = 0.005  # where the interval of a difference contains zero: its middle, below which nothing is gained
 
@@ -49,6 +50,13 @@ class Difference(NamedTuple):
     low: float | None
     high: float | None
     better: float | None
+
+
+def negated(record: Record) -> Record:
+    """Return an estimate or a difference with the other sign: of minus a cost that of the cost."""
+    low, high = (None if end is None else 0.0 - end for end in (record.high, record.low))
+    found: Any = record._replace(value=0.0 - record.value, low=low, high=high)
+    return cast(Record, found)
 
 
 class LimitScore(NamedTuple):
@@ -176,11 +184,7 @@ class Verdict:
 
     def _shown(self, record: Estimate | Difference) -> dict[str, Any]:
         """Return a record as plain values, a cost without its minus."""
-        found = plain_values(record)
-        ends = {"value": found["value"], "low": found["high"], "high": found["low"]}
-        if self.costs:
-            found |= {key: None if value is None else 0.0 - value for key, value in ends.items()}
-        return found
+        return plain_values(negated(record) if self.costs else record)
 
 
 def verdict(

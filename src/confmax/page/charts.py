@@ -165,7 +165,9 @@ def _tips(fields: Mapping[str, str], form: str = ".4f") -> Spec:
 
 
 def _changes(figures: Figures) -> Chart:
-    shown = [row for row in (figures.main, *figures.leading) if np.isfinite(row.difference.value)]
+    every = (figures.main, *figures.leading)
+    # costs have a unit of their own, beside which other metrics would not be seen
+    shown = [row for row in every if np.isfinite(row.difference.value) and not row.is_cost]
     names = [capital(name) for name in labels([row.label for row in shown])]
     key = CHANGES if figures.score.n_replicates else WITHOUT_INTERVALS
     rows = []
@@ -336,13 +338,13 @@ def _trade(figures: Figures, trade: TradeOff) -> Chart:
     marks = _rows(
         what=[rule.name for rule in RULES],
         x=[it.value for it in (second.argmax, second.prior, second.tuned)],
-        y=[it.value for it in (main.argmax, main.prior, main.tuned)],
+        y=[main.as_shown(it.value) for it in (main.argmax, main.prior, main.tuned)],
     )
     return _line(
         f"{main.label} against {second.label}, from argmax to the tuned rule and beyond.",
         {"x": _loose("x", second.label), "y": _loose("y", main.label)},
         RULES,
-        _rows(t=trade.steps, x=trade.other, y=trade.tuned),
+        _rows(t=trade.steps, x=trade.other, y=main.as_shown(trade.tuned)),
         marks,
         _tips({"what": "rule", "x": second.label, "y": main.label}),
         height=320,
@@ -352,27 +354,30 @@ def _trade(figures: Figures, trade: TradeOff) -> Chart:
 
 
 def _curve(figures: Figures, curve: ThresholdCurve) -> Chart:
-    name = figures.main.label
+    main = figures.main
+    name = main.label
     title = f"threshold on the probability of {figures.names[figures.positive]}"
     return _line(
         f"{capital(name)} against the threshold, with argmax, p/prior and the tuned rule.",
         {"x": _along("t", title, domain=[0, 1]), "y": _loose("y", name)},
         RULES,
-        _rows(t=curve.thresholds, y=curve.values),
+        _rows(t=curve.thresholds, y=main.as_shown(curve.values)),
         # a rule that draws has a point for every threshold that it draws
-        [{"what": mark.name, "t": mark.threshold, "y": mark.value} for mark in curve.marks],
+        [{"what": mark.name, "t": mark.threshold, "y": main.as_shown(mark.value)} for mark in curve.marks],
         _tips({"what": "rule", "t": "threshold", "y": name}),
     )
 
 
 def _limits(figures: Figures, curve: LimitCurve) -> Chart:
-    name = figures.main.label
+    main = figures.main
+    name = main.label
+    beyond = "costs less" if main.is_cost else "is above"
     free = Series("best rule without limits", "quiet", "▲")
     key = (free, *RULES)
     limit = _layer("rule", {"x": {"datum": curve.constraint.limit}}, strokeDash=[4, 4], color="var(--line-strong)")
     place = {"x": _loose("x", f"{curve.name}, limit"), "y": _loose("y", f"{name}, expected")}
     # a click on a point shows the rule in words
-    rows = _rows(x=curve.levels, y=curve.values, bound=curve.bounds, rule=curve.rules)
+    rows = _rows(x=curve.levels, y=main.as_shown(curve.values), bound=main.as_shown(curve.bounds), rule=curve.rules)
     above = {**place, "y": _loose("bound", f"{name}, expected")}
     known = np.isfinite(curve.bounds).any()
     bound = (_layer("line", above, color="var(--line)", strokeWidth=1),) if known else ()
@@ -381,11 +386,17 @@ def _limits(figures: Figures, curve: LimitCurve) -> Chart:
         place,
         key,
         rows,
-        [{"what": name, "x": x, "y": y} for name, (x, y) in curve.marks.items()],
+        [{"what": name, "x": x, "y": main.as_shown(y)} for name, (x, y) in curve.marks.items()],
         _tips({"what": "rule", "x": curve.name, "y": name}),
         below=(limit, *bound),
         point={"filled": True, "size": 30, "color": "var(--line-strong)", "cursor": "pointer"},
-        numbers=_tips({"x": f"{curve.name}, limit", "y": f"best {name}", "bound": "no rule is above"}),
+        numbers=_tips(
+            {
+                "x": f"{curve.name}, limit",
+                "y": f"best {name}",
+                "bound": f"no rule {beyond}",
+            }
+        ),
     )
 
 

@@ -62,12 +62,13 @@ def given_up(figures: Figures) -> str:
     main = figures.main
     if limits is None or limits.free is None or limits.given_up is None:
         return ""
-    span = interval(limits.free)
+    free = main.as_shown(limits.free)
+    span = interval(free)
+    apart = difference(main.as_shown(limits.given_up), "the rule without limits")
     return (
-        f"The best rule without limits has {number(limits.free.value)}{f' {span}' if span else ''} in {main.label} on "
-        f"these rows, the tuned rule {number(main.tuned.value)}: "
-        f"{difference(limits.given_up, 'the rule without limits')}. The two rules decide {percent(limits.moved)} of "
-        f"the rows differently."
+        f"The best rule without limits has {number(free.value)}{f' {span}' if span else ''} in {main.label} on "
+        f"these rows, the tuned rule {number(main.as_shown(main.tuned.value))}: {apart}. The two rules decide "
+        f"{percent(limits.moved)} of the rows differently."
     )
 
 
@@ -195,16 +196,19 @@ def certificate(figures: Figures) -> str:
     if solution.infeasibility is not None:
         return f"{capital(solution.infeasibility)}."
     # a proof is of the metric that the rule was tuned for, and the page may evaluate it by another one
-    name = metric_name(repr(solution.metric))
+    metric = solution.metric
+    name = metric.shown_name if metric.cost_table else metric_name(repr(metric))
+    beyond = "below" if metric.is_cost else "above"
     by_model = if_right(solution) if solution.mode == "blend" else None
     if by_model is not None:
         return f"On the tuning rows, for the {name} of the confusion matrix that the probabilities expect: {by_model}."
     if solution.gap is not None and solution.upper_bound is not None:
         within = " within the limits" if solution.constraints else ""
+        bound, value = (number(metric.shown(one)) for one in (solution.upper_bound, solution.value))
         return (
-            f"Proved: on the tuning rows no rule{within} reaches a {name} above {number(solution.upper_bound)} of the "
-            f"confusion matrix that the probabilities expect. This one has {number(solution.value)}, so at most "
-            f"{number(solution.gap)} is missing, if the probabilities are right."
+            f"Proved: on the tuning rows no rule{within} reaches a {name} {beyond} {bound} of the confusion matrix "
+            f"that the probabilities expect. This one has {value}, so at most {number(solution.gap)} is missing, if "
+            f"the probabilities are right."
         )
     if solution.mode == "model" or (solution.mode == "blend" and solution.model_value is not None):
         return (

@@ -15,7 +15,7 @@ from confmax.calibration.words import how, is_calibrated, printable, weights_alo
 from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.figures import ClassRow, Figures, labels
 from confmax.evaluate.scores import lacking
-from confmax.evaluate.verdict import ROUNDING, Difference, Estimate, Rival, Verdict, holds_zero
+from confmax.evaluate.verdict import ROUNDING, Difference, Estimate, Rival, Verdict, holds_zero, negated
 from confmax.evaluate.words import in_brief, listed
 from confmax.optimize import Status
 
@@ -186,7 +186,7 @@ def beside(rival: Rival, verdict: Verdict) -> str:
     """Return how the tuned rule compares with one of its rivals, and whether to use that instead."""
     name = rival.name
     minus = rival.minus
-    text = difference(minus, name)
+    text = difference(negated(minus) if verdict.costs else minus, name)
     if rival.missed:
         return f"{name} misses {listed(rival.missed)}, so these values alone do not compare: {text}."
     why = "needs no tuning" if name in NO_TUNING or name.startswith("top-") else "is simpler"
@@ -233,7 +233,8 @@ def price(figures: Figures) -> str:
     worse = sorted((row for row in others if row.verdict == "worse"), key=lambda row: row.difference.value)
     maybe = [row for row in others if row.verdict == "unclear" and row.difference.value < 0]
     if worse:
-        changes = [f"{row.label} from {number(row.argmax.value)} to {number(row.tuned.value)}" for row in worse]
+        ends = [[number(row.as_shown(one.value)) for one in (row.argmax, row.tuned)] for row in worse]
+        changes = [f"{row.label} from {before} to {after}" for row, (before, after) in zip(worse, ends, strict=True)]
         shown = listed(changes[:MOST_PRICES], MOST_PRICES)
         more = len(worse) - MOST_PRICES
         rest = f"; {more} more under 'All metrics'" if more > 0 else ""
@@ -427,11 +428,12 @@ def tuned_on_training_rows(figures: Figures) -> str:
     solution = figures.evidence.solution
     if solution is None or solution.tuned_on != "refit" or solution.label_value is None:
         return ""
-    name = figures.main.label
+    main = figures.main
+    inside, outside = (number(main.as_shown(value)) for value in (solution.value, solution.label_value))
     return (
         f"Many training rows are alike, so the rule was tuned on the final model's probabilities of its training rows. "
-        f"Its {name} there is {number(solution.value)}, which is in-sample. With out-of-fold probabilities, on the "
-        f"labels, it is {number(solution.label_value)}."
+        f"Its {main.label} there is {inside}, which is in-sample. With out-of-fold probabilities, on the labels, it is "
+        f"{outside}."
     )
 
 
@@ -505,10 +507,11 @@ def over_fitting(figures: Figures) -> str:
     drop = inside - outside
     if not math.isfinite(drop) or inside <= 0 or drop < SMALL or drop < LOST * inside:
         return ""
+    reached, held_out = (number(main.as_shown(value)) for value in (solution.label_value, main.tuned.value))
+    gained, kept = (number(main.as_shown(value), sign=True) for value in (inside, outside))
     return (
-        f"Over-fitting: on its tuning rows the rule reaches {number(solution.label_value)} in {main.label} "
-        f"({number(inside, sign=True)} compared with argmax), on held-out rows {number(main.tuned.value)} "
-        f"({number(outside, sign=True)}). Expect the value on held-out rows."
+        f"Over-fitting: on its tuning rows the rule reaches {reached} in {main.label} ({gained} compared with argmax), "
+        f"on held-out rows {held_out} ({kept}). Expect the value on held-out rows."
     )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax._version import __version__
+from confmax.calibration.words import tuned_for as in_words
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.errors import InputError
 from confmax.evaluate.evidence import Evidence, evidence_of, judge_rule, seen_by_tuning
@@ -161,7 +162,7 @@ def write(
     if evidence.seen:
         warn(seen_by_tuning(table.n_rows if whole is None else whole.table.n_rows))
     call = "confmax.report.write({!r}, rule, proba, y{})" if solution is None else "solution.report({!r}, proba, y{})"
-    pairs = [("rule", f"tuned for {evaluated.metric or 'a metric it does not name'}")]
+    pairs = [("rule", f"tuned for {in_words(evaluated) or 'a metric it does not name'}")]
     beside = "" if group is None else ", group=group"
     finish(path, evidence, other, how, pairs, call.format(os.fspath(path), beside))
 
