@@ -26,6 +26,8 @@ P = pd.DataFrame(ARRAY, columns=["fraud", "ok"])
 Y = np.where(rng.random(400) < p, "fraud", "ok")
 RULE = confmax.DecisionRule.from_weights([3.0, 1.0], classes=["fraud", "ok"])
 DRAWS = confmax.DecisionRule(Gains.reduced([[3.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5]), ("fraud", "ok"))
+AMOUNT = np.exp(rng.normal(7, 1, 400)).round(2)
+VOTES = rng.multinomial(9, [0.2, 0.3, 0.5], 400)
 OF_THREE = confmax.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=["a", "b", "c"])
 THREE = pd.DataFrame([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]], columns=["a", "b", "c"])
 TAGS = LabelRule.from_thresholds([0.5, 0.5], classes=["x", "y"])
@@ -112,6 +114,71 @@ PAIRS = {
         )
         for kind in ("pandas", "polars", "arrow")
     },
+    "an amount is no class": (
+        lambda: maximize("macro_f1", P.assign(amount=AMOUNT), normalize=True),
+        ["column 'amount' of proba is no class", "sum to 1 without it", "classes alone"],
+        lambda: maximize("macro_f1", P.round(2), normalize=True).rule.class_names == ("fraud", "ok"),
+    ),
+    "an amount beside percentages": (
+        lambda: maximize("macro_f1", (100 * P).round().assign(amount=AMOUNT), normalize=True),
+        ["column 'amount' of proba is no class", "sum to 100 without it", "classes alone"],
+        lambda: maximize("macro_f1", (100 * P).round(), normalize=True).rule.class_names == ("fraud", "ok"),
+    ),
+    "an amount beside votes": (
+        lambda: maximize("macro_f1", np.c_[VOTES, AMOUNT], normalize=True),
+        ["column 3 of proba is no class", "sum to 9 without it", "classes alone"],
+        lambda: maximize("macro_f1", VOTES, normalize=True).rule.n_classes == 3,
+    ),
+    "an amount and an age": (
+        lambda: maximize("macro_f1", P.assign(amount=AMOUNT, age=AMOUNT // 7), normalize=True),
+        ["'amount'", "'age'", "are no classes", "without them"],
+        lambda: maximize("macro_f1", VOTES[:, :2] + [[1, 0]], normalize=True).rule.n_classes == 2,
+    ),
+    "a share is no class": (
+        lambda: maximize("macro_f1", P.assign(share=AMOUNT % 1), normalize=True),
+        ["column 'share' of proba is no class", "sum to 1 without it"],
+        lambda: maximize("macro_f1", rng.gamma(1, 1, (300, 3)), normalize=True).rule.n_classes == 3,
+    ),
+    "no hint at normalize for an amount": (
+        lambda: maximize("macro_f1", np.c_[ARRAY, AMOUNT]),
+        ["column 2 of proba is no class", "classes alone"],
+        lambda: maximize("macro_f1", P.assign(amount=AMOUNT, t=Y), "t").rule.class_names == ("fraud", "ok"),
+    ),
+    "votes of one row": (
+        lambda: RULE.predict(pd.Series({"fraud": 3, "ok": 7})),
+        ["row 0 of proba sums to 10", "normalize=True"],
+        lambda: RULE.predict(pd.Series({"fraud": 3, "ok": 7, "amount": 90}), normalize=True).tolist() == ["fraud"],
+    ),
+    "few votes": (
+        lambda: maximize("macro_f1", [[3, 1, 0], [0, 4, 1], [2, 2, 1]]),
+        ["row 0 of proba sums to 4", "normalize=True"],
+        lambda: maximize("macro_f1", [[3, 1, 0], [0, 4, 1], [2, 2, 1]], normalize=True).rule.n_classes == 3,
+    ),
+    "labels 0 and 1 beside named columns": (
+        lambda: maximize("macro_f1", P.assign(amount=AMOUNT, t=(Y == "ok") * 1), "t"),
+        ["no column is named 0 or 1", "'amount'"],
+        lambda: maximize("macro_f1", P.assign(t=(Y == "ok") * 1), "t").rule.class_names == (0, 1),
+    ),
+    "one row of three classes": (
+        lambda: OF_THREE.predict(THREE.to_numpy()[0]),
+        ["the rule has 3 classes", "one column per class"],
+        lambda: OF_THREE.predict(THREE.iloc[0]).tolist() == ["b"],
+    ),
+    "one row of numbered classes": (
+        lambda: confmax.DecisionRule.from_weights([1.0, 2.0, 1.0]).predict([0.2, 0.3, 0.5]),
+        ["the rule has 3 classes", "one column per class"],
+        lambda: confmax.DecisionRule.from_weights([1, 2, 1]).predict(pd.Series([0.2, 0.3, 0.5])).tolist() == [1],
+    ),
+    "a row of other classes": (
+        lambda: RULE.predict(pd.Series({"fraud": 0.2, "okay": 0.8, "unknown": 3.0})),
+        ["row 2 of proba is 3", "second of two classes"],
+        lambda: RULE.decision_probabilities(P.iloc[0]).shape == (1, 2),
+    ),
+    "one row of tags": (
+        lambda: TAGS.predict(L[0]),
+        ["one column per label", "(2,)"],
+        lambda: TAGS.predict_lists(pd.Series({"y": 0.1, "x": 0.6})) == [["x"]],
+    ),
     "complex labels": (
         lambda: maximize("accuracy", P, np.where(Y == "ok", 1j, 2j)),
         ["y holds values that have no order", "complex", "string or a number"],
@@ -173,3 +240,25 @@ def test_the_bad_one_is_refused_and_its_twin_is_answered(pair, tmp_path):
         missing = [word for word in words if word not in str(caught.value)]
         assert not missing, f"{caught.value} does not say {missing}"
         assert call(valid, tmp_path)
+
+
+@pytest.mark.parametrize("give", [list, np.array, pd.Series, pl.Series], ids=str)
+def test_a_vector_of_two_that_sums_to_one_may_be_one_row(give):
+    with pytest.warns(UserWarning, match=r"two rows.*probability of 'ok'.*pass \[proba\].*column_stack") as caught:
+        assert RULE.predict(give([0.01, 0.99])).tolist() == ["fraud", "ok"]
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert RULE.predict([give([0.01, 0.99])]).tolist() == ["ok"]
+        assert len(RULE.predict(give([0.01, 0.98]))) == 2
+
+
+@pytest.mark.parametrize("answer", ["predict", "predict_index", "decision_probabilities"])
+def test_a_series_that_is_indexed_by_the_classes_is_one_row(answer):
+    row = P.assign(amount=7.0).iloc[0, ::-1]
+    found = getattr(RULE, answer)(row)
+    np.testing.assert_array_equal(found, getattr(RULE, answer)(P[:1]))
+    if answer != "decision_probabilities":
+        np.testing.assert_array_equal(found, getattr(RULE, answer)(row, at_most={"fraud": 1}))
+    # the index of a column holds the numbers of rows
+    assert len(getattr(confmax.DecisionRule.from_weights([1, 2]), answer)(P["ok"][[1, 0, 2]])) == 3

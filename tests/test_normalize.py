@@ -129,3 +129,27 @@ def test_files_that_are_read_in_parts_are_not_divided():
     pd.read_csv("t.csv").to_parquet("t.parquet")
     arguments = ("tune", "t.parquet", "--label", "y", "--metric", "macro_f1", "--in-parts", "yes", "--normalize")
     assert "--normalize is for files that are read whole" in run(*arguments, code=2)[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], ["column 'amount' is no class", "sum to 1 without it", "--columns"]),
+        (["--normalize"], ["column 'amount' is no class", "sum to 1 without it", "--columns"]),
+        (
+            ["--label", "y01"],
+            ["no column is named 0 or 1, as the labels are", "column 'amount' is no class", "--columns"],
+        ),
+    ],
+    ids=["rows", "divided", "d9"],
+)
+def test_commands_name_the_column_that_is_no_class(tmp_path, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
+    p = RNG.random(60).round(3)
+    amount = np.exp(RNG.normal(7, 1, 60)).round(2)
+    pd.DataFrame({"fraud": p, "ok": 1 - p, "amount": amount, "y": np.where(p > 0.5, "fraud", "ok")}).assign(
+        **({"y01": (p > 0.5) * 1} if "y01" in options else {})
+    ).to_csv("t.csv", index=False)
+    said = run("tune", "t.csv", "--metric", "macro_f1", *options, code=2)[1]
+    assert [word for word in words if word not in said] == [] and "divide each row" not in said
+    assert document("tune", "t.csv", "--metric", "macro_f1", "--label", "y")["classes"] == ["fraud", "ok"]

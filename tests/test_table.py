@@ -33,7 +33,7 @@ def broken(row, column, value):
         ([[1.2, -0.2, 0.0], *GOOD], r"row 0, column 1 of proba is negative \(-0.2\)"),
         (broken(1, 1, 0.81), "row 1 of proba sums to 1.01, not to one"),
         ([["a", "b"], ["c", "d"]], r"row 0, column 0 of proba is not a number \(.*'a'"),
-        (pd.DataFrame({"a": [0.5, pd.NA], "b": [0.5, 0.5]}, dtype="Float64"), "row 1, column 0 of proba is not a"),
+        (pd.DataFrame({"a": [0.5, pd.NA], "b": [0.5, 0.5]}, dtype="Float64"), "row 1, column 'a' of proba is not a"),
         (np.array(GOOD) + 0j, "complex"),
     ],
 )

@@ -23,12 +23,13 @@ from confmax.cli.texts import joined
 from confmax.errors import InputError, extended
 from confmax.rule import DecisionRule
 from confmax.tables import checked_probabilities
-from confmax.tables.columns import assignment, find, first_repeated, is_numbered, refuse_part
+from confmax.tables.columns import assignment, find, first_repeated, in_names, is_numbered, refuse_part
 from confmax.tables.labels import MARKS
 from confmax.tables.normalize import normalized
 from confmax.tables.partitioned import is_opened
 from confmax.tables.partitioned.arrow import is_text
 
+NUMERIC = "every numeric column"
 ONE = "a single column with --score"
 IN_ORDER = "name the columns of the classes in their order with --columns"
 PREFIX = re.compile(r"(p|pr|prob|probs|proba|probability)[_. (]", re.IGNORECASE)  # of columns of probabilities
@@ -201,7 +202,9 @@ def _read_rows(frame: Frame, options: TableOptions, rule_classes: Sequence[Any],
         found = _class_names(place, wanted, distinct, options.label, stated=stated)
         rows = _aligned(frame, place, found, wanted, options)
     # a name stands for its column, whatever the order
-    proba, note = _checked(np.ascontiguousarray(proba[:, rows.order]), frame, place, rows.columns, options.normalize)
+    unnamed = distinct if place.how == NUMERIC and not wanted else ()
+    taken = np.ascontiguousarray(proba[:, rows.order])
+    proba, note = _checked(taken, frame, place, rows.columns, options.normalize, unnamed)
     rows = replace(rows, notes=(*rows.notes, note)) if note else rows
     coded = None if labels is None else _as_classes(labels, rows.classes, frame, options.label)
     if options.label is not None and options.some_labels:
@@ -375,7 +378,7 @@ def _numeric(frame: Frame, numeric: Sequence[str], rule_classes: Sequence[str]) 
             f"numeric columns were left out ({joined(left_out)}); --columns sets the columns"
         )
         return Place(kept, None, f"every column that begins with {prefixes[0]!r}", (note,))
-    return Place(tuple(numeric), None, "every numeric column")
+    return Place(tuple(numeric), None, NUMERIC)
 
 
 # --- what they mean --------------------------------------------------------------------------------------------------
@@ -491,17 +494,19 @@ def _as_classes(
 
 
 def _checked(
-    proba: NDArray[Any], frame: Frame, place: Place, names: Sequence[str], normalize: bool
+    proba: NDArray[Any], frame: Frame, place: Place, names: Sequence[str], normalize: bool, unnamed: Sequence[Any]
 ) -> tuple[NDArray[Any], str]:
-    """Return the probabilities as they were read, or divided by their sums, after the library's check; and a note."""
+    """Return the probabilities as they were read, or divided by their sums, after the library's check; and a note.
+
+    No column is named like the labels that are ``unnamed``.
+    """
     note = ""
     try:
         if normalize:
             proba, note = normalized(proba)
         checked = checked_probabilities(proba)
     except ValueError as error:
-        marked = extended(error).sentence.marked
-        marked = re.sub(r"column (\d+) of `proba`", lambda found: f"column {names[int(found[1])]!r}", marked)
+        marked = in_names(extended(error), names, unnamed, of="").sentence.marked
         if place.how != "named":
             one = ", --score a single column" if len(names) == 2 else ""
             marked += f" (columns taken: {joined(names)}, {place.how}; --columns and --classes choose others{one})"

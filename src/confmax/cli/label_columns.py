@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from confmax.cli.columns import (
     IN_ORDER,
+    NUMERIC,
     PREFIX,
     FileRows,
     Place,
@@ -328,7 +329,7 @@ def _unlabelled(frame: Frame, numeric: Sequence[str]) -> tuple[Place, Sequence[A
         return place, as_names([name[len(begin[0]) :] for name in kept]).tolist(), ()
     if not numeric:
         raise ValueError(f"{frame.path} has no column of probabilities; name them with --columns")
-    return Place(tuple(numeric), None, "every numeric column"), as_names(numeric).tolist(), ()
+    return Place(tuple(numeric), None, NUMERIC), as_names(numeric).tolist(), ()
 
 
 def _checked(frame: Frame, place: Place) -> NDArray[Any]:

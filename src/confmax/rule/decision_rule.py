@@ -30,7 +30,7 @@ from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.rule.shares import SourceShares
 from confmax.rule.shifted import shifted_rule
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
-from confmax.tables.columns import width
+from confmax.tables.columns import as_rows, narrowed, width
 from confmax.tables.decisions import ONE, Decisions
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.kinds import named
@@ -259,7 +259,8 @@ class DecisionRule:
         ----------
         proba : array-like, data frame, scipy.sparse matrix, torch tensor, opened table or Dask collection (n, K)
             Class probabilities, columns in the order of `classes` (a frame with such column names in any order). For
-            two classes also a vector (n,): the probabilities of the second.
+            two classes also a vector (n,): the probabilities of the second. A pandas Series that is indexed by the
+            classes is one row.
         keys : array-like, Dask collection (n,) or None
             Identifiers, integers or strings. A randomised rule draws the decision of a row from its identifier.
             Without them it draws from the probabilities of the row, so that equal rows get equal decisions.
@@ -295,7 +296,8 @@ class DecisionRule:
         -----
         UserWarning
             If a randomised rule draws without keys and many rows are duplicates of each other. If ``normalize`` divides
-            rows whose sums are more than 1e-3 from one; the message shows the farthest.
+            rows whose sums are more than 1e-3 from one; the message shows the farthest. If a vector of two sums to one:
+            it is read as two rows, and may be meant as one.
 
         Examples
         --------
@@ -330,7 +332,7 @@ class DecisionRule:
         if caps:
             refuse_other_groups(self, group, group_proba)
             beside = {"keys": keys, "group": group, "group_proba": group_proba}
-            found: NDArray[np.int64] = decide_batch(self, divided(proba, normalize), caps, beside)
+            found: NDArray[np.int64] = decide_batch(self, self._rows(proba, normalize), caps, beside)
             return found
         decisions: NDArray[np.int64] = self._answered("predict_index", proba, keys, group, group_proba, normalize)
         return decisions
@@ -353,13 +355,19 @@ class DecisionRule:
 
     def _answered(self, what: str, proba: Any, keys: Any, group: Any, group_proba: Any, normalize: bool) -> Any:
         """Return what the method ``what`` answers for given rows, by their groups where the rule reads these."""
-        proba = divided(proba, normalize)
+        proba = self._rows(proba, normalize)
         refuse_other_groups(self, group, group_proba)
         if not self.groups_known:
             return mixed(self, what, proba, group_proba, keys)
         if self.groups or group is not None:
             return in_groups(self, proba, group, keys, what)
         return answer(self, what, proba, keys)
+
+    def _rows(self, proba: Any, normalize: bool) -> Any:
+        names = self.class_names[: self.n_classes]
+        rows = as_rows(proba, names)
+        # a column that is no class has no part in the sum of a row
+        return divided(narrowed(rows, names), normalize=True) if normalize else rows
 
     def transform(
         self,
@@ -534,6 +542,7 @@ class DecisionRule:
         ValueError
             If they are not a table of probabilities with K columns.
         """
+        proba = narrowed(proba, self.class_names[: self.n_classes])
         # first: rows of other columns sum to one only by chance
         n_columns = width(proba)
         if n_columns not in (None, self.n_classes):

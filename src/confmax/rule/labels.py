@@ -24,7 +24,7 @@ from confmax.rule.counts import expected_counts
 from confmax.rule.html import titled_table
 from confmax.rule.shares import LabelShares
 from confmax.tables import kinds
-from confmax.tables.columns import column_names, narrowed, order_of
+from confmax.tables.columns import as_rows, column_names, narrowed, order_of
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.partitioned.spark import with_labels
@@ -159,8 +159,9 @@ class LabelRule:
         ----------
         proba : array-like, data frame, scipy.sparse matrix, torch tensor, opened table or Dask collection (n, L)
             Probabilities of the labels, in the order of `classes`; a frame with such column names in any order. Also
-            a sequence of L arrays (n, 2). What a sparse matrix does not store is zero. Of any number of labels it is
-            never decided, and a calibration leaves it at zero.
+            a sequence of L arrays (n, 2). A pandas Series that is indexed by the labels is one row. What a sparse
+            matrix does not store is zero. Of any number of labels it is never decided, and a calibration leaves it at
+            zero.
         keys : array-like, Dask collection (n,) or None
             Identifiers, from which a rule that draws does so; else it draws from the probabilities of a row.
 
@@ -176,7 +177,7 @@ class LabelRule:
         ValueError
             If ``proba`` is no table of probabilities with L columns.
         """
-        return kinds.predict_labels(self, proba, keys)
+        return kinds.predict_labels(self, as_rows(proba, self.class_names), keys)
 
     def predict_lists(self, proba: Any, *, keys: ArrayLike | None = None) -> list[list[Any]]:
         """Return the names of the labels that every row of ``proba`` (n, L) gets, n lists.
@@ -191,7 +192,7 @@ class LabelRule:
 
         It is sparse where ``proba`` is, a tensor on the device of one, and lazy for Dask collections.
         """
-        return kinds.label_probabilities(self, proba)
+        return kinds.label_probabilities(self, as_rows(proba, self.class_names))
 
     def transform(
         self,

@@ -139,9 +139,10 @@ def maximize(
         a row. The rule decides all groups alike, by a score that depends on these probabilities, and
         `DecisionRule.predict` needs them. Class and group are taken to be independent given what the model knows.
     normalize : bool
-        Whether to divide every row of an array or a data frame by its sum, as for probabilities that were rounded. Then
-        pass ``normalize=True`` to `DecisionRule.predict` too. Without it a row whose sum is more than 1e-3 from one is
-        refused.
+        Whether to divide every row of an array or a data frame by its sum, as for probabilities that were rounded,
+        percentages, scores and counts of votes. Then pass ``normalize=True`` to `DecisionRule.predict` too. Without it
+        a row whose sum is more than 1e-3 from one is refused. A column without which all rows have one sum, and with
+        which they have not, is no class and is refused either way.
     confusion : {"auto", "model", "labels", "blend"}
         How to estimate the confusion matrix. "model" uses the probabilities themselves: the result has a guarantee, but
         is only as good as their calibration. "labels" counts the labels: unbiased, without a guarantee. "blend"

@@ -24,6 +24,11 @@ from confmax.tables.labels import refuse_masked, vector
 ROW_SUM_TOLERANCE = 1e-3
 ORDINARY = 64  # the largest weight is so near to one, as a power of two, or is brought near
 NO_WEIGHT = -(1 << 14)  # the unit of weights that are all zero, below that of all others
+# rows have one sum if no more than this share of them is off by more than this part of the median
+OTHER_ROWS = 0.01
+ONE_SUM = 0.05
+SURE_ROWS = 20  # fewer rows have one sum by chance, if it is neither one nor a hundred
+SHOWN = 4  # columns in a message
 FINITE, POSITIVE, CLOSE, EXACT = range(4)  # what is asked of rows: no NaN or infinity, not negative, sum near one, one
 
 
@@ -156,10 +161,45 @@ def refuse_rows(P: NDArray[Any]) -> None:
     row = int(np.argmax(np.abs(sums - 1.0)))
     if abs(sums[row] - 1.0) > ROW_SUM_TOLERANCE:
         row = int(np.argmax(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE))
+    refuse_other_columns(P)
     raise InputError(
         f"row {row} of `proba` sums to {sums[row]:.6g}, not to one (tolerance {ROW_SUM_TOLERANCE:g})",
         "pass predict_proba's output, or divide each row by its sum, as `normalize=True` does",
     )
+
+
+def refuse_other_columns(P: NDArray[Any], names: Sequence[str] | None = None) -> None:
+    """Refuse, by a ValueError, a table (n, K) with columns that are no class: rows have one sum without them only.
+
+    Counts, scores and percentages pass, also where their rows have different sums. ``names`` are those of the columns.
+    """
+    K = P.shape[1]
+    sums = row_sums(P)
+    if _have_one_sum(sums):
+        return
+    # one column, or all that hold more than a probability, or these and one more
+    large = frozenset(np.flatnonzero((P > 1.0).any(axis=0)).tolist())
+    for others in dict.fromkeys([*(frozenset([k]) for k in range(K)), large, *(large | {k} for k in range(K))]):
+        columns = sorted(others)
+        rest = sums - P[:, columns].sum(axis=1, dtype=np.float64)
+        one = float(np.median(rest))
+        certain = len(rest) >= SURE_ROWS or min(abs(one - 1.0), abs(one - 100.0) / 100.0) <= ROW_SUM_TOLERANCE
+        if not columns or K - len(columns) < 2 or one <= 0.0 or not certain or not _have_one_sum(rest):
+            continue
+        row = int(np.argmax(np.abs(sums - one)))
+        shown = " and ".join(f"column {k if names is None else repr(names[k])} of `proba`" for k in columns[:SHOWN])
+        those = ("is no class", "it") if len(columns) == 1 else ("are no classes", "them")
+        raise InputError(
+            f"{shown} {those[0]}: rows sum to {one:.6g} without {those[1]}, and row {row} to {sums[row]:.6g} with "
+            f"{those[1]}",
+            "pass the columns of the classes alone",
+        )
+
+
+def _have_one_sum(sums: Array) -> bool:
+    """Whether almost all rows have about the same sum, as probabilities, percentages and votes of as many voters."""
+    one = float(np.median(sums))
+    return bool(np.mean(np.abs(sums - one) > ONE_SUM * abs(one)) <= OTHER_ROWS)
 
 
 def refuse_entries(values: NDArray[Any], place: Callable[[int], tuple[int, int]]) -> None:

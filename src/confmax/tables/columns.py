@@ -100,6 +100,37 @@ def without_columns(frame: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[st
     return (_picked(frame, [k for k in range(len(names)) if k not in taken]) if taken else frame), found
 
 
+def as_rows(proba: Any, classes: Sequence[Any]) -> Any:
+    """Return a pandas Series whose index names the ``classes`` as the one row that it is, and other values as they are.
+
+    Warn of a vector of two that sums to one: it is read as two rows, and may be meant as one.
+    """
+    is_series = hasattr(proba, "to_frame") and hasattr(proba, "iloc") and np.ndim(proba) == 1
+    if is_series and len(classes) <= len(proba) <= len(classes) + FIRST_ROWS:
+        # numbers may be those of rows, as any index has them, so of two classes they name none
+        counted = not any(isinstance(name, str) for name in proba.index)
+        may_name = not counted or len(classes) == len(proba) > 2
+        if may_name and find([str(plain(name)) for name in proba.index], classes, whole=False).places is not None:
+            return proba.to_frame().T
+    _warn_of_one_row(proba, classes)
+    return proba
+
+
+def _warn_of_one_row(proba: Any, classes: Sequence[Any]) -> None:
+    shape = (len(proba),) if isinstance(proba, (list, tuple)) else getattr(proba, "shape", ())
+    if len(classes) != 2 or tuple(shape) != (2,):
+        return
+    try:
+        first, second = map(float, proba)
+    except (TypeError, ValueError):  # two rows, or what is refused later
+        return
+    if abs(first + second - 1.0) <= ROW_SUM_TOLERANCE:
+        warn(
+            f"the vector [{first:.4g}, {second:.4g}] was read as two rows, each the probability of {classes[1]!r}; if "
+            f"it is one row, pass [proba] with a column per class; if it is two, numpy.column_stack([1 - proba, proba])"
+        )
+
+
 def in_class_order(frame: Any, classes: Sequence[Any]) -> NDArray[Any]:
     """Return the columns of a frame in memory that are named like the ``classes`` as an array (n, K) in their order."""
     frame = narrowed(frame, classes)
@@ -186,6 +217,29 @@ def _is_text(entries: NDArray[Any]) -> bool:
     except (TypeError, ValueError):
         return not any(entry is None for entry in entries.tolist())
     return False
+
+
+def in_names(
+    error: InputError,
+    names: Sequence[str] | None,
+    unnamed: Sequence[Any] = (),
+    order: Sequence[int] | None = None,
+    *,
+    of: str = " of `proba`",
+) -> InputError:
+    """Return an error of the rows of a frame with the ``names`` of its columns for their numbers in this ``order``.
+
+    It begins with the labels that no column is named like, if these are ``unnamed``. ``of`` is what has the columns.
+    """
+    if names is None or is_numbered(names):
+        return error
+    own = names if order is None else [names[k] for k in order]
+    problem = re.sub(
+        r"column (\d+) of `proba`", lambda found: f"column {own[int(found[1])]!r}{of}", error.problem.marked
+    )
+    if unnamed:
+        problem = f"no column is named {' or '.join(map(str, unnamed[:SHOWN]))}, as the labels are, and {problem}"
+    return InputError(problem, error.remedy, error.argument)
 
 
 def which_label(table: str, candidates: Sequence[str], otherwise: str, argument: str = "y") -> InputError:

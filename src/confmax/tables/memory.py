@@ -16,6 +16,7 @@ from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import (
     arranged,
     column_names,
+    in_names,
     narrowed,
     order_of,
     text_columns,
@@ -74,7 +75,11 @@ class MemoryKind(Kind, Storage):
             checked = self.check(proba, order=found.order, hashed=True)
         except InputError as error:
             texts = [] if labels is not None else text_columns(proba)
-            raise which_label("`proba`", texts, "and drop all others") if texts else error from None
+            if texts:
+                raise which_label("`proba`", texts, "and drop all others") from None
+            # a note says that no column is named like a class
+            unnamed = distinct(labels) if found.note and labels is not None else ()
+            raise in_names(error, column_names(proba), unnamed, found.order) from None
         n, K = checked.proba.shape
         resolved = resolve_classes(found.classes, labels, K)
         coded = None if labels is None else encode_labels(labels, resolved, n)

@@ -8,7 +8,15 @@ import numpy as np
 
 from confmax.errors import InputError
 from confmax.tables.array.kind import ARRAYS
-from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array, normalised, refuse_entries, row_limits, row_sums
+from confmax.tables.arrays import (
+    ROW_SUM_TOLERANCE,
+    as_array,
+    normalised,
+    refuse_entries,
+    refuse_other_columns,
+    row_limits,
+    row_sums,
+)
 from confmax.tables.columns import column_names, warn
 from confmax.tables.kinds import known
 
@@ -18,7 +26,7 @@ def normalized(proba: Any) -> tuple[Any, str]:
 
     A frame stays one, so that its names and its index count. The note says which row's sum is farthest from one; it is
     empty if all are close enough to need no division. ValueError if the rows are not in memory as numbers, an entry is
-    negative or not finite, or a row sums to zero.
+    negative or not finite, a row sums to zero, or a column is no class.
     """
     kind, given = known(proba)
     if kind is not ARRAYS:
@@ -28,6 +36,9 @@ def normalized(proba: Any) -> tuple[Any, str]:
         )
     P = as_array(given)
     refuse_entries(P.ravel(), lambda k: divmod(k, P.shape[1]))
+    if not len(P):
+        return given, ""
+    refuse_other_columns(P, column_names(given))
     sums = row_sums(P)
     empty = sums <= 0.0
     if empty.any():
