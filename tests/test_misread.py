@@ -34,7 +34,16 @@ TAGS = LabelRule.from_thresholds([0.5, 0.5], classes=["x", "y"])
 L = np.array([[0.6, 0.1], [0.2, 0.9], [0.7, 0.8]])
 NO_TAGS = [[], [], []]
 SOME_TAGS = [[], ["y"], ["x", "y"]]
+MOVED = np.arange(400)[::-1]
+NAMED = P.set_axis([f"row {k}" for k in range(400)])
+in_groups = functools.partial(maximize, "accuracy", constraints="min(rate[ok] | group) >= 0")
+
 tag = functools.partial(confmax.maximize, "macro_f1", decisions="any", classes=["x", "y"])
+
+
+def weigh(weight):
+    """Return the solution of weighted rows."""
+    return maximize("accuracy", P, Y, sample_weight=weight)
 
 
 def arrow(names, *columns):
@@ -179,18 +188,55 @@ PAIRS = {
         ["one column per label", "(2,)"],
         lambda: TAGS.predict_lists(pd.Series({"y": 0.1, "x": 0.6})) == [["x"]],
     ),
+    "probabilities in another order than their index": (
+        lambda: maximize("f1[fraud]", P.iloc[MOVED], pd.Series(Y)),
+        ["index of y", "row 0 is 399 in proba and 0 in y", "log loss", "y.loc[proba.index]", "y.to_numpy()"],
+        lambda: maximize("f1[fraud]", P, pd.Series(Y, index=MOVED)).rule == maximize("f1[fraud]", P, Y).rule,
+    ),
+    "labels in another order than their index": (
+        lambda: maximize("f1[fraud]", P, pd.Series(Y)[MOVED]),
+        ["index of y", "log loss", "y.loc[proba.index]", "y.to_numpy()"],
+        lambda: maximize("f1[fraud]", P.set_axis(MOVED), pd.Series(Y)).rule == maximize("f1[fraud]", P, Y).rule,
+    ),
+    "indexes of names in another order": (
+        lambda: maximize("f1[fraud]", NAMED.iloc[MOVED], pd.Series(Y, index=NAMED.index)),
+        ["index of y", "'row 399' in proba", "log loss", "y.loc[proba.index]", "y.to_numpy()"],
+        lambda: maximize("f1[fraud]", NAMED, pd.Series(Y, index=NAMED.index[MOVED])).value > 0,
+    ),
+    "a vector in another order": (
+        lambda: maximize("f1[fraud]", 1 - P["fraud"].iloc[MOVED], pd.Series(Y), classes=["fraud", "ok"]),
+        ["index of y", "log loss", "y.loc[proba.index]"],
+        lambda: maximize("f1[fraud]", 1 - P["fraud"], pd.Series(Y, index=MOVED), classes=["fraud", "ok"]).value > 0,
+    ),
+    "labels of a score in another order": (
+        lambda: confmax.score("accuracy", P.iloc[MOVED], pd.Series(Y), RULE),
+        ["index of y", "log loss", "y.loc[proba.index]"],
+        lambda: confmax.score("accuracy", P, pd.Series(Y, index=MOVED), RULE, n_replicates=0) is not None,
+    ),
+    "tags in another order": (
+        lambda: tag(pd.DataFrame(L).iloc[::-1], pd.Series(SOME_TAGS)),
+        ["index of y", "log loss", "y.loc[proba.index]"],
+        lambda: tag(pd.DataFrame(L), pd.Series(SOME_TAGS, index=[2, 1, 0])).value == tag(L, SOME_TAGS).value,
+    ),
+    "weights in another order": (
+        lambda: maximize("accuracy", NAMED, Y, sample_weight=pd.Series(p, index=NAMED.index)[::-1]),
+        ["index of sample_weight", "sample_weight.loc[proba.index]", "sample_weight.to_numpy()"],
+        lambda: weigh(pd.Series(p, index=MOVED)).value == weigh(p).value,
+    ),
+    "groups in another order": (
+        lambda: in_groups(NAMED, Y, group=pd.Series(np.arange(400) % 2, index=NAMED.index)[::-1]),
+        ["index of group", "group.loc[proba.index]", "group.to_numpy()"],
+        lambda: in_groups(P, Y, group=pd.Series(np.arange(400) % 2, index=MOVED)).rule.groups == (0, 1),
+    ),
     "complex labels": (
         lambda: maximize("accuracy", P, np.where(Y == "ok", 1j, 2j)),
         ["y holds values that have no order", "complex", "string or a number"],
         lambda: maximize("accuracy", ARRAY, np.where(Y == "ok", 1.0, 0.0)).rule.class_names == (0, 1),
     ),
     "complex groups": (
-        lambda: maximize("accuracy", P, Y, group=np.where(Y == "ok", 1j, 2j), constraints="min(rate[ok] | group) >= 0"),
+        lambda: in_groups(P, Y, group=np.where(Y == "ok", 1j, 2j)),
         ["group holds values that have no order", "string or a number"],
-        lambda: (
-            maximize("accuracy", P, Y, group=np.arange(400) % 2, constraints="min(rate[ok] | group) >= 0").rule.groups
-            == (0, 1)
-        ),
+        lambda: in_groups(P, Y, group=np.arange(400) % 2).rule.groups == (0, 1),
     ),
     "labels that are dicts": (
         lambda: maximize("accuracy", P, np.array([{}] * 400)),

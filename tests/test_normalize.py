@@ -97,7 +97,7 @@ def test_a_vector_is_the_probability_of_the_second_class(given):
 def test_a_vector_whose_index_has_another_order_is_refused():
     p = pd.Series([0.2, 0.7, 0.4], index=[5, 7, 6])
     with pytest.raises(ValueError, match="index of y holds the rows of proba in another order"):
-        confmax.maximize("f1", p, pd.Series([0, 1, 1], index=[7, 5, 6]))
+        confmax.maximize("f1", p, pd.Series([1, 0, 0], index=[7, 5, 6]))
 
 
 # --- the command line -------------------------------------------------------------------------------------------------

@@ -88,9 +88,11 @@ def maximize(
         scan then costs its stored entries and K numbers. The result is that of the dense table without calibration. The
         rows of a Dask array or DataFrame stay on their workers; each pass returns K numbers per partition and gain. A
         Polars LazyFrame, an Arrow dataset or a DuckDB relation is read part by part in each pass (`open_table`). For
-        two classes also a vector (n,): the probabilities of the second.
+        two classes also a vector (n,): the probabilities of the second. A frame may also hold a column ``probability``
+        of lists of K numbers.
     y : array-like (n,), Dask array or Series, name of a column of ``proba``, or None
-        True classes: names or column numbers. A column that is named here, or below, holds no probabilities.
+        True classes: names or column numbers. A column that is named here, or below, holds no probabilities. Rows are
+        taken in their order; a pandas index that has them in another one, in which the labels fit better, is refused.
     sample_weight : array-like (n,), Dask array or Series, name of a column of ``proba``, or None
         Non-negative weights of any size. Only their ratios matter: tests and shrinkage count ``(sum w)^2 / sum w^2``
         rows. A weight of 2 does not mean that a row was seen twice; repeat the row to say that.

@@ -81,21 +81,59 @@ def refuse_other_rows(proba: Any, values: Any, name: str) -> None:
 
     An index that only counts the rows says nothing: probabilities from scikit-learn have it, whatever their order.
     """
+    if order_of_index(proba, values) is None:
+        return
+    counts = np.arange(len(proba.index))
+    if not any(np.array_equal(np.asarray(rows.index), counts) for rows in (proba, values)):
+        raise _other_rows(proba, values, name)
+
+
+def order_of_index(proba: Any, values: Any) -> NDArray[np.intp] | None:
+    """Return the places (n,) of the rows of ``values`` in the order of the pandas index of ``proba``.
+
+    None where one has no index, or both are the same. An index of other values may name something else than rows: only
+    the same ones in another order may be a mistake.
+    """
     mine: Any = getattr(proba, "index", None)
     theirs: Any = getattr(values, "index", None)
     if not (hasattr(mine, "equals") and hasattr(theirs, "equals")) or len(mine) != len(theirs) or mine.equals(theirs):
+        return None
+    if not (mine.is_unique and theirs.is_unique):
+        return None
+    places = theirs.get_indexer(mine)
+    return None if (places < 0).any() else places
+
+
+def refuse_better_order(proba: Any, y: Any, loss: Callable[[Any], float]) -> None:
+    """Refuse, by a ValueError, labels ``y`` that fit better in the order of the pandas index of ``proba``.
+
+    ``loss`` returns the log loss of the labels of rows in some order. A shuffled index beside rows that are in order is
+    common, and then the labels fit better as they are.
+    """
+    places = order_of_index(proba, y)
+    if places is None:
         return
-    # frames made from arrays count their rows, whatever the order of these is
-    counts = np.arange(len(mine))
-    if any(np.array_equal(np.asarray(index), counts) for index in (mine, theirs)):
-        return
-    # an index of other values may name something else than rows: only the same ones in another order are a mistake
-    if not (mine.is_unique and theirs.is_unique) or not bool(theirs.isin(mine).all()):
-        return
-    row = int(np.argmax(np.asarray(mine != theirs)))
-    raise ValueError(
-        f"the index of {name} holds the rows of proba in another order: row {row} is {mine[row]!r} in proba and "
-        f"{theirs[row]!r} in {name}; pass {name}.loc[proba.index], or arrays without an index"
+    by_row = loss(slice(None))
+    by_index = loss(places)
+    if by_index < by_row:
+        raise _other_rows(
+            proba, y, "y", f" (log loss {by_index:.4g} in the order of the index, {by_row:.4g} as they are)"
+        )
+
+
+def log_loss(probability: NDArray[Any]) -> float:
+    """Return the log loss of the probabilities of what is true, of which zero counts as the least float64."""
+    return float(-np.log(np.maximum(probability, np.finfo(np.float64).tiny, dtype=np.float64)).mean())
+
+
+def _other_rows(proba: Any, values: Any, name: str, why: str = "") -> InputError:
+    row = int(np.argmax(np.asarray(proba.index != values.index)))
+    mine, theirs = (plain(rows.index[row]) for rows in (proba, values))
+    return InputError(
+        f"the index of `{name}` holds the rows of `proba` in another order: row {row} is {mine!r} in `proba` and "
+        f"{theirs!r} in `{name}`{why}",
+        f"pass {name}.loc[proba.index] if the index says which rows belong together, or {name}.to_numpy() if the rows "
+        f"are in one order",
     )
 
 

@@ -27,7 +27,16 @@ from confmax.tables.columns import (
 from confmax.tables.decisions import Decisions
 from confmax.tables.draws import given_keys, uniform
 from confmax.tables.kinds import Beside, Kind, LabelledRule, Rule, calibrated_rows, host_array, known, refuse_empty
-from confmax.tables.labels import distinct, encode_labels, plain, refuse_other_rows, resolve_classes, vector
+from confmax.tables.labels import (
+    distinct,
+    encode_labels,
+    log_loss,
+    plain,
+    refuse_better_order,
+    refuse_other_rows,
+    resolve_classes,
+    vector,
+)
 from confmax.tables.table import Calibrator, Checked, MemoryTable, Oracle, Storage, Table
 
 MOST_DECISIONS = 1 << 24  # that are in memory before they are counted
@@ -63,11 +72,10 @@ class MemoryKind(Kind, Storage):
     @final
     def table(self, proba: Any, beside: Beside, classes: Sequence[Any] | None, *, stated: bool) -> Table:
         refuse_empty(proba)
-        # the index of a frame is lost once it is an array, so its order is compared first
-        for name, values in beside.items():
-            refuse_other_rows(proba, values, name)
         y = beside["y"]
         sample_weight = beside["sample_weight"]
+        # the index of a frame is lost once it is an array, so its order is compared first
+        refuse_other_rows(proba, sample_weight, "sample_weight")
         labels = None if y is None else vector(y, "y", "one label")
         found = arranged(column_names(proba), classes, labels, stated=stated)
         # rows are hashed as they were given: a division by their sums changes neither samples nor folds
@@ -83,6 +91,9 @@ class MemoryKind(Kind, Storage):
         n, K = checked.proba.shape
         resolved = resolve_classes(found.classes, labels, K)
         coded = None if labels is None else encode_labels(labels, resolved, n)
+        if coded is not None:
+            held = checked.storage
+            refuse_better_order(proba, y, lambda rows: log_loss(held.probability_of(checked.proba, coded[rows])))
         warn(found.note)
         weight = None if sample_weight is None else checked_weight(sample_weight, n)
         return MemoryTable(**vars(checked), labels=coded, weight=weight, classes=resolved)

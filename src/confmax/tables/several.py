@@ -18,7 +18,7 @@ from confmax.tables.arrays import checked_weight
 from confmax.tables.columns import Columns, arranged, column_names, first_repeated, frame_columns, matched, warn, width
 from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.kinds import host_array, kind_for, known, refuse_empty, refuse_name
-from confmax.tables.labels import is_missing, plain, refuse_masked, refuse_other_rows
+from confmax.tables.labels import is_missing, log_loss, plain, refuse_better_order, refuse_masked, refuse_other_rows
 from confmax.tables.table import Checked, MemoryTable
 
 MATRIX_ALONE = "a matrix (n, L) of 0 and 1"
@@ -65,8 +65,7 @@ def labels_table(
     >>> table.labels.tolist()
     [[1, 0], [1, 1]]
     """
-    for name, values in (("y", y), ("sample_weight", sample_weight)):
-        refuse_other_rows(proba, values, name)
+    refuse_other_rows(proba, sample_weight, "sample_weight")
     refuse_name(proba)
     kind, proba = known(proba)
     if not kind.in_memory:
@@ -75,6 +74,7 @@ def labels_table(
     # L matrices become one here, so that their number is known
     proba = in_one_matrix(proba)
     refuse_empty(proba)
+    given_rows, given_y = proba, y
     of_labels = None if column_names(y) is None else list(frame_columns(y))
     found = arranged_labels(column_names(proba), of_labels, width(proba), classes, stated=stated)
     given = checked_labels_proba(proba, found.order)
@@ -89,6 +89,7 @@ def labels_table(
     y, sample_weight = (kind.beside(rows) for kind, rows in map(known, (y, sample_weight)))
     if y is not None:
         labels = encoded_sparse(y, order, n) if is_sparse(checked.proba) else encoded(y, order, n)
+        refuse_better_order(given_rows, given_y, lambda rows: log_loss(np.abs(1 - labels[rows] - checked.proba)))
     weight = None if sample_weight is None else checked_weight(sample_weight, n)
     return MemoryTable(**vars(checked), labels=labels, weight=weight, classes=order, decisions=decisions)
 
