@@ -295,6 +295,7 @@ STORED = {
     "labels": "231652234223",
     "at_most": "631652234633",
     "costs": "212222222222",
+    "positive": "011001110010",
 }
 BESIDE = {"groups": {"group": ["men", "women"] * 6}, "group_proba": {"group_proba": np.tile([[0.25, 0.75]], (12, 1))}}
 

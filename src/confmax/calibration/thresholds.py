@@ -1,6 +1,6 @@
 """The threshold of a rule of two classes, between which it may abstain, or of one class among several.
 
-Of two classes it is the raw probability of the second one, from which on this class is decided.
+Of two classes it is the raw probability of the one that was asked about, from which on this class is decided.
 
 With two classes and two decisions the difference of the scores is a linear function of the calibrated probability, and
 the calibrated probability is a monotone function of the raw one unless a class is calibrated with a negative power. So
@@ -25,28 +25,29 @@ SAME = 1e-12  # of the largest gain: a difference that rounding explains
 BEYOND = 2.0**60  # times the weight of the others: they break ties and change nothing else
 
 
-def cuts(gains: Gains, calibrator: Calibrator | None) -> list[float | None]:
-    """Return the threshold of every gain (A,) on the raw probability of the second of two classes.
+def cuts(gains: Gains, calibrator: Calibrator | None, k: int = 1) -> list[float | None]:
+    """Return the threshold of every gain (A,) on the raw probability of class ``k`` of two.
 
-    It is the smallest float64 p for which the second class is decided on the row (1 - p, p): 0.0 if it always is,
-    infinity if it never is. None if the second class is decided *below* some probability, if there are more classes or
-    decisions than two, or if it is not known that the calibration is monotone: objects that are not confmax's, and
-    powers of which one is negative.
+    It is the smallest float64 p for which the class is decided on the row of p and 1 - p: 0.0 if it always is, infinity
+    if it never is. None if the class is decided *below* some probability, if there are more classes or decisions than
+    two, or if it is not known that the calibration is monotone: objects that are not confmax's, and powers of which one
+    is negative.
 
-    >>> cuts(Gains.reduced([[1.0, 3.0], [1.0, -1.0], [-1.0, -1.0]]), None)
-    [0.25, inf, None]
+    >>> gains = Gains.reduced([[1.0, 3.0], [1.0, -1.0], [-1.0, -1.0]])
+    >>> cuts(gains, None), cuts(gains, None, 0)
+    ([0.25, inf, None], [0.7500000000000001, 0.0, None])
     """
     if gains.n_classes != 2 or gains.n_decisions != 2 or not _is_monotone(calibrator):
         return [None] * len(gains)
-    return [_cut(gains[k], calibrator, lambda decisions: decisions == 1) for k in range(len(gains))]
+    return [_cut(gains[atom], calibrator, lambda decisions: decisions == k, k) for atom in range(len(gains))]
 
 
-def abstaining_cuts(gain: Gains, calibrator: Calibrator | None) -> tuple[float, float] | None:
-    """Return between which raw probabilities of the second of two classes a gain abstains, its last decision.
+def abstaining_cuts(gain: Gains, calibrator: Calibrator | None, k: int = 1) -> tuple[float, float] | None:
+    """Return between which raw probabilities of class ``k`` of two a gain abstains, its last decision.
 
-    They are the smallest float64 p for which the first class is not decided on the row (1 - p, p), and the smallest one
-    for which the second class is; infinity if there is none. None if the decisions do not follow each other in this
-    order, if there are not two classes and one decision more, or if the calibration is not known to be monotone.
+    They are the smallest float64 p for which the other class is not decided on the row of p and 1 - p, and the smallest
+    one for which class k is; infinity if there is none. None if the decisions do not follow each other in this order,
+    if there are not two classes and one decision more, or if the calibration is not known to be monotone.
     """
     if gain.n_classes != 2 or gain.n_decisions != 3 or not _is_monotone(calibrator):
         return None
@@ -54,8 +55,8 @@ def abstaining_cuts(gain: Gains, calibrator: Calibrator | None) -> tuple[float, 
     # the largest of three linear functions of p is the one of the least slope first, and that of the largest last
     if not first <= last <= second:
         return None
-    low = _cut(gain, calibrator, lambda decisions: decisions != 0)
-    high = _cut(gain, calibrator, lambda decisions: decisions == 1)
+    low = _cut(gain, calibrator, lambda decisions: decisions != 1 - k, k)
+    high = _cut(gain, calibrator, lambda decisions: decisions == k, k)
     return None if low is None or high is None else (low, high)
 
 

@@ -7,7 +7,7 @@ gains, weights, calibrator and names, so that packages below the rule can use th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -57,6 +57,15 @@ def by_its_table(rule: Any) -> bool:
     # a constant within a row changes no decision
     given, own = (G - G[:, :1] for G in (rule.gains.full[0], table))
     return bool(np.allclose(given, own, rtol=SAME_TABLE, atol=SAME_TABLE * np.abs(own).max()))
+
+
+def with_columns_moved(text: str, place: Mapping[int, int]) -> str:
+    """Return a metric's text with the new ``place`` of each class that it is computed over."""
+
+    def moved(found: re.Match[str]) -> str:
+        return f"classes=({', '.join(str(place.get(int(k), int(k))) for k in re.findall(r'[0-9]+', found[1]))})"
+
+    return re.sub(r"classes=\(([\d, ]+)\)", moved, text)
 
 
 def headline(rule: Any) -> list[str]:
@@ -235,7 +244,8 @@ def weights_alone(rule: Any) -> Array | None:
 def in_words(rule: Any) -> str | None:
     """Return how a rule decides as a sentence, where one says all of it, and None for rules that need more.
 
-    Rules of two classes have one on the raw probability of the second class, or two where they draw between two. Rules
+    Rules of two classes have one on the raw probability of the class that was asked about, the second where nobody
+    asked, or two where they draw between two. Rules
     for a metric of one class have one on the probability of this class. With more classes, equal weights are argmax.
     Rules that abstain have one on the same probabilities, and one on the largest if they treat all classes alike.
     Rules with groups have none: the rule of each group may have one.
@@ -248,10 +258,11 @@ def in_words(rule: Any) -> str | None:
         return sentence
     if rule.n_classes > 2:
         return _of_several(rule)
-    thresholds = [cut for cut in cuts(rule.gains, rule.calibrator) if cut is not None]
+    k = rule.positive
+    thresholds = [cut for cut in cuts(rule.gains, rule.calibrator, k) if cut is not None]
     if len(thresholds) < len(rule.weights):
         return None
-    no, yes = (printable(str(name)) for name in rule.class_names)
+    no, yes = _no_and_yes(rule, k)
     # a rule that draws between two thresholds differs between them only, so one sentence says all of it
     order = np.argsort(thresholds, kind="stable")
     low = thresholds[order[0]]
@@ -262,34 +273,55 @@ def in_words(rule: Any) -> str | None:
     if low == 0.0 and high == np.inf:
         return f"decides {yes} with probability {share}, whatever its p"
     if low == high:
-        sentence = f"decides {yes} if p({yes}) >= {probability(low)}, else {no}"
+        sentence = f"decides {yes} if {_from(k, yes, low)}, else {no}"
     elif low == 0.0:
-        sentence = f"decides {yes} if p({yes}) >= {probability(high)}, below that {yes} with probability {share}"
+        sentence = f"decides {yes} if {_from(k, yes, high)}, below that {yes} with probability {share}"
     elif high == np.inf:
-        sentence = f"decides {no} if p({yes}) < {probability(low)}, from there {yes} with probability {share}"
+        sentence = f"decides {no} if {_below(k, yes, low)}, from there {yes} with probability {share}"
     else:
         sentence = (
-            f"decides {yes} if p({yes}) >= {probability(high)}, {no} if p({yes}) < {probability(low)}, and between "
-            f"them {yes} with probability {share}"
+            f"decides {yes} if {_from(k, yes, high)}, {no} if {_below(k, yes, low)}, and between them {yes} with "
+            f"probability {share}"
         )
     return sentence if rule.calibrator is None else f"{sentence}; this is p before calibration"
 
 
+def _no_and_yes(rule: Any, k: int) -> tuple[str, str]:
+    """Return the names of the other class, and of class k of two."""
+    names = [printable(str(name)) for name in rule.class_names]
+    return names[1 - k], names[k]
+
+
+# Ties go to the second class: the first is decided above a number, which is the float before the first that decides it.
+
+
+def _from(k: int, name: str, cut: float, p: str = "p") -> str:
+    """Return that class k of two, of this name, has at least a probability."""
+    return f"{p}({name}) >= {probability(cut)}" if k else f"{p}({name}) > {probability(float(np.nextafter(cut, 0.0)))}"
+
+
+def _below(k: int, name: str, cut: float) -> str:
+    """Return the opposite of `_from`."""
+    return f"p({name}) < {probability(cut)}" if k else f"p({name}) <= {probability(float(np.nextafter(cut, 0.0)))}"
+
+
 def _between(rule: Any) -> str | None:
     """Return the sentence for a rule that takes a further decision, such as abstaining, between two probabilities: of
-    the second of two classes, or of one class against the most probable other."""
+    the class of two that was asked about, or of one class against the most probable other."""
     if rule.is_randomized:
         return None
     names = [printable(str(name)) for name in rule.class_names[: rule.n_classes]]
     p = "p"
     note = ""
-    two = abstaining_cuts(rule.gains, rule.calibrator)
+    k = rule.positive
+    two = abstaining_cuts(rule.gains, rule.calibrator, k)
     one = abstaining_class_cuts(rule.gains)
     if two is not None:
-        (no, yes) = names
+        (no, yes) = _no_and_yes(rule, k)
         (low, high) = two
         note = "" if rule.calibrator is None else "; this is p before calibration"
     elif one is not None:
+        k = 1
         no, yes, low, high = "the most probable other class", names[one[0]], *one[1:]
         p = "calibrated p" if is_calibrated(rule, one[0]) else "p"
         no += " by calibrated p" * (rule.calibrator is not None and p == "p")
@@ -299,7 +331,8 @@ def _between(rule: Any) -> str | None:
         return f"always decides {no if high else yes}"
     if low == 0.0 and high == np.inf:
         return f"always {'decides ' * (rule.abstain is None)}{_abstains(rule)}"
-    parts = [f"{yes} if {p}({yes}) >= {probability(high)}"] * (high < np.inf)
+    parts = [f"{yes} if {_from(k, yes, high, p)}"] * (high < np.inf)
+    # of equal scores abstaining, the last decision, is taken
     parts += [f"{no} if {p}({yes}) < {probability(low)}"] * (low > 0.0)
     rest = f"{no}, and never {_abstains(rule)}" if low == high else _abstains(rule)
     return f"decides {', '.join(parts[:1] if low == high else parts)}, else {rest}{note}"
@@ -418,8 +451,9 @@ def plain_words(rule: Any) -> str | None:
     if in_words(rule) is None and one_class_first(rule) is None:
         return None
     if rule.n_classes == 2:
-        yes = printable(str(rule.class_names[1]))
-        return f"argmax: {yes} if p({yes}) >= 0.5"
+        k = rule.positive
+        yes = printable(str(rule.class_names[k]))
+        return f"argmax: {yes} if p({yes}) {'>=' if k else '>'} 0.5"
     one = one_class(rule)
     if one is None:
         return None

@@ -237,7 +237,8 @@ def _abstains(rule: DecisionRule, names: Sequence[str]) -> list[str]:
             said.append(f"{drawn}no row is left undecided ({name})")
             continue
         if len(names) == 2:
-            when = f"{max(1 - part[0], 0.0):.3f} <= {p}({names[1]}) <= {min(part[1], 1.0):.3f}"
+            k = rule.positive
+            when = f"{max(1 - part[1 - k], 0.0):.3f} <= {p}({names[k]}) <= {min(part[k], 1.0):.3f}"
         else:
             limits = [f"{p}({one}) <= {cut:.3f}" for one, cut in zip(names, part, strict=True) if cut < 1]
             when = " and ".join(limits[:MOST_LIMITS]) + " and so on" * (len(limits) > MOST_LIMITS)

@@ -8,7 +8,7 @@ import numpy as np
 
 from confmax import metrics
 from confmax.metrics import Metric
-from confmax.metrics.alignment import aligned, in_given_order
+from confmax.metrics.alignment import aligned, in_given_order, positive_class
 from confmax.metrics.catalogue import plain_names
 from confmax.tables import MemoryTable
 
@@ -67,12 +67,6 @@ def applicable(table: MemoryTable, tuned: Metric, second: Metric, *, order_known
                 continue  # without the absent classes it is the tuned one
             metrics_shown.setdefault(repr(metric), metric)
     return metrics_shown
-
-
-def positive_class(metric: Metric) -> int:
-    """Return the column of the class that a metric of two classes is of: its own, or the second one in its order."""
-    has_order = metric.ordered or metric.label is not None
-    return int(metric.classes[-1]) if has_order and metric.classes is not None else 1
 
 
 def of_class(part: str, k: int) -> Metric:

@@ -16,7 +16,7 @@ from confmax.calibration.scaling import FLOOR
 from confmax.calibration.words import one_class, printable
 from confmax.confusion import Array, Confusion
 from confmax.evaluate import Score
-from confmax.evaluate.applicable import PARTS, applicable, of_class, positive_class
+from confmax.evaluate.applicable import PARTS, applicable, of_class
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.coverage_curves import CoverageFigures
 from confmax.evaluate.decided import Decided, counts_of, rows_by_class
@@ -40,6 +40,7 @@ from confmax.evaluate.trade_off import TradeOff, trade_off
 from confmax.evaluate.uncertainty import compare, decided_by, in_groups, plain_rules, values_at
 from confmax.evaluate.verdict import Difference, Estimate, Verdict, negated, verdict_of
 from confmax.metrics import Metric, get
+from confmax.metrics.alignment import positive_class
 from confmax.metrics.catalogue import title_of
 from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable

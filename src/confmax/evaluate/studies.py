@@ -301,7 +301,9 @@ class LimitStudy:
             return ""
         gains = held(with_ties_broken(rule.atoms[0]))
         calibrator = getattr(self.evidence.rule, "calibrator", None)
-        return describe(DecisionRule(gains, np.ones(1), names, repr(self.evidence.metric), calibrator=calibrator))
+        positive = getattr(self.evidence.rule, "positive", 1)
+        metric = repr(self.evidence.metric)
+        return describe(DecisionRule(gains, np.ones(1), names, metric, calibrator=calibrator, positive=positive))
 
 
 # --- what is left undecided -------------------------------------------------------------------------------------------

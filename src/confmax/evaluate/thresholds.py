@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from confmax.calibration.thresholds import cuts
 from confmax.calibration.words import coefficients, one_class, others_of
 from confmax.confusion import Array, Confusion
-from confmax.evaluate.applicable import positive_class
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.protocols import plain_rule, with_gain
 from confmax.evaluate.uncertainty import by_prior, values_at
 from confmax.metrics import Metric
+from confmax.metrics.alignment import positive_class
 from confmax.rule import DecisionRule
 from confmax.tables import MemoryTable, apply_calibrator
 
@@ -39,8 +40,9 @@ def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
     No row need have such probabilities, if there are more than two classes: then it is a measure of rules, to compare
     them by, and `class_ranges` says what is true of rows.
 
-    For two classes they are ``rule.threshold`` and one minus it. Otherwise by bisection of the log odds, the others in
-    proportion to their ``mean`` probabilities (K,). 0 where the class is always decided, infinite where it never is.
+    For two classes they are the threshold of the second and one minus it. Otherwise by bisection of the log odds, the
+    others in proportion to their ``mean`` probabilities (K,). 0 where the class is always decided, infinite where it
+    never is.
     """
     K = len(mean)
     rest = _shares_of_others(mean)
@@ -55,7 +57,7 @@ def class_thresholds(rules: Sequence[DecisionRule], mean: Array) -> Array:
 
     thresholds = np.empty((len(rules), K))
     for rule, line in zip(rules, thresholds, strict=True):
-        cut = rule.threshold
+        cut = None if rule.is_randomized or rule.groups else cuts(rule.gains, rule.calibrator)[0]
         # of two classes the rule knows its threshold to the float
         if cut is not None:
             line[:] = {0.0: np.inf, np.inf: 0.0}.get(cut, 1.0 - cut), cut

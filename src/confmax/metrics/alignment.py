@@ -113,6 +113,18 @@ def with_positive(metric: Metric, classes: Sequence[Any], pos_label: Any) -> Met
     return in_given_order(metric, (1, 0) if names.index(plain(pos_label)) == 0 else (0, 1))
 
 
+def positive_class(metric: Metric) -> int:
+    """Return the column of the class that a metric of two classes is of: its own, or the second one in its order."""
+    has_order = metric.ordered or metric.label is not None
+    return int(metric.classes[-1]) if has_order and metric.classes is not None else 1
+
+
+def class_asked_about(metric: Metric, classes: Sequence[Any]) -> int:
+    """Return the column of the class that a metric of two ``classes`` is of: its label, or the positive one."""
+    column = None if metric.label is None else _column(metric.label, classes)[0]
+    return positive_class(metric) if column is None else column
+
+
 def or_its_name(metric: Metric, classes: Sequence[Any]) -> str:
     """Return how a sentence about the order goes on for a metric that can name its class; for others nothing."""
     # one of two alone would be taken for the one that is meant

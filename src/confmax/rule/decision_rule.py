@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration import Scaling
 from confmax.calibration.thresholds import cuts
-from confmax.calibration.words import describe
+from confmax.calibration.words import describe, with_columns_moved
 from confmax.confusion import Array, Confusion, CostTable, Gains, Layout
 from confmax.errors import InputError
 from confmax.export import to_onnx, to_python, to_sql
@@ -81,6 +81,9 @@ class DecisionRule:
     cost_table : confmax.confusion.CostTable or None
         The table of costs or of gains that the rule was tuned for, over its classes and decisions, by which
         `confmax.score` and reports know what it costs; None for other metrics.
+    positive : int
+        Of two classes, the column of the one that `threshold` and the printed sentence speak of: ``pos_label``, the
+        class of a metric such as "f1[fraud]", or the second. It does not change what is decided.
 
     Examples
     --------
@@ -105,6 +108,7 @@ class DecisionRule:
     tuned_on: Fingerprint | None = None
     shares: SourceShares | None = None
     cost_table: CostTable | None = None
+    positive: int = 1
     decisions: ClassVar[Decisions] = ONE
 
     def __post_init__(self) -> None:
@@ -128,6 +132,8 @@ class DecisionRule:
                 f"the names {_listed(plain)}"
             )
         object.__setattr__(self, "abstain", None if self.abstain is None else plain[-1])
+        if self.positive != 1 and (self.positive != 0 or self.n_classes != 2):
+            raise ValueError(f"positive is 0 or 1, the column of one of two classes; got {self.positive!r}")
 
     @classmethod
     def from_weights(
@@ -215,16 +221,17 @@ class DecisionRule:
 
     @property
     def threshold(self) -> float | None:
-        """The raw probability of the second class from which a rule of two classes decides it.
+        """The raw probability of a class from which a rule of two classes decides it: of the column `positive`.
 
-        `predict` decides the second class exactly where its float64 probability p is at least the threshold, the other
-        one being 1 - p. The calibration is undone: p is what your model outputs. Rows whose two scores differ by
-        rounding only may fall on either side, in float32 those within its precision.
+        `predict` decides the class exactly where its float64 probability p is at least the threshold, the other one
+        being 1 - p. The calibration is undone: p is what your model outputs. Rows whose two scores differ by rounding
+        only may fall on either side, in float32 those within its precision. Equal scores decide the second class, so a
+        threshold of the first is the float behind the number at which the scores are equal; the rule prints that number
+        behind a ``>``.
 
-        0.0 if the rule always decides the second class, ``inf`` if it never does. None if no such number describes the
-        rule: more than two classes or decisions, groups, a rule that decides at random, one that decides the second
-        class *below* a probability, and a calibration that is not known to be monotone (an object of your own, a
-        negative power).
+        0.0 if the rule always decides the class, ``inf`` if it never does. None if no such number describes the rule:
+        more than two classes or decisions, groups, a rule that decides at random, one that decides the class *below* a
+        probability, and a calibration that is not known to be monotone (an object of your own, a negative power).
 
         A rule for a metric of one class among several, such as "f1[VF]", prints from which probability it decides this
         class. Its `threshold` is None, because it refers to no second class.
@@ -239,7 +246,7 @@ class DecisionRule:
         DecisionRule: 2 classes, deterministic
           decides yes if p(yes) >= 0.25, else no
         """
-        return None if self.is_randomized or self.groups else cuts(self.gains, self.calibrator)[0]
+        return None if self.is_randomized or self.groups else cuts(self.gains, self.calibrator, self.positive)[0]
 
     # --- what it decides ----------------------------------------------------------------------------------------------
 
@@ -407,7 +414,7 @@ class DecisionRule:
         Raises
         ------
         ValueError
-            If the rule is neither one positive weight per class, nor a `threshold` inside (0, 1) for two classes.
+            If the rule is neither one positive weight per class, nor a threshold inside (0, 1) for two classes.
 
         Examples
         --------
@@ -417,7 +424,8 @@ class DecisionRule:
         """
         if self.groups:
             raise spark.inexpressible("with groups, of which each is decided in its own way")
-        return spark.thresholds(self.gains, calibrated=self.calibrator is not None, cut=self.threshold)
+        cut = None if self.is_randomized else cuts(self.gains, self.calibrator)[0]
+        return spark.thresholds(self.gains, calibrated=self.calibrator is not None, cut=cut)
 
     def evaluate(self, oracle: Oracle, *, matrix: bool = False) -> Confusion:
         """Return the exact confusion of the rule on the table of ``oracle``, with its ``matrix`` or without; one pass.
@@ -524,7 +532,7 @@ class DecisionRule:
             gains,
             self.weights,
             tuple(class_names),
-            self.metric,
+            with_columns_moved(self.metric, {old: new for new, old in enumerate(index)}),
             self.seed,
             calibrator,
             self.constraints,
@@ -532,6 +540,7 @@ class DecisionRule:
             tuned_on=self.tuned_on,
             shares=None if self.shares is None else self.shares.reordered(index),
             cost_table=None if self.cost_table is None else self.cost_table.reordered(index),
+            positive=index.index(self.positive) if K == 2 else 1,
         )
 
     def checked(self, proba: ArrayLike) -> NDArray[Any]:

@@ -43,6 +43,7 @@ _SINCE = {
     "decisions": 1,
     "shares": 1,
     "cost_table": 1,
+    "positive": 1,
 }
 
 
@@ -70,6 +71,8 @@ def dump(rule: Any, calibrator: Any) -> str:
     fields["classes"] = list(rule.class_names)
     if rule.abstain is not None:
         fields["abstain"] = rule.abstain
+    if getattr(rule, "positive", 1) == 0:
+        fields["positive"] = 0
     if rule.decisions.several:
         fields["decisions"] = rule.decisions.argument
     if calibrator is not None:
@@ -145,6 +148,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
         "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None,
         **({"decisions": _decisions(document, gains)} if several else {"abstain": abstain}),
         **({"cost_table": _cost_table(document["cost_table"], K, M)} if "cost_table" in document else {}),
+        **({"positive": _positive(document["positive"], K)} if "positive" in document else {}),
         **({"shares": _shares(document["shares"], K, M, several=several)} if "shares" in document else {}),
         **groups,
     }
@@ -273,6 +277,13 @@ def _abstain(name: Any, names: Sequence[Any], n_classes: int, n_decisions: int) 
             f"{n_classes} classes"
         )
     return name
+
+
+def _positive(column: Any, n_classes: int) -> int:
+    # the second of two classes need not be named
+    if not _is_whole(column, 0, 1) or n_classes != 2:
+        raise ValueError("its positive is not 0, the first of two classes")
+    return column
 
 
 def _constraints(texts: Any) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from confmax.constraints import ConstraintOutcome, Limits
 from confmax.constraints.outcomes import on_labels, outcomes
 from confmax.constraints.proportions import counted_rows, interval, trials
 from confmax.evaluate.decided import in_rows
-from confmax.metrics.alignment import extra_names
+from confmax.metrics.alignment import class_asked_about, extra_names
 from confmax.metrics.decided import as_written
 from confmax.metrics.seen import seen, unseen
 from confmax.metrics.user import refuse_infinite
@@ -265,6 +265,8 @@ def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Ev
     kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
     # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
     parts = {**parts_of_rule(table), "cost_table": metric.cost_table}
+    if len(classes) == 2:
+        parts["positive"] = class_asked_about(metric, classes)
     rule = DecisionRule(held(gains), weights, names, repr(metric), seed, table.calibrator, kept, **parts)
     # a matrix of very many classes is computed if the metric reads it, but not kept
     few = table.n_classes <= MAX_MATRIX_CLASSES

@@ -41,6 +41,7 @@ from confmax.tables.columns import column_names, stated_order, warn
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.kinds import apart
+from confmax.tables.labels import plain
 from confmax.tables.normalize import divided
 from confmax.tables.several import labels_table
 
@@ -297,7 +298,9 @@ def tune_all_rows(task: Task, likely: Sequence[int] | None = None) -> Solution:
     if task.limits is None:
         warn_of_trivial(task.plan.metric)
     solution = tune(task)
-    solution = replace(solution, rule=replace(solution.rule, tuned_on=raw.fingerprint()))
+    asked = task.plan.pos_label
+    positive = solution.rule.positive if asked is None else raw.classes.index(plain(asked))
+    solution = replace(solution, rule=replace(solution.rule, tuned_on=raw.fingerprint(), positive=positive))
     calibrated = None if solution.calibration is None else solution.calibration.log_loss_after
     warn(doubt_of_order(raw, likely=likely, calibrated=calibrated))
     warn_of_unwritten(or_raise(solution, task.plan.on_infeasible))

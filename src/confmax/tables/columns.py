@@ -183,7 +183,7 @@ def _picked(frame: Any, places: int | list[int]) -> Any:
 def holds_lists(values: Any) -> bool:
     """Whether ``values`` are a frame in memory whose column ``probability`` holds a list of numbers for every row."""
     columns = frame_columns(values)
-    if columns is None or list(columns).count(PROBABILITY) != 1:
+    if columns is None or PROBABILITY not in columns or list(columns).count(PROBABILITY) != 1:
         return False
     first = np.asarray(_picked(values[:1], list(columns).index(PROBABILITY)))
     return len(first) > 0 and np.ndim(first[0]) == 1
