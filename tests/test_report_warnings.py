@@ -127,6 +127,28 @@ def test_copies(calm):
     assert told.copies(calm) == ""
 
 
+def test_d12_equal_rows_are_told_where_they_matter_alone():
+    """Trees give equal probabilities to many rows; copies of one case have one label, and draws without keys agree."""
+    rng = np.random.default_rng(0)
+    for trees in (10, 25, 100):
+        P = np.stack([rng.multinomial(trees, p) for p in rng.dirichlet([2.0, 1.0, 1.0], 2000)]) / trees
+        y = (P.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+        forest = judge(RULE, P, NAMES[y])
+        assert np.mean(np.unique(P, axis=0, return_counts=True)[1]) > 1.2
+        assert told.copies(forest) == "" and not any("same prob" in text for text in told.warnings_of(forest))
+    # pure leaves, which are sure and wrong in places
+    sure = np.eye(3)[rng.integers(0, 3, 600)]
+    assert told.copies(judge(RULE, sure, NAMES[np.where(rng.random(600) < 0.9, sure.argmax(axis=1), 0)])) == ""
+    # the rows of one class drawn again, as to balance the classes
+    P, y = sample(600)
+    again = np.concatenate([np.arange(600), np.tile(np.flatnonzero(y == 2), 4)])
+    said = told.copies(judge(RULE, P[again], NAMES[y[again]]))
+    assert "copies of the same cases" in said and "0 rows have another label" in said and "too narrow" in said
+    drawn = DecisionRule(Gains.constant(3, [0, 1]), np.array([0.5, 0.5]), tuple(NAMES))
+    said = told.copies(judge(drawn, np.repeat(P, 2, axis=0), NAMES[y[np.repeat(np.arange(600), 2)]]))
+    assert "draws once for all rows that are equal" in said and "keys=" in said
+
+
 def test_a_search_that_ended_early():
     P, y = sample(500)
     rushed = confmax.maximize("g_mean", P, y, confusion="model", solver="frank_wolfe", max_passes=3)

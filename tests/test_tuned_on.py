@@ -124,3 +124,59 @@ def test_scores_on_the_rows_that_tuned_warn(tmp_path, monkeypatch):
     assert "tuned on" not in stderr and json.loads(stdout)["tuned_on_these_rows"] is False
     stdout, _ = run("score", "new.npz", "--label", "y", "--replicates", "0", "--json")
     assert json.loads(stdout)["tuned_on_these_rows"] is None
+
+
+def test_d4_the_library_and_comparisons_warn_of_the_rows_that_tuned_too(tmp_path, monkeypatch):
+    P, y = drawn(3)
+    order = np.random.default_rng(0).permutation(N)
+    found = confmax.maximize("macro_f1", P, y)
+    other = confmax.maximize("g_mean", P, y).rule
+    plain = confmax.DecisionRule.from_weights([1.0, 2.0, 1.0])
+    L = np.random.default_rng(1).beta(0.6, 2.0, (N, 3))
+    Y = np.random.default_rng(2).random((N, 3)) < L
+    several = confmax.maximize("macro_f1", L, Y, decisions="any")
+    for judged in ((P, y, found), (P[order], y[order], found.rule), (L, Y, several), (L, Y, several.rule)):
+        with pytest.warns(UserWarning, match=f"^{SEEN}$"):
+            confmax.score("macro_f1", *judged, n_replicates=0)
+    np.save(tmp_path / "p.npy", P)
+    np.save(tmp_path / "y.npy", y)
+    for rows in ((P, y), (confmax.open_table(tmp_path / "p.npy", label=tmp_path / "y.npy"), None)):
+        with pytest.warns(UserWarning, match=f"^these are the {N} rows that the rules a and b were tuned on: figures"):
+            confmax.score("macro_f1", *rows, rules={"a": found, "new": plain, "b": other}, n_replicates=0)
+    with pytest.warns(UserWarning, match="that the rule a was tuned on"):
+        confmax.score("macro_f1", P, y, rules={"a": found, "new": plain}, n_replicates=0)
+    # warnings are errors: of new rows, and of rules that do not say what tuned them, nothing is said
+    confmax.score("macro_f1", *drawn(3, seed=1), found, n_replicates=0)
+    confmax.score("macro_f1", P, y, replace(found.rule, tuned_on=None), n_replicates=0)
+    pytest.importorskip("pyarrow")
+    from tests.cli_helpers import run
+
+    monkeypatch.chdir(tmp_path)
+    np.savez("tune.npz", p=P, y=y)
+    np.savez("new.npz", p=drawn(3, seed=1)[0], y=drawn(3, seed=1)[1])
+    found.rule.save("a.json")
+    plain.save("plain.json")
+    fast = ("--label", "y", "--metric", "accuracy", "--replicates", "0", "--rule", "a.json", "--rule", "plain.json")
+    assert "that the rule a.json was tuned on" in run("compare", "tune.npz", *fast)[1]
+    assert "was tuned on" not in run("compare", "new.npz", *fast)[1]
+
+
+def test_d4_pictures_of_the_rows_that_tuned_say_so():
+    pytest.importorskip("matplotlib").use("Agg")
+    from confmax import plotting
+
+    P, y = drawn(3)
+    found = confmax.maximize("macro_f1", P, y)
+    two, z = P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), (y > 0).astype(int)
+    of_two = confmax.maximize("mcc", two, z)
+    left = confmax.maximize("accuracy", P, y, abstain=True, constraints="coverage >= 0.8")
+    pictures = {
+        "TradeOffDisplay": (found, P, y), "ConfusionChangeDisplay": (found, P, y), "ThresholdDisplay": (of_two, two, z),
+        "RiskCoverageDisplay": (left, P, y),
+    }  # fmt: skip
+    for name, (solution, proba, labels) in pictures.items():
+        draw = getattr(plotting, name).from_solution
+        seen = draw(solution, proba, labels)
+        new = draw(solution, proba[:-1], labels[:-1])
+        assert (seen.rows, new.rows) == (f"labels of the {N} tuning rows", f"labels of the {N - 1} rows")
+        assert any(seen.rows in text for ax in seen.figure_.axes for text in (ax.get_title(), ax.get_xlabel()))

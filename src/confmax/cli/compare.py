@@ -32,7 +32,10 @@ from confmax.cli.comparing import (
 from confmax.cli.in_parts import is_read_in_parts
 from confmax.cli.judging import (
     AS_MANY,
+    BESIDE,
     EVERY_ROW,
+    OF_TWO,
+    SEVERAL,
     aligned_metrics,
     bootstrap_document,
     checked_table,
@@ -62,6 +65,7 @@ from confmax.evaluate.lines import Judged, judge_checked
 from confmax.evaluate.protocols import Tuned
 from confmax.evaluate.rivals import CHOW, names_of, on_as_many
 from confmax.evaluate.scores import PLAIN
+from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.studies import CoverageStudy
 from confmax.evaluate.uncertainty import plain_rules, rivals_on_as_many, verdict_on
 from confmax.metrics import Metric
@@ -76,8 +80,6 @@ from confmax.tables import MemoryTable
 from confmax.tables.draws import folds_by_content, folds_to_judge
 
 N_FOLDS = 5
-SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
-OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
 
 
 def compare(file: Path, as_json: bool, **more: Any) -> None:
@@ -131,12 +133,13 @@ def comparison(
     for metric in chosen.values():
         _plan_for(metric, plan, rules).placed(metric, table)
     abstains = plan.abstains or any(rule.abstain is not None for rule in rules.values())
-    evaluated = _applicable((*chosen.values(), *map(catalogue.get, ("precision", "recall", "accuracy"))), rows)
+    evaluated = _applicable((*chosen.values(), *map(catalogue.get, BESIDE)), rows)
     if abstains:
         evaluated, _ = of_what_is_decided(evaluated, table, rows)
     limits = bind(plan.constraints, table, explicit=True, abstains=abstains)
     _warn_of_rare(sample)
     given = _of_files(rules, rows)
+    app.warn(*filter(None, [doubt_of_rows(given, table)]))
     plans = {name: _plan_for(metric, plan, rules) for name, metric in chosen.items()}
     evidence = _cross_fitted(sample, plans, plan.random_state, bar, by_content=sample is not table)
     areas = _areas(evidence, limits) if plan.abstains else {}

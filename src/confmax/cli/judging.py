@@ -41,6 +41,10 @@ from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.groups import Groups
 from confmax.tables.partitioned.table import unchecked
 
+# metrics that are shown where none is named, of two classes and of several; and beside them
+SEVERAL = ("macro_f1", "balanced_accuracy", "g_mean", "min_recall", "cohen_kappa")
+OF_TWO = ("f1", "balanced_accuracy", "g_mean", "mcc", "cohen_kappa")
+BESIDE = ("precision", "recall", "accuracy")
 EVERY_ROW = "Metrics are those of the rows that a rule decides; argmax and p/prior decide every row."
 AS_MANY = "Chow's rule, and p/prior on as many rows, decide as many as the rule: those that they are surest of."
 

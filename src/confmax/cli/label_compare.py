@@ -38,6 +38,7 @@ from confmax.evaluate.label_scores import (
     label_verdict,
     plain_decisions,
 )
+from confmax.evaluate.seen import doubt_of_rows
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.progress import Bar
@@ -126,7 +127,7 @@ def _comparison(
 ) -> Document:
     """Return every rule's value by every metric, on labelled rows that it was not tuned on."""
     table = labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes)
-    app.warn(*filter(None, [absent_labels(table)]))
+    app.warn(*filter(None, [absent_labels(table), doubt_of_rows(rules, table)]))
     _warn_of_rare(table, n_folds)
     wanted = next(iter(plans.values())).constraints
     limits = Judgeable(*judged_labels(wanted, table.classes, table.label_weight())) if wanted else None

@@ -25,7 +25,6 @@ from confmax.cli.label_options import (
 from confmax.cli.show import Document, Page, between, finite, number, print_document
 from confmax.confusion import Array
 from confmax.evaluate import Score, check_bootstrap
-from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.label_figures import f1_of_labels, rows_of_labels
 from confmax.evaluate.label_scores import (
     absent_labels,
@@ -35,16 +34,19 @@ from confmax.evaluate.label_scores import (
     label_rivals,
     label_verdict,
     limits_of,
+    named_label_metric,
 )
 from confmax.evaluate.scores import kept_or_missed
+from confmax.evaluate.seen import seen_by_tuning, was_tuned_on
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
 from confmax.tables import MemoryTable
-from confmax.tables.fingerprints import fingerprint
 from confmax.tables.several import labels_table
 
 SHOWN = 20  # labels that are printed
+# metrics that are printed where none is named, beside the one that the rule was tuned for
+USUAL = ("macro_f1", "micro_f1", "macro_precision", "macro_recall", "micro_precision", "micro_recall", "hamming")
 _TAKEN = (
     "file",
     "rule",
@@ -73,13 +75,17 @@ def score_labels_of_file(rule: LabelRule, path: str, file: Path, *, as_json: boo
     table = labels_table(rule.decisions, rows.proba, rows.labels, rows.weight, rows.classes)
     app.warn(*filter(None, [absent_labels(table)]))
     document = {**label_source(rows), **_scored(rule, table, wanted, settings)}
-    print_document(document, as_json, partial(_show, rule=rule))
+    print_document(document, as_json, partial(_show, rule=rule, every=bool(wanted)))
     return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0
 
 
 def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], settings: dict[str, Any]) -> Document:
     """Return the values of a rule and of what is decided without one, and those of every label."""
-    used = {repr(metric): metric for metric in (wanted or label_metrics.without_parameters())}
+    every = wanted
+    if not wanted:
+        tuned_for = named_label_metric(rule.metric)
+        every = [*([] if tuned_for is None else [tuned_for]), *label_metrics.without_parameters()]
+    used = {repr(metric): label_metrics.sized(metric, table.n_rows) for metric in every}
     plain = label_rivals(table, [rule.decisions], settings["seed"])
     decided = {**plain, "rule": decided_labels("rule", rule, table)}
     by = judged_by(rule, table) or next(iter(used.values()))
@@ -89,9 +95,7 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
     scores = compare_labels(table, both, decided, plain=tuple(plain), limits=limits, **settings)
     kept = limit_documents(scores, "rule")
     assert table.labels is not None
-    seen = None
-    if rule.tuned_on is not None:
-        seen = rule.tuned_on == fingerprint(table.unordered_hashes(), table.labels, table.classes)
+    seen = was_tuned_on(rule, table)
     if seen:
         app.warn(seen_by_tuning(table.n_rows))
     return {
@@ -155,8 +159,8 @@ def _labels(rule: LabelRule, table: MemoryTable, scores: Score, H: Array) -> lis
     ]
 
 
-def _show(page: Page, document: Document, rule: LabelRule) -> None:
-    """Print the metrics of the rule, and its labels."""
+def _show(page: Page, document: Document, rule: LabelRule, *, every: bool) -> None:
+    """Print ``every`` metric of the ``rule`` that the document holds, or the usual ones, and its labels."""
     show_label_source(page, document)
     how = {} if rule.thresholds is not None else {"a row gets": which_labels(rule)}
     tuned_for = f"tuned for {document['tuned_for'] or 'an unnamed metric'}"
@@ -173,7 +177,10 @@ def _show(page: Page, document: Document, rule: LabelRule) -> None:
     heads = ["metric", plain, *document["values"][0]["others"], "rule"]
     body = []
     none = {"plain": (None, None), "rule": (None, None)}
-    for row in document["values"]:
+    rows = document["values"]
+    if not every:
+        rows = [row for row in rows if row["metric"] in (rule.metric, *USUAL)]
+    for row in rows:
         first, own = (between(row[one], *row.get("intervals", none)[one]) for one in ("plain", "rule"))
         cells = [row["metric"], first, *map(number, row["others"].values()), own]
         if "difference" in row:
@@ -184,6 +191,8 @@ def _show(page: Page, document: Document, rule: LabelRule) -> None:
     page.table(
         [*heads, *([f"rule - {plain}", "better"] if document["intervals"] else [])], body, best=heads.index("rule")
     )
+    if more := len(document["values"]) - len(rows):
+        page.say("", f"{more} more metrics: --metric NAME shows one of them, --json all.")
     say_verdict(page, document)
     page.say()
     labels = document["labels"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from confmax.cli.counts import asked_class, counts_document, show_matrix
 from confmax.cli.in_parts import is_read_in_parts, refuse_in_parts
 from confmax.cli.judging import (
     AS_MANY,
+    BESIDE,
     EVERY_ROW,
+    OF_TWO,
+    SEVERAL,
     aligned_metrics,
     bootstrap_document,
     each_of,
@@ -40,11 +44,12 @@ from confmax.cli.show import Document, Page, between, key_of, print_document, sh
 from confmax.constraints import Limits
 from confmax.constraints.limits import judged as judgeable
 from confmax.evaluate import Score
-from confmax.evaluate.evidence import seen_by_tuning, was_tuned_on
 from confmax.evaluate.limits import limit_scores
 from confmax.evaluate.rivals import CHOW, names_of
+from confmax.evaluate.seen import seen_by_tuning, was_tuned_on
 from confmax.evaluate.uncertainty import rivals_on_as_many, verdict_on
 from confmax.metrics import Metric
+from confmax.metrics.alignment import aligned
 from confmax.progress import Bar
 from confmax.rule import DecisionRule, LabelRule
 
@@ -69,7 +74,7 @@ def score(file: Path, rule: Path | None, as_json: bool, **more: Any) -> int:
     with Bar("scoring", "rows") as bar:
         rows = rows_for(known, file, TableOptions(**more), in_parts=is_read_in_parts(file, in_parts), progress=bar.rows)
         document = score_rows(rows, chosen, loaded, **settings)
-    print_document(document, as_json, _show)
+    print_document(document, as_json, partial(_show, every=bool(chosen)))
     return 3 if any(one["kept"] is False for one in document.get("constraints", ())) else 0
 
 
@@ -91,7 +96,7 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
     used = aligned_metrics(wanted, rows)
     skipped = []
     if not wanted:
-        every = _every_metric(tuned_for, len(rows.classes))
+        every = _every_metric(tuned_for, rows.classes)
         skipped = [{"metric": metric.name, "why": why} for metric in every if (why := not_applicable(metric, rows))]
         used = {repr(metric): metric for metric in every if not not_applicable(metric, rows)}
     abstains = rule is not None and rule.abstain is not None
@@ -145,16 +150,21 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
     }
 
 
-def _every_metric(tuned_for: Metric | None, n_classes: int) -> list[Metric]:
-    """Return the metrics of the catalogue, behind the one that a rule was tuned for."""
+def _every_metric(tuned_for: Metric | None, classes: Sequence[Any]) -> list[Metric]:
+    """Return the metrics of the catalogue for ``classes``, behind the one that a rule was tuned for."""
     # with their default beta f_beta and macro_f_beta are f1 and macro_f1
     every = [catalogue.get(name) for name in catalogue.names() if name not in ("linear", "f_beta", "macro_f_beta")]
     if tuned_for is None:
         return every
     same = (tuned_for.name, tuned_for.params, tuned_for.structure)
     # the tuned metric may name its class, and is the one of the catalogue if this is the last of two
+    n_classes = len(classes)
     of_last = tuned_for.classes is None or (n_classes == 2 and tuned_for.classes[-1] == 1)
     others = [one for one in every if not (of_last and (one.name, one.params, one.structure) == same)]
+    if tuned_for.one_class and tuned_for.label is not None and n_classes > 2:
+        # of several classes, those of the one that the rule was tuned for
+        both = (catalogue.get(name, label=tuned_for.label) for name in ("precision", "recall"))
+        others = [*(aligned(one, classes) for one in both), *others]
     return [tuned_for, *others]
 
 
@@ -184,9 +194,12 @@ def _values(scores: Score, used: dict[str, Metric], *, differences: bool = False
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def _show(page: Page, document: Document) -> None:
-    """Print the metrics of every rule."""
+def _show(page: Page, document: Document, *, every: bool) -> None:
+    """Print ``every`` metric of the rules that the document holds, or the usual ones."""
     show_source(page, document)
+    shown = [row["metric"] for row in document["values"]]
+    if not every:
+        shown = _usual(shown, document)
     has_rule = document["tuned_for"] is not None
     if has_rule:
         units = {row["metric"]: row["unit"] for row in document["values"]}
@@ -201,22 +214,26 @@ def _show(page: Page, document: Document) -> None:
     as_many = [CHOW] if key_of(CHOW) in next(iter(document["values"]), {}) else []
     names = ["argmax", "p/prior", *as_many, *(["rule"] if has_rule else [])]
     to = as_many[0] if as_many else "argmax"
-    body = _lines(document["values"], names)
+    rows = _in_order(document["values"], shown)
+    body = _lines(rows, names)
     about = document["intervals"]
     heads = ["metric", *names]
     if about is not None:
-        for line, row in zip(body, document["values"], strict=True):
+        for line, row in zip(body, rows, strict=True):
             # of what is decided nothing compares on rows that are read in parts
             minus = row["differences"][key_of(names[-1])].get(key_of(to), {})
             line.append(between(minus.get("value"), minus.get("low"), minus.get("high"), sign="+"))
             line.append("-" if minus.get("better") is None else f"{minus['better']:.0%}")
         heads += [f"{names[-1]} - {to}", "better"]
     page.table(heads, body, best=heads.index("rule") if has_rule else 3)
+    if more := len(document["values"]) - len(rows):
+        page.say("", f"{more} more metrics: --metric NAME shows one of them, --json all.")
     say_verdict(page, document)
     show_matrix(page, document["counts"], "the rule" if has_rule else "argmax")
     for title, part in each_of(document):
         page.say("", f"{title}, {part['rows']} rows", style="bold")
-        page.table(["metric", *names], _lines(part["values"], names), best=1 + names.index(names[-1]))
+        lines = _lines(_in_order(part["values"], shown), names)
+        page.table(["metric", *names], lines, best=1 + names.index(names[-1]))
         show_matrix(page, part["counts"], "the rule" if has_rule else "argmax")
     page.say(
         "",
@@ -232,11 +249,37 @@ def _show(page: Page, document: Document) -> None:
     if any("-" in row for row in body):
         page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}
-    for entry in document["skipped"]:
+    for entry in document["skipped"] if every else _in_order(document["skipped"], _known(document)):
         # reasons that differ in the metric's name only are one
         reasons.setdefault(entry["why"].replace(f"{entry['metric']}[", "["), []).append(entry["metric"])
     for why, left_out in reasons.items():
         page.say(f"Left out: {', '.join(left_out)} ({why.replace('[', f'{left_out[0]}[')}).")
+
+
+# of two classes these are the same numbers by other names
+_ALIKE = ({"cohen_kappa", "linear_kappa", "quadratic_kappa"}, {"f1", "micro_f1", "micro_f1_once"})
+
+
+def _known(document: Document) -> list[str]:
+    """Return the names of the metrics that most people know, for the classes of a document."""
+    return [*OF_TWO, *BESIDE] if len(document["classes"]) == 2 else [*SEVERAL, "accuracy"]
+
+
+def _usual(metrics: Sequence[str], document: Document) -> list[str]:
+    """Return the metrics to show of those that a document holds: what a rule was tuned for, then the known ones."""
+    tuned_for = document["tuned_for"] is not None
+    others = [name for name in metrics if name != "coverage"] if tuned_for else []
+    # of one class of several, its precision and its recall, too
+    first = [*others[:1], *(name for name in others[1:3] if "[" in name)]
+    alike = {name for part in _ALIKE if len(document["classes"]) == 2 and {*first} & part for name in part}
+    usual = [name for name in _known(document) if name in metrics and name not in alike]
+    return list(dict.fromkeys([*(name for name in metrics if name == "coverage"), *first, *usual]))
+
+
+def _in_order(rows: Sequence[Document], metrics: Sequence[str]) -> list[Document]:
+    """Return those of the ``rows`` that are of the ``metrics``, in their order."""
+    known = {row["metric"]: row for row in rows}
+    return [known[name] for name in metrics if name in known]
 
 
 def _lines(values: Sequence[Document], names: Sequence[str]) -> list[list[str]]:

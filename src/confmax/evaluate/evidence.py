@@ -19,6 +19,7 @@ from confmax.errors import extended
 from confmax.evaluate.decided import Decided, counts_of
 from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.protocols import Tuned, frequent_gain, with_gain
+from confmax.evaluate.seen import was_tuned_on
 from confmax.evaluate.uncertainty import decided_by, gains_of, plain_rules, rules_decide
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
@@ -113,22 +114,9 @@ def evidence_of(
     """
     decided = decided_by(rule, table)
     single = decided_by(with_gain(rule, frequent_gain(rule)), table) if rule.is_randomized else None
-    # a rule that does not say which rows these are may be known by its solution
-    seen = was_tuned_on(rule, table if whole is None else whole.table)
-    if seen is None:
-        seen = solution is not None and tuned_on(solution, table)
+    seen = is_of_tuning(rule, table, solution, whole)
     proba = apply_calibrator(rule.calibrator, table.proba)
     return Evidence(table, as_written(metric), rule, decided, decided, single, proba, solution, seen=seen, whole=whole)
-
-
-def seen_by_tuning(n_rows: int) -> str:
-    """Return the warning that a rule is evaluated on the ``n_rows`` rows that it was tuned on."""
-    return f"these are the {n_rows:,} rows that the rule was tuned on: figures on new rows are lower"
-
-
-def was_tuned_on(rule: DecisionRule, table: Table) -> bool | None:
-    """Return whether a rule was tuned on the labelled rows of a table, None where its file does not say."""
-    return None if rule.tuned_on is None else table.has_fingerprint(rule.tuned_on)
 
 
 Tune = Callable[[NDArray[np.bool_], Mapping[str, Any]], Tuned]  # which rows (n,) to use, and settings of `maximize`
@@ -209,6 +197,15 @@ def kind_of(solution: Tuned) -> dict[str, Any]:
     settings: dict[str, Any] = {"randomized": solution.rule.is_randomized}
     kind = None if solution.calibration is None else solution.calibration.kind
     return settings if kind == "given" else {**settings, "calibration": None if kind == "none" else kind}
+
+
+def is_of_tuning(rule: DecisionRule, table: Table, solution: Tuned | None = None, whole: Judged | None = None) -> bool:
+    """Return whether a table, or the ``whole`` of which it is a sample, holds the rows that a rule was tuned on.
+
+    A rule that does not say which rows these are may be known by its ``solution``.
+    """
+    seen = was_tuned_on(rule, table if whole is None else whole.table)
+    return (solution is not None and tuned_on(solution, table)) if seen is None else seen
 
 
 def tuned_on(solution: Tuned, table: Table) -> bool:

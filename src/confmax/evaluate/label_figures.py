@@ -20,12 +20,12 @@ from confmax.evaluate.label_scores import (
     limits_of,
 )
 from confmax.evaluate.scores import Score
+from confmax.evaluate.seen import was_tuned_on
 from confmax.evaluate.verdict import Estimate, Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.rule.labels import LabelRule
 from confmax.tables import MemoryTable
-from confmax.tables.fingerprints import fingerprint
 
 TUNED = "tuned rule"
 LABEL_INTERVALS = 200  # labels up to which every one has its own interval
@@ -159,7 +159,7 @@ def label_figures(
     verdict = label_verdict(score, TUNED, metric, decided, table, within)
     few = {**settings, "n_replicates": settings["n_replicates"] if table.n_classes <= LABEL_INTERVALS else 0}
     assert table.labels is not None
-    seen = folds is None and rule.tuned_on == fingerprint(table.unordered_hashes(), table.labels, table.classes)
+    seen = folds is None and bool(was_tuned_on(rule, table))
     best = _strongest(verdict)
     both = {best: decided[best], TUNED: decided[TUNED]}
     each = compare_labels(table, f1_of_labels(table), both, plain=(best,), **few)

@@ -18,6 +18,7 @@ from confmax.constraints.labels import LabelLimits, judged_labels
 from confmax.errors import InputError
 from confmax.evaluate.decided import in_rows
 from confmax.evaluate.scores import Score, percentiles
+from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.verdict import ROUNDING, LimitScore, Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
@@ -66,6 +67,7 @@ def score_labels(
     plain = label_rivals(table, [rule.decisions for rule in rules], settings["seed"])
     decided = {**plain, **{name: decided_labels(name, rule, table, given.proba) for name, rule in judged.items()}}
     warn(absent_labels(table))
+    warn(doubt_of_rows({name: one for name, one in judged.items() if isinstance(one, LabelRule)}, table))
     limits = {name: limits_of(rule, table) for name, rule in judged.items() if getattr(rule, "constraints", ())}
     used = {repr(one): label_metrics.sized(one, table.n_rows) for one in wanted}
     by = {name: judged_by(rule, table) or next(iter(used.values())) for name, rule in judged.items()}

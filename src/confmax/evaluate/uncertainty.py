@@ -31,6 +31,7 @@ from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.protocols import Decides, Tuned
 from confmax.evaluate.rivals import decide_alike, missed_by_each, names_of, on_as_many
 from confmax.evaluate.scores import PLAIN, Score, lacking
+from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.verdict import LimitScore, Verdict
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
@@ -123,9 +124,10 @@ def score(
     Warns
     -----
     UserWarning
-        If a class has no weight in ``y`` and a metric divides by its prior. If a class is so rare that more replicates
-        lack it than lie beyond an end of the interval. If replicates have no finite value. If the labels suggest that
-        the columns are in another order than the classes.
+        If a rule was tuned on exactly these rows, whatever their order. If a class has no weight in ``y`` and a metric
+        divides by its prior. If a class is so rare that more replicates lack it than lie beyond an end of the interval.
+        If replicates have no finite value. If the labels suggest that the columns are in another order than the
+        classes.
 
     Notes
     -----
@@ -190,9 +192,9 @@ def score(
     }
     if opened:
         rows = _rows_in_parts(proba, (y, sample_weight, group), judged, order, stated=classes is not None)
-        table, decided, sample = rows.rows, rows.decided, rows.table.in_memory()
+        table, decided, sample, whole = rows.rows, rows.decided, rows.table.in_memory(), rows.table
     else:
-        table = sample = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
+        whole = table = sample = make_table(proba, y, sample_weight, order, stated=classes is not None).in_memory()
     # who tuned a rule for a metric of ordered classes has said what the order is
     tuned_for = {name: metric_of(one) for name, one in judged.items() if isinstance(one, Decides)}
     given = {"rule": rule, **(rules or {})}
@@ -250,7 +252,8 @@ def score(
         },
     )
     # of probabilities that are overconfident nothing is said here
-    for sentence in (doubt_of_order(sample, calibrated=0.0), *doubts(result, chosen)):
+    by_rules = {name: one for name, one in judged.items() if isinstance(one, Decides)}
+    for sentence in (doubt_of_rows(by_rules, whole), doubt_of_order(sample, calibrated=0.0), *doubts(result, chosen)):
         warn(sentence)
     return result
 

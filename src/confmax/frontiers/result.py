@@ -16,6 +16,7 @@ from confmax.errors import InputError
 from confmax.evaluate.coverage_curves import chow_curve
 from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on, plain_decisions
 from confmax.evaluate.limits import judged_limits
+from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare, decided_by, in_groups, plain_rules
 from confmax.evaluate.verdict import Estimate
 from confmax.metrics import Metric
@@ -27,6 +28,7 @@ from confmax.rule.html import titled_table
 from confmax.solution.labels import LabelSolution
 from confmax.solution.result import Solution
 from confmax.tables import MemoryTable, apply_calibrator, make_table
+from confmax.tables.columns import warn
 from confmax.tables.groups import Groups
 from confmax.tables.kinds import refuse_elsewhere
 from confmax.tables.several import dense_table, labels_table
@@ -325,11 +327,14 @@ class Frontier:
         if isinstance(rule, LabelRule):
             if group is not None:
                 raise InputError("`group` is of one class for every row, and these rules decide several labels")
-            return self._curve(labels_table(rule.decisions, proba, y, sample_weight, rule.class_names), n_replicates)
+            table = labels_table(rule.decisions, proba, y, sample_weight, rule.class_names)
+            warn(doubt_of_rows({"rule": rule}, table))
+            return self._curve(table, n_replicates)
         names = rule.class_names[: rule.n_classes]
         table = make_table(proba, y, sample_weight, names, stated=True).in_memory()
         if group is not None:
             table = replace(table, groups=Groups.of(group, table.n_rows, rule.groups or None, proba=proba))
+        warn(doubt_of_rows({"rule": rule}, table))
         return self._curve(table, n_replicates)
 
     def _curve(self, table: MemoryTable, n_replicates: int) -> Curve:

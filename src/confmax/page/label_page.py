@@ -13,7 +13,6 @@ import numpy as np
 
 from confmax._version import __version__
 from confmax.errors import InputError
-from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.label_figures import (
     LABEL_INTERVALS,
     LabelFigures,
@@ -23,6 +22,7 @@ from confmax.evaluate.label_figures import (
 from confmax.evaluate.label_scores import named_label_metric
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.scores import kept_or_missed
+from confmax.evaluate.seen import seen_by_tuning
 from confmax.evaluate.verdict import AS_GOOD, verdict_of
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from confmax.calibration.words import which_labels
-from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.label_figures import FEW, TUNED, LabelFigures
 from confmax.evaluate.label_scores import SEPARATE
 from confmax.evaluate.scores import lacking
+from confmax.evaluate.seen import seen_by_tuning
 from confmax.evaluate.verdict import Difference
 from confmax.evaluate.words import listed
 from confmax.page.words import capital, number, of_others, of_verdict, percent, rows, sentences

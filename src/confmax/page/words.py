@@ -12,9 +12,9 @@ from confmax.calibration import MatrixScaling, Scaling
 from confmax.calibration.calibrators import kept_class
 from confmax.calibration.pairs import moves
 from confmax.calibration.words import how, is_calibrated, printable, weights_alone
-from confmax.evaluate.evidence import seen_by_tuning
 from confmax.evaluate.figures import ClassRow, Figures, labels
 from confmax.evaluate.scores import lacking
+from confmax.evaluate.seen import seen_by_tuning
 from confmax.evaluate.verdict import ROUNDING, Difference, Estimate, Rival, Verdict, holds_zero, negated
 from confmax.evaluate.words import in_brief, listed
 from confmax.optimize import Status
@@ -25,6 +25,8 @@ MUCH = 0.5  # standard deviation over folds of a threshold's log odds: a factor 
 LOST = 0.5  # share of the gain on the tuning rows that is not found on other rows
 SMALL = 0.005  # a loss of the metric below this is not mentioned
 COPIES = 0.1  # share of rows that have a twin
+OF_COPIES = 0.25  # twins whose labels differ, as a part of those that would by chance: below this they are copies
+ENOUGH = 10.0  # of those that would: fewer may be none by chance
 NO_TUNING = ("argmax", "p/prior", "p > 0.5")
 DRAWS = 1e-3  # what drawing must gain to be worth it, as in maximize's randomized="auto"
 MINUS = "−"
@@ -559,16 +561,30 @@ def useless_draws(figures: Figures) -> str:
 
 
 def copies(figures: Figures) -> str:
-    """Rows that are equal."""
-    # the bootstrap draws copies as if they were rows of their own
-    hashes = figures.evidence.table.row_hashes()
-    _, inverse, often = np.unique(hashes, return_inverse=True, return_counts=True)
+    """Rows that are equal where that matters: to a rule that draws, and to intervals if they are copies of one case.
+
+    Trees give many rows the same probabilities, and their labels then differ as these say. Those of copies agree.
+    """
+    evidence = figures.evidence
+    _, first, inverse, often = np.unique(
+        evidence.table.row_hashes(), return_index=True, return_inverse=True, return_counts=True
+    )
+    case = first[inverse.reshape(-1)]
     twins = float(np.mean(often[inverse.reshape(-1)] > 1))
     if twins <= COPIES:
         return ""
+    alike = f"{percent(twins)} of rows have the same probabilities as another row ({rows(len(often))} are distinct)"
+    if evidence.rule.is_randomized:
+        return f"{alike}, and the rule draws once for all rows that are equal. Pass keys= to predict (--key to apply)."
+    # how many rows have another label than the first one like them, and how many would
+    differ = int((evidence.labels != evidence.labels[case]).sum())
+    expected = float((1.0 - (evidence.proba.astype(np.float64) ** 2).sum(axis=1))[case != np.arange(len(case))].sum())
+    if expected < ENOUGH or differ > OF_COPIES * expected:
+        return ""
     return (
-        f"{percent(twins)} of rows have the same probabilities as another row ({rows(len(often))} are distinct). If "
-        f"these are copies of the same cases, the intervals are too narrow."
+        f"{alike}, and their labels agree more than these probabilities say: {count(differ)} rows have another label "
+        f"than the first one like them, and about {expected:,.0f} would. They seem to be copies of the same cases, "
+        f"and then the intervals are too narrow."
     )
 
 

@@ -23,12 +23,13 @@ from confmax._version import __version__
 from confmax.calibration.words import tuned_for as in_words
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.errors import InputError
-from confmax.evaluate.evidence import Evidence, evidence_of, judge_rule, seen_by_tuning
+from confmax.evaluate.evidence import Evidence, evidence_of, judge_rule
 from confmax.evaluate.figures import CLASS_INTERVALS, Figures, figures
 from confmax.evaluate.label_figures import TunedLabels
 from confmax.evaluate.lines import Judged
 from confmax.evaluate.palette import style_variables
 from confmax.evaluate.protocols import Tuned
+from confmax.evaluate.seen import seen_by_tuning
 from confmax.evaluate.uncertainty import AnyMetric, check_bootstrap, labelled_rows, refuse_beside
 from confmax.evaluate.verdict import AS_GOOD
 from confmax.metrics import Metric, get, resolve

@@ -14,7 +14,7 @@ from confmax.evaluate.confusion_change import ConfusionChange, goodness, limits_
 from confmax.evaluate.palette import scale
 from confmax.evaluate.protocols import plain_rule
 from confmax.oracle import make_oracle
-from confmax.plotting.shared import OfRows, axes_of, rows_for
+from confmax.plotting.shared import OfRows, axes_of, rows_for, rows_in_words
 from confmax.solution import Solution
 
 MOST_WRITTEN = 12  # classes up to which numbers are written into a matrix
@@ -34,6 +34,8 @@ class ConfusionChangeDisplay(OfRows):
         Names of the classes, then of further decisions.
     normalize : {"true", "all"}
         Whether rows sum to one, or all entries.
+    rows : str
+        Which rows are counted, and from what: it stands under the matrix of the rule.
 
     Raises
     ------
@@ -55,6 +57,7 @@ class ConfusionChangeDisplay(OfRows):
     after: Array
     names: Sequence[str]
     normalize: str = "true"
+    rows: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a ``normalize`` that is neither word."""
@@ -90,7 +93,8 @@ class ConfusionChangeDisplay(OfRows):
         # argmax decides classes only, the rule may have further decisions
         before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])))
         names = [str(name) for name in rule.class_names]
-        return cls(before=before, after=after, names=names, normalize=normalize).plot(ax=ax)
+        rows = rows_in_words(rule, table, solution)
+        return cls(before=before, after=after, names=names, normalize=normalize, rows=rows).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> ConfusionChangeDisplay:
         """Draw three matrices into three axes ``ax``."""
@@ -124,4 +128,6 @@ class ConfusionChangeDisplay(OfRows):
                     color = colours["on-strong" if abs(shown[i, j]) > strong else "on-weak"]
                     panel.text(j, i, text, ha="center", va="center", color=color, fontsize=8)
         self.ax_[0].set_ylabel("true")
+        if self.rows:
+            self.ax_[1].set_xlabel(f"decided\non the {self.rows}")
         return self

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
 from confmax.evaluate.coverage_curves import NEAR, RiskCoverage, named_curves
-from confmax.evaluate.evidence import evidence_of, tuned_on
+from confmax.evaluate.evidence import evidence_of
 from confmax.evaluate.palette import CLASSES
 from confmax.evaluate.protocols import convergence
 from confmax.evaluate.studies import studies
@@ -24,7 +24,7 @@ from confmax.evaluate.uncertainty import AnyMetric, by_prior
 from confmax.metrics import Metric, resolve
 from confmax.metrics.alignment import aligned
 from confmax.oracle import make_oracle
-from confmax.plotting.shared import OfRows, axes_of, fitted, rows_for, weights_of
+from confmax.plotting.shared import OfRows, axes_of, fitted, rows_for, rows_in_words, weights_of
 from confmax.rule import DecisionRule
 from confmax.rule.parts import refuse_labels
 from confmax.solution import Solution
@@ -52,6 +52,8 @@ class TradeOffDisplay(OfRows):
         Both metrics of ``argmax(p / prior)``.
     labels : tuple of str
         Names of the metrics.
+    rows : str
+        Which rows the points are of, and from what: the title of the picture.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class TradeOffDisplay(OfRows):
     other: Array
     plain: tuple[float, float]
     labels: tuple[str, str]
+    rows: str = ""
 
     @classmethod
     def from_solution(
@@ -103,7 +106,8 @@ class TradeOffDisplay(OfRows):
         plain = make_oracle(calibrated, mode).maximize(by_prior(prior), matrix=matrix)
         at_plain = tuple(float(np.squeeze(metric.values(plain))) for metric in metrics)
         labels = (metrics[0].axis_name, metrics[1].axis_name)
-        return cls(**vars(way), plain=(at_plain[0], at_plain[1]), labels=labels).plot(ax=ax)
+        rows = rows_in_words(rule, table, solution)
+        return cls(**vars(way), plain=(at_plain[0], at_plain[1]), labels=labels, rows=rows).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> TradeOffDisplay:
         """Draw into axes ``ax``, new ones by default."""
@@ -114,7 +118,7 @@ class TradeOffDisplay(OfRows):
         points = ((self.other[0], self.tuned[0]), self.plain[::-1], (self.other[at], self.tuned[at]))
         for (name, (shape, colour)), point in zip(RULES.items(), points, strict=True):
             self.ax_.plot(*point, shape, color=colours[colour], label=name)
-        self.ax_.set(xlabel=self.labels[1], ylabel=self.labels[0])
+        self.ax_.set(xlabel=self.labels[1], ylabel=self.labels[0], title=self.rows and f"On the {self.rows}")
         self.ax_.legend()
         return self
 
@@ -191,7 +195,7 @@ class ThresholdDisplay(OfRows):
         except ValueError as error:
             raise ValueError(f"{error}; pass metric=, what the curve is of") from None
         table, _ = rows_for(rule, proba, y, sample_weight)
-        return cls._of(rule, table, chosen, "").plot(ax=ax)
+        return cls._of(rule, table, chosen).plot(ax=ax)
 
     @classmethod
     def from_solution(
@@ -210,11 +214,12 @@ class ThresholdDisplay(OfRows):
         """
         rule = solution.rule
         table, _ = rows_for(rule, proba, y, sample_weight)
-        # a value on tuning rows is optimistic: the title says which rows these are
-        return cls._of(rule, table, solution.metric, "tuning " if tuned_on(solution, table) else "").plot(ax=ax)
+        return cls._of(rule, table, solution.metric, solution).plot(ax=ax)
 
     @classmethod
-    def _of(cls, rule: DecisionRule, table: Table, metric: Metric, which: str) -> ThresholdDisplay:
+    def _of(
+        cls, rule: DecisionRule, table: Table, metric: Metric, solution: Solution | None = None
+    ) -> ThresholdDisplay:
         curve = None
         if table.n_classes == rule.n_decisions == 2:
             metric = aligned(metric, table.classes)
@@ -225,9 +230,7 @@ class ThresholdDisplay(OfRows):
                 f"a curve of thresholds needs two classes, and a rule that decides the positive one from some "
                 f"probability on; this rule has {rule.n_classes} classes and {rule.n_decisions} decisions"
             )
-        source = "labels of" if table.has_labels else "probabilities of"
-        rows = f"{source} the {table.n_rows:,} {which}rows"
-        return cls(**vars(curve), metric=metric.axis_name, rows=rows)
+        return cls(**vars(curve), metric=metric.axis_name, rows=rows_in_words(rule, table, solution))
 
     def plot(self, ax: Any = None) -> ThresholdDisplay:
         """Draw the line and the points into axes ``ax``, new ones by default."""
@@ -260,6 +263,8 @@ class RiskCoverageDisplay(OfRows):
     over : tuple of two floats, or None
         The coverages that areas are taken over; by default those that all curves reach. ``areas`` then holds the mean
         loss of every curve over these coverages, by name.
+    rows : str
+        Which rows the curves are of, where this is known: the title of the picture.
 
     Examples
     --------
@@ -274,6 +279,7 @@ class RiskCoverageDisplay(OfRows):
     curves: Mapping[str, RiskCoverage]
     points: Mapping[str, tuple[float, float]] | None = None
     over: tuple[float, float] | None = None
+    rows: str = ""
 
     def __post_init__(self) -> None:
         """Take areas over the coverages that all curves reach, where nothing else is said."""
@@ -313,7 +319,9 @@ class RiskCoverageDisplay(OfRows):
                 "a risk-coverage curve needs labels y, and a rule that leaves rows undecided and decides some of these;"
                 " tune it with abstain=True, or draw those of confmax.frontier"
             )
-        return cls(curves=named_curves(study.chow_curve, study.path), points={"tuned rule": study.point}).plot(ax=ax)
+        curves = named_curves(study.chow_curve, study.path)
+        rows = rows_in_words(rule, table, solution)
+        return cls(curves=curves, points={"tuned rule": study.point}, rows=rows).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> RiskCoverageDisplay:
         """Draw the curves where areas are taken, with the areas in the legend, and the points into axes ``ax``."""
@@ -330,7 +338,8 @@ class RiskCoverageDisplay(OfRows):
         for name, point in (self.points or {}).items():
             self.ax_.plot(*point, "D", color=colours["accent"], label=name)
         metrics = dict.fromkeys(curve.metric for curve in self.curves.values())
-        self.ax_.set(xlabel="coverage", ylabel=f"1 - {', '.join(metrics)} of what is decided")
+        title = self.rows and f"On the {self.rows}"
+        self.ax_.set(xlabel="coverage", ylabel=f"1 - {', '.join(metrics)} of what is decided", title=title)
         self.ax_.legend()
         return self
 

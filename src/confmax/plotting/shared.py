@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confmax.confusion import Gains
+from confmax.evaluate.evidence import is_of_tuning
 from confmax.evaluate.palette import DARK, LIGHT
 from confmax.evaluate.protocols import frequent_gain
 from confmax.rule import DecisionRule
@@ -46,6 +47,15 @@ def check_installed() -> None:
         import matplotlib.pyplot  # noqa: F401
     except ModuleNotFoundError:
         raise ImportError("plots need matplotlib; install it with: pip install 'confmax[plot]'") from None
+
+
+def rows_in_words(rule: DecisionRule, table: Table, solution: Solution | None = None) -> str:
+    """Return which rows a picture of a ``rule``, or its ``solution``, is of, and what counts them.
+
+    Values on tuning rows are optimistic, so a picture of these says so.
+    """
+    source = "labels of" if table.has_labels else "probabilities of"
+    return f"{source} the {table.n_rows:,} {'tuning ' if is_of_tuning(rule, table, solution) else ''}rows"
 
 
 def axes_of(ax: Any, n: int = 1) -> tuple[Any, Any, dict[str, str]]:
