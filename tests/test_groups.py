@@ -382,7 +382,6 @@ def test_what_no_rule_keeps_is_proved():
 # --- scores by group --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:these are the .* rows that the rule:UserWarning")
 def test_scores_by_group_are_those_of_the_rows_of_each():
     P, y, group = labelled(400, 3)
     rule = confmax.maximize("accuracy", P, y, constraints="min(recall[1] | group) >= 0.6", group=group).rule

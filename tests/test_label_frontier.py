@@ -67,7 +67,6 @@ def test_the_tightest_level_is_the_best_that_the_other_limits_leave():
     assert all(one.constraints[0].kept for one in found.solutions)
 
 
-@pytest.mark.filterwarnings("ignore:these are the .* rows that the rule:UserWarning")
 def test_on_other_rows_it_is_that_of_scikit_learn():
     P, Y = rows()
     Q, Z = rows(500, seed=1)

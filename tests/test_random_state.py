@@ -100,7 +100,6 @@ def test_other_states_are_refused(wrong):
             call(wrong)
 
 
-@pytest.mark.filterwarnings("ignore:these are the 300 rows that the rule was tuned on")
 @pytest.mark.usefixtures("global_state")
 def test_none_in_reports(tmp_path):
     pytest.importorskip("vl_convert")

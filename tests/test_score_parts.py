@@ -80,7 +80,6 @@ def same(one, other, away=1e-12):
 # --- the library -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:these are the .* rows that the rule:UserWarning")
 @pytest.mark.usefixtures("small_sample")
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
@@ -103,7 +102,6 @@ def test_in_parts_everything_is_as_in_memory(weighted, grouped, stratified):
     np.testing.assert_allclose(found.replicates, expected.replicates, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:these are the .* rows that the rule:UserWarning")
 def test_a_small_table_is_brought_into_memory():
     P, y, weight = labelled(500, 3)
     rule = library.maximize("g_mean", P, y, sample_weight=weight).rule

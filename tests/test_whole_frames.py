@@ -72,7 +72,6 @@ def test_a_rule_finds_its_columns_among_others(kind, frame, file, rule):
     assert np.array_equal(rule.predict(TABLES[kind](frame, file)), rule.predict(frame[NAMES].to_numpy()))
 
 
-@pytest.mark.filterwarnings("ignore:these are the .* rows that the rule:UserWarning")
 def test_a_rule_finds_its_columns_in_opened_files(frame, file, rule, tmp_path):
     expected = rule.predict(frame[NAMES].to_numpy())
     table = confmax.open_table(file)
@@ -112,7 +111,6 @@ def test_columns_that_are_stated_are_used(file):
         confmax.maximize("macro_f1", table)
 
 
-@pytest.mark.filterwarnings("ignore:these are the .* rows that the rule:UserWarning")
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_rule_is_scored_on_a_table_whose_label_and_weight_are_named(kind, frame, file, rule):
     weight = frame["w"].to_numpy()
@@ -141,7 +139,6 @@ def test_rows_without_parts_are_refused_by_what_writes_parts(frame, rule, tmp_pa
         rule.write_parquet(frame[NAMES].to_numpy(), tmp_path / "decided.parquet")
 
 
-@pytest.mark.filterwarnings("ignore:these are the .* rows that the rule:UserWarning")
 def test_several_labels_are_scored_by_the_names_of_their_columns(frame):
     known = frame.assign(y_slow=frame["slow"].gt(0.3).astype(int), y_broken=frame["broken"].gt(0.3).astype(int))
     truth = known[["y_slow", "y_broken"]]

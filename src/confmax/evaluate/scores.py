@@ -135,12 +135,12 @@ class Score:
         return Difference(value, *percentiles(drawn, self.level), better)
 
     def unit_of(self, metric: str) -> str | None:
-        """Return what people read in the place of a metric that is a table of costs or gains, None for others."""
+        """Return what people read in the place of a ``metric`` that is a table of costs or gains, None for others."""
         table = self.tables.get(metric)
         return table and f"{table.removesuffix('s')} of a row"
 
     def shown(self, record: Record, metric: str) -> Record:
-        """Return an estimate or a difference of a ``metric`` as people read it: that of a table of costs is negated."""
+        """Return a ``record`` of a ``metric``, an estimate or a difference, as people read it: negated of costs."""
         return negated(record) if self.tables.get(metric) == "costs" else record
 
     def to_dict(self) -> dict[str, Any]:

@@ -393,12 +393,12 @@ class Metric:
         return f"minus the {self.shown_name} of a row" if self.is_cost else self.shown_name
 
     def shown(self, value: float) -> float:
-        """Return a value, or a bound, as people read it: a cost without its minus."""
+        """Return a ``value``, or a bound, as people read it: a cost without its minus."""
         # zero is a cost, and minus zero none
         return 0.0 - value if self.is_cost else value
 
     def stated(self, value: float) -> str:
-        """Return the metric and its value as people read them, such as "macro_f1 = 0.7" and "cost 4.13 a row"."""
+        """Return the metric and its ``value`` as people read them, such as "macro_f1 = 0.7" and "cost 4.13 a row"."""
         shown = f"{self.shown(value):.6g}"
         return f"{self.shown_name} {shown} a row" if self.cost_table else f"{self!r} = {shown}"
 

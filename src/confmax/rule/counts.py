@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
 from confmax.rule.applied import decided_parts
-from confmax.tables.kinds import calibrated_rows, host_array, refuse_elsewhere
+from confmax.tables.kinds import calibrated_rows, host_rows, refuse_elsewhere
 from confmax.tables.normalize import divided
 from confmax.tables.partitioned import is_opened
 from confmax.tables.partitioned.batches import is_stream
@@ -195,7 +195,7 @@ class Sums:
         """
         P = _calibrated(rule, proba)
         n, K = P.shape
-        decided = decided if hasattr(decided, "tocoo") else host_array(decided)
+        decided = host_rows(decided)
         several = rule.decisions.several
         row, col, p = _of_decided(P, decided, several=several)
         right = _by_class(col, p, K)
@@ -300,7 +300,7 @@ def _calibrated(rule: Any, proba: Any) -> Any:
         P = P if maps is None else maps.transform(P)
     else:
         P = calibrated_rows(getattr(rule.shares, "calibrator", None) or rule.calibrator, P).proba
-    return P if hasattr(P, "tocoo") else host_array(P)
+    return host_rows(P)
 
 
 def _of_decided(P: Any, decided: Any, *, several: bool) -> tuple[NDArray[Any], NDArray[Any], Array]:

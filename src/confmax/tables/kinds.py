@@ -488,6 +488,11 @@ def host_array(values: Any) -> NDArray[Any]:
     return kind.host(held)
 
 
+def host_rows(values: Any) -> Any:
+    """Return ``values`` (n,) or (n, K) of any kind in host memory: a sparse matrix as it is, others as an array."""
+    return values if hasattr(values, "tocoo") else host_array(values)
+
+
 def here(work: Callable[..., T], *values: Any) -> T | None:
     """Return ``work(*values)`` if all ``values`` are in memory, else None: the others are looked at where they lie."""
     return work(*values) if all(kind_for(each).in_memory for each in values) else None
