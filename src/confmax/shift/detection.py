@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -208,8 +208,9 @@ def detect(
             warn(sentence)
     n = worth(raw)[0]
     each = None
-    if rule.groups and isinstance(table, MemoryTable):
-        each = _decided_in_groups(rule, table)
+    if rule.groups:
+        # such rows are in memory, or refused
+        each = _decided_in_groups(rule, cast(MemoryTable, table))
         decided = each.weights @ each.decided
     else:
         # a scan counts what is decided, where the rows are
