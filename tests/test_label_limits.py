@@ -297,7 +297,7 @@ def test_metrics_without_an_end_of_their_own_are_maximised_within_limits():
         ),
         ({"constraints": "tags_per_row <= 2"}, r"no metric 'tags_per_row'; did you mean labels_per_row\?"),
         (
-            {"constraints": "number <= 2"},
+            {"constraints": "magnitude <= 2"},
             r"and coverage, fpr and rate can be limited, of several labels also labels_per_",
         ),
         ({"confidence": 0.9}, "confidence is of one class for every row"),

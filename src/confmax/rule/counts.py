@@ -156,7 +156,7 @@ class Counts:
             how = f"expected; {self.level:.4g} intervals, if the calibrated probabilities are right"
         lines = [f"Counts of {self.unit} ({how})", *(f"  {self.words(name)}" for name in self.classes[:SHOWN])]
         more = len(self.classes) - SHOWN
-        return "\n".join([*lines, *([f"  ... {more} more classes: `to_dict` has all"] if more > 0 else [])])
+        return "\n".join([*lines, *([f"  ... {more} more classes: to_dict() has all"] if more > 0 else [])])
 
 
 def _rounded(numbers: Array, decimals: int | None) -> Array:

@@ -368,7 +368,7 @@ class Solution(Tuned):
         >>> import confmax
         >>> costs = confmax.metrics.get("linear", cost=[[0, 1], [5, 0]])
         >>> confmax.maximize(costs, [[0.9, 0.1], [0.6, 0.4]]).cost
-        0.35
+        0.55
         """
         return self.metric.shown(self.value) if self.metric.is_cost else None
 
