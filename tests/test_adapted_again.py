@@ -107,6 +107,7 @@ def test_tables_of_costs(tuned):
         labels.shifted(q)
 
 
+@pytest.mark.filterwarnings("ignore:no row of y has the class:UserWarning")
 def test_a_class_without_a_share_keeps_none():
     P, y = rows(3, 300)
     # a calibration leaves such a probability

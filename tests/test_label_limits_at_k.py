@@ -250,7 +250,9 @@ def test_what_no_rule_keeps_is_said_with_what_is_reached():
 def test_a_limit_that_no_rule_moves_is_said_to_fail():
     given = {"decisions": 3, "confusion": "labels", "calibration": None}
     with pytest.raises(confmax.Infeasible, match=r"\[2\] reaches|npv\[2\] >= 0.17 at 0"):
-        confmax.maximize("micro_jaccard", [[0.0, 0.4, 0.2]], [[0, 1, 0]], constraints="npv[2] >= 0.17", **given)
+        confmax.maximize(
+            "micro_jaccard", [[0.1, 0.4, 0.2]] * 2, [[1, 1, 0], [0, 0, 1]], constraints="npv[2] >= 0.17", **given
+        )
 
 
 def test_no_single_rule_may_keep_what_a_draw_keeps():

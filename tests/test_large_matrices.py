@@ -53,6 +53,7 @@ def test_metrics_of_the_matrix_work_where_no_matrix_is_shown(metric, mode):
     checked(metric, P, rng.permutation(np.arange(60) % K), mode)
 
 
+@pytest.mark.filterwarnings("ignore:no row of y has the classes:UserWarning")
 def test_more_than_a_thousand_classes():
     rng = np.random.default_rng(0)
     P = np.zeros((20, 1001))

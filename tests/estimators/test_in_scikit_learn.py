@@ -283,7 +283,9 @@ def test_float32_probabilities_on_the_threshold():
     np.testing.assert_array_equal(clf.decision_function(p[:, None]) > 0, clf.predict(p[:, None]) == 1)
 
 
-@pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB(), DecisionTreeClassifier(max_depth=3)])
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), GaussianNB(), DecisionTreeClassifier(max_depth=3, random_state=0)]
+)
 def test_one_against_the_rest_keeps_the_rules(three, model):
     """Of a matrix of labels, and of classes where exactly one rule says yes; the ROC curve is the model's."""
     X, _, rank = three

@@ -186,6 +186,9 @@ def refuse_other_columns(P: NDArray[Any], names: Sequence[str] | None = None) ->
         certain = len(rest) >= SURE_ROWS or min(abs(one - 1.0), abs(one - 100.0) / 100.0) <= ROW_SUM_TOLERANCE
         if not columns or K - len(columns) < 2 or one <= 0.0 or not certain or not _have_one_sum(rest):
             continue
+        # such a column changes the sum of most rows; in few rows it may be an entry that is wrong
+        if np.median(np.abs(sums - one)) <= ONE_SUM * one:
+            continue
         row = int(np.argmax(np.abs(sums - one)))
         shown = " and ".join(f"column {k if names is None else repr(names[k])} of `proba`" for k in columns[:SHOWN])
         those = ("is no class", "it") if len(columns) == 1 else ("are no classes", "them")
