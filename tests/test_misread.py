@@ -279,6 +279,8 @@ def call(function, folder):
 @pytest.mark.parametrize("pair", PAIRS)
 def test_the_bad_one_is_refused_and_its_twin_is_answered(pair, tmp_path):
     bad, words, valid = PAIRS[pair]
+    if "lazy" in pair and not hasattr(pl.LazyFrame, "collect_batches"):
+        pytest.skip("this Polars reads no lazy frame in batches")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         with pytest.raises(ValueError) as caught:

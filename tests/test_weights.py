@@ -1,6 +1,5 @@
 """Weights are relative: their unit changes nothing, in `maximize`, `score` and the share of the model."""
 
-import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse
@@ -134,6 +133,7 @@ def test_powers_of_ten_change_no_decision(decisions):
 
 def test_parts_find_a_unit_that_all_of_them_share():
     """No part knows the weights of the others: one has none, one small, one ordinary and one large ones."""
+    da = pytest.importorskip("dask.array")
     P, y, w = tilted(400, 3, seed=5, whole=True)
     blocks = np.repeat(np.arange(4), 100)
     for sizes in ([-1070, -1060, -1070, -1071], [1000, 1018, 990, 1010], [-1000, 0, 5, 0], [0, 900, 0, 890]):

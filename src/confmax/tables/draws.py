@@ -43,6 +43,7 @@ RandomState = int | np.random.RandomState | np.random.Generator | None
 # what coefficients are for
 DRAWS = b"confmax draw"
 FOLDS = b"confmax fold"
+DIGITS = 9  # of sums of wanted rows that are compared
 Part = TypeVar("Part")
 Fitted = TypeVar("Fitted")
 
@@ -200,8 +201,10 @@ def dealt_labels(Y: NDArray[Any], shares: Array, order: NDArray[np.integer]) -> 
     while left.any():
         label = int(np.argmin(np.where(left > 0, left, n + 1)))
         for row in order[rare[order, label] & (fold[order] < 0)]:
-            # of folds that want as many rows of the label, the one that wants most of the row's other labels
-            fold[row] = best = np.lexsort((-room, -(wanted @ rare[row]), -wanted[:, label]))[0]
+            # of folds that want as many rows of the label, the one that wants most of the row's other labels; sums that
+            # differ by rounding, which depends on the processor, are equal
+            others = np.round(wanted @ rare[row], DIGITS)
+            fold[row] = best = np.lexsort((-room, -others, -wanted[:, label]))[0]
             wanted[best] -= rare[row]
             room[best] -= 1.0
             left -= rare[row]
