@@ -101,15 +101,41 @@ class Build(build_ext):
             raise  # setuptools warns of what is optional, and fails otherwise
 
 
-def without_comments(source):
-    """Return Python code whose comments are empty; what it means, and the number of each line, stay the same."""
+def private_docstrings(tree, is_private=False):
+    """Yield the docstrings of private functions and classes and all in them, but for those with examples: tests."""
+    for node in ast.iter_child_nodes(tree):
+        named = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        hidden = is_private or (named and node.name.startswith("_"))
+        if named and hidden and isinstance(node.body[0], ast.Expr):
+            constant = node.body[0].value
+            if isinstance(constant, ast.Constant) and isinstance(constant.value, str) and ">>>" not in constant.value:
+                yield constant
+        yield from private_docstrings(node, hidden)
+
+
+def meaning(source, is_private):
+    """Return what Python code means, without private docstrings."""
+    tree = ast.parse(source)
+    for constant in private_docstrings(tree, is_private):
+        constant.value = ""
+    return ast.dump(tree, include_attributes=False)
+
+
+def without_comments(source, is_private=False):
+    """Return Python code whose comments and private docstrings are empty.
+
+    What it means, and the number of each line, stay the same.
+    """
     lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
+    for constant in private_docstrings(ast.parse(source), is_private):
+        first = lines[constant.lineno - 1][: constant.col_offset] + '""'
+        lines[constant.lineno - 1 : constant.end_lineno] = [first] + [""] * (constant.end_lineno - constant.lineno)
     code = "\n".join(lines) + "\n"
-    if ast.dump(ast.parse(code), include_attributes=False) != ast.dump(ast.parse(source), include_attributes=False):
+    if meaning(code, is_private) != meaning(source, is_private):
         raise SystemExit("error: code without its comments would not be the same")
     return code
 
@@ -121,7 +147,9 @@ class Sources(build_py):
         """Copy one module."""
         target, copied = super().build_module(module, module_file, package)
         if wanted == "required":
-            Path(target).write_text(without_comments(Path(module_file).read_text("utf-8")), "utf-8")
+            # the work of commands has no names for others; their declarations are the help
+            is_private = package == "confmax.cli" and module not in ("app", "commands", "options")
+            Path(target).write_text(without_comments(Path(module_file).read_text("utf-8"), is_private), "utf-8")
         return target, copied
 
 
