@@ -1,8 +1,10 @@
 """`confmax export`: what it writes decides like the rule; errors are one sentence and leave nothing behind."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import confmax as library
@@ -51,6 +53,34 @@ def test_sql_needs_no_dialect():
     assert run("export", "rule.json", "--to", "python")[1] == ""
     assert expression == run("export", "rule.json", "--to", "sql", "--dialect", "standard")[0] == RULE.to_sql() + "\n"
     assert_decides(expression, "abc")
+
+
+def test_d17_a_rule_knows_the_columns_that_it_was_tuned_on():
+    """In a frame, in a file that is opened, and by the command; columns of other names are in the order of classes."""
+    P = np.array(rows())
+    y = P.argmax(axis=1)
+    named = pd.DataFrame({"p_c": P[:, 2], "p_a": P[:, 0], "age": 0.5, "p_b": P[:, 1], "y": np.array(list("abc"))[y]})
+    pytest.importorskip("pyarrow")
+    named.to_parquet("named.parquet")
+    opened = library.open_table("named.parquet", label="y")
+    run("tune", "named.parquet", "--label", "y", "--metric", "macro_f1", "-o", "named.json")
+    rules = [
+        library.maximize("macro_f1", named.drop(columns="age"), "y").rule,
+        library.maximize("macro_f1", opened).rule,
+        library.DecisionRule.load("named.json"),
+    ]
+    for rule in rules:
+        assert rule.columns == tuple(f"p_{name}" for name in rule.class_names)
+        assert library.DecisionRule.from_json(rule.to_json()).columns == rule.columns
+        found = cells_of(connect("sqlite", rule), rule.to_sql(labels=True), rows(), ["p_a", "p_b", "p_c"])
+        assert found == rule.predict(pd.DataFrame(P, columns=list("abc"))).tolist()
+        assert rule.to_sql(columns=rule.class_names) == replace(rule, columns=()).to_sql()
+        assert rule.reordered(["c", "a", "b"]).columns == ("p_c", "p_a", "p_b")
+    note = run("export", "named.json", "--to", "sql")[1]
+    assert note == "note: the expression reads the columns p_c, p_a, p_b; --columns names others\n"
+    frame = pd.DataFrame(P, columns=["x0", "x1", "x2"])
+    assert library.maximize("macro_f1", frame, y, classes=[0, 1, 2]).rule.columns == ("x0", "x1", "x2")
+    assert library.maximize("macro_f1", frame.set_axis([0, 1, 2], axis=1), y).rule.columns == ()
 
 
 def test_python_is_written_and_decides(tmp_path):

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -335,6 +336,22 @@ def test_export():
         assert found.fetchall() == [(1, 0)]
     run("export", "r.json", "--to", "python", "--labels", "-o", "r.py")
     assert Path("r.py").read_text() == rule.to_python(labels=True)
+
+
+def test_d17_sql_reads_the_columns_that_the_rule_was_tuned_on():
+    path = table(truth="y_{}")
+    run("tune", path, *ANY, "--labels", ",".join(f"y_{name}" for name in NAMES), "--metric", "macro_f1", "-o", "r.json")
+    sql, note = run("export", "r.json", "--to", "sql")
+    assert "the expressions read the columns p_sea, p_sun, p_rain" in note and not sql.startswith("--")
+    P, _ = rows()
+    with closing(sqlite3.connect(":memory:")) as base:
+        base.execute("CREATE TABLE t (p_rain, p_sea, p_sun)")
+        base.executemany("INSERT INTO t VALUES (?, ?, ?)", P[:, [2, 0, 1]].tolist())
+        found = base.execute(f"SELECT {sql} FROM t").fetchall()
+    rule = confmax.LabelRule.load("r.json")
+    assert found == list(map(tuple, rule.predict(P).tolist()))
+    # other names are still taken, and the rule is that of a table without names
+    assert rule.to_sql(columns=NAMES) == tuned().rule.to_sql() and rule == replace(tuned().rule, tuned_on=rule.tuned_on)
 
 
 def test_a_number_of_labels_is_tuned():

@@ -223,6 +223,7 @@ def with_further(**changes):
         (edited(atoms=[{**ATOM, "weight": -1.0}, {**ATOM, "weight": 2.0}]), "positive"),
         (edited(atoms=[{"weight": 1.0, "gain": [[1, 2, 3]]}]), "one row per class"),
         (edited(atoms=[{"weight": 1.0, "gain": [[1, 2], [1, 2]]}]), "gain is not a list of 3 numbers"),
+        *[(edited(columns=names), "its columns are not a list of 3 names") for names in ("abc", ["a"], [1, 2, 3])],
         *[(edited(cost_table=table), "cost_table does not hold rows, and of costs or gains") for table in ([], "x", 1)],
         (edited(cost_table={"of": ["costs"], "rows": []}), "cost_table does not hold rows, and of costs or gains"),
         (edited(cost_table={"of": "costs", "rows": [], "x": 1}), "cost_table does not hold rows"),

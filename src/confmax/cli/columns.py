@@ -95,6 +95,12 @@ class FileRows:
         return is_opened(self.proba)
 
     @property
+    def columns_called_otherwise(self) -> tuple[str, ...]:
+        """The columns, if they are not called like their classes and hold a number each; else ()."""
+        of_each = self.block is None and len(self.columns) == len(self.classes)
+        return self.columns if of_each and self.columns != tuple(map(str, self.classes)) else ()
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """The rows as arguments of functions of the library."""
         return {"proba": self.proba, "y": self.labels, "sample_weight": self.weight, "group": self.group}

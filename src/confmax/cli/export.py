@@ -37,13 +37,15 @@ def export(rule: Path, language: str, out: Path | None, as_json: bool, **given: 
     made = getattr(loaded, f"to_{language}")(**settings)
     # the database would only say that it knows no such column
     if language == "sql" and "columns" not in settings:
-        read = joined(classes[: loaded.n_classes], 20)
+        known = loaded.columns
+        read = joined(known or classes[: loaded.n_classes], 20)
         what = "expressions read" if several else "expression reads"
         grouped = f", and the group from {settings.get('group', 'group')}; --columns and --group name others"
         way_out = grouped if loaded.groups else "; --columns names others"
-        truth = ", as where these hold the true labels" if several else ""
+        unsure = several and not known
+        truth = ", as where these hold the true labels" if unsure else ""
         click.echo(clean(f"note: the {what} the columns {read}{way_out}{truth}"), err=True)
-        if several:
+        if unsure:
             # the names that hold the true labels in a wide table would be read as probabilities wherever the SQL goes
             told = (
                 f"reads the columns {read} as probabilities; where these hold the true labels, --columns names others"

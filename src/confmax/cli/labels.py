@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, rep
         solution = tune_all_label_rows(plan, table)
     except Infeasible as error:
         app.fail(error.sentence, 3)
+    solution = replace(solution, rule=replace(solution.rule, columns=rows.columns_called_otherwise))
     document = {**label_source(rows), **_solution_document(solution)}
     document["rule_file"] = save_rule(solution.rule, out, force)
     if report is not None:

@@ -145,7 +145,8 @@ def tune_rows(
         check(metric)
     # only now: after an error nobody needs notes on the columns that were chosen
     app.warn(*rows.notes)
-    return cast(Solution, maximize(metric, **rows.arguments, classes=rows.classes, **settings))
+    solution = cast(Solution, maximize(metric, **rows.arguments, classes=rows.classes, **settings))
+    return replace(solution, rule=replace(solution.rule, columns=rows.columns_called_otherwise))
 
 
 def named_metric(name: str, params: Mapping[str, Any], costs: Path | None) -> Metric:

@@ -80,8 +80,9 @@ def labels_to_sql(rule: LabelledRule, dialect: str = "standard", columns: Sequen
         As for `DecisionRule.to_sql`: ``"standard"``, ``"duckdb"`` or ``"sqlite"``, or with the extra ``confmax[sql]``
         what sqlglot translates to.
     columns : sequence of str (L,) or None
-        Names of the columns of probabilities, in the order of the labels; by default the labels' names. Where columns
-        of those names hold the true labels, 0 and 1, name the others: an expression reads any number from 0 to 1.
+        Names of the columns of probabilities, in the order of the labels; by default those that the rule was tuned on,
+        if it knows them, or else the labels' names. Where columns of those names hold the true labels, 0 and 1, name
+        the others: an expression reads any number from 0 to 1.
 
     Returns
     -------
@@ -101,11 +102,13 @@ def labels_to_sql(rule: LabelledRule, dialect: str = "standard", columns: Sequen
     >>> import sqlite3, confmax
     >>> rule = confmax.LabelRule.from_thresholds([0.5, 0.2], classes=["red", "round"])
     >>> query = f"SELECT {rule.to_sql()} FROM (SELECT 0.6 AS red, 0.1 AS round)"
-    >>> sqlite3.connect(":memory:").execute(query).fetchall()
+    >>> base = sqlite3.connect(":memory:")
+    >>> base.execute(query).fetchall()
     [(1, 0)]
+    >>> base.close()
     """
     plan = LabelPlan.of(rule, "to_sql")
-    names = checked_columns(plan.names, columns)
+    names = checked_columns(plan.names, columns or rule.columns or None)
     out = checked_columns(plan.names, [f"{DECISION}_{name}" for name in plan.names])
     if dialect not in NATIVE:
         what = "columns or labels hold {!r}, with a quote, bracket, backslash or control character"

@@ -116,7 +116,8 @@ def to_sql(
         translates to, such as ``"mysql"``. confmax's tests do not run the translations, whose engine must have LEAST
         and GREATEST. For calibrations SQLite needs its functions EXP and LN, which builds may leave out.
     columns : sequence of str (K,) or None
-        Names of the columns of probabilities, in class order; by default the class names.
+        Names of the columns of probabilities, in class order; by default those that the rule was tuned on, if it
+        knows them, or else the class names.
     labels : bool
         Whether the expression gives the class's name instead of its index. Names of one type keep it (strings,
         numbers or truth values); names of several types become strings.
@@ -146,10 +147,11 @@ def to_sql(
     >>> import sqlite3, confmax
     >>> rule = confmax.DecisionRule.from_weights([1.0, 3.0], classes=["no", "yes"])
     >>> table = "(SELECT 0.7 AS no, 0.3 AS yes UNION SELECT 0.8, 0.2)"
-    >>> sqlite3.connect(":memory:").execute(f"SELECT {rule.to_sql('sqlite')} FROM {table}").fetchall()
+    >>> base = sqlite3.connect(":memory:")
+    >>> base.execute(f"SELECT {rule.to_sql('sqlite')} FROM {table}").fetchall()
     [(1,), (0,)]
     >>> expression = rule.to_sql("sqlite", labels=True)
-    >>> sqlite3.connect(":memory:").execute(f"SELECT {expression} FROM {table}").fetchall()
+    >>> base.execute(f"SELECT {expression} FROM {table}").fetchall()
     [('yes',), ('no',)]
 
     A rule with groups is NULL where it does not know the group:
@@ -159,14 +161,15 @@ def to_sql(
     >>> rule = confmax.DecisionRule(gains, np.ones(1), ("no", "yes"), groups=("men", "women"))
     >>> rows = ("0.7 AS no, 0.3 AS yes, 'men' AS sex", "0.7, 0.3, 'women'", "0.7, 0.3, 'children'")
     >>> table = f"(SELECT {' UNION ALL SELECT '.join(rows)})"
-    >>> sqlite3.connect(":memory:").execute(f"SELECT {rule.to_sql(group='sex')} FROM {table}").fetchall()
+    >>> base.execute(f"SELECT {rule.to_sql(group='sex')} FROM {table}").fetchall()
     [(0,), (1,), (None,)]
+    >>> base.close()
     """
     plans = plans_of(rule, "to_sql", labels=labels)
     groups = group_literals(rule, "to_sql")
     if group is not None and not groups:
         raise InputError("this rule decides all groups alike", "leave `group` out")
-    return _expression(plans, dialect, columns, groups, "group" if group is None else group)
+    return _expression(plans, dialect, columns or rule.columns or None, groups, "group" if group is None else group)
 
 
 def _expression(

@@ -84,6 +84,9 @@ class DecisionRule:
     positive : int
         Of two classes, the column of the one that `threshold` and the printed sentence speak of: ``pos_label``, the
         class of a metric such as "f1[fraud]", or the second. It does not change what is decided.
+    columns : tuple of str
+        What the columns of the tuning rows were called, in class order, which `to_sql` reads; () where these are the
+        names of the classes, or are not known. Rules that differ by them alone are equal.
 
     Examples
     --------
@@ -109,6 +112,7 @@ class DecisionRule:
     shares: SourceShares | None = None
     cost_table: CostTable | None = None
     positive: int = 1
+    columns: tuple[str, ...] = ()
     decisions: ClassVar[Decisions] = ONE
 
     def __post_init__(self) -> None:
@@ -541,6 +545,7 @@ class DecisionRule:
             shares=None if self.shares is None else self.shares.reordered(index),
             cost_table=None if self.cost_table is None else self.cost_table.reordered(index),
             positive=index.index(self.positive) if K == 2 else 1,
+            columns=tuple(self.columns[k] for k in index) if self.columns else (),
         )
 
     def checked(self, proba: ArrayLike) -> NDArray[Any]:
@@ -635,7 +640,7 @@ class DecisionRule:
 
     def _text(self) -> str:
         """Return what the file of an equal rule holds beside the calibrator, which may be an object."""
-        return file.dump(replace(self, tuned_on=None, shares=None), None)
+        return file.dump(replace(self, tuned_on=None, shares=None, columns=()), None)
 
     def __repr__(self) -> str:
         return describe(self)

@@ -44,6 +44,7 @@ _SINCE = {
     "shares": 1,
     "cost_table": 1,
     "positive": 1,
+    "columns": 1,
 }
 
 
@@ -69,6 +70,8 @@ def dump(rule: Any, calibrator: Any) -> str:
         by = getattr(shares, "calibrator", None)
         fields["shares"] = {**shares.written(), **({} if by is None else {"calibration": _calibration_of(by)})}
     fields["classes"] = list(rule.class_names)
+    if rule.columns:
+        fields["columns"] = list(rule.columns)
     if rule.abstain is not None:
         fields["abstain"] = rule.abstain
     if getattr(rule, "positive", 1) == 0:
@@ -146,6 +149,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
         "calibrator": calibrator,
         "constraints": _constraints(document.get("constraints", [])),
         "tuned_on": _read_mark(document["tuned_on"]) if "tuned_on" in document else None,
+        "columns": _columns(document["columns"], K) if "columns" in document else (),
         **({"decisions": _decisions(document, gains)} if several else {"abstain": abstain}),
         **({"cost_table": _cost_table(document["cost_table"], K, M)} if "cost_table" in document else {}),
         **({"positive": _positive(document["positive"], K)} if "positive" in document else {}),
@@ -284,6 +288,12 @@ def _positive(column: Any, n_classes: int) -> int:
     if not _is_whole(column, 0, 1) or n_classes != 2:
         raise ValueError("its positive is not 0, the first of two classes")
     return column
+
+
+def _columns(names: Any, n_classes: int) -> tuple[str, ...]:
+    if not isinstance(names, list) or len(names) != n_classes or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"its columns are not a list of {n_classes} names")
+    return tuple(names)
 
 
 def _constraints(texts: Any) -> tuple[str, ...]:

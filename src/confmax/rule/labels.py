@@ -60,6 +60,8 @@ class LabelRule:
     shares : confmax.rule.shares.LabelShares or None
         How often labels were true and decided on the tuning rows, against which `confmax.shift` holds other rows. Rules
         that differ by it alone are equal.
+    columns : tuple of str
+        What the columns of the tuning rows were called, as of a `DecisionRule`.
 
     Examples
     --------
@@ -80,6 +82,7 @@ class LabelRule:
     constraints: tuple[str, ...] = ()
     tuned_on: Fingerprint | None = None
     shares: LabelShares | None = None
+    columns: tuple[str, ...] = ()
     # what a rule of one class for every row may have beside this
     groups: ClassVar[tuple[Any, ...]] = ()
     abstain: ClassVar[None] = None
@@ -281,7 +284,7 @@ class LabelRule:
         return hash(self._text())
 
     def _text(self) -> tuple[str, str]:
-        return replace(self, shares=None).to_json(), repr(self.tuned_on)
+        return replace(self, shares=None, columns=()).to_json(), repr(self.tuned_on)
 
     def __repr__(self) -> str:
         lines = [self._headline(), *([f"  tuned within {', '.join(self.constraints)}"] if self.constraints else [])]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,13 +37,15 @@ from confmax.solution.several import tune_all_label_rows
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_names, warn_of_surprises, warn_of_unwritten
 from confmax.tables import MemoryTable, Table, make_table
-from confmax.tables.columns import column_names, stated_order, warn
+from confmax.tables.columns import column_names, columns_of, stated_order, warn
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.kinds import apart
 from confmax.tables.labels import plain
 from confmax.tables.normalize import divided
 from confmax.tables.several import labels_table
+
+S = TypeVar("S", Solution, LabelSolution)
 
 LEAST_OF_MODEL = 0.05  # share of the model in a blend, from which its row sums tell those of the model
 
@@ -246,12 +248,19 @@ def maximize(
         labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
         proba, named = apart(proba, {"y": y, "sample_weight": sample_weight}, classes, confusion)
         table = labels_table(chosen, proba, **named, classes=classes, stated=classes is not None)
-        return tune_all_label_rows(labels, table)
+        return _with_columns(tune_all_label_rows(labels, table), proba)
     if not is_auto(shrinkage):
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     plan = Plan.checked(metric, **settings)
     task, likely = task_of(plan, proba, y, sample_weight=sample_weight, classes=classes, **rows)
-    return tune_all_rows(task, likely)
+    return _with_columns(tune_all_rows(task, likely), proba)
+
+
+def _with_columns(solution: S, proba: Any) -> S:
+    """Return a solution whose rule knows what the columns of ``proba`` are called."""
+    rule = solution.rule
+    columns = columns_of(proba, rule.class_names[: rule.n_classes])
+    return replace(solution, rule=replace(rule, columns=columns)) if columns else solution
 
 
 def task_of(

@@ -73,6 +73,23 @@ def column_names(proba: Any) -> list[str] | None:
     return None if columns is None else [str(plain(name)) for name in columns]
 
 
+def columns_of(proba: Any, classes: Sequence[Any]) -> tuple[str, ...]:
+    """Return what the columns of ``classes`` are called in a table; () for the names of the classes, or without names.
+
+    >>> import pandas as pd
+    >>> columns_of(pd.DataFrame({"p_yes": [0.1], "p_no": [0.9], "age": [41]}), ["no", "yes"])
+    ('p_no', 'p_yes')
+    """
+    # a frame has columns, and an opened table names
+    names = column_names(proba) or getattr(proba, "names", None)
+    if not names:
+        return ()
+    places = find(names, classes, whole=False).places
+    # columns that are called otherwise are taken in the order of the classes
+    columns = [names[k] for k in places] if places is not None else names if len(names) == len(classes) else ()
+    return () if list(columns) == [str(plain(name)) for name in classes] else tuple(columns)
+
+
 def without_columns(frame: Any, beside: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return a frame in memory without the columns that are named ``beside`` it, and these in the place of their names.
 
