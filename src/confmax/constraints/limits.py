@@ -7,7 +7,7 @@ At fixed row sums a limit on a ratio N / D is linear: a floor l is ``N - l D >= 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -25,9 +25,10 @@ from confmax.errors import InputError, extended
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.decided import as_written, of_decided
-from confmax.metrics.limited import ManyRatios, count_of, is_vacuous, ratio_of, without_errors
+from confmax.metrics.limited import ManyRatios, count_of, is_vacuous, may_be_vacuous, ratio_of, without_errors
 from confmax.metrics.metric import STATISTICS
 from confmax.metrics.rates import LABELS_PER_ROW, SumOfRates
+from confmax.metrics.ratios import Ratios
 from confmax.metrics.shares import RATE, Share
 from confmax.metrics.structure import AffineFunctions, MeanFloor, Statistics
 from confmax.tables import Table, refuse_too_few_classes
@@ -271,9 +272,10 @@ class Limits:
         if ratios is not None:
             values[..., ratios.places], vacuous[..., ratios.places] = ratios.of(S)
             alone = [k for k in alone if k not in ratios.places]
-        for k in alone:
+        parts = self._parts_at(S.rows, S.columns.shape[-1], [every[k] for k in alone]) if S.rows.ndim == 1 else None
+        for place, k in enumerate(alone):
             values[..., k] = every[k].values(S)
-            vacuous[..., k] = is_vacuous(every[k], S)
+            vacuous[..., k] = is_vacuous(every[k], S, None if parts is None else parts[place])
         return values, vacuous
 
     def _ratios_at(self, rows: Array, n_decisions: int, metrics: Sequence[Metric]) -> ManyRatios | None:
@@ -283,7 +285,16 @@ class Limits:
         made = partial(ManyRatios.of_metrics, metrics, rows, n_decisions)
         return self._kept("ratios", rows, n_decisions, made)
 
-    def _kept(self, what: str, rows: Array, n_decisions: int, make: Callable[[], T]) -> T:
+    def _parts_at(self, rows: Array, n_decisions: int, metrics: Sequence[Metric]) -> list[Ratios | None]:
+        """Return numerator and denominator of those of the ``metrics`` that may be 0/0 at row sums ``rows``."""
+        return self._kept(
+            tuple(metrics),
+            rows,
+            n_decisions,
+            lambda: [ratio_of(one, rows, n_decisions) if may_be_vacuous(one) else None for one in metrics],
+        )
+
+    def _kept(self, what: Hashable, rows: Array, n_decisions: int, make: Callable[[], T]) -> T:
         """Return what was made at row sums ``rows`` for ``n_decisions``, or ``make`` and keep it."""
         key = (what, rows.tobytes(), n_decisions)
         if key not in self._made:
@@ -293,7 +304,7 @@ class Limits:
         return cast(T, self._made[key])
 
     @cached_property
-    def _made(self) -> dict[tuple[str, bytes, int], Any]:
+    def _made(self) -> dict[tuple[Hashable, bytes, int], Any]:
         return {}
 
 

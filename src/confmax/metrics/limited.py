@@ -190,16 +190,21 @@ def without_errors(parts: Ratios, rows: Array) -> float:
     return max(0.0, float(parts.denominators(S)[0]))
 
 
-def is_vacuous(metric: Metric, S: Confusion) -> NDArray[np.bool_]:
-    """Return where a ratio is 0/0 (...) at confusions (...)."""
+def may_be_vacuous(metric: Metric) -> bool:
+    """Whether a metric is 0/0 of some rules."""
+    return metric.structure.is_ratio and not metric.structure.is_linear
+
+
+def is_vacuous(metric: Metric, S: Confusion, parts: Ratios | None = None) -> NDArray[np.bool_]:
+    """Return where a ratio is 0/0 (...) at confusions (...); ``parts`` is its `ratio_of`, if that is known."""
     if S.rows.ndim > 1:
         # what a denominator is depends on the row sums
         shape = S.diagonal.shape[:-1]
         return np.array([is_vacuous(metric, S[index]) for index in np.ndindex(*shape)], dtype=bool).reshape(shape)
     shape = S.diagonal.shape[:-1]
-    if not metric.structure.is_ratio or metric.structure.is_linear:
+    if not may_be_vacuous(metric):
         return np.zeros(shape, dtype=bool)
-    D = ratio_of(metric, S.rows, S.columns.shape[-1]).denominators(S)
+    D = (parts or ratio_of(metric, S.rows, S.columns.shape[-1])).denominators(S)
     return np.asarray(D <= TINY).reshape(shape)
 
 

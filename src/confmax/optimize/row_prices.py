@@ -59,6 +59,7 @@ FAR = 0.02  # part of the gap that intervals may add
 ROUGH = 0.2  # part of the gap that intervals may add between steps
 SETTLED = 0.9  # part of the largest known worth below which a knot needs no better m
 WIDEST = 1.0 / SINGLE  # range of the first m, relative to the rule's own
+FEW_PRICES = BATCH // 8  # of lines times rows: to choose the rows of each line would take longer than to read all
 TOGETHER = 8  # lines that choose their rows together, or more where there are few rows
 
 
@@ -143,6 +144,11 @@ class Rows:
     def taken(self, scores: Scores, k: Ints, s: Array, m: Array) -> Array:
         """Return hits, share and price (3, L) of the rows that are worth more than their price at (s, m)."""
         a, b = scores.lines(k, s, m)
+        if len(k) * len(self.w) <= FEW_PRICES:
+            p = self.p[k]
+            v = np.broadcast_to(self.v if len(self.v) == 1 else self.v[k], p.shape)
+            sides = (a[:, None] * p + b[:, None] > v) * self.w
+            return np.stack([np.einsum("ln,ln->l", sides, p), sides.sum(axis=1), np.einsum("ln,ln->l", sides, v)])
         out = np.zeros((3, len(k)))
         order = np.lexsort((a, k))
         changes = np.flatnonzero(np.diff(k[order])) + 1
