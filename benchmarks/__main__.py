@@ -1,7 +1,7 @@
 """Run benchmarks: `python -m benchmarks NAME [FOLDER ...] [--quick]`; without a name, list them.
 
-NAME is that of a benchmark, or of a module, all of whose benchmarks are run. ``--quick`` takes small sizes, where a
-benchmark has some, and writes nothing.
+NAME is that of a benchmark, of a module, or what several of these begin with, such as ``truth``; then all of them are
+run. ``--quick`` takes small sizes, where a benchmark has some, and writes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def main():
         return
     name = given.name.replace("_", "-")
     module = f"benchmarks.{given.name.replace('-', '_')}"
-    chosen = [name] if name in known else [one for one in known if known[one].measure.__module__ == module]
+    chosen = [one for one, of in known.items() if of.measure.__module__ == module or one.startswith(f"{name}-")]
+    chosen = [name] if name in known else chosen
     if not chosen:
         reader.error(f"no benchmark {given.name}: leave the name out for a list")
     for one in chosen:

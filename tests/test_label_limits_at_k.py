@@ -123,7 +123,7 @@ class Tiny:
 
 
 @pytest.mark.parametrize("randomized", [True, False])
-@pytest.mark.parametrize("seed", range(8, 20))
+@pytest.mark.parametrize("seed", [8, 11, 14, 17])
 def test_no_decisions_within_the_limits_are_better_than_the_bound(seed, randomized):
     one = Tiny(seed)
     best, found = one.best(), one.maximize(randomized=randomized)
@@ -138,7 +138,7 @@ def test_no_decisions_within_the_limits_are_better_than_the_bound(seed, randomiz
         assert found.feasible
 
 
-@pytest.mark.parametrize("seed", range(1, 40, 2))
+@pytest.mark.parametrize("seed", range(1, 24, 2))
 def test_a_linear_metric_reaches_the_linear_program_over_all_draws(seed):
     one = Tiny(seed, ["macro_recall", "hamming"][seed // 2 % 2])
     expected, found = one.best_drawn(), one.maximize(randomized=True)
@@ -157,8 +157,13 @@ def table(n=400, labels=5, seed=0):
     return P, (rng.random(P.shape) < P).astype(int)
 
 
-@pytest.mark.parametrize("name", ["macro_f1", "micro_f1", "g_mean", "h_mean", "macro_recall", "balanced_accuracy"])
-@pytest.mark.parametrize("decisions", [2, ("at_most", 2)])
+@pytest.mark.parametrize(
+    ("name", "decisions"),
+    [
+        *((name, 2) for name in ("macro_f1", "g_mean", "macro_recall")),
+        *((name, ("at_most", 2)) for name in ("macro_f1", "micro_f1", "h_mean", "balanced_accuracy")),
+    ],
+)
 def test_single_rules_of_a_model_come_near_the_bound(name, decisions):
     P, _ = table()
     limits = ["recall[3] >= 0.6", "precision[0] >= 0.55", "rate[1] <= 0.3"]

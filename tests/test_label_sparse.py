@@ -68,8 +68,14 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("confusion", ["model", "labels", "blend"])
-@pytest.mark.parametrize(("name", "form"), CASES, ids=str)
+@pytest.mark.parametrize(
+    ("name", "form", "confusion"),
+    [
+        *((*case, confusion) for case in CASES for confusion in ("model", "labels")),
+        *((*case, "blend") for case in CASES if case[0] == "macro_f1"),
+    ],
+    ids=str,
+)
 def test_maximize_equals_the_dense_table(name, form, confusion):
     P, Y = rows_of(1, 60, 5, digits=4)
     settings = {"decisions": form, "confusion": confusion, "calibration": None}
@@ -213,7 +219,7 @@ def test_bad_sparse_tables_are_refused(P, Y, sentence):
 
 def test_very_many_labels_take_no_dense_table():
     rng = np.random.default_rng(0)
-    n, L, stored = 300, 200_000, 20
+    n, L, stored = 300, 60_000, 20
     rows, labels = np.repeat(np.arange(n), stored), rng.integers(0, L, n * stored)
     labels[::2] %= 50
     P = sp.csr_array((rng.random(n * stored) / 2, (rows, labels)), shape=(n, L))

@@ -52,8 +52,7 @@ def log_likelihood(P, pi, counts, weight=None):
 
 
 @pytest.mark.parametrize("K", [2, 3, 7])
-@pytest.mark.parametrize("counted", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("counted", "weighted"), [(True, False), (False, True)])
 def test_the_most_likely_shares_are_those_of_another_algorithm(K, counted, weighted):
     P, _ = rows(K, 150, seed=K)
     rng = np.random.default_rng(K)

@@ -293,8 +293,9 @@ ODDS = {
 }
 
 
-@pytest.mark.parametrize("confusion", ["model", "labels", "blend"])
-@pytest.mark.parametrize("kind", ODDS)
+@pytest.mark.parametrize(
+    ("kind", "confusion"), [*((kind, "blend") for kind in ODDS), ("infinite", "model"), ("NaN", "labels")]
+)
 @pytest.mark.filterwarnings("ignore:.* cannot be differentiated:UserWarning", "ignore::RuntimeWarning")
 def test_a_metric_without_a_finite_optimum_is_refused(kind, confusion):
     """One sentence for classes and labels, on rows that a rule separates."""

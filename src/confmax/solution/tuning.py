@@ -253,7 +253,8 @@ def maximize(
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     plan = Plan.checked(metric, **settings)
     task, likely = task_of(plan, proba, y, sample_weight=sample_weight, classes=classes, **rows)
-    return _with_columns(tune_all_rows(task, likely), proba)
+    # rows that lie elsewhere, such as those of a query, have a source that knows their columns
+    return _with_columns(tune_all_rows(task, likely), getattr(task.raw, "source", proba))
 
 
 def _with_columns(solution: S, proba: Any) -> S:

@@ -85,7 +85,7 @@ def against_labels(rng):
     return [[what, f"{len(found):,}", f"{np.mean(found):.2%}"] for what, found in inside.items()]
 
 
-@benchmark("counts")
+@benchmark("truth-counts", section="truth: counts")
 def counts():
     """Compare intervals of expected rows with exact ones, and count how often labels keep them."""
     return [

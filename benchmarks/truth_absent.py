@@ -91,7 +91,7 @@ def of_labels(seed, estimates=ESTIMATES, metrics=None):
                 yield f"{decisions}, {estimate}", int(solution.predict(P)[:, absent].sum()), solution
 
 
-@benchmark("absent", "SEEDS", section="classes and labels that no row has")
+@benchmark("truth-absent", "SEEDS", section="truth: classes and labels that no row has")
 def absent(seeds=3):
     """Count decisions for classes and labels that no row has."""
     calls, wrong, below = Counter(), Counter(), Counter()
@@ -132,7 +132,7 @@ def weighted(seed):
     return found
 
 
-@benchmark("weights", "SEEDS STEP", section="weights of any size")
+@benchmark("truth-weights", "SEEDS STEP", section="truth: weights of any size")
 def weights(seeds=1, step=50):
     """Count decisions that change with the size of the weights."""
     calls, digits, sizes = Counter(), Counter(), Counter()
