@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import shlex
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -94,7 +95,9 @@ def test_the_same_answer_in_every_form(expected, form):
     file, *more = save_table(form)
     run("tune", file, *more, *TUNE, "-o", "r.json")
     run("apply", "r.json", file, *more, "-o", "o.parquet")
-    assert (Path("r.json").read_text(), pq.read_table("o.parquet")["decision"].to_pylist()) == expected
+    # what the columns are called is all that differs
+    rule = replace(library.DecisionRule.load("r.json"), columns=())
+    assert (rule.to_json(), pq.read_table("o.parquet")["decision"].to_pylist()) == expected
 
 
 COMMANDS = {

@@ -96,8 +96,9 @@ class FileRows:
 
     @property
     def columns_called_otherwise(self) -> tuple[str, ...]:
-        """The columns, if they are not called like their classes and hold a number each; else ()."""
-        of_each = self.block is None and len(self.columns) == len(self.classes)
+        """The columns, if every class has one and they are not called like the classes; else ()."""
+        # one column of scores stands for two classes, and a block for all
+        of_each = self.block is None and (self.frame is None or set(self.columns) <= set(self.frame.columns))
         return self.columns if of_each and self.columns != tuple(map(str, self.classes)) else ()
 
     @property

@@ -248,19 +248,18 @@ def maximize(
         labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
         proba, named = apart(proba, {"y": y, "sample_weight": sample_weight}, classes, confusion)
         table = labels_table(chosen, proba, **named, classes=classes, stated=classes is not None)
-        return _with_columns(tune_all_label_rows(labels, table), proba)
+        return _with_columns(tune_all_label_rows(labels, table), proba, table)
     if not is_auto(shrinkage):
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     plan = Plan.checked(metric, **settings)
     task, likely = task_of(plan, proba, y, sample_weight=sample_weight, classes=classes, **rows)
-    # rows that lie elsewhere, such as those of a query, have a source that knows their columns
-    return _with_columns(tune_all_rows(task, likely), getattr(task.raw, "source", proba))
+    return _with_columns(tune_all_rows(task, likely), proba, task.raw)
 
 
-def _with_columns(solution: S, proba: Any) -> S:
-    """Return a solution whose rule knows what the columns of ``proba`` are called."""
+def _with_columns(solution: S, proba: Any, table: Table) -> S:
+    """Return a solution whose rule knows what the columns of ``proba``, of which the ``table`` was made, are called."""
     rule = solution.rule
-    columns = columns_of(proba, rule.class_names[: rule.n_classes])
+    columns = columns_of(proba, table, rule.class_names[: rule.n_classes])
     return replace(solution, rule=replace(rule, columns=columns)) if columns else solution
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from confmax.errors import InputError, Sentence
 from confmax.tables.arrays import ROW_SUM_TOLERANCE, as_array
-from confmax.tables.kinds import here
+from confmax.tables.kinds import here, kind_for
 from confmax.tables.labels import Coded, distinct, plain, vector
 
 WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
@@ -73,15 +73,18 @@ def column_names(proba: Any) -> list[str] | None:
     return None if columns is None else [str(plain(name)) for name in columns]
 
 
-def columns_of(proba: Any, classes: Sequence[Any]) -> tuple[str, ...]:
-    """Return what the columns of ``classes`` are called in a table; () for the names of the classes, or without names.
+def columns_of(proba: Any, table: Any, classes: Sequence[Any]) -> tuple[str, ...]:
+    """Return what the columns of ``classes`` are called in ``proba``, of which a ``table`` was made.
+
+    () stands for the names of the classes, and for columns without names.
 
     >>> import pandas as pd
-    >>> columns_of(pd.DataFrame({"p_yes": [0.1], "p_no": [0.9], "age": [41]}), ["no", "yes"])
+    >>> columns_of(pd.DataFrame({"p_yes": [0.1], "p_no": [0.9], "age": [41]}), None, ["no", "yes"])
     ('p_no', 'p_yes')
     """
-    # a frame has columns, and an opened table names
-    names = column_names(proba) or getattr(proba, "names", None)
+    # rows elsewhere may have been brought into memory: then the table has no source, and they know their columns
+    source = None if kind_for(proba).in_memory else getattr(table, "source", proba)
+    names = column_names(proba) if source is None else getattr(source, "names", None)
     if not names:
         return ()
     places = find(names, classes, whole=False).places
