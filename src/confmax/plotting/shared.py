@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
@@ -43,10 +44,8 @@ def rows_for(
 
 def check_installed() -> None:
     """Refuse, by an ImportError, to draw if matplotlib is missing."""
-    try:
-        import matplotlib.pyplot  # noqa: F401
-    except ModuleNotFoundError:
-        raise ImportError("plots need matplotlib; install it with: pip install 'confmax[plot]'") from None
+    if find_spec("matplotlib") is None:
+        raise ImportError("plots need matplotlib; install it with: pip install 'confmax[plot]'")
 
 
 def rows_in_words(rule: DecisionRule, table: Table, solution: Solution | None = None) -> str:
