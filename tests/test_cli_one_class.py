@@ -284,3 +284,49 @@ def test_a_limited_precision_says_how_many_rows_are_decided(tmp_path):
         assert f"; on the labels precision[a] is {hits} of {n} tuning rows, not assured on new rows" in stdout
     recall = document("tune", path, *more[:2], "--metric", "accuracy", "--subject-to", "recall[a] >= 0.2")
     assert recall["constraints"][0]["decided"] is None
+
+
+LIMITS = {
+    "tune": ("tune", ("--metric", "accuracy", "--subject-to")),
+    "costs": ("tune", ("--costs", "costs.csv", "--subject-to")),
+    "in parts": ("tune", ("--in-parts", "yes", "--metric", "accuracy", "--subject-to")),
+    "compare": ("compare", ("--metric", "accuracy", "--replicates", "0", "--subject-to")),
+    "frontier": ("frontier", ("--metric", "accuracy", "--over", "rate[no] >=", "--levels", "3", "--subject-to")),
+    "moved": ("frontier", ("--metric", "accuracy", "--levels", "3", "--over")),
+}  # fmt: skip
+QUANTITIES = ("recall >= 0.6", "precision >= 0.5", "f1 >= 0.3", "fpr <= 0.6", "min(recall | group) >= 0.2")
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("place", LIMITS)
+def test_limits_of_one_class_need_the_positive_one(place):
+    """As metrics do, whatever the order of the columns; what says the order is taken."""
+    command, options = LIMITS[place]
+    pd.DataFrame([[0, 1], [5, 0]], index=["no", "yes"], columns=["no", "yes"]).to_csv("costs.csv")
+    two = pd.read_csv("two.csv")
+    for k, names in enumerate((["no", "yes"], ["yes", "no"])):
+        two[[*names, "truth"]].assign(half=np.arange(len(two)) % 2).to_csv(f"two{k}.csv", index=False)
+        for limit in QUANTITIES if place == "tune" else QUANTITIES[:1] if place != "moved" else ("recall >=",):
+            group = ["--group", "half"] if "group" in limit else []
+            said = run(command, f"two{k}.csv", "--label", "truth", *options, limit, *group, code=2)[1]
+            quantity = limit.replace("min(", "").split()[0]
+            for words in (limit, "order of", "no", "yes", f"{quantity}[yes]", "--positive", "--classes"):
+                assert words in said
+    for order in (["--positive", "yes"], ["--classes", "no,yes"]):
+        limit = "recall >=" if place == "moved" else "recall >= 0.6"
+        found = [
+            document(command, "two1.csv", "--label", "truth", *options, text, *order)
+            for text in (limit, limit.replace("recall", "recall[yes]"))
+        ]
+        by_order, by_name = (str(one).replace("recall[yes]", "recall") for one in found)
+        assert by_order == by_name and "recall[no]" not in by_order
+
+
+@pytest.mark.usefixtures("file")
+def test_limits_of_one_class_of_numbers():
+    """Their order is known: the limit is on 1."""
+    two = pd.read_csv("two.csv")
+    two["truth"] = two["truth"].map({"no": 0, "yes": 1})
+    two.rename(columns={"no": 0, "yes": 1})[[1, 0, "truth"]].to_csv("n.csv", index=False)
+    tuned = document("tune", "n.csv", "--label", "truth", "--metric", "accuracy", "--subject-to", "recall >= 0.6")
+    assert tuned["constraints"][0]["text"] == "recall[1] >= 0.6"

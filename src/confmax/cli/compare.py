@@ -51,7 +51,7 @@ from confmax.cli.judging import (
 )
 from confmax.cli.label_compare import compare_labels_of_file
 from confmax.cli.label_options import refuse_label_options
-from confmax.cli.matching import name_beside, not_applicable, over, rows_for, tuned_metric
+from confmax.cli.matching import check_limits, name_beside, not_applicable, over, rows_for, tuned_metric
 from confmax.cli.outputs import load_rule
 from confmax.cli.show import Document, Page, number, print_document, show_source, source_document
 from confmax.cli.texts import joined
@@ -107,6 +107,7 @@ def compare(file: Path, as_json: bool, **more: Any) -> None:
     with Bar("comparing", "rules") as bar:
         parted = is_read_in_parts(file, in_parts)
         rows = rows_for(rules, file, TableOptions(**more), in_parts=parted, progress=bar.rows)
+        check_limits(plan.constraints, rows)
         if abstain is not None:
             plan = plan.but(abstain=name_beside(abstain, rows.classes))
         document = comparison(rows, wanted, rules, bar, plan, **settings)

@@ -13,7 +13,7 @@ from confmax.cli.columns import TABLE_OPTIONS, TableOptions, read_rows
 from confmax.cli.in_parts import refuse_several
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.label_options import label_source, only_options, refuse_label_options, show_label_source
-from confmax.cli.matching import check_applies, name_beside
+from confmax.cli.matching import check_applies, check_limits, name_beside
 from confmax.cli.outputs import check_output, refuse_same, write_file
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
 from confmax.cli.tables import read_frame
@@ -49,9 +49,9 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
         refuse_label_options("several labels per row", "give --decisions any, or leave it out")
         metric = named_metric(name, params, None)
     # what no file could make right is refused before the file is read
-    _, asked = read_limit(over)
+    moved, asked = read_limit(over)
     checked_levels(levels, asked)
-    resolve_constraints(more["constraints"])
+    limits = (moved, *resolve_constraints(more["constraints"]))
     if plot is not None:
         refuse_same(plot, file, option="--plot")
         check_output(plot, as_json)
@@ -67,6 +67,7 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
         rows = (read_label_rows if decisions.several else read_rows)(read_frame(file, options.sep), options)
         if not decisions.several:
             check_applies(metric, rows)
+            check_limits(limits, rows)
         app.warn(*rows.notes)
         if abstain is not None:
             more["abstain"] = name_beside(abstain, rows.classes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,8 @@ from confmax.cli.in_parts import rows_in_parts
 from confmax.cli.tables import read_frame
 from confmax.cli.texts import joined
 from confmax.confusion import MAX_MATRIX_CLASSES
+from confmax.constraints import Constraint
+from confmax.constraints.limits import naming
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, or_its_name
 from confmax.metrics.catalogue import metric_of
@@ -55,6 +57,14 @@ def check_applies(metric: Metric, rows: FileRows) -> None:
         )
     if why:
         raise ValueError(f"{metric.name} does not apply: {why}")
+
+
+def check_limits(limits: Iterable[Constraint], rows: FileRows) -> None:
+    """Refuse limits that depend on the order of the classes, where that is not known, as metrics are."""
+    for one in limits:
+        if one.metric.ordered:
+            with naming(one):
+                check_applies(one.metric, rows)
 
 
 def name_beside(text: str, classes: Sequence[Any]) -> Any:

@@ -24,7 +24,7 @@ from confmax.cli.counts import asked_class, counts_document, show_matrix
 from confmax.cli.in_parts import is_read_in_parts, rows_in_parts
 from confmax.cli.label_options import LABEL_OPTIONS, refuse_label_options
 from confmax.cli.labels import tune_labels
-from confmax.cli.matching import check_applies, name_beside
+from confmax.cli.matching import check_applies, check_limits, name_beside
 from confmax.cli.outputs import arrays_beside, check_rule_output, one_result, save_rule
 from confmax.cli.report import check_page, check_tune, write_cross_fitted_page
 from confmax.cli.show import Document, Page, finite, key_of, number, print_document, show_source, source_document
@@ -78,6 +78,7 @@ def tune(
     with Bar("tuning", "passes") as bar:
         # one pass over the file can take minutes, so its rows are shown as they are read
         rows = rows_in_parts(file, options, bar.rows) if parted else read_rows(read_frame(file, options.sep), options)
+        check_limits(wanted, rows)
         if abstain is not None:
             settings["abstain"] = name_beside(abstain, rows.classes)
         if metric is None:
