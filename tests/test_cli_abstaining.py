@@ -277,7 +277,7 @@ def test_compare_tunes_and_judges_at_the_same_coverage(table, monkeypatch):
     arguments = ("compare", "t.csv", "--label", "truth", "--metric", "accuracy", "--abstain",
                  "later", *FLOOR, "--rule", "rule.json", "--replicates", "0")  # fmt: skip
     found = document(*arguments)
-    assert found["abstain"] == "later" and found["metrics"] == ["coverage", "accuracy"]
+    assert found["abstain"] == "later" and found["metrics"] == ["coverage", "accuracy", "macro_f1"]
     rules = {row["rule"]: row for row in found["rules"]}
     # by hand: the same folds, a rule tuned without each
     P, y = table[list("abc")].to_numpy(), table["truth"].to_numpy()

@@ -2,6 +2,8 @@
 
 import importlib
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from sklearn import metrics as reference
 import confmax as library
 from confmax.oracle import make_table
 from confmax.tables.draws import stratified_folds
-from tests.cli_helpers import CLASSES, HPC, document, refusal, run, small
+from tests.cli_helpers import CLASSES, HPC, document, invoked, refusal, run, small
 
 pytest.importorskip("pyarrow")
 compare = importlib.import_module("confmax.cli.compare")
@@ -225,3 +227,101 @@ def test_rows_that_cannot_be_cut_into_folds_are_refused(tmp_path):
                  b=[f"{k / 100:.2f}" for k in range(60)], c=None)  # fmt: skip
     sentence = "no rule for macro_f1 can be tuned without one of the folds (the label column has weight in one"
     assert sentence in run("compare", path, *args, code=2)[1]
+
+
+N = 600
+
+
+def _tables():
+    """Two tables of fraud with groups; what was tuned on the first is judged on the second."""
+    rng = np.random.default_rng(3)
+    for name in ("val", "held"):
+        p = rng.beta(0.4, 1.6, N).round(4)
+        truth = np.where(rng.random(N) < p, "yes", "no")
+        lines = zip((1 - p).round(4), p, truth, np.where(np.arange(N) % 3, "A", "B"), strict=True)
+        text = "\n".join(",".join(map(str, line)) for line in lines)
+        Path(f"{name}.csv").write_text(f"no,yes,truth,region\n{text}\n")
+    Path("costs.csv").write_text("truth,no,yes,check\nno,0,60,15\nyes,200,0,15\n")
+
+
+TUNED = {
+    "a limit that argmax misses": ("--metric", "accuracy", "--subject-to", "recall[yes] >= 0.75"),
+    "a limit of groups": ("--metric", "accuracy", "--group", "region", "--subject-to", "min(recall[yes]|group)>=0.7"),
+    "another metric": ("--metric", "macro_f1"),
+    "costs": ("--costs", "costs.csv"),
+    "abstaining": ("--metric", "f1[yes]", "--abstain", "ask", "--subject-to", "coverage >= 0.8"),
+}
+
+
+@pytest.mark.parametrize("kind", TUNED)
+def test_a_rule_of_a_file_is_judged_as_score_judges_it(kind):
+    """By its own metric and its own limits, which are shown, and by the metric that was asked for, too."""
+    _tables()
+    run("tune", "val.csv", "--label", "truth", *TUNED[kind], "-o", "r.json")
+    given = ("held.csv", "--label", "truth", "--rule", "r.json", "--metric", "accuracy", "--replicates", "60")
+    given += ("--group", "region") if "--group" in TUNED[kind] else ()
+    code = invoked("score", *given).exit_code
+    scored = document("score", *given, code=code)
+    compared = document("compare", *given)
+    row = compared["rules"][-1]
+    ours, theirs = row["verdict"], scored["verdict"]
+    for key in ("metric", "unit", "value", "missed"):
+        assert ours[key] == theirs[key]
+    assert [(one["name"].replace(" (r.json)", ""), one["value"], one["missed"]) for one in ours["rivals"]] == [
+        (one["name"], one["value"], one["missed"]) for one in theirs["rivals"]
+    ]
+    assert ours["metric"] in row["values"] and row["values"][ours["metric"]] == pytest.approx(ours["value"])
+    assert ("own_constraints" in row) == ("constraints" in scored)
+    for one, other in zip(row.get("own_constraints", ()), scored.get("constraints", ()), strict=True):
+        assert {key: one[key] for key in ("text", "value", "kept")} == {k: other[k] for k in ("text", "value", "kept")}
+    asked = [] if ours["metric"] == "accuracy" else ["accuracy"]
+    for verdicts in (row.get("further_verdicts", ()), scored.get("further_verdicts", ())):
+        assert [one["metric"] for one in verdicts] == asked
+    for line in (run("compare", *given)[0], run("score", *given, code=code)[0]):
+        assert "By linear" not in line
+        for one in (ours, *row.get("further_verdicts", ())):
+            assert f"By {one['unit'] or one['metric']}, " in line
+
+
+def test_what_misses_a_limit_of_a_rule_is_never_as_good():
+    """Argmax has the accuracy of the rule, or more, and misses its limit: compare called it as good."""
+    _tables()
+    run("tune", "val.csv", "--label", "truth", *TUNED["a limit that argmax misses"], "-o", "r.json")
+    given = ("held.csv", "--label", "truth", "--rule", "r.json", "--metric", "accuracy", "--replicates", "60")
+    verdict = document("compare", *given)["rules"][-1]["verdict"]
+    assert {one["name"]: one["missed"] for one in verdict["rivals"]}["argmax"] == ["recall[yes] >= 0.75"]
+    assert verdict["of"] != "argmax"
+    for command in ("compare", "score"):
+        said = next(line for line in run(command, *given)[0].splitlines() if line.startswith("By ") and "rule" in
+                    line.replace("r.json", "rule"))  # fmt: skip
+        assert "argmax misses recall[yes] >= 0.75" in said and "not compare" in said and "as good" not in said
+    shown = run("compare", *given)[0].split("Limits that 'r.json' was tuned within")[1].split("\n\n")[0]
+    assert "recall[yes] >= 0.75" in shown and "kept" in shown
+    # limits that were given beside count for it, too, also where both contradict each other
+    row = document("compare", *given, "--subject-to", "recall[yes] <= 0.5")["rules"][-1]
+    assert [one["text"] for one in row["constraints"]] == ["recall[yes] <= 0.5"]
+    assert [one["text"] for one in row["own_constraints"]] == ["recall[yes] >= 0.75"]
+    assert row["verdict"]["missed"] == ["recall[yes] <= 0.5"]
+
+
+def test_the_command_that_tunes_for_costs_names_their_table():
+    _tables()
+    run("tune", "val.csv", "--label", "truth", *TUNED["costs"], "-o", "r.json")
+    given = ("compare", "held.csv", "--label", "truth", "--rule", "r.json", "--replicates", "0", "--metric", "linear")
+    line = run(*given)[0].splitlines()[-1]
+    assert line.endswith("--metric linear --costs FILE -o rule.json")
+    words = line.partition("confmax ")[2].replace("FILE", "costs.csv").split()
+    assert "Rule written" in run(*words)[0]
+    both = run(*given, "--metric", "accuracy")[0].splitlines()[-2:]
+    assert [("--costs" in line, "--metric NAME" in line) for line in both] == [(False, True), (True, False)]
+
+
+@pytest.mark.parametrize("command", ["compare", "score"])
+def test_a_limit_of_groups_cannot_be_judged_without_them(command):
+    _tables()
+    limits = ("min(recall[yes] | group) >= 0.2",)
+    rule = library.DecisionRule.from_weights([1.0, 2.0], classes=["no", "yes"])
+    replace(rule, constraints=limits).save("r.json")
+    given = ("held.csv", "--label", "truth", "--metric", "accuracy", "--replicates", "0", "--rule", "r.json")
+    stdout, stderr = run(command, *given)
+    assert limits[0] in stderr and "--group" in stderr and "cannot be judged" in stdout

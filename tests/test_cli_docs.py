@@ -114,6 +114,7 @@ def outputs():
             ("compare", *labelled, "--metric", "linear", "--rule", "c.json", "--replicates", "0"),
             ("compare", *labelled, "--metric", "accuracy", "--subject-to", "accuracy >= 0.1"),
             ("compare", *labelled, *asks),
+            ("compare", *labelled, "--metric", "accuracy", "--group", "y", "--rule", "g.json"),
             ("compare", *labelled, "--metric", "accuracy", "--group", "y", "--subject-to",
              "max(rate[a] | group) <= 1"),
         ],
@@ -127,7 +128,9 @@ def outputs():
         ],
         "apply": [("apply", f"{name}.json", path, "-o", "out.csv", "--at-most", "a=9") for name in "ra"],
         "score": [("score", *labelled, "--rule", "r.json"), ("score", *labelled, "--replicates", "0"),
-                  ("score", *labelled, "--rule", "l.json"), ("score", *labelled, "--rule", "a.json", "--group", "y"),
+                  ("score", *labelled, "--rule", "l.json"),
+                  ("score", *labelled, "--rule", "c.json", "--metric", "accuracy"),
+                  ("score", *labelled, "--rule", "a.json", "--group", "y"),
                   ("score", *labelled, "--rule", "g.json", "--group", "y")],
         "explain": [("explain", f"{name}.json") for name in "rdtvomac"]
         + [("explain", "d.json", "--proba", "0.2,0.5,0.3"), ("explain", "t.json", "--proba", "0.2,0.5,0.3")],

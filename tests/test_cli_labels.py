@@ -537,9 +537,11 @@ def test_documented_keys_are_those_of_the_output():
         "apply": [("apply", f"{name}.json", path, "-o", "out.csv") for name in "rkmd"],
         "score": [("score", path, *labels, "--rule", f"{name}.json") for name in "rkml"]
         + [("score", "rare.npz", "--label", "Y", "--columns", "P", "--rule", "r.json")]
-        + [("score", path, *labels, "--rule", "d.json", "--replicates", "0")],
+        + [("score", path, *labels, "--rule", "d.json", "--replicates", "0")]
+        + [("score", path, *labels, "--rule", "r.json", "--metric", "hamming")],
         "compare": [
             ("compare", path, *ANY, *labels, "--metric", "macro_f1", "--subject-to", "rate[sea] <= 0.9"),
+            ("compare", path, *ANY, *labels, "--metric", "hamming", "--rule", "l.json", "--rule", "r.json"),
             ("compare", "rare.npz", *ANY, "--label", "Y", "--columns", "P", "--replicates", "50"),
         ],
         "explain": [("explain", f"{name}.json", "--proba", "0.2,0.5,0.9") for name in "rkmd"],
@@ -573,3 +575,27 @@ def test_tune_names_labels_of_few_rows():
     Path(path).write_text("\n".join(kept) + "\n")
     printed = run("tune", path, *ANY, "--labels", ",".join(NAMES), "--metric", "macro_f1")[0]
     assert re.search(r"few rows +sun \(4\), rain \(11\): with fewer than 20, what these", printed)
+
+
+def test_compare_judges_a_rule_of_a_file_within_its_own_limits():
+    """By the metric that it was tuned for, which is shown, and by the one that was asked for, as score does."""
+    path = table()
+    labels = ("--labels", ",".join(NAMES))
+    run("tune", path, *ANY, *labels, "--metric", "micro_f1", "--subject-to", "rate[sea] <= 0.1", "-o", "r.json")
+    given = (path, *labels, "--rule", "r.json", "--metric", "hamming", "--replicates", "40")
+    scored = document("score", *given)
+    row = document("compare", *given, *ANY)["rules"][-1]
+    assert row["values"]["micro_f1"] == row["verdict"]["value"] == scored["verdict"]["value"]
+    assert row["own_constraints"][0]["text"] == scored["constraints"][0]["text"] == "rate[sea] <= 0.1"
+    assert row["own_constraints"][0]["value"] == scored["constraints"][0]["value"]
+    missed = {one["name"]: one["missed"] for one in row["verdict"]["rivals"]}
+    assert missed["p > 0.5"] == ["rate[sea] <= 0.1"]
+    assert missed.items() >= {one["name"]: one["missed"] for one in scored["verdict"]["rivals"]}.items()
+    assert [one["metric"] for one in row["further_verdicts"]] == ["hamming"]
+    for command in (("compare", *given, *ANY), ("score", *given)):
+        lines = [line for line in run(*command)[0].splitlines() if line.startswith("By ") and "for hamming" not in line]
+        assert len(lines) == 2 and all("p > 0.5" in line and "rate[sea] <= 0.1" in line for line in lines)
+    # beside limits that are given
+    row = document("compare", *given, *ANY, "--subject-to", "rate[sun] >= 0.01")["rules"][-1]
+    texts = [[one["text"] for one in row[key]] for key in ("constraints", "own_constraints")]
+    assert texts == [["rate[sun] >= 0.01"], ["rate[sea] <= 0.1"]]

@@ -164,7 +164,7 @@ def test_tune_says_the_cost(tmp_path):
     assert "cost of a row on the tuning rows" in shown and not re.search(r"\s-\d", shown)
 
 
-def test_rules_of_different_tables_are_not_judged_by_one(tmp_path):
+def test_each_rule_is_judged_by_its_own_table(tmp_path):
     P.assign(truth=Y).to_csv(tmp_path / "t.csv", index=False)
     for k in (1, 2):
         confmax.maximize(metrics.get("linear", cost=COSTS * k), P, Y).rule.save(tmp_path / f"{k}.json")
@@ -175,8 +175,15 @@ def test_rules_of_different_tables_are_not_judged_by_one(tmp_path):
         "truth",
         *(x for k in (1, 2) for x in ("--rule", tmp_path / f"{k}.json")),
     )
-    answer, said = run(*given, "--replicates", "0")
-    assert "tables of costs differ" in said and "cost of a row" not in answer
+    said = run(*given, "--replicates", "0")[1]
+    assert "tables of costs differ" in said and "no rule is tuned for one" in said
+    told = json.loads(run(*given, "--replicates", "40", "--json")[0])
+    for k in (1, 2):
+        path = str(tmp_path / f"{k}.json")
+        row = next(one for one in told["rules"] if one["rule"] == path)
+        assert row["verdict"]["metric"] == f"linear of {path}" and path in told["units"][f"linear of {path}"]
+        cost = paid(COSTS * k, confmax.DecisionRule.load(path).predict(P), Y)
+        assert row["verdict"]["value"] == row["values"][f"linear of {path}"] == pytest.approx(cost)
 
 
 @pytest.mark.parametrize("name", ["cost", "gain"])

@@ -7,6 +7,7 @@ import pytest
 import confmax
 from benchmarks import truth
 from confmax.evaluate.verdict import AS_GOOD, Difference, Estimate, LimitScore, verdict
+from confmax.evaluate.words import in_words
 from tests.cli_helpers import document, run
 
 BETTER, WORSE = Difference(0.03, 0.01, 0.05, 1.0), Difference(-0.03, -0.05, -0.01, 0.0)
@@ -52,6 +53,22 @@ def test_the_verdict_follows_from_what_competes(rivals, kind, decides):
     assert (lost.kind, lost.instead, lost.side) == ("misses", None, "worse")
 
 
+@pytest.mark.parametrize(
+    ("rivals", "words"),
+    [
+        ((BETTER, (GOOD, MISSES)), "r is better than a; b misses rate[1] <= 0.1, so its value does not compare"),
+        ((GOOD, (WORSE, MISSES)), "a is as good as r; b misses rate[1] <= 0.1, so its value does not compare"),
+        (((GOOD, MISSES), (WORSE, MISSES)),
+         "r keeps its limits on these rows; a and b miss rate[1] <= 0.1, so their values do not compare"),
+        (((GOOD, MISSES), (WORSE, ("x",)), BETTER),
+         "r is better than c; a misses rate[1] <= 0.1 and b misses x, so their values do not compare"),
+        ((BETTER,), "r is better than a"),
+    ],
+)  # fmt: skip
+def test_a_verdict_names_the_limits_that_rivals_miss(rivals, words):
+    assert in_words(of(*rivals), "r") == words
+
+
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_the_unit_of_a_cost_changes_no_verdict(unit):
     """Half a per cent of the other's cost is next to nothing, in cents and in millions."""
@@ -82,7 +99,8 @@ def test_no_line_of_the_commands_recommends_what_misses_a_limit():
     found = document(*line)["verdict"]
     assert found["metric"] == "recall[fraud]" and found["kind"] == "better" and found["instead"] is None
     assert {one["name"]: bool(one["missed"]) for one in found["rivals"]} == {"argmax": False, "p/prior": True}
-    assert "By recall[fraud], the rule is better than argmax." in run(*line)[0]
+    said = f"By recall[fraud], the rule is better than argmax; p/prior misses {limit}, so its value does not compare."
+    assert said in run(*line)[0]
     several = document("compare", "t.csv", "--label", "truth", "--metric", "recall[fraud]", "--subject-to", limit,
                        "--replicates", "99")  # fmt: skip
     assert "p/prior" not in several["best"]["recall[fraud]"]

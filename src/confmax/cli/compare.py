@@ -23,8 +23,8 @@ from confmax.cli.columns import TABLE_OPTIONS, FileRows, TableOptions
 from confmax.cli.comparing import (
     among_kept,
     best_of,
-    say_verdicts,
     show_differences,
+    show_limits_of_files,
     show_table,
     show_values,
     values_of,
@@ -42,12 +42,14 @@ from confmax.cli.judging import (
     decided_in_groups,
     decisions,
     in_each,
+    limit_cells,
     limit_documents,
     metrics_and_bootstrap,
     of_what_is_decided,
+    say_verdicts,
     scores_of,
     table_metrics,
-    verdict_document,
+    verdict_documents,
 )
 from confmax.cli.label_compare import compare_labels_of_file
 from confmax.cli.label_options import refuse_label_options
@@ -67,7 +69,8 @@ from confmax.evaluate.rivals import CHOW, names_of, on_as_many
 from confmax.evaluate.scores import PLAIN
 from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.studies import CoverageStudy
-from confmax.evaluate.uncertainty import plain_rules, rivals_on_as_many, verdict_on
+from confmax.evaluate.uncertainty import limits_within, plain_rules, rivals_on_as_many, verdict_on
+from confmax.evaluate.verdict import LimitScore, Verdict
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.metrics.decided import of_decided
@@ -151,12 +154,43 @@ def comparison(
     plain = {name: judged.decided[name] for name in PLAIN}
     decided = decisions({**plain, **beside, **judged.decided}, table.n_classes, abstains=abstains)
     by = _judged_by(tuned_for, given, evaluated, rows, judged.rows, abstains=abstains)
-    scores = scores_of(judged.rows, {**evaluated, **{repr(one): one for one in by.values()}}, limits, decided, settings)
+    # a rule of a file is judged by its own limits, beside those that were given
+    within = {
+        path: limits_within(rule, judged.rows, abstains=abstains) for path, rule in given.items() if rule.constraints
+    }
+    every = {name: [one for one in (limits, *within.get(name, ())[:1]) if one is not None] for name in by}
+    wanted_limits = () if limits is None else limits.constraints
+    own_limits = [one for some, _ in within.values() if some is not None for one in some.constraints]
+    scores = scores_of(judged.rows, evaluated, (*wanted_limits, *own_limits), decided, settings)
     references = {
         name: {key: names_of(one, table.n_classes, abstains=True, as_many=some) for key, one in evaluated.items()}
         for name, some in as_many.items()
     }
     scores = replace(scores, beside=references)
+    # of tables that differ it says whose it is
+    units = {name: f"{unit}{name.removeprefix('linear')}" for name in evaluated if (unit := scores.unit_of(name))}
+
+    def verdict_of(name: str) -> Document:
+        if name not in by:
+            return {}
+        made: dict[str, LimitScore] = {}
+        for some in every[name]:
+            made |= {one.text: one for one in limit_scores(some, scores, name, decided[name], judged.rows)}
+
+        def verdict(metric: str, by_it: Metric) -> Verdict:
+            beside_it = as_many.get(name, ())
+            limited = tuple(made.values())
+            return verdict_on(scores, name, by_it, decided, judged.rows, beside_it, every[name], limited, metric)
+
+        asked = [one for one in chosen if wanted and name in given and one in evaluated]
+        return verdict_documents(verdict, by[name], evaluated, asked, units.get, f"'{name}'")
+
+    def own_constraints(name: str) -> Document:
+        if name not in within:
+            return {}
+        own, absent = within[name]
+        return {"own_constraints": limit_documents(scores, own, decided[name], judged.rows, name, absent)}
+
     documents = []
     for name in scores.rules:
         kept = limit_documents(scores, limits, decided[name], judged.rows, name)
@@ -166,10 +200,11 @@ def comparison(
                 "tuned_for": tuned_for.get(name),
                 "cross_fitted": name in evidence,
                 **values_of(scores, name, evaluated, further={"chow": next(iter(as_many.get(name, ())), "")}),
-                **_verdict_of(name, by, scores, decided, judged.rows, as_many, limits),
+                **verdict_of(name),
                 **({"risk_coverage": areas[name]} if name in areas else {}),
                 **in_each(scores, judged.rows, partial(_values_in, name, evaluated)),
                 **({} if limits is None else {"constraints": kept}),
+                **own_constraints(name),
             }
         )
     return {
@@ -178,7 +213,7 @@ def comparison(
         **({} if sample is table else {"tuned_on_rows": sample.n_rows}),
         **({"abstain": plan.abstain} if plan.abstains else {}),
         "metrics": list(evaluated),
-        "units": {name: scores.unit_of(name) for name in evaluated if scores.unit_of(name)},
+        "units": units,
         "rules": documents,
         "best": best_of(scores, evaluated, _comparable(documents, evaluated, as_many, table.n_classes)),
         "intervals": bootstrap_document(scores),
@@ -201,38 +236,30 @@ def _on_as_many(
 def _judged_by(
     tuned_for: Mapping[str, str],
     given: Mapping[str, DecisionRule],
-    evaluated: Mapping[str, Metric],
+    evaluated: dict[str, Metric],
     rows: FileRows,
     table: MemoryTable,
     *,
     abstains: bool,
-) -> dict[str, Metric]:
-    """Return the metric that each rule was tuned for, by its name: else the first that is evaluated."""
-    first = next(iter(evaluated.values()))
-    found = {name: evaluated.get(metric, first) for name, metric in tuned_for.items()}
+) -> dict[str, str]:
+    """Return the name of the metric that each rule was tuned for, by the rule's name: else the first one.
+
+    Those of rules of files are added to the metrics that are ``evaluated``. Tables of costs have one name: where they
+    differ, each is that of a file.
+    """
+    first = next(name for name in evaluated if not abstains or name != "coverage")
+    several = len(table_metrics(given)) > 1
+    found = {name: metric if metric in evaluated else first for name, metric in tuned_for.items()}
     for path, rule in given.items():
         metric = tuned_metric(rule, rows.classes)
-        if metric is not None and not not_applicable(metric, rows):
-            placed = of_what_is_decided({path: metric}, table, rows)[0] if abstains else {path: metric}
-            found[path] = placed.get(path, first)
+        if metric is None or not_applicable(metric, rows):
+            continue
+        name = f"{metric!r} of {path}" if several and metric.cost_table is not None else repr(metric)
+        placed = of_what_is_decided({name: metric}, table, rows)[0] if abstains else {name: metric}
+        if name in placed:
+            found[path] = name
+            evaluated.setdefault(name, placed[name])
     return found
-
-
-def _verdict_of(
-    name: str,
-    by: Mapping[str, Metric],
-    scores: Score,
-    decided: Mapping[str, Decided],
-    table: MemoryTable,
-    as_many: Mapping[str, Mapping[str, Decided]],
-    limits: Limits | None,
-) -> Document:
-    """Return the verdict on a rule, by its name; nothing for one that was not tuned."""
-    if name not in by:
-        return {}
-    made = () if limits is None else limit_scores(limits, scores, name, decided[name], table)
-    found = verdict_on(scores, name, by[name], decided, table, as_many.get(name, ()), limits, made)
-    return {"verdict": verdict_document(found, f"'{name}'")}
 
 
 def _comparable(
@@ -309,7 +336,7 @@ def _chosen(
         tables = list(table_metrics(rules).items())
         if len(tables) > 1:
             app.warn(
-                f"the tables of costs differ between {joined([path for path, _ in tables])}: no rule is judged by one"
+                f"the tables of costs differ between {joined([path for path, _ in tables])}: no rule is tuned for one"
             )
         own = [metric for _, metric in tables if len(tables) == 1 and (not plan.abstains or metric.n_decisions(K) > K)]
         every = [*(aligned(metric, rows.classes) for metric in own), *map(catalogue.get, names)]
@@ -406,6 +433,7 @@ def _show(page: Page, document: Document) -> None:
         parts = {row["rule"]: row["constraints"][k]["by_group"].values() for row in rules}
         cells = {rule: [number(part["value"]) for part in each] for rule, each in parts.items()}
         table(f"{one['text']}, by group", list(one["by_group"]), cells)
+    show_limits_of_files(page, rules, limit_cells)
     _show_areas(page, rules)
     for name in rules[0].get("groups", {}):
         cells = {row["rule"]: [number(value) for value in row["groups"][name].values()] for row in rules}
@@ -414,7 +442,7 @@ def _show(page: Page, document: Document) -> None:
     show_differences(page, document, "argmax")
     if any("minus_chow" in row for row in rules):
         show_differences(page, document, CHOW, "chow")
-    say_verdicts(page, document)
+    say_verdicts(page, rules)
     page.say(
         "",
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "
@@ -438,7 +466,11 @@ def _show(page: Page, document: Document) -> None:
         page.say(EVERY_ROW, *([AS_MANY] if any("minus_chow" in row for row in rules) else []))
     kept_options = ("file", "constraints", "abstain", *(["group"] if by_group else []), *TABLE_OPTIONS)
     again = app.command_line(click.get_current_context(), "confmax tune", kept_options)
-    page.say(f"To tune a rule on all rows: {again} --metric NAME -o rule.json")
+    tuned = [row["tuned_for"] for row in rules if row["cross_fitted"]]
+    ways = ["--metric NAME"] if set(tuned) - {"linear"} else []
+    # of a table of costs, which the file of a rule brought, `tune` has no other way to know it
+    ways += ["--metric linear --costs FILE"] if "linear" in tuned else []
+    page.say(*(f"To tune a rule on all rows: {again} {way} -o rule.json" for way in ways))
 
 
 def _show_areas(page: Page, rules: Sequence[Document]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -45,14 +45,6 @@ def among_kept(documents: Iterable[Document]) -> list[str]:
     return [row["rule"] for row in documents if all(one["kept"] is not False for one in row.get("constraints", ()))]
 
 
-def say_verdicts(page: Page, document: Document) -> None:
-    """Print what these rows say of every rule that was tuned, by what it was tuned for."""
-    units = document.get("units", {})
-    found = [row["verdict"] for row in document["rules"] if row.get("verdict", {}).get("told")]
-    told = [f"By {units.get(one['metric'], one['metric'])}, {one['told']}." for one in found]
-    page.say(*([""] if told else []), *told)
-
-
 def show_table(page: Page, title: str, columns: Sequence[str], cells: Mapping[str, Sequence[str]]) -> None:
     """Print a table of rules, whose names are the first column."""
     page.say("", title, style="bold")
@@ -81,6 +73,16 @@ def show_values(page: Page, document: Document, more: tuple[str, Mapping[str, st
     if limits:
         kept = {row["rule"]: [starred(one["value"], star=one["kept"]) for one in row["constraints"]] for row in rules}
         show_table(page, "Limits; * is kept on these rows", [one["text"] for one in limits], kept)
+
+
+def show_limits_of_files(
+    page: Page, rules: Iterable[Document], cells: Callable[[Document], Sequence[Sequence[str]]]
+) -> None:
+    """Print what rules of files make of the limits that they were tuned within, of each limit its ``cells``."""
+    for row in rules:
+        if "own_constraints" in row:
+            page.say("", f"Limits that '{row['rule']}' was tuned within", style="bold")
+            page.table(["constraint", "rule", "kept"], [line for one in row["own_constraints"] for line in cells(one)])
 
 
 def show_differences(page: Page, document: Document, plain: str, key: str = "argmax") -> None:

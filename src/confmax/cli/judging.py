@@ -23,14 +23,14 @@ from confmax.cli.matching import check_applies, not_applicable, typed
 from confmax.cli.show import Document, Page, between, finite
 from confmax.cli.texts import joined
 from confmax.confusion import Array
-from confmax.constraints import Limits
+from confmax.constraints import Constraint, Limits, resolve
 from confmax.evaluate import Estimate, Score, uncertainty
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.uncertainty import check_bootstrap, decided_by, doubts, gains_of, in_groups, plain_rules
 from confmax.evaluate.verdict import Verdict
-from confmax.evaluate.words import in_brief
+from confmax.evaluate.words import in_words
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.metrics.catalogue import metric_of
@@ -207,15 +207,14 @@ def decisions(every: Mapping[str, Decided], n_classes: int, *, abstains: bool) -
 def scores_of(
     table: MemoryTable,
     used: Mapping[str, Metric],
-    limits: Limits | None,
+    wanted: Sequence[Constraint],
     decided: Mapping[str, Decided],
     settings: Mapping[str, Any],
 ) -> Score:
-    """Return values of rules by the metrics ``used`` and by those that are limited, by their texts.
+    """Return values of rules by the metrics ``used`` and by those that are limited in ``wanted``, by their texts.
 
     What makes the values doubtful is printed. What a limit of groups limits has a value in every group alone.
     """
-    wanted = () if limits is None else limits.constraints
     of_all = {**used, **{str(one): one.metric for one in wanted if not one.of_groups}}
     scores = uncertainty.compare(table, of_all, decided, **settings)
     app.warn(*doubts(scores, of_all, undefined=False))
@@ -249,23 +248,42 @@ def limit_documents(
             }
         documents.append(document)
     for text in absent:
-        where = "" if table.groups is None else " in a group"
-        app.warn(f"the limit {text} cannot be judged on this file: no row has the class{where}")
+        why = "no row has the class" if table.groups is None else "no row has the class in a group"
+        if table.groups is None and any(one.of_groups for one in resolve(text)):
+            why = "it speaks of groups; give --group, the column of these"
+        app.warn(f"the limit {text} cannot be judged on this file: {why}")
         documents.append({"text": text, "value": None, "kept": None, "vacuous": False})
     return documents
 
 
-def verdict_document(verdict: Verdict, rule: str) -> Document:
-    """Return the verdict on a ``rule``, with what it says in words."""
-    return {**verdict.to_dict(), "told": in_brief(verdict, rule)}
+def verdict_documents(
+    judge: Callable[[str, Metric], Verdict],
+    by: str,
+    metrics: Mapping[str, Metric],
+    asked: Iterable[str],
+    unit: Callable[[str], str | None],
+    rule: str,
+) -> Document:
+    """Return the verdict on a ``rule`` by its own metric, and in brief those by other metrics that were ``asked`` for.
+
+    ``judge`` returns the verdict by one of the ``metrics``, by its name, ``unit`` what people read in the place of a
+    name, and ``by`` is the name of the rule's own metric.
+    """
+
+    def found(name: str) -> Document:
+        verdict = judge(name, metrics[name])
+        return {**verdict.to_dict(), "unit": unit(name), "told": in_words(verdict, rule)}
+
+    others = [found(name) for name in asked if name != by]
+    brief = [{key: one[key] for key in ("metric", "unit", "kind", "of", "side", "told")} for one in others]
+    return {"verdict": found(by), **({"further_verdicts": brief} if brief else {})}
 
 
-def say_verdict(page: Page, document: Document) -> None:
-    """Print what a document says of its rule, if it has a verdict."""
-    found = document.get("verdict", {})
-    if found.get("told"):
-        units = {row["metric"]: row.get("unit") for row in document["values"]}
-        page.say("", f"By {units.get(found['metric']) or found['metric']}, {found['told']}.")
+def say_verdicts(page: Page, documents: Iterable[Document]) -> None:
+    """Print what documents say of their rules."""
+    found = [one for row in documents if "verdict" in row for one in (row["verdict"], *row.get("further_verdicts", ()))]
+    said = [f"By {one['unit'] or one['metric']}, {one['told']}." for one in found if one["told"]]
+    page.say(*([""] if said else []), *said)
 
 
 def in_each(scores: Score, table: MemoryTable, documents: Callable[[Score], Any]) -> Document:

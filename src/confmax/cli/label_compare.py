@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from confmax.cli import app
 from confmax.cli.columns import FileRows, TableOptions
-from confmax.cli.comparing import among_kept, best_of, say_verdicts, show_differences, show_values, values_of
-from confmax.cli.judging import bootstrap_document, verdict_document
+from confmax.cli.comparing import among_kept, best_of, show_differences, show_limits_of_files, show_values, values_of
+from confmax.cli.judging import bootstrap_document, say_verdicts, verdict_documents
 from confmax.cli.label_columns import read_label_rows
 from confmax.cli.label_options import label_source, mean_per_row, only_options, show_label_source
-from confmax.cli.label_scores import limit_documents
+from confmax.cli.label_scores import limit_cells, limit_documents
 from confmax.cli.outputs import load_any_rule
 from confmax.cli.show import Document, Page, number, print_document
 from confmax.cli.tables import read_frame
@@ -36,9 +36,11 @@ from confmax.evaluate.label_scores import (
     judged_by,
     label_rivals,
     label_verdict,
+    limits_of,
     plain_decisions,
 )
 from confmax.evaluate.seen import doubt_of_rows
+from confmax.evaluate.verdict import Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.progress import Bar
@@ -77,7 +79,9 @@ def compare_labels_of_file(file: Path, n_folds: int, *, as_json: bool, **more: A
     rows = read_label_rows(read_frame(file, options.sep), options, known)
     app.warn(*rows.notes)
     with Bar("comparing", "rules") as bar:
-        document = _comparison(rows, decisions, plans, rules, n_folds, bar, settings)
+        document = _comparison(
+            rows, decisions, plans, rules, n_folds, bar, settings, list(plans) if more["names"] else []
+        )
     print_document(document, as_json, _show)
 
 
@@ -124,8 +128,12 @@ def _comparison(
     n_folds: int,
     bar: Bar,
     settings: Mapping[str, Any],
+    asked: Sequence[str],
 ) -> Document:
-    """Return every rule's value by every metric, on labelled rows that it was not tuned on."""
+    """Return every rule's value by every metric, on labelled rows that it was not tuned on.
+
+    Rules of files are judged by the metrics ``asked`` for, too.
+    """
     table = labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes)
     app.warn(*filter(None, [absent_labels(table), doubt_of_rows(rules, table)]))
     _warn_of_rare(table, n_folds)
@@ -144,13 +152,17 @@ def _comparison(
     further_metrics = map(label_metrics.get, ("macro_precision", "macro_recall", "hamming"))
     evaluated = {**chosen, **{repr(metric): metric for metric in further_metrics}}
     sized = {name: label_metrics.sized(metric, table.n_rows) for name, metric in evaluated.items()}
-    judged = {} if limits is None else dict.fromkeys(decided, limits)
-    further = dict(zip(["separate"], separate, strict=False))
+    of_files = {path: metric for path, rule in rules.items() if (metric := judged_by(rule, table)) is not None}
     by = {f"for {name}": name for name in plans}
-    by |= {path: repr(judged_by(rule, table) or next(iter(sized.values()))) for path, rule in rules.items()}
-    of_files = [metric for metric in (judged_by(rule, table) for rule in rules.values()) if metric is not None]
-    every = {**sized, **{repr(metric): metric for metric in of_files}}
-    scores = compare_labels(table, every, decided, plain=(*plain, *separate), limits=judged, **settings)
+    by |= {path: repr(of_files[path]) if path in of_files else next(iter(sized)) for path in rules}
+    # the rules are judged by these, so they are shown, whatever was asked for
+    for metric in of_files.values():
+        sized.setdefault(repr(metric), metric)
+    own = {path: limits_of(rule, table) for path, rule in rules.items() if rule.constraints}
+    judged = {} if limits is None else dict.fromkeys(decided, limits)
+    judged |= {path: limits_of(rules[path], table, wanted) for path in own}
+    further = dict(zip(["separate"], separate, strict=False))
+    scores = compare_labels(table, sized, decided, plain=(*plain, *separate), limits=judged, **settings)
     assert table.labels is not None
     tuned_for = {one: one.removeprefix("for ") for one in tuned} | dict.fromkeys(separate, "macro_f1")
     tuned_for |= {path: rule.metric for path, rule in rules.items()}
@@ -158,12 +170,16 @@ def _comparison(
     def beside(name: str) -> Document:
         if name not in by:
             return {}
-        found = label_verdict(scores, name, every[by[name]], decided, table, limits)
-        return {"verdict": verdict_document(found, f"'{name}'")}
+
+        def verdict(metric: str, by_it: Metric) -> Verdict:
+            return label_verdict(scores, name, by_it, decided, table, judged.get(name), metric)
+
+        return verdict_documents(verdict, by[name], sized, asked if name in rules else (), scores.unit_of, f"'{name}'")
 
     def kept(name: str) -> Document:
         warned = name != scores.rules[0]
-        return {} if limits is None else {"constraints": limit_documents(scores, name, warned=warned)}
+        found = {} if limits is None else {"constraints": limit_documents(scores, name, limits.texts, warned=warned)}
+        return found | ({"own_constraints": limit_documents(scores, name, own[name].texts)} if name in own else {})
 
     documents = [
         {
@@ -171,7 +187,7 @@ def _comparison(
             "tuned_for": tuned_for.get(name),
             "cross_fitted": name in tuned or name in separate,
             "labels_per_row": mean_per_row(decided[name], table),
-            **values_of(scores, name, evaluated, "plain", further),
+            **values_of(scores, name, sized, "plain", further),
             **beside(name),
             **kept(name),
         }
@@ -182,10 +198,10 @@ def _comparison(
         "folds": n_folds,
         "decisions": decisions.argument,
         "plain": scores.plain[0],
-        "metrics": list(evaluated),
+        "metrics": list(sized),
         "true_labels_per_row": mean_per_row(table.labels, table),
         "rules": documents,
-        "best": best_of(scores, evaluated, dict.fromkeys(evaluated, among_kept(documents))),
+        "best": best_of(scores, sized, dict.fromkeys(sized, among_kept(documents))),
         "intervals": bootstrap_document(scores),
     }
 
@@ -254,7 +270,8 @@ def _show(page: Page, document: Document) -> None:
     separate = next((row["rule"] for row in document["rules"] if row["rule"].endswith(SEPARATE)), None)
     if separate is not None:
         show_differences(page, document, separate, "separate")
-    say_verdicts(page, document)
+    show_limits_of_files(page, document["rules"], limit_cells)
+    say_verdicts(page, document["rules"])
     page.say(
         "",
         f"'for NAME': tuned for that metric on {document['folds'] - 1} of {document['folds']} folds and evaluated on "

@@ -12,7 +12,7 @@ import click
 from confmax.calibration.words import which_labels
 from confmax.cli import app
 from confmax.cli.counts import counts_document, few_classes
-from confmax.cli.judging import bootstrap_document, say_verdict, verdict_document, with_interval
+from confmax.cli.judging import bootstrap_document, say_verdicts, verdict_documents, with_interval
 from confmax.cli.label_options import (
     label_source,
     labelled_rows,
@@ -38,6 +38,7 @@ from confmax.evaluate.label_scores import (
 )
 from confmax.evaluate.scores import kept_or_missed
 from confmax.evaluate.seen import seen_by_tuning, was_tuned_on
+from confmax.evaluate.verdict import Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
@@ -88,8 +89,10 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
     used = {repr(metric): label_metrics.sized(metric, table.n_rows) for metric in every}
     plain = label_rivals(table, [rule.decisions], settings["seed"])
     decided = {**plain, "rule": decided_labels("rule", rule, table)}
-    by = judged_by(rule, table) or next(iter(used.values()))
-    both = {**used, repr(by): by, **f1_of_labels(table)}
+    own = judged_by(rule, table)
+    by = next(iter(used)) if own is None else repr(own)
+    asked = list(used) if wanted else []
+    both = {**used, **({} if own is None else {by: own}), **f1_of_labels(table)}
     within = limits_of(rule, table) if rule.constraints else None
     limits = {} if within is None else {"rule": within}
     scores = compare_labels(table, both, decided, plain=tuple(plain), limits=limits, **settings)
@@ -98,6 +101,10 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
     seen = was_tuned_on(rule, table)
     if seen:
         app.warn(seen_by_tuning(table.n_rows))
+
+    def verdict(name: str, metric: Metric) -> Verdict:
+        return label_verdict(scores, "rule", metric, decided, table, within, name)
+
     return {
         "tuned_for": rule.metric,
         "tuned_on_these_rows": seen,
@@ -106,7 +113,7 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
         "labels_per_row": mean_per_row(decided["rule"], table),
         "true_labels_per_row": mean_per_row(table.labels, table),
         **({"constraints": kept} if kept else {}),
-        "verdict": verdict_document(label_verdict(scores, "rule", by, decided, table, within), "the rule"),
+        **verdict_documents(verdict, by, both, asked, scores.unit_of, "the rule"),
         "values": [_values(scores, name) for name in used],
         "counts": counts_document(scores.counts["rule"], few_classes(rule)),
         "labels": _labels(rule, table, scores, decided["rule"]),
@@ -114,10 +121,16 @@ def _scored(rule: LabelRule, table: MemoryTable, wanted: Sequence[Metric], setti
     }
 
 
-def limit_documents(scores: Score, rule: str, *, warned: bool = False) -> list[Document]:
-    """Return what a ``rule`` makes of limits; warn of those that cannot be judged, unless that was ``warned`` of."""
+def limit_documents(
+    scores: Score, rule: str, texts: Sequence[str] | None = None, *, warned: bool = False
+) -> list[Document]:
+    """Return what a ``rule`` makes of limits, by default of all, or of those with the ``texts``.
+
+    Warn of limits that cannot be judged, unless that was ``warned`` of.
+    """
     documents = []
-    for one in scores.limits.get(rule, ()):
+    every = scores.limits.get(rule, ())
+    for one in every if texts is None else [one for one in every if one.text in texts]:
         if one.kept is None and not warned:
             app.warn(f"the limit {one.text} cannot be judged on this file: no row has the label")
         document = {"text": one.text, "value": finite(one.value), "slack": finite(one.slack), "kept": one.kept}
@@ -167,11 +180,9 @@ def _show(page: Page, document: Document, rule: LabelRule, *, every: bool) -> No
     page.items({"rule": tuned_for, **how, **labels_per_row(document), **document["counts"]["told"]})
     page.say()
     if "constraints" in document:
-        lines = [
-            [one["text"], with_interval(one), kept_or_missed(one["kept"], one["slack"])]
-            for one in document["constraints"]
-        ]
-        page.table(["constraint", "rule", "kept"], lines)
+        page.table(
+            ["constraint", "rule", "kept"], [line for one in document["constraints"] for line in limit_cells(one)]
+        )
         page.say()
     plain = document["plain"]
     heads = ["metric", plain, *document["values"][0]["others"], "rule"]
@@ -193,7 +204,7 @@ def _show(page: Page, document: Document, rule: LabelRule, *, every: bool) -> No
     )
     if more := len(document["values"]) - len(rows):
         page.say("", f"{more} more metrics: --metric NAME shows one of them, --json all.")
-    say_verdict(page, document)
+    say_verdicts(page, [document])
     page.say()
     labels = document["labels"]
     has_thresholds = rule.thresholds is not None
@@ -210,6 +221,11 @@ def _show(page: Page, document: Document, rule: LabelRule, *, every: bool) -> No
             f"In brackets: {document['intervals']['method']}, the same resamples for both.",
             "better: share of the replicates in which the difference is positive.",
         )
+
+
+def limit_cells(one: Document) -> list[list[str]]:
+    """Return the cells of a limit."""
+    return [[one["text"], with_interval(one), kept_or_missed(one["kept"], one["slack"])]]
 
 
 def _line(one: Document, has_threshold: bool) -> list[str]:

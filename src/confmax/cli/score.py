@@ -31,10 +31,10 @@ from confmax.cli.judging import (
     metrics_and_bootstrap,
     of_what_is_decided,
     rows_undecided,
-    say_verdict,
+    say_verdicts,
     scores_of,
     undecided_words,
-    verdict_document,
+    verdict_documents,
 )
 from confmax.cli.label_options import refuse_label_options
 from confmax.cli.label_scores import score_labels_of_file
@@ -42,12 +42,12 @@ from confmax.cli.matching import not_applicable, over, positive_of, rows_for, tu
 from confmax.cli.outputs import load_any_rule
 from confmax.cli.show import Document, Page, between, key_of, print_document, show_source, source_document
 from confmax.constraints import Limits
-from confmax.constraints.limits import judged as judgeable
 from confmax.evaluate import Score
 from confmax.evaluate.limits import limit_scores
 from confmax.evaluate.rivals import CHOW, names_of
 from confmax.evaluate.seen import seen_by_tuning, was_tuned_on
-from confmax.evaluate.uncertainty import rivals_on_as_many, verdict_on
+from confmax.evaluate.uncertainty import limits_within, rivals_on_as_many, verdict_on
+from confmax.evaluate.verdict import Verdict
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned
 from confmax.progress import Bar
@@ -94,6 +94,7 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         ordered = positive is not None or (tuned_for is not None and tuned_for.ordered)
         rows = replace(rows, order_known=rows.order_known or ordered)
     used = aligned_metrics(wanted, rows)
+    asked_for = list(used)
     skipped = []
     if not wanted:
         every = _every_metric(tuned_for, rows.classes)
@@ -113,16 +114,21 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
         if seen:
             app.warn(seen_by_tuning(rows.n_rows))
         document |= {"tuned_for": rule.metric, "tuned_on_these_rows": seen}
-        limits, absent = judgeable(rule.constraints, table, abstains=abstains)
+        limits, absent = limits_within(rule, table, abstains=abstains)
     if rule is not None and abstains:
         used, more = of_what_is_decided(used, table, rows)
         skipped += more
         document |= {"abstain": rule.abstain, "rows_undecided": rows_undecided(decided["rule"], table)}
-    by = next((one for name, one in used.items() if not abstains or name != "coverage"), None)
+    by = next((name for name in used if not abstains or name != "coverage"), None)
+    judged_by = used
     if tuned_for is not None and not not_applicable(tuned_for, rows):
-        by = of_what_is_decided({"": tuned_for}, table, rows)[0].get("", by) if abstains else tuned_for
-    beside = {} if by is None else {repr(by): by}
-    scores = scores_of(table, {**used, **beside}, limits, decided, settings)
+        own = {repr(tuned_for): tuned_for}
+        if abstains:
+            own, _ = of_what_is_decided(own, table, rows)
+        if repr(tuned_for) in own:
+            by = repr(tuned_for)
+            judged_by = {by: own[by], **used}
+    scores = scores_of(table, judged_by, () if limits is None else limits.constraints, decided, settings)
     if abstains:
         K = table.n_classes
         beside_it = {name: names_of(one, K, abstains=True, as_many=as_many) for name, one in used.items()}
@@ -130,8 +136,13 @@ def score_rows(rows: FileRows, wanted: Sequence[Metric], rule: DecisionRule | No
     kept = limit_documents(scores, limits, decided["rule"], table, "rule", absent) if rule is not None else []
     if rule is not None and by is not None:
         made = () if limits is None else limit_scores(limits, scores, "rule", decided["rule"], table)
-        verdict = verdict_on(scores, "rule", by, decided, table, as_many, limits, made)
-        document["verdict"] = verdict_document(verdict, "the rule")
+        within = () if limits is None else (limits,)
+
+        def verdict(name: str, metric: Metric) -> Verdict:
+            return verdict_on(scores, "rule", metric, decided, table, as_many, within, made, name)
+
+        asked_for = [name for name in asked_for if name in used]
+        document |= verdict_documents(verdict, by, judged_by, asked_for, scores.unit_of, "the rule")
     asked = [] if rule is None else asked_class(rule)
 
     def counted(of: Score) -> Document:
@@ -202,7 +213,8 @@ def _show(page: Page, document: Document, *, every: bool) -> None:
         shown = _usual(shown, document)
     has_rule = document["tuned_for"] is not None
     if has_rule:
-        units = {row["metric"]: row["unit"] for row in document["values"]}
+        judged = [*document["values"], *([document["verdict"]] if "verdict" in document else [])]
+        units = {row["metric"]: row["unit"] for row in judged}
         what = units.get(document["tuned_for"]) or document["tuned_for"] or "an unnamed metric"
         page.items({"rule": f"tuned for {what}", **undecided_words(document), **document["counts"]["told"]})
     page.say()
@@ -228,7 +240,7 @@ def _show(page: Page, document: Document, *, every: bool) -> None:
     page.table(heads, body, best=heads.index("rule") if has_rule else 3)
     if more := len(document["values"]) - len(rows):
         page.say("", f"{more} more metrics: --metric NAME shows one of them, --json all.")
-    say_verdict(page, document)
+    say_verdicts(page, [document])
     show_matrix(page, document["counts"], "the rule" if has_rule else "argmax")
     for title, part in each_of(document):
         page.say("", f"{title}, {part['rows']} rows", style="bold")

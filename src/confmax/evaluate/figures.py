@@ -317,7 +317,7 @@ def figures(
     verdict = (beside_it if apart else score).verdict(
         "rule",
         evidence.metric,
-        missed_by_each(rivals, judged, limits, counts, evidence.decided.n_decisions),
+        missed_by_each(rivals, judged, () if limits is None else (limits,), counts, evidence.decided.n_decisions),
         () if study is None else study.scored(score),
         next((one for one in rivals if decide_alike(judged["rule"], judged[one])), None) if changed else "argmax",
     )

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
+from confmax.constraints import Constraint, resolve
 from confmax.constraints.labels import LabelLimits, judged_labels
 from confmax.errors import InputError
 from confmax.evaluate.decided import in_rows
@@ -105,8 +106,12 @@ def label_verdict(
     decided: Mapping[str, Array],
     table: MemoryTable,
     limits: Judgeable | None = None,
+    key: str | None = None,
 ) -> Verdict:
-    """Return the verdict on a ``rule`` of a ``score`` by a ``metric``, within limits that its rivals are judged by."""
+    """Return the verdict on a ``rule`` of a ``score`` by a ``metric``, within limits that its rivals are judged by.
+
+    The score has the metric by its text, or by the ``key``.
+    """
     within = None if limits is None else limits.limits
     missed: dict[str, tuple[str, ...]] = dict.fromkeys(score.plain, ())
     if within is not None:
@@ -115,7 +120,7 @@ def label_verdict(
             slacks = within.slacks(S[0], ROUNDING)
             missed[name] = tuple(text for text, slack in zip(within.texts, slacks, strict=True) if slack < 0.0)
     same = next((one for one in score.plain if np.array_equal(decided[one], decided[rule])), None)
-    return score.verdict(rule, metric, missed, score.limits.get(rule, ()), same)
+    return score.verdict(rule, metric, missed, score.limits.get(rule, ()), same, key)
 
 
 def label_rivals(
@@ -166,6 +171,11 @@ class Judgeable:
     limits: LabelLimits | None
     absent: tuple[str, ...] = ()
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of all limits."""
+        return (*(() if self.limits is None else self.limits.texts), *self.absent)
+
     def values(self, S: Confusion) -> Array:
         """Return what is limited (..., n) at statistics ``S``; NaN where no row has a label."""
         assert self.limits is not None
@@ -204,9 +214,11 @@ def _limit_score(
     return LimitScore(text, value, low, high, slack, slack >= 0.0, unsure)
 
 
-def limits_of(rule: LabelRule, table: MemoryTable) -> Judgeable:
-    """Return the limits that a rule was tuned within, on the labels of a ``table``."""
-    return limits_on(rule.constraints, rule.class_names, table)
+def limits_of(rule: LabelRule, table: MemoryTable, further: Sequence[Constraint] = ()) -> Judgeable:
+    """Return the limits that a rule was tuned within, behind ``further`` ones, on the labels of a ``table``."""
+    known = [one.text for one in further]
+    own = [one for one in resolve(rule.constraints) if one.text not in known]
+    return limits_on((*further, *own), rule.class_names, table)
 
 
 def limits_on(constraints: Any, names: tuple[Any, ...], table: MemoryTable) -> Judgeable:

@@ -7,7 +7,7 @@ and p/prior at their costs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,11 +79,14 @@ def names_of(metric: Metric, n_classes: int, *, abstains: bool, as_many: Iterabl
 
 
 def missed_by_each(
-    names: Iterable[str], decided: Mapping[str, Decided], limits: Limits | None, table: MemoryTable, n_decisions: int
+    names: Iterable[str], decided: Mapping[str, Decided], limits: Sequence[Limits], table: MemoryTable, n_decisions: int
 ) -> dict[str, tuple[str, ...]]:
     """Return the limits of a rule between ``n_decisions`` that each of its rivals misses, by their names."""
     every = {name: decided[name]._replace(n_decisions=n_decisions) for name in names}
-    return {name: () if limits is None else missed_by(limits, one, table) for name, one in every.items()}
+    return {
+        name: tuple(dict.fromkeys(text for some in limits for text in missed_by(some, one, table)))
+        for name, one in every.items()
+    }
 
 
 def decide_alike(one: Decided, other: Decided) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from confmax import metrics as catalogue
 from confmax.confusion import Array
 from confmax.evaluate.verdict import Difference, Estimate, LimitScore, Record, Verdict, negated, plain_values, verdict
-from confmax.evaluate.words import in_brief
+from confmax.evaluate.words import in_words
 from confmax.metrics import Metric
 from confmax.rule.counts import Counts
 
@@ -224,7 +224,7 @@ class Score:
             lines += [f"  limits of {rule}", *(f"    {_of_limit(one)}" for one in found)]
         for rule, one in self.verdicts.items():
             of = self.unit_of(one.metric) or one.metric
-            lines.append(f"  by {of}: {in_brief(one, rule) or 'nothing can be said without intervals'}")
+            lines.append(f"  by {of}: {in_words(one, rule) or 'nothing can be said without intervals'}")
         for name, part in self.by_group.items():
             lines += [f"Group {name}: {part.n_rows} rows", *repr(part).split("\n")[1:]]
         return "\n".join(lines)

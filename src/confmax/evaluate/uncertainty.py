@@ -221,7 +221,7 @@ def score(
     every = compare(table, asked, decided, **settings)
     by_group = in_groups(table, chosen, decided, **settings)
     bound = [name for name, one in judged.items() if isinstance(one, DecisionRule) and one.constraints]
-    within = {name: _within(judged[name], table) for name in bound}
+    within = {name: limits_within(judged[name], table, abstains=judged[name].abstain is not None) for name in bound}
     limits = {name: _limits_of(name, *one, decided[name], table, settings) for name, one in within.items()}
     n_metrics = len(chosen)
     result = replace(
@@ -243,7 +243,7 @@ def score(
                 decided,
                 table,
                 as_many.get(name, ()),
-                within[name][0] if name in within else None,
+                tuple(filter(None, within.get(name, ())[:1])),
                 limits.get(name, ()),
                 key_of[name],
             )
@@ -282,7 +282,7 @@ def verdict_on(
     decided: Mapping[str, Decided],
     table: MemoryTable,
     as_many: Iterable[str],
-    within: Limits | None,
+    within: Sequence[Limits],
     limits: Sequence[LimitScore],
     key: str | None = None,
 ) -> Verdict:
@@ -542,23 +542,27 @@ def decided_by(rule: Decides, table: MemoryTable) -> Decided:
     return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None, further)
 
 
-def _within(rule: DecisionRule, table: MemoryTable) -> tuple[Limits | None, tuple[LimitScore, ...]]:
-    """Return the limits of a rule that the rows of a ``table`` can judge, and those that they cannot."""
+def limits_within(rule: DecisionRule, table: MemoryTable, *, abstains: bool) -> tuple[Limits | None, tuple[str, ...]]:
+    """Return the limits of a rule that the rows of a ``table`` can judge, and the texts of those that they cannot.
+
+    ``abstains`` says whether some rule on these rows does.
+    """
     known = [one for one in resolve(rule.constraints) if table.groups is not None or not one.of_groups]
     unknown = [one.text for one in resolve(rule.constraints) if one not in known]
-    limits, absent = judgeable(known, table, abstains=rule.abstain is not None)
-    return limits, tuple(map(LimitScore, (*unknown, *absent)))
+    limits, absent = judgeable(known, table, abstains=abstains)
+    return limits, (*unknown, *absent)
 
 
 def _limits_of(
     name: str,
     limits: Limits | None,
-    lost: tuple[LimitScore, ...],
+    unjudged: tuple[str, ...],
     decided: Decided,
     table: MemoryTable,
     settings: Mapping[str, Any],
 ) -> tuple[LimitScore, ...]:
     """Return what a rule makes of the limits that it was tuned within, by what it ``decided``."""
+    lost = tuple(map(LimitScore, unjudged))
     if limits is None:
         return lost
     every = {str(one): one.metric for one in limits.constraints}

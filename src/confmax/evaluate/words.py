@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from confmax.evaluate.verdict import Verdict
+from confmax.evaluate.verdict import Rival, Verdict
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
@@ -37,3 +37,22 @@ def in_brief(verdict: Verdict, rule: str = "the tuned rule") -> str:
         better = f"{rule} is better than {listed(named['better'])}; " if named["better"] else ""
         return f"{better}too few rows to say whether {'it' if better else rule} beats {unclear}"
     return ""
+
+
+def in_words(verdict: Verdict, rule: str) -> str:
+    """Return what a verdict says of a ``rule``, with the limits that rivals miss; nothing where it is unknown."""
+    lost: dict[tuple[str, ...], list[Rival]] = {}
+    for one in verdict.rivals:
+        lost.setdefault(one.missed, []).append(one)
+    lost.pop((), None)
+    said = in_brief(verdict, rule)
+    if not said or not lost or verdict.kind == "misses":
+        return said
+    if verdict.kind == "alone":
+        said = f"{rule} keeps its limits on these rows"
+    parts = [
+        f"{listed([one.name for one in some])} miss{'es' if len(some) == 1 else ''} {listed(missed)}"
+        for missed, some in lost.items()
+    ]
+    whose = "its value does" if sum(map(len, lost.values())) == 1 else "their values do"
+    return f"{said}; {listed(parts)}, so {whose} not compare"
