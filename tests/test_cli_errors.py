@@ -19,7 +19,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 TABLES = {
     "t": {},
     "sum": {"a": {7: "0.9999"}},
-    "ab": {"y": ["a", "b"] * 30},
+    "ab": {"y": ["a", "b"] * 30, "c": "2"},
     "nan": {"b": {3: "nan"}},
     "oops": {"b": {3: "oops"}},
     "z": {"y": {4: "z"}},

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from confmax.cli.csvs import as_names
@@ -23,13 +24,15 @@ from confmax.cli.texts import joined
 from confmax.errors import InputError, extended
 from confmax.rule import DecisionRule
 from confmax.tables import checked_probabilities
-from confmax.tables.columns import assignment, find, first_repeated, in_names, is_numbered, refuse_part
+from confmax.tables.arrays import absent_classes
+from confmax.tables.columns import Found, assignment, find, first_repeated, in_names, is_numbered, refuse_part
 from confmax.tables.labels import MARKS
 from confmax.tables.normalize import normalized
 from confmax.tables.partitioned import is_opened
 from confmax.tables.partitioned.arrow import is_text
 
 NUMERIC = "every numeric column"
+SOME_ROWS = 50  # of each of some twenty parts of a file, that show which columns can be probabilities
 ONE = "a single column with --score"
 IN_ORDER = "name the columns of the classes in their order with --columns"
 PREFIX = re.compile(r"(p|pr|prob|probs|proba|probability)[_. (]", re.IGNORECASE)  # of columns of probabilities
@@ -128,12 +131,16 @@ class FileRows:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the probabilities are: names of columns, or one block; how that was decided, and what to warn of."""
+    """Where the probabilities are: names of columns, or one block; how that was decided, and what to warn of.
+
+    ``left_out`` are further numeric columns.
+    """
 
     names: tuple[str, ...]
     block: str | None
     how: str
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def aligned_columns(
@@ -318,7 +325,8 @@ def _choose(
     numeric = [name for name in free if name in texts or frame.is_numeric(name)]
     found = find(numeric, classes, whole=False)
     if classes and found.places is not None:
-        return Place(tuple(numeric[k] for k in sorted(found.places)), None, "named like the classes")
+        of_labels = not (options.classes or of_rule)
+        return _named_like(frame, numeric, found, options, of_labels=of_labels)
     blocks = {
         name: block
         for name, block in frame.blocks.items()
@@ -345,6 +353,61 @@ def _choose(
                 f"{shlex.quote(column)}"
             )
     return _numeric(frame, numeric, list(map(str, classes)) if of_rule else ())
+
+
+def _named_like(frame: Frame, numeric: Sequence[str], found: Found, options: TableOptions, *, of_labels: bool) -> Place:
+    """Return the columns that are named like the classes.
+
+    Classes that are known ``of_labels`` alone may not be all: with the columns of those that no row has, rows sum to
+    one.
+    """
+    places = found.places or ()
+    named = tuple(numeric[k] for k in sorted(places))
+    # beside p_a and p_b a class that no row has is p_c
+    has_affix = any(found.names[k] != numeric[k] for k in places)
+    others = [
+        name
+        for k, (name, short) in enumerate(zip(numeric, found.names, strict=True))
+        if k not in places and not (has_affix and short in ("", name))
+    ]
+    further = _further(frame, named, others, normalize=options.normalize) if of_labels and others else ()
+    names = tuple(name for name in numeric if name in (*named, *further))
+    what, them = ("s {} were taken as classes", "them") if len(further) > 1 else (" {} was taken as a class", "it")
+    note = (
+        f"the column{what.format(joined(further))} that no row of {options.label!r} has, because rows have one sum "
+        f"only with {them}; --columns or --classes chooses others"
+    )
+    left_out = tuple(name for name in numeric if name not in names)
+    return Place(names, None, "named like the classes", (note,) if further else (), left_out)
+
+
+def _further(frame: Frame, named: Sequence[str], others: Sequence[str], *, normalize: bool) -> tuple[str, ...]:
+    """Return those of ``others`` with which the rows sum to one, or to be normalized to one number, as they do not now.
+
+    Columns of other lengths, or with cells that are no numbers, are none.
+    """
+    n = len(frame.columns[named[0]])
+    if not n:
+        return ()
+    # what some rows, of all parts of the file, show to be no class is not read whole
+    starts = range(0, n, max(n // 20, SOME_ROWS))
+    some = {
+        name: pa.chunked_array([part for k in starts for part in column.slice(k, SOME_ROWS).chunks], column.type)
+        for name, column in frame.columns.items()
+        if name in (*named, *others)
+    }
+    for part in (replace(frame, columns=some), frame):
+        values = {}
+        for name in (*named, *others):
+            try:
+                values[name] = part.numbers(name).astype(np.float64)
+            except ValueError:
+                if name in named:  # which is refused where it is read
+                    return ()
+        others = absent_classes(np.sum([values.pop(name) for name in named], axis=0), values, normalize=normalize)
+        if not others:
+            break
+    return tuple(others)
 
 
 def named_columns(frame: Frame, columns: tuple[str, ...]) -> Place:
@@ -516,10 +579,15 @@ def _checked(
         marked = in_names(extended(error), names, unnamed, of="").sentence.marked
         if place.how != "named":
             one = ", --score a single column" if len(names) == 2 else ""
-            marked += f" (columns taken: {joined(names)}, {place.how}; --columns and --classes choose others{one})"
+            left_out = f"; left out: {joined(place.left_out)}" if place.left_out else ""
+            marked += (
+                f" (columns taken: {joined(names)}, {place.how}{left_out}; --columns and --classes choose others{one})"
+            )
         raise InputError(f"{frame.path}: {marked}") from None
     # folds are made of what was read: a division of rows by their sums is left to the library, as in Python
     note = note.replace("of proba ", f"of {frame.path} ")
+    if note and place.left_out:
+        note += f"; numeric columns left out: {joined(place.left_out)}"
     return (proba if proba.dtype in (np.float32, np.float64) else checked), note
 
 

@@ -6,7 +6,7 @@ checking a table twice changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -199,10 +199,45 @@ def refuse_other_columns(P: NDArray[Any], names: Sequence[str] | None = None) ->
         )
 
 
+def absent_classes(sums: Array, others: Mapping[str, Array], *, normalize: bool) -> list[str]:
+    """Return which of the ``others``, columns (n,) of n > 0 rows, are probabilities of further classes; often none.
+
+    Rows have the ``sums`` (n,) over the known classes. With further classes they sum to one, or if they will be divided
+    by their sums, to any one number, and far more exactly than without.
+    """
+    # beside votes one number says nothing: with it rows have one sum if they have one without
+    tells = np.ptp if normalize else np.any
+    others = {name: column for name, column in others.items() if np.isfinite(column).all() and tells(column)}
+    if not others or not np.isfinite(sums).all():
+        return []
+    tolerance = ONE_SUM if normalize else ROW_SUM_TOLERANCE
+    totals = [1.0]
+    if normalize:
+        # of votes the largest sum is that of rows where a further class has none; with one class, all rows have it
+        totals += [100.0, float(sums.max()), *(float(np.median(sums + column)) for column in others.values())]
+    before = float(np.abs(sums - (np.median(sums) if normalize else 1.0)).mean())
+    found: list[str] = []
+    nearest = before / 2
+    for total in dict.fromkeys(totals):
+        limit = tolerance * total
+        rest = total - sums + limit
+        fits = [name for name, c in others.items() if _in_most_rows((c >= 0.0) & (c <= rest))]
+        sets = [fits, *([name] for name in fits), *([n for n in fits if n != name] for name in fits)]
+        for names in sets:
+            off = np.abs(sums + sum(others[name] for name in names) - total)
+            if off.mean() < nearest and _in_most_rows(off <= limit):
+                found, nearest = names, float(off.mean())
+    return found
+
+
+def _in_most_rows(holds: NDArray[np.bool_]) -> bool:
+    return bool(np.mean(~holds) <= OTHER_ROWS)
+
+
 def _have_one_sum(sums: Array) -> bool:
     """Whether almost all rows have about the same sum, as probabilities, percentages and votes of as many voters."""
     one = float(np.median(sums))
-    return bool(np.mean(np.abs(sums - one) > ONE_SUM * abs(one)) <= OTHER_ROWS)
+    return _in_most_rows(np.abs(sums - one) <= ONE_SUM * abs(one))
 
 
 def refuse_entries(values: NDArray[Any], place: Callable[[int], tuple[int, int]]) -> None:
