@@ -108,3 +108,17 @@ def test_columns_that_are_left_out_are_named_where_rows_do_not_sum_to_one(frame)
     said = refusal("tune", written(frame.assign(age=BESIDE["age"])), "--label", "truth", "--metric", "macro_f1")
     for words in ("row ", "sums to", "left out: sepsis, age", "--columns", "--classes"):
         assert words in said
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("prefix", ["", "p_"])
+def test_a_label_that_no_row_has_is_not_left_out_in_silence(prefix):
+    """No sum of rows says whether it is one."""
+    tags = [";".join(name for name in KNOWN if row[name] > 0.3) for _, row in P.iterrows()]
+    written(P.add_prefix(prefix).assign(**BESIDE, text=["0.5", *["n/a"] * (N - 1)]), truth=tags)
+    arguments = ("tune", "t.csv", "--decisions", "any", "--label", "truth", "--separator", ";", "--metric", "macro_f1")
+    said = run(*arguments)[1]
+    for words in (f"{prefix}sepsis", "left out", "no row", "--classes"):
+        assert words in said
+    assert "age" not in said and "year" not in said and "text" not in said
+    assert "left out" not in run(*arguments, "--classes", ",".join(NAMES))[1]

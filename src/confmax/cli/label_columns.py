@@ -8,7 +8,7 @@ named like the labels, else the only other two-dimensional array.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,7 +59,8 @@ def read_label_rows(frame: Frame, options: TableOptions, rule_labels: Sequence[A
     truth = _truth(frame, options)
     wanted = class_order(options, rule_labels, truth.names)
     stated = truth.stated and not wanted
-    place, labels, notes = _probabilities_of(frame, options, wanted or truth.names, stated=stated)
+    of_rows = not (wanted or stated)
+    place, labels, notes = _probabilities_of(frame, options, wanted or truth.names, stated=stated, of_rows=of_rows)
     if truth.matrix is not None and not truth.names:
         truth = _named_array(truth, labels, frame, options)
     P = _checked(frame, place)
@@ -209,12 +210,13 @@ def _arranged(truth: _Truth, labels: Sequence[Any], frame: Frame, *, known_by_na
 
 
 def _probabilities_of(
-    frame: Frame, options: TableOptions, labels: Sequence[Any], *, stated: bool
+    frame: Frame, options: TableOptions, labels: Sequence[Any], *, stated: bool, of_rows: bool
 ) -> tuple[Place, Sequence[Any], tuple[str, ...]]:
     """Return the columns of probabilities, the label of each, and what to warn of.
 
     ``labels`` are known from the labels of the rows, the rule or --classes; ``stated`` ones are called like their
-    columns of 0 and 1, and may have a prefix that the columns of probabilities lack.
+    columns of 0 and 1, and may have a prefix that the columns of probabilities lack; those ``of_rows`` are the labels
+    that some row has.
     """
     if options.columns:
         place = named_columns(frame, options.columns)
@@ -230,7 +232,8 @@ def _probabilities_of(
         found, labels = (again, as_names(short).tolist()) if again.places is not None else (found, labels)
     if found.places is not None:
         names = tuple(numeric[k] for k in found.places)
-        return Place(names, None, "named like the labels"), labels, _left_out(found, numeric, labels)
+        notes = _left_out(found, numeric, labels, frame if of_rows else None)
+        return Place(names, None, "named like the labels"), labels, notes
     if len(blocks) > 1:
         raise ValueError(f"{frame.path} holds several tables ({joined(list(blocks))}); choose with --columns NAME")
     if blocks:
@@ -265,19 +268,37 @@ def _without_truth(frame: Frame, numeric: Sequence[str], labels: Sequence[Any]) 
 
 
 def _is_zero_one(frame: Frame, name: str) -> bool:
-    values = frame.numbers(name)
-    return bool(np.isin(values, (0.0, 1.0)).all())
+    return _holds_only(frame, name, lambda values: np.isin(values, (0.0, 1.0)))
 
 
-def _left_out(found: Found, numeric: Sequence[str], labels: Sequence[Any]) -> tuple[str, ...]:
-    """Return a note on columns that have the prefix of those of the labels and belong to none."""
-    known = {found.names[k] for k in found.places or ()}
+def _is_share(frame: Frame, name: str) -> bool:
+    """Whether a column holds numbers between 0 and 1, and not these two alone."""
+    return _holds_only(frame, name, lambda values: (values >= 0.0) & (values <= 1.0)) and not _is_zero_one(frame, name)
+
+
+def _holds_only(frame: Frame, name: str, where: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> bool:
+    """Whether all cells of a column are numbers ``where`` they should be."""
+    try:
+        return bool(where(frame.numbers(name)).all())
+    except ValueError:  # a column that is not taken may hold anything
+        return False
+
+
+def _left_out(found: Found, numeric: Sequence[str], labels: Sequence[Any], frame: Frame | None) -> tuple[str, ...]:
+    """Return a note on columns that are like those of the labels and belong to none.
+
+    They have the same prefix; of a ``frame`` whose columns have none, the same kind of numbers.
+    """
+    places = found.places or ()
+    known = {found.names[k] for k in places}
     others = [name for name, short in zip(numeric, found.names, strict=True) if short not in (*known, "", name)]
+    if frame is not None and all(found.names[k] == numeric[k] for k in places):
+        others = [name for k, name in enumerate(numeric) if k not in places and _is_share(frame, name)]
     if not others:
         return ()
     return (
-        f"the columns {joined(others)} are called like those of the labels {joined(labels, 4)} and were left out, "
-        f"because no row has such a label; --classes names all labels",
+        f"the columns {joined(others)} are like those of the labels {joined(labels, 4)} and were left out, because no "
+        f"row has such a label; --classes names all labels",
     )
 
 
