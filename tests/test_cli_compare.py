@@ -325,3 +325,15 @@ def test_a_limit_of_groups_cannot_be_judged_without_them(command):
     given = ("held.csv", "--label", "truth", "--metric", "accuracy", "--replicates", "0", "--rule", "r.json")
     stdout, stderr = run(command, *given)
     assert limits[0] in stderr and "--group" in stderr and "cannot be judged" in stdout
+
+
+def test_the_positive_class_of_a_rule_is_its_own():
+    """Whatever --positive says, and where nothing says which class is positive."""
+    _tables()
+    run("tune", "val.csv", "--label", "truth", "--metric", "f1", "--positive", "no", "-o", "r.json")
+    given = ("held.csv", "--label", "truth", "--rule", "r.json", "--replicates", "0", "--metric")
+    own = document("score", *given, "f1")["values"][0]["rule"]
+    for more in (("f1", "--positive", "yes"), ("accuracy",), ("f1", "--positive", "no")):
+        verdict = document("compare", *given, *more)["rules"][-1]["verdict"]
+        assert verdict["metric"] == ("f1" if "no" in more else "f1[no]") and verdict["value"] == pytest.approx(own)
+    assert document("score", *given, "f1", "--positive", "yes")["verdict"]["value"] == pytest.approx(own)

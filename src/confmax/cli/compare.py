@@ -153,7 +153,7 @@ def comparison(
     beside = {name: one for some in as_many.values() for name, one in some.items()}
     plain = {name: judged.decided[name] for name in PLAIN}
     decided = decisions({**plain, **beside, **judged.decided}, table.n_classes, abstains=abstains)
-    by = _judged_by(tuned_for, given, evaluated, rows, judged.rows, abstains=abstains)
+    by = _judged_by(tuned_for, rules, evaluated, rows, judged.rows, abstains=abstains)
     # a rule of a file is judged by its own limits, beside those that were given
     within = {
         path: limits_within(rule, judged.rows, abstains=abstains) for path, rule in given.items() if rule.constraints
@@ -235,7 +235,7 @@ def _on_as_many(
 
 def _judged_by(
     tuned_for: Mapping[str, str],
-    given: Mapping[str, DecisionRule],
+    rules: Mapping[str, DecisionRule],
     evaluated: dict[str, Metric],
     rows: FileRows,
     table: MemoryTable,
@@ -245,13 +245,14 @@ def _judged_by(
     """Return the name of the metric that each rule was tuned for, by the rule's name: else the first one.
 
     Those of rules of files are added to the metrics that are ``evaluated``. Tables of costs have one name: where they
-    differ, each is that of a file.
+    differ, each is that of a file. The ``rules`` have their classes in the order of their files: the last of two is the
+    positive one there.
     """
     first = next(name for name in evaluated if not abstains or name != "coverage")
-    several = len(table_metrics(given)) > 1
+    several = len(table_metrics(rules)) > 1
     found = {name: metric if metric in evaluated else first for name, metric in tuned_for.items()}
-    for path, rule in given.items():
-        metric = tuned_metric(rule, rows.classes)
+    for path, rule in rules.items():
+        metric = tuned_metric(rule, rows.classes, order_known=rows.order_known)
         if metric is None or not_applicable(metric, rows):
             continue
         name = f"{metric!r} of {path}" if several and metric.cost_table is not None else repr(metric)

@@ -124,8 +124,11 @@ def positive_of(rule: DecisionRule) -> Any:
     return own[(metric.classes or (0, 1))[-1]]
 
 
-def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
-    """Return the metric that a rule was tuned for, over its classes in this order; None where its file does not say."""
+def tuned_metric(rule: DecisionRule, classes: Sequence[Any], *, order_known: bool = True) -> Metric | None:
+    """Return the metric that a rule was tuned for, over its classes in this order; None where its file does not say.
+
+    One of the last of two classes names this class where another one is the last here, or the order is not known.
+    """
     own = rule.class_names[: rule.n_classes]
     # a rule file holds its metric as text; one by a function of the user's own is not known here
     metric = metric_of(rule)
@@ -133,8 +136,15 @@ def tuned_metric(rule: DecisionRule, classes: Sequence[Any]) -> Metric | None:
         metric = metric and aligned(metric, own)
     except ValueError:  # a rule whose classes were renamed
         return None
-    if metric is None or metric.classes is None:
-        return metric
+    if metric is None:
+        return None
+    if metric.classes is None:
+        same = order_known and tuple(classes) == tuple(own)
+        if same or len(own) != 2 or not metric.binary:
+            return metric
+        if metric.one_class:
+            return aligned(replace(metric, label=own[-1], binary=False, ordered=False), classes)
+        return metric if tuple(classes) == tuple(own) else replace(metric, classes=(1, 0))
     # text of a file may name places that the rule does not have
     if max(metric.classes) >= len(own):
         return None
