@@ -76,6 +76,15 @@ def test_d17_a_rule_knows_the_columns_that_it_was_tuned_on():
         assert found == rule.predict(pd.DataFrame(P, columns=list("abc"))).tolist()
         assert rule.to_sql(columns=rule.class_names) == replace(rule, columns=()).to_sql()
         assert rule.reordered(["c", "a", "b"]).columns == ("p_c", "p_a", "p_b")
+    # and so do the rules of other questions
+    frame = named.drop(columns="age")
+    path = library.frontier("accuracy", "rate[a] <=", frame, "y", levels=3)
+    with pytest.raises(library.Infeasible) as missed:
+        library.maximize("accuracy", frame, "y", constraints=["recall[a] >= 0.99", "rate[a] <= 0.01"])
+    solution = library.maximize("macro_f1", frame, "y")
+    adapted = solution.adapt(priors={"a": 0.2, "b": 0.3, "c": 0.5}, tuned_on=(frame.drop(columns="y"), frame["y"]))
+    for rule in (path.at(path.levels[0]).rule, missed.value.closest.rule, adapted.rule):
+        assert rule.columns == tuple(f"p_{name}" for name in rule.class_names)
     note = run("export", "named.json", "--to", "sql")[1]
     assert note == "note: the expression reads the columns p_c, p_a, p_b; --columns names others\n"
     frame = pd.DataFrame(P, columns=["x0", "x1", "x2"])

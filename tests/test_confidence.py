@@ -370,6 +370,15 @@ def test_what_is_out_of_reach_without_a_confidence_is_with_one(metric, limit):
     assert said[0] == said[1]
 
 
+def test_a_metric_of_the_whole_matrix_may_be_sure_and_abstain():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(4), 100)
+    y = np.array([rng.choice(4, p=p) for p in P])
+    limits = ["accuracy >= 0.5", "coverage >= 0.6"]
+    found = confmax.maximize("macro_jaccard", P, y, constraints=limits, abstain=True, confidence=0.6)
+    assert found.feasible and found.confidence == 0.6
+
+
 def test_a_limit_that_is_hardly_met_names_no_number_of_rows():
     """Nobody has a hundred million rows."""
     P, y = labelled(24, 3)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.metrics import confusion_matrix
@@ -104,7 +105,10 @@ def test_expected_rows_are_sums_of_probabilities_of_what_is_decided(rule):
     counts = rule.expected_counts(P, **more)
     chosen = decided.astype(bool) if rule.decisions.several else decided[:, None] == np.arange(3)
     assert np.allclose(counts.right, (P * chosen).sum(axis=0)) and np.allclose(counts.true, P.sum(axis=0))
-    assert np.allclose(counts.missed, (P * ~chosen).sum(axis=0))
+    beyond = np.zeros(len(P), bool) if rule.decisions.several else decided >= 3
+    assert np.allclose(counts.missed, (P * ~chosen)[~beyond].sum(axis=0))
+    assert np.allclose(counts.further, P[beyond].sum(axis=0))
+    assert ("further" in counts.intervals) == (rule is ABSTAINS)
     every = decided.sum(axis=0) if rule.decisions.several else np.bincount(decided, minlength=rule.n_decisions)
     assert counts.decided.tolist() == every.tolist() and counts.decisions == rule.class_names
     assert counts.unit == "rows" and counts.level == 0.95 and counts.matrix is None
@@ -114,12 +118,42 @@ def test_expected_rows_are_sums_of_probabilities_of_what_is_decided(rule):
     assert same(again, counts)
     few = (sums[0] + sums[1]).counts(rule)
     assert few.intervals["true"].tolist() == [ends_of(poisson_binomial(p), 0.95) for p in P[:150].T]
+    if beyond.any():
+        left = P[:150][beyond[:150]]
+        assert few.intervals["further"].tolist() == [ends_of(poisson_binomial(p), 0.95) for p in left.T]
 
 
 def same(one, other):
     """Whether two counts are the same, but for rounding of sums."""
-    ends = all((one.intervals[what] == other.intervals[what]).all() for what in COUNTS)
-    return ends and all(np.allclose(getattr(one, name), getattr(other, name)) for name in ("decided", "true", "right"))
+    ends = all((one.intervals[what] == other.intervals[what]).all() for what in one.intervals)
+    means = ("decided", "true", "right", "further")
+    return ends and all(np.allclose(getattr(one, name), getattr(other, name)) for name in means)
+
+
+def test_what_is_left_to_a_further_decision_is_not_missed():
+    """Of rules that abstain, and of costs with a check: on labels, and as the probabilities expect."""
+    rng = np.random.default_rng(0)
+    y = labels_drawn(P, rng)
+    decided = ABSTAINS.predict_index(P)
+    by_labels = confmax.score("accuracy", P, np.array(NAMES)[y], ABSTAINS, n_replicates=0).counts["rule"]
+    assert by_labels.further.tolist() == [((y == k) & (decided == 3)).sum() for k in range(3)]
+    assert by_labels.missed.tolist() == [((y == k) & (decided != k) & (decided != 3)).sum() for k in range(3)]
+    name = ABSTAINS.class_names[1]
+    text = by_labels.words(name)
+    assert f"{by_labels.missed[1]:.0f} are missed, and {by_labels.further[1]:.0f} get {ABSTAINS.abstain}" in text
+    expected = ABSTAINS.expected_counts(P)
+    assert "are missed [" in expected.words(name) and f" get {ABSTAINS.abstain} [" in expected.words(name)
+    assert set(expected.to_dict()["classes"][str(name)]) >= {"further", "further_interval"}
+    assert "further" not in PLAIN.expected_counts(P).to_dict()["classes"][str(PLAIN.class_names[1])]
+
+
+def test_counts_are_of_the_rows_that_predict_reads():
+    """One row of names, and votes beside a column that is no class."""
+    one = pd.Series(P[0][::-1], index=NAMES[::-1])
+    assert same(PLAIN.expected_counts(one), PLAIN.expected_counts(P[:1]))
+    votes = pd.DataFrame(P * 7.0, columns=list(NAMES)).assign(amount=3.0, day="monday")
+    with pytest.warns(UserWarning, match="divided by their sums"):
+        assert same(PLAIN.expected_counts(votes, normalize=True), PLAIN.expected_counts(P))
 
 
 def test_rows_of_any_kind_have_the_same_counts():

@@ -1,5 +1,6 @@
 """What notebooks show: well-formed tables of the numbers that the text shows, every name escaped, nothing loaded."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -80,6 +81,9 @@ def test_long_rules_and_mixtures_are_cut(K):
     assert table[0] == ["class", *["weight (16.7%)"] * 4]
     left = ["970 more classes"] * (K > 30) + ["2 more rules in the mixture"]
     assert lines_of(page)[-1] == f"and {', '.join(left)}"
+    # the rules that are drawn most often are not left out
+    drawn = replace(rule, weights=np.array([0.05, 0.1, 0.1, 0.1, 0.25, 0.4]))
+    assert rows_of(parsed(drawn).find("table"))[0][1:3] == ["weight (40.0%)", "weight (25.0%)"]
 
 
 def test_the_gains_of_a_whole_table():

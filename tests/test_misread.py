@@ -170,12 +170,12 @@ PAIRS = {
     ),
     "one row of three classes": (
         lambda: OF_THREE.predict(THREE.to_numpy()[0]),
-        ["the rule has 3 classes", "one column per class"],
+        ["3 numbers", "one row", "pass [row]"],
         lambda: OF_THREE.predict(THREE.iloc[0]).tolist() == ["b"],
     ),
     "one row of numbered classes": (
         lambda: confmax.DecisionRule.from_weights([1.0, 2.0, 1.0]).predict([0.2, 0.3, 0.5]),
-        ["the rule has 3 classes", "one column per class"],
+        ["3 numbers", "one row", "pass [row]"],
         lambda: confmax.DecisionRule.from_weights([1, 2, 1]).predict(pd.Series([0.2, 0.3, 0.5])).tolist() == [1],
     ),
     "a row of other classes": (

@@ -84,8 +84,11 @@ def test_limits_of_groups_have_the_values_of_the_groups():
     assert [part.expected for part in recall.by_group] == pytest.approx(share)
     assert recall.expected == pytest.approx(min(share))
     assert recall.kept == (recall.labels.value >= 0.6) and rate.kept == (rate.labels.value <= 0.1)
-    # each group must keep a floor, so that the interval of any may hold it
-    assert recall.unsure == any(part.labels.low <= 0.6 <= part.labels.high for part in recall.by_group)
+    # each group must keep a floor: the interval of any may hold it, and where one lies below it nothing is unsure
+    lows, highs = zip(*((part.labels.low, part.labels.high) for part in recall.by_group), strict=True)
+    assert recall.unsure == (
+        any(low <= 0.6 <= high for low, high in zip(lows, highs, strict=True)) and min(highs) >= 0.6
+    )
     assert rate.unsure == (rate.labels.low <= 0.1 <= rate.labels.high)
     assert not all_rows.by_group and all_rows.labels.low is not None
 

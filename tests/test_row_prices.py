@@ -102,6 +102,14 @@ def test_the_bound_holds_at_any_rule(metric, further):
         assert problem.oracle.n_passes == passes + 1
 
 
+def test_steps_do_not_lose_a_bound_where_a_price_falls_by_far():
+    """Rows where the price of a denominator is hundreds of times as large at one step as at the next."""
+    rng = np.random.default_rng(2)
+    n, K = int(rng.integers(20, 200)), int(rng.integers(2, 4))
+    P = rng.beta(0.6, 1.5, (n, K))
+    assert 0.0 <= confmax.maximize("macro_f1", P, calibration=None, decisions=1).gap <= 0.001
+
+
 def test_a_bound_from_few_rows_holds_on_all_and_steps_lower_it():
     rng = np.random.default_rng(3)
     P = rng.dirichlet([2.0, 0.3, 0.1, 0.2], 3000) ** 3

@@ -102,6 +102,10 @@ def _first(names: Sequence[Any]) -> str:
 
 def sections(rule: Any, most_classes: int) -> list[tuple[str, Numbers | None]]:
     """Return how a rule, or each of its first groups, decides: a line, and numbers where the line leaves these out."""
+    if len(rule.weights) > SHOWN:
+        # the rules that are drawn most often are those that are shown
+        order = np.argsort(-rule.weights, kind="stable")
+        rule = replace(rule, gains=rule.gains[order], weights=rule.weights[order])
     if not rule.groups:
         return _drawn_in_words(rule, most_classes) or [(_decides(rule), numbers(rule, most_classes))]
     found = [(f"group {name}: {line}", table) for name, line, table in of_groups(rule, most_classes, SHOWN)]

@@ -139,8 +139,8 @@ def apply() -> None:
 )
 @list_option(
     "--columns",
-    "For SQL: columns of probabilities, matched to the classes by name, else in class order. Default: those named like "
-    "the classes.",
+    "For SQL: columns of probabilities, matched to the classes by name, else in class order. Default: those that the "
+    "rule was tuned on, else those named like the classes.",
 )
 @click.option(
     "--dtype",

@@ -9,7 +9,7 @@ from confmax.cli.matching import positive_of, tuned_metric
 from confmax.cli.show import Document, Page
 from confmax.cli.texts import joined
 from confmax.rule import DecisionRule, LabelRule
-from confmax.rule.counts import COUNTS, Counts, rows_in_words
+from confmax.rule.counts import FURTHER, Counts, rows_in_words
 
 FEW = 3  # classes that have a sentence each; more are a table
 MOST = 20  # classes that are printed
@@ -48,11 +48,13 @@ def show_expected(page: Page, counts: Document) -> None:
     """Print how many rows of each class are right, as the probabilities expect, where sentences did not say it."""
     if not counts["told"]:
         lines = []
+        heads = {"true": "rows in all, expected", "right": "right", "missed": "missed", FURTHER: "not decided"}
+        heads = {what: head for what, head in heads.items() if what in next(iter(counts["classes"].values()))}
         for name, one in list(counts["classes"].items())[:MOST]:
-            cells = ("{} [{:,}, {:,}]".format(rows_in_words(one[what]), *one[f"{what}_interval"]) for what in COUNTS)
+            cells = ("{} [{:,}, {:,}]".format(rows_in_words(one[what]), *one[f"{what}_interval"]) for what in heads)
             lines.append([name, f"{one['decided']:,}", *cells])
         page.say()
-        page.table(["class", "decided", "rows in all, expected", "right", "missed"], lines)
+        page.table(["class", "decided", *heads.values()], lines)
         more = len(counts["classes"]) - MOST
         page.say(*([f"... {more} more classes; --json shows all."] if more > 0 else []), "")
     page.say(f"In brackets: {counts['level']:.4g} intervals of the calibrated probabilities, if these are right.")

@@ -60,7 +60,7 @@ class Judged(NamedTuple):
     vacuous: bool
     by_group: dict[Any, Estimate]
     slack: float  # by how much it is kept
-    unsure: bool  # whether its interval holds the limit, or that of some group, if each of them must keep it
+    unsure: bool  # whether chance may turn it: its interval holds the limit, or of groups that must keep it the nearest
 
 
 def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, table: MemoryTable) -> list[Judged]:
@@ -78,7 +78,8 @@ def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, tab
             estimate = score.estimate(rule, str(one))._replace(value=float(value))
         shown = by_group.values() if one.of_groups and not one.across.compares else [estimate]
         ends = [(it.low, it.high) for it in shown if it.low is not None and it.high is not None]
-        unsure = not vacuous and any(low <= one.limit <= high for low, high in ends)
+        beyond = any(high < one.limit if one.is_floor else low > one.limit for low, high in ends)
+        unsure = not (vacuous or beyond) and any(low <= one.limit <= high for low, high in ends)
         found.append(Judged(estimate, is_kept(slack), bool(vacuous), by_group, float(slack), unsure))
     return found
 

@@ -28,6 +28,7 @@ from confmax.solution.infeasible import Infeasible
 from confmax.solution.label_task import LabelPlan, LabelTask, task_of
 from confmax.solution.labels import LabelSolution
 from confmax.solution.several import Free, free_thresholds, refuse_unstored, solve
+from confmax.tables.columns import columns_of
 from confmax.tables.decisions import Decisions
 from confmax.tables.several import dense_table, labels_table
 
@@ -65,6 +66,7 @@ def label_frontier(
     )
     proba, y, weight = rows
     table = labels_table(decisions, proba, y, weight, classes, stated=classes is not None)
+    plan = replace(plan, columns=columns_of(proba, table, table.classes))
     dense = dense_table(table, "a frontier of several labels")
     task = task_of(plan, dense)
     with bar_for(progress, f"frontier of {printable(repr(plan.metric))}", "levels") as bar:

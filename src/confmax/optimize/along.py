@@ -39,11 +39,14 @@ class Record:
     """The gains that were asked for, with their answers, while there is room for them.
 
     ``read`` returns of answers (B) the objectives (B,), by how much the limits are kept at one choice of their numbers
-    (B, n), and which of them are 0/0 (B, n).
+    (B, n), and which of them are 0/0 (B, n). ``matrix`` says whether it reads the matrix of a confusion.
     """
 
-    def __init__(self, read: Callable[[Confusion], tuple[Array, Array, NDArray[np.bool_]]]) -> None:
+    def __init__(
+        self, read: Callable[[Confusion], tuple[Array, Array, NDArray[np.bool_]]], *, matrix: bool = False
+    ) -> None:
         self.read = read
+        self.matrix = matrix
         self.parts: list[tuple[Gains, Confusion]] = []
         self.size = 0
         # what was read of the first so many parts
@@ -51,7 +54,9 @@ class Record:
         self.numbers: tuple[Array, Array, NDArray[np.bool_]] | None = None
 
     def add(self, gains: Gains, answers: Confusion) -> None:
-        """Keep ``answers`` (B) to ``gains`` (B)."""
+        """Keep ``answers`` (B) to ``gains`` (B), if they can be read."""
+        if self.matrix and answers.matrix is None:
+            return
         of_gains = gains.full.size if gains.full is not None else len(gains) * 2 * gains.n_decisions
         of_answers = answers.diagonal.size + answers.columns.size
         size = of_gains + of_answers + (0 if answers.matrix is None else answers.matrix.size)

@@ -549,5 +549,6 @@ def _at_largest(search: KnotSearch) -> tuple[tuple[Array, Array], list[tuple[Arr
     ends = [(knots.s[k], knots.m[k]) for k in (first, first + 1)]
     (s_1, m_1), (s_2, m_2) = ends
     part = np.divide(s - s_1, s_2 - s_1, out=np.zeros_like(s), where=s_2 > s_1)
-    m = np.maximum(m_1 + part * (m_2 - m_1), LITTLE * search.m)
+    # as of a rule that nearly has no hits; the m before may be far larger than any that is near the maximum
+    m = np.maximum(m_1 + part * (m_2 - m_1), LITTLE * search.scores.top * s)
     return (s, m), [search.scores.lines(knots.k[first], *end) for end in ends]

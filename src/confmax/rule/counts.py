@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
 from confmax.rule.applied import decided_parts
+from confmax.tables.columns import as_rows, narrowed
 from confmax.tables.kinds import calibrated_rows, host_rows, refuse_elsewhere
 from confmax.tables.normalize import divided
 from confmax.tables.partitioned import is_opened
@@ -36,6 +37,7 @@ ROUNDING = 1e-9  # of sums; the ends of an interval are whole
 SHOWN = 12  # classes that are printed
 LEVEL = 0.95
 COUNTS = ("true", "right", "missed")
+FURTHER = "further"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,18 +52,20 @@ class Counts:
         Names of the M decisions, the classes first.
     decided : ndarray (M,)
         Rows that get each decision.
-    true, right : ndarray (K,)
-        Rows of each class, and those of them that are decided as it: by labels or, without these, as the calibrated
-        probabilities expect.
+    true, right, further : ndarray (K,)
+        Rows of each class, those of them that are decided as it, and those that get a decision beyond the classes, such
+        as to abstain: by labels or, without these, as the calibrated probabilities expect. Of labelled rows of more
+        than 1000 classes nobody counts the last, and they are NaN.
     unit : {"rows", "weight"}
         What is counted: rows, or the sum of their weights where these differ. Weights of 2^64 and more, or below 2^-64,
         are times a power of two.
     matrix : ndarray (K, M) or None
         By true class and decision; None without labels, for several labels per row, and of more than 1000 classes.
     intervals : dict
-        Without labels: the ends (K, 2) of intervals of ``true``, ``right`` and ``missed``, by these names. If the
-        calibrated probabilities are right, the number of rows lies between them, both included, with the probability
-        ``level`` at least. Empty for counts of labels.
+        Without labels: the ends (K, 2) of intervals of ``true``, ``right``, ``missed`` and, where there are such
+        decisions, ``further``, by these names. If the calibrated probabilities are right, the number of rows lies
+        between them, both included, with the probability ``level`` at least; of more than 256 rows, about. Empty for
+        counts of labels.
     level : float or None
         None for counts of labels.
 
@@ -79,6 +83,7 @@ class Counts:
     decided: NDArray[Any]
     true: Array
     right: Array
+    further: Array
     unit: str
     matrix: Array | None
     intervals: dict[str, NDArray[np.int64]]
@@ -86,8 +91,14 @@ class Counts:
 
     @property
     def missed(self) -> Array:
-        """Rows (K,) of each class that are not decided as it, whatever else they get."""
-        return _rounded(np.maximum(self.true - self.right, 0.0), 6 if self.unit == "rows" else None)
+        """Rows (K,) of each class that are decided as another one; of several labels, that do not get it."""
+        missed = self.true - self.right - np.nan_to_num(self.further)
+        return _rounded(np.maximum(missed, 0.0), 6 if self.unit == "rows" else None)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """What is counted of each class."""
+        return COUNTS if len(self.decisions) == len(self.classes) else (*COUNTS, FURTHER)
 
     @classmethod
     def of_labels(
@@ -102,7 +113,11 @@ class Counts:
         ]
         decided, true, right, matrix = parts
         assert decided is not None and true is not None and right is not None
-        return cls(tuple(classes), tuple(decisions), decided, true, right, unit, matrix, {}, None)
+        K = len(classes)
+        further = np.zeros(K) if len(decisions) == K else np.full(K, np.nan)
+        if matrix is not None:
+            further = matrix[:, K:].sum(axis=1)
+        return cls(tuple(classes), tuple(decisions), decided, true, right, further, unit, matrix, {}, None)
 
     def words(self, name: Any) -> str:
         """Return how many rows are decided as the class ``name``, are right, and are missed, in words.
@@ -113,32 +128,35 @@ class Counts:
             known = ", ".join(map(str, self.classes[:8]))
             raise InputError(f"`name` is a class, and {name!r} is none", f"name one of {known}")
         k = self.classes.index(name)
-        decided, true, right, missed = (
-            rows_in_words(each[k]) for each in (self.decided, self.true, self.right, self.missed)
+        decided, true, right, missed, further = (
+            rows_in_words(each[k]) for each in (self.decided, self.true, self.right, self.missed, self.further)
         )
+        # what is decided later is not missed
+        beyond = self.decisions[len(self.classes) :]
+        later = beyond[0] if len(beyond) == 1 else "a decision that is no class"
         if self.level is None:
             wrong = rows_in_words(self.decided[k] - self.right[k])
-            if self.unit == "rows":
-                return (
-                    f"of {true} {name} rows {right} are decided {name} and {missed} missed; {wrong} others are decided "
-                    f"{name}"
-                )
-            return (
-                f"of the weight {true} of {name} {right} is decided {name} and {missed} missed; {wrong} of others is "
-                f"decided {name}"
-            )
-        ends = {what: "[{:,}, {:,}]".format(*self.intervals[what][k]) for what in COUNTS}
+            are, get, others = ("are", "get", "others") if self.unit == "rows" else ("is", "gets", "of others")
+            counted = f"and {missed} missed"
+            if np.isnan(self.further[k]):
+                counted = f"and {missed} {are} not"
+            elif beyond:
+                counted = f"and {missed} {are} missed, and {further} {get} {later}"
+            whole = f"of {true} {name} rows" if self.unit == "rows" else f"of the weight {true} of {name}"
+            return f"{whole} {right} {are} decided {name} {counted}; {wrong} {others} {are} decided {name}"
+        ends = {what: "[{:,}, {:,}]".format(*self.intervals[what][k]) for what in self.counted}
         share = f"{self.right[k] / self.true[k]:.0%} of " if self.true[k] > 0.0 else "of "
+        rest = f", and about {further} get {later} {ends[FURTHER]}" if beyond else ""
         return (
             f"about {right} of the {decided} are {name} {ends['right']}, {share}about {true} in all {ends['true']}; "
-            f"about {missed} are missed {ends['missed']}"
+            f"about {missed} are missed {ends['missed']}{rest}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values that JSON can hold."""
         parts: dict[str, list[Any]] = {"decided": self.decided[: len(self.classes)].tolist()}
-        for what in COUNTS:
-            parts[what] = getattr(self, what).tolist()
+        for what in self.counted:
+            parts[what] = [None if np.isnan(one) else one for one in getattr(self, what).tolist()]
             if self.level is not None:
                 parts[f"{what}_interval"] = self.intervals[what].tolist()
         lines = zip(self.classes, *parts.values(), strict=True)
@@ -175,16 +193,17 @@ def rows_in_words(number: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What rows add up to: how many get each decision (M,), and moments (3, K) of the ``true`` and the ``right`` ones.
+    """What rows add up to: how many get each decision (M,), and moments (3, K) of those that `Counts` speaks of.
 
-    The moments are mean, variance and third central moment. Of few rows, ``rows`` are the probabilities (2, n, K) of
-    all classes, and those of the class that is decided.
+    The moments are mean, variance and third central moment. Of few rows, ``rows`` are the probabilities (3, n, K) of
+    all classes, those of the class that is decided, and those of rows that get a further decision.
     """
 
     n_rows: int
     decided: NDArray[np.int64]
     true: Array
     right: Array
+    further: Array
     rows: Array | None
 
     @classmethod
@@ -199,47 +218,48 @@ class Sums:
         several = rule.decisions.several
         row, col, p = _of_decided(P, decided, several=several)
         right = _by_class(col, p, K)
-        if isinstance(P, np.ndarray):
-            size = max(1, BLOCK_CELLS // K)
-            true = np.zeros((3, K))
-            for low in range(0, n, size):
-                part = _moments(P[low : low + size])
-                # as a product, since a sum over the first axis of few columns is slow
-                true += np.ones(part.shape[1]) @ part
-        else:
-            stored = P.tocoo()
-            true = _by_class(stored.col, stored.data, K)
+        left = np.zeros(0, np.intp) if several else np.flatnonzero(decided >= K)
         counts = np.bincount(col, minlength=K) if several else np.bincount(decided, minlength=rule.n_decisions)
         rows = None
         if n <= EXACT_ROWS and n * K <= EXACT_CELLS:
-            rows = np.zeros((2, n, K))
+            rows = np.zeros((3, n, K))
             rows[0] = P if isinstance(P, np.ndarray) else P.toarray()
             rows[1, row, col] = p
-        return cls(n, counts, true, right, rows)
+            rows[2, left] = rows[0, left]
+        return cls(n, counts, _of_all(P), right, _of_all(P[left]), rows)
 
     def __add__(self, other: Sums) -> Sums:
         n = self.n_rows + other.n_rows
         rows = None
         if self.rows is not None and other.rows is not None and n <= EXACT_ROWS:
             rows = np.concatenate([self.rows, other.rows], axis=1)
-        return Sums(n, self.decided + other.decided, self.true + other.true, self.right + other.right, rows)
+        true, right, further = self.true + other.true, self.right + other.right, self.further + other.further
+        return Sums(n, self.decided + other.decided, true, right, further, rows)
 
     def counts(self, rule: Any, level: float = LEVEL) -> Counts:
         """Return the expected counts under a ``rule``, with intervals of this ``level``."""
         K = self.true.shape[1]
         n_decided = self.decided[:K]
         # rows that are decided and those that are missed have moments, and most rows, of their own
-        moments = {"true": self.true, "right": self.right, "missed": self.true - self.right}
-        most = {"true": self.n_rows, "right": n_decided, "missed": self.n_rows - n_decided}
-        if self.rows is None:
-            intervals = {what: _corrected(moments[what], most[what], level) for what in COUNTS}
-        else:
-            every, decided = self.rows
-            rows = {"true": every, "right": decided, "missed": every - decided}
-            intervals = {what: _exact(rows[what], level) for what in COUNTS}
+        n_further = int(self.decided[K:].sum())
+        missed = self.true - self.right - self.further
+        moments = {"true": self.true, "right": self.right, "missed": missed, FURTHER: self.further}
+        most = {
+            "true": self.n_rows,
+            "right": n_decided,
+            "missed": self.n_rows - n_decided - n_further,
+            FURTHER: n_further,
+        }
         names = rule.class_names
-        true, right = self.true[0].round(6), self.right[0].round(6)
-        return Counts(names[:K], names, self.decided, true, right, "rows", None, intervals, level)
+        counted = COUNTS if len(names) == K else (*COUNTS, FURTHER)
+        if self.rows is None:
+            intervals = {what: _corrected(moments[what], most[what], level) for what in counted}
+        else:
+            every, decided, later = self.rows
+            rows = {"true": every, "right": decided, "missed": every - decided - later, FURTHER: later}
+            intervals = {what: _exact(rows[what], level) for what in counted}
+        true, right, further = (part[0].round(6) for part in (self.true, self.right, self.further))
+        return Counts(names[:K], names, self.decided, true, right, further, "rows", None, intervals, level)
 
 
 def expected_counts(rule: Any, proba: Any, *, level: float = LEVEL, **how: Any) -> Counts:
@@ -283,7 +303,11 @@ def expected_counts(rule: Any, proba: Any, *, level: float = LEVEL, **how: Any) 
         parts = decided_parts(rule, opened_rows(proba), **how)
         return reduce(add, (Sums.of(rule, part.proba, part.decided) for part in parts)).counts(rule, level)
     refuse_elsewhere(proba, "counts are of rows in memory or in parts; pass an array, or a table from open_table")
-    proba = divided(proba, how.pop("normalize", False))
+    # the rows that ``predict`` reads: columns that are no class have no part in the sum of a row
+    names = rule.class_names[: rule.n_classes]
+    proba = as_rows(proba, names)
+    if how.pop("normalize", False):
+        proba = divided(narrowed(proba, names), normalize=True)
     decided = rule.predict(proba, **how) if rule.decisions.several else rule.predict_index(proba, **how)
     with warnings.catch_warnings():
         # what the names of columns say was said when the rows were decided
@@ -318,6 +342,21 @@ def _moments(p: NDArray[Any]) -> Array:
     p = np.clip(p, 0.0, 1.0, dtype=np.float64)
     variance = p * (1.0 - p)
     return np.stack([p, variance, variance * (1.0 - 2.0 * p)])
+
+
+def _of_all(P: Any) -> Array:
+    """Return the sums (3, K) of the moments of draws with the probabilities ``P`` (n, K)."""
+    n, K = P.shape
+    if not isinstance(P, np.ndarray):
+        stored = P.tocoo()
+        return _by_class(stored.col, stored.data, K)
+    size = max(1, BLOCK_CELLS // K)
+    sums = np.zeros((3, K))
+    for low in range(0, n, size):
+        part = _moments(P[low : low + size])
+        # as a product, since a sum over the first axis of few columns is slow
+        sums += np.ones(part.shape[1]) @ part
+    return sums
 
 
 def _by_class(col: NDArray[Any], p: Array, K: int) -> Array:

@@ -560,6 +560,10 @@ class DecisionRule:
         # first: rows of other columns sum to one only by chance
         n_columns = width(proba)
         if n_columns not in (None, self.n_classes):
+            if np.shape(proba) == (self.n_classes,):
+                raise ValueError(
+                    f"proba is a list of {self.n_classes} numbers, which is one row; pass [row], a list of rows"
+                )
             raise ValueError(
                 f"proba has {n_columns} columns and the rule has {self.n_classes} classes; pass one column per class, "
                 f"in the order {_listed(self.class_names[: self.n_classes])}"

@@ -333,7 +333,7 @@ class Searches:
             task = task.but(plan=task.plan.but(callback=partial(self._numbered, task.plan.callback)))
         self.prepared = prepare(task).sorting_once()
         self.limits = self.prepared.limits
-        self.record = Record(self.prepared.read)
+        self.record = Record(self.prepared.read, matrix=self.prepared.problem().needs_matrix)
         self.rules: tuple[Mixture, ...] = ()
 
     def alone(self, limits: Limits) -> Solution:

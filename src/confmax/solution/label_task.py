@@ -68,6 +68,7 @@ class LabelPlan:
     progress: bool | Bar = False
     # the columns of labels that are never decided; None are those that no row has
     absent: tuple[int, ...] | None = None
+    columns: tuple[str, ...] = ()  # what the columns of probabilities are called, of rules that know it
 
     @classmethod
     def checked(
@@ -169,6 +170,7 @@ class LabelTask:
             "classes": self.table.classes,
             "metric": repr(self.plan.metric),
             "seed": self.plan.random_state,
+            "columns": self.plan.columns,
             "constraints": () if self.limits is None else self.limits.stored,
         }
 

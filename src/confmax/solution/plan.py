@@ -84,6 +84,7 @@ class Plan:
     prove: bool = True
     breaks_ties: bool = True
     absent: tuple[int, ...] | None = None
+    columns: tuple[str, ...] = ()  # what the columns of probabilities are called, of rules that know it
 
     @classmethod
     def checked(

@@ -166,7 +166,9 @@ class Prepared:
         if blended and task.limits is not None and task.out_of_fold is None:
             solution = _as_labels_say(task, solution, problem, outcome, self.fitted, self.labelled)
         missed_by = tuple(name for name, rule in self.plain.items() if problem.shortfall(rule.confusion) > 0.0)
-        solution = replace(solution, missed_by=missed_by, rule=replace(solution.rule, abstain=task.abstain))
+        solution = replace(
+            solution, missed_by=missed_by, rule=replace(solution.rule, abstain=task.abstain, columns=plan.columns)
+        )
         if plan.prove:
             rules = (outcome.mixture, outcome.single)
             solution = with_model_bound(

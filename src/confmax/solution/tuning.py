@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,8 +44,6 @@ from confmax.tables.kinds import apart
 from confmax.tables.labels import plain
 from confmax.tables.normalize import divided
 from confmax.tables.several import labels_table
-
-S = TypeVar("S", Solution, LabelSolution)
 
 LEAST_OF_MODEL = 0.05  # share of the model in a blend, from which its row sums tell those of the model
 
@@ -248,19 +246,13 @@ def maximize(
         labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
         proba, named = apart(proba, {"y": y, "sample_weight": sample_weight}, classes, confusion)
         table = labels_table(chosen, proba, **named, classes=classes, stated=classes is not None)
-        return _with_columns(tune_all_label_rows(labels, table), proba, table)
+        labels = replace(labels, columns=columns_of(proba, table, table.classes))
+        return tune_all_label_rows(labels, table)
     if not is_auto(shrinkage):
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     plan = Plan.checked(metric, **settings)
     task, likely = task_of(plan, proba, y, sample_weight=sample_weight, classes=classes, **rows)
-    return _with_columns(tune_all_rows(task, likely), proba, task.raw)
-
-
-def _with_columns(solution: S, proba: Any, table: Table) -> S:
-    """Return a solution whose rule knows what the columns of ``proba``, of which the ``table`` was made, are called."""
-    rule = solution.rule
-    columns = columns_of(proba, table, rule.class_names[: rule.n_classes])
-    return replace(solution, rule=replace(rule, columns=columns)) if columns else solution
+    return tune_all_rows(task, likely)
 
 
 def task_of(
@@ -285,6 +277,7 @@ def task_of(
     check_groups(group, group_proba, plan.constraints)
     raw = make_table(divided(proba, normalize), y, sample_weight, order, stated=classes is not None, group=group)
     raw = with_groups(raw, group, plan.constraints, group_proba=group_proba, proba=proba)
+    plan = plan.but(columns=columns_of(proba, raw, raw.classes))
     if plan.pos_label is not None:
         plan = plan.but(metric=with_positive(plan.metric, raw.classes, plan.pos_label))
     task = plan.on(raw, explicit=order is not None or plan.pos_label is not None)
@@ -389,7 +382,7 @@ def solution_of_rule(rule: DecisionRule) -> Solution:
         constraints=rule.constraints,
         abstain=False if rule.abstain is None else rule.abstain,
         random_state=rule.seed,
-    )
+    ).but(columns=rule.columns)
     K = rule.n_classes
     shares = np.full(K, 1.0 / K) if rule.shares is None else rule.shares.meant
     # a table of the classes, among which metrics are placed
