@@ -140,7 +140,7 @@ def test_what_is_left_to_a_further_decision_is_not_missed():
     assert by_labels.missed.tolist() == [((y == k) & (decided != k) & (decided != 3)).sum() for k in range(3)]
     name = ABSTAINS.class_names[1]
     text = by_labels.words(name)
-    assert f"{by_labels.missed[1]:.0f} are missed, and {by_labels.further[1]:.0f} get {ABSTAINS.abstain}" in text
+    assert f"{by_labels.missed[1]:.0f} are missed and {by_labels.further[1]:.0f} get {ABSTAINS.abstain}" in text
     expected = ABSTAINS.expected_counts(P)
     assert "are missed [" in expected.words(name) and f" get {ABSTAINS.abstain} [" in expected.words(name)
     assert set(expected.to_dict()["classes"][str(name)]) >= {"further", "further_interval"}

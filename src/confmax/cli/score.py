@@ -41,6 +41,7 @@ from confmax.cli.label_scores import score_labels_of_file
 from confmax.cli.matching import not_applicable, over, positive_of, rows_for, tuned_metric
 from confmax.cli.outputs import load_any_rule
 from confmax.cli.show import Document, Page, between, key_of, print_document, show_source, source_document
+from confmax.cli.texts import joined
 from confmax.constraints import Limits
 from confmax.evaluate import Score
 from confmax.evaluate.limits import limit_scores
@@ -258,6 +259,9 @@ def _show(page: Page, document: Document, *, every: bool) -> None:
             f"In brackets: {about['method']}, the same resamples for all rules.",
             "better: share of the replicates in which the rule is better.",
         )
+    beyond = [name for name in document["counts"]["decisions"] if name not in document["counts"]["classes"]]
+    if beyond and "abstain" not in document:
+        page.say(f"Rows that get {joined(beyond)} count as decided wrongly, but for costs and gains.")
     if any("-" in row for row in body):
         page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}

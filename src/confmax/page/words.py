@@ -170,7 +170,8 @@ def sentences(verdict: Verdict, limited: bool = False) -> list[str]:
             f"New rows may show otherwise: the interval of the value contains the limit for {listed(verdict.unsure)}."
         )
     first = _first(verdict)
-    return said if first is None else [*said, beside(first, verdict)]
+    advice = ["It is worth using."] if verdict.kind == "better" else []
+    return said if first is None else [*said, beside(first, verdict), *advice]
 
 
 def of_others(verdict: Verdict) -> list[str]:

@@ -137,13 +137,13 @@ class Counts:
         if self.level is None:
             wrong = rows_in_words(self.decided[k] - self.right[k])
             are, get, others = ("are", "get", "others") if self.unit == "rows" else ("is", "gets", "of others")
-            counted = f"and {missed} missed"
+            counted = f" and {missed} missed"
             if np.isnan(self.further[k]):
-                counted = f"and {missed} {are} not"
+                counted = f" and {missed} {are} not"
             elif beyond:
-                counted = f"and {missed} {are} missed, and {further} {get} {later}"
+                counted = f", {missed} {are} missed and {further} {get} {later}"
             whole = f"of {true} {name} rows" if self.unit == "rows" else f"of the weight {true} of {name}"
-            return f"{whole} {right} {are} decided {name} {counted}; {wrong} {others} {are} decided {name}"
+            return f"{whole} {right} {are} decided {name}{counted}; {wrong} {others} {are} decided {name}"
         ends = {what: "[{:,}, {:,}]".format(*self.intervals[what][k]) for what in self.counted}
         share = f"{self.right[k] / self.true[k]:.0%} of " if self.true[k] > 0.0 else "of "
         rest = f", and about {further} get {later} {ends[FURTHER]}" if beyond else ""
