@@ -58,6 +58,16 @@ GCC_FLAGS += ["-fira-region=one", "-fno-thread-jumps", "-fno-tree-pre", "-fno-co
 wanted = os.environ.get("CONFMAX_KERNELS", "")
 if wanted not in ("", "required", "none"):
     raise SystemExit(f"error: CONFMAX_KERNELS is required or none, or it is not set; got {wanted!r}")
+# packages without names for others, but for these modules: the declarations of commands are their help
+INTERNAL = {
+    "confmax.cli": ("app", "commands", "options"),
+    "confmax.page": ("writing", "label_page"),
+    "confmax.optimize.masters": (),
+    "confmax.tables.array": (),
+    "confmax.tables.sparse": (),
+    "confmax.tables.tensor": (),
+}
+
 stable_abi = not sysconfig.get_config_var("Py_GIL_DISABLED")
 tried = wanted == "required" or (wanted == "" and os.name != "nt" and stable_abi)
 
@@ -147,8 +157,7 @@ class Sources(build_py):
         """Copy one module."""
         target, copied = super().build_module(module, module_file, package)
         if wanted == "required":
-            # the work of commands has no names for others; their declarations are the help
-            is_private = package == "confmax.cli" and module not in ("app", "commands", "options")
+            is_private = package in INTERNAL and module not in INTERNAL[package]
             Path(target).write_text(without_comments(Path(module_file).read_text("utf-8"), is_private), "utf-8")
         return target, copied
 
