@@ -226,8 +226,9 @@ def test_very_many_labels_take_no_dense_table():
     P.data = np.minimum(P.data, 1.0)
     Y = P.copy()
     Y.data = (rng.random(P.nnz) < P.data).astype(np.uint8)
+    given = {"decisions": 5, "confusion": "labels", "calibration": None, "max_passes": 20}
     with pytest.warns(UserWarning, match="no row of y has the labels"):
-        solution = confmax.maximize("macro_f1", P, Y, decisions=5, confusion="labels", calibration=None)
+        solution = confmax.maximize("macro_f1", P, Y, **given)
     assert solution.value > max(solution.baselines.values())
     made = solution.predict(P)
     assert (made.sum(axis=1) == 5).all()

@@ -1,6 +1,7 @@
 """`adapt` of the estimators: the rule for other class shares, behind the same model."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -61,20 +62,21 @@ def test_rows_without_change_leave_everything(parts):
 
 def test_known_shares_with_and_without_rows(parts):
     first, apart, (X, _) = parts
+    of = partial(fitted, first, fold_rules=False)
     shares = dict(zip(NAMES.tolist(), NEW.tolist(), strict=True))
-    by_rows = fitted(first).adapt(priors=shares, tuned_on=apart)
+    by_rows = of().adapt(priors=shares, tuned_on=apart)
     assert by_rows.shift_ is None and by_rows.rule_.shares.shifted_to == pytest.approx(NEW)
-    linear = fitted(first, "accuracy").adapt(priors=NEW)
-    assert np.mean(linear.predict(X) == "c") > np.mean(fitted(first, "accuracy").predict(X) == "c")
-    recalls = fitted(first, "g_mean")
+    linear = of("accuracy").adapt(priors=NEW)
+    assert np.mean(linear.predict(X) == "c") > np.mean(of("accuracy").predict(X) == "c")
+    recalls = of("g_mean")
     rule = recalls.rule_
     assert recalls.adapt(priors="balanced").rule_ is rule
     with pytest.raises(confmax.InputError, match=r"pass tuned_on=\(X, y\), labelled rows .* or X_new= of new rows"):
-        fitted(first).adapt(priors=NEW)
+        of().adapt(priors=NEW)
     with pytest.raises(confmax.InputError, match="pass X_new= of new rows, or priors=") as nothing:
         recalls.adapt()
     assert nothing.value.argument == "X_new"
-    limited = fitted(first, constraints="accuracy >= 0.5")
+    limited = of(constraints="accuracy >= 0.5")
     limited.solution_ = replace(
         limited.solution_, plan=limited.solution_.plan.but(constraints=(parse("accuracy >= 0.99"),))
     )
