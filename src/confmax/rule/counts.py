@@ -30,7 +30,7 @@ from confmax.tables.partitioned import is_opened
 from confmax.tables.partitioned.batches import is_stream
 from confmax.tables.partitioned.opening import opened_rows
 
-EXACT_ROWS = 256  # up to which the distribution is computed: benchmarks/RESULTS.md, section counts
+EXACT_ROWS = 256  # up to which the distribution is computed: benchmarks/RESULTS.md, section "truth: counts"
 EXACT_CELLS = 1 << 18  # rows times classes, up to which it is
 BLOCK_CELLS = 1 << 18  # probabilities that are added up together
 ROUNDING = 1e-9  # of sums; the ends of an interval are whole
