@@ -4,8 +4,8 @@
 
 * not set: kernels where they compile. Elsewhere the build warns and goes on without.
 * ``required``: a build whose kernels do not compile fails. Releases set this. The module then has none for processors
-  of x86 without AVX2, which came to market before 2013: NumPy decides there. Comments of Python sources are left out of
-  the wheel, a sixteenth of its bytes: lines keep their numbers, and the sdist has all of them.
+  of x86 without AVX2, which came to market before 2013: NumPy decides there. The wheel leaves out comments of Python
+  sources, and docstrings of what has no name for others: lines keep their numbers, and the sdist has all of them.
 * ``none``: no kernels; no compiler is called.
 
 A wheel without kernels runs everywhere, and its name says so: ``py3-none-any``. It is the wheel of Windows, whose usual
@@ -55,9 +55,6 @@ GCC_FLAGS += ["--param=vect-epilogues-nomask=0"]
 # these make the module a twentieth smaller, and no operation more than a fifth slower
 GCC_FLAGS += ["-fira-region=one", "-fno-thread-jumps", "-fno-tree-pre", "-fno-code-hoisting"]
 
-wanted = os.environ.get("CONFMAX_KERNELS", "")
-if wanted not in ("", "required", "none"):
-    raise SystemExit(f"error: CONFMAX_KERNELS is required or none, or it is not set; got {wanted!r}")
 # packages without names for others, but for these modules: the declarations of commands are their help
 INTERNAL = {
     "confmax.cli": ("app", "commands", "options"),
@@ -68,6 +65,9 @@ INTERNAL = {
     "confmax.tables.tensor": (),
 }
 
+wanted = os.environ.get("CONFMAX_KERNELS", "")
+if wanted not in ("", "required", "none"):
+    raise SystemExit(f"error: CONFMAX_KERNELS is required or none, or it is not set; got {wanted!r}")
 stable_abi = not sysconfig.get_config_var("Py_GIL_DISABLED")
 tried = wanted == "required" or (wanted == "" and os.name != "nt" and stable_abi)
 

@@ -2,11 +2,12 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from confmax import DecisionRule
+from confmax import DecisionRule, LabelRule
 from confmax.calibration import MatrixScaling, VectorScaling
 from confmax.confusion import Gains
 from tests.export_helpers import (
@@ -210,6 +211,14 @@ def test_unknown_dialects():
     known = r"^'klingon' is not a known SQL dialect; the dialects are .*duckdb, .*postgres, .*sqlite, .*tsql$"
     with pytest.raises(ValueError, match=known):
         RULES["weights of 3"].to_sql("klingon")
+
+
+@pytest.mark.parametrize("names", [[], (), ""])
+def test_no_columns_are_not_the_default(names):
+    for exported in (RULES["weights of 2"], LabelRule.from_thresholds([0.5, 0.2])):
+        for one in (exported, replace(exported, columns=("p", "q"))):
+            with pytest.raises(ValueError, match=r"columns holds the names of 2 columns.* got"):
+                one.to_sql(columns=names)
 
 
 def test_without_sqlglot_three_dialects_remain(monkeypatch):

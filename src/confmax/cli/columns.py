@@ -373,9 +373,10 @@ def _named_like(frame: Frame, numeric: Sequence[str], found: Found, options: Tab
     further = _further(frame, named, others, normalize=options.normalize) if of_labels and others else ()
     names = tuple(name for name in numeric if name in (*named, *further))
     what, them = ("s {} were taken as classes", "them") if len(further) > 1 else (" {} was taken as a class", "it")
+    sums = "have the same sum" if options.normalize else "sum to one"
     note = (
-        f"the column{what.format(joined(further))} that no row of {options.label!r} has, because rows have one sum "
-        f"only with {them}; --columns or --classes chooses others"
+        f"the column{what.format(joined(further))} that no row of {options.label!r} has, because rows {sums} only with "
+        f"{them}; --columns and --classes choose others"
     )
     left_out = tuple(name for name in numeric if name not in names)
     return Place(names, None, "named like the classes", (note,) if further else (), left_out)

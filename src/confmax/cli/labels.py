@@ -88,10 +88,9 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, rep
     app.warn(*rows.notes)
     try:
         table = labels_table(decisions, rows.proba, rows.labels, rows.weight, rows.classes)
-        solution = tune_all_label_rows(plan, table)
+        solution = tune_all_label_rows(replace(plan, columns=rows.columns_called_otherwise), table)
     except Infeasible as error:
         app.fail(error.sentence, 3)
-    solution = replace(solution, rule=replace(solution.rule, columns=rows.columns_called_otherwise))
     document = {**label_source(rows), **_solution_document(solution)}
     document["rule_file"] = save_rule(solution.rule, out, force)
     if report is not None:

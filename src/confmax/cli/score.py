@@ -261,7 +261,7 @@ def _show(page: Page, document: Document, *, every: bool) -> None:
         )
     beyond = [name for name in document["counts"]["decisions"] if name not in document["counts"]["classes"]]
     if beyond and "abstain" not in document:
-        page.say(f"Rows that get {joined(beyond)} count as decided wrongly, but for costs and gains.")
+        page.say(f"Rows that get {joined(beyond)} count as wrong decisions, except in costs and gains.")
     if any("-" in row for row in body):
         page.say("-: not finite, or undefined for a rule with more decisions than classes.")
     reasons: dict[str, list[str]] = {}

@@ -60,7 +60,9 @@ class Judged(NamedTuple):
     vacuous: bool
     by_group: dict[Any, Estimate]
     slack: float  # by how much it is kept
-    unsure: bool  # whether chance may turn it: its interval holds the limit, or of groups that must keep it the nearest
+    # whether new rows may show otherwise: the interval holds the limit. Of groups that all must keep it, that of some
+    # group holds it, and that of none lies beyond it
+    unsure: bool
 
 
 def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, table: MemoryTable) -> list[Judged]:

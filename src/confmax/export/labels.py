@@ -108,7 +108,7 @@ def labels_to_sql(rule: LabelledRule, dialect: str = "standard", columns: Sequen
     >>> base.close()
     """
     plan = LabelPlan.of(rule, "to_sql")
-    names = checked_columns(plan.names, columns or rule.columns or None)
+    names = checked_columns(plan.names, rule.columns or None if columns is None else columns)
     out = checked_columns(plan.names, [f"{DECISION}_{name}" for name in plan.names])
     if dialect not in NATIVE:
         what = "columns or labels hold {!r}, with a quote, bracket, backslash or control character"

@@ -169,7 +169,8 @@ def to_sql(
     groups = group_literals(rule, "to_sql")
     if group is not None and not groups:
         raise InputError("this rule decides all groups alike", "leave `group` out")
-    return _expression(plans, dialect, columns or rule.columns or None, groups, "group" if group is None else group)
+    columns = rule.columns or None if columns is None else columns
+    return _expression(plans, dialect, columns, groups, "group" if group is None else group)
 
 
 def _expression(

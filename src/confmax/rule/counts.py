@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
 from confmax.rule.applied import decided_parts
-from confmax.tables.columns import as_rows, narrowed
 from confmax.tables.kinds import calibrated_rows, host_rows, refuse_elsewhere
-from confmax.tables.normalize import divided
+from confmax.tables.normalize import rows_to_decide
 from confmax.tables.partitioned import is_opened
 from confmax.tables.partitioned.batches import is_stream
 from confmax.tables.partitioned.opening import opened_rows
@@ -98,7 +97,7 @@ class Counts:
     @property
     def counted(self) -> tuple[str, ...]:
         """What is counted of each class."""
-        return COUNTS if len(self.decisions) == len(self.classes) else (*COUNTS, FURTHER)
+        return _counted(len(self.classes), len(self.decisions))
 
     @classmethod
     def of_labels(
@@ -177,6 +176,10 @@ class Counts:
         return "\n".join([*lines, *([f"  ... {more} more classes: to_dict() has all"] if more > 0 else [])])
 
 
+def _counted(n_classes: int, n_decisions: int) -> tuple[str, ...]:
+    return COUNTS if n_decisions == n_classes else (*COUNTS, FURTHER)
+
+
 def _rounded(numbers: Array, decimals: int | None) -> Array:
     return numbers if decimals is None else numbers.round(decimals) + 0.0
 
@@ -251,7 +254,7 @@ class Sums:
             FURTHER: n_further,
         }
         names = rule.class_names
-        counted = COUNTS if len(names) == K else (*COUNTS, FURTHER)
+        counted = _counted(K, len(names))
         if self.rows is None:
             intervals = {what: _corrected(moments[what], most[what], level) for what in counted}
         else:
@@ -303,11 +306,8 @@ def expected_counts(rule: Any, proba: Any, *, level: float = LEVEL, **how: Any) 
         parts = decided_parts(rule, opened_rows(proba), **how)
         return reduce(add, (Sums.of(rule, part.proba, part.decided) for part in parts)).counts(rule, level)
     refuse_elsewhere(proba, "counts are of rows in memory or in parts; pass an array, or a table from open_table")
-    # the rows that ``predict`` reads: columns that are no class have no part in the sum of a row
-    names = rule.class_names[: rule.n_classes]
-    proba = as_rows(proba, names)
-    if how.pop("normalize", False):
-        proba = divided(narrowed(proba, names), normalize=True)
+    # the rows that ``predict`` reads
+    proba = rows_to_decide(proba, rule.class_names[: rule.n_classes], normalize=how.pop("normalize", False))
     decided = rule.predict(proba, **how) if rule.decisions.several else rule.predict_index(proba, **how)
     with warnings.catch_warnings():
         # what the names of columns say was said when the rows were decided

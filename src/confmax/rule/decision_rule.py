@@ -30,12 +30,12 @@ from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.rule.shares import SourceShares
 from confmax.rule.shifted import shifted_rule
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
-from confmax.tables.columns import as_rows, narrowed, width
+from confmax.tables.columns import narrowed, width
 from confmax.tables.decisions import ONE, Decisions
 from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.kinds import named
 from confmax.tables.memory import TransferredDecisions
-from confmax.tables.normalize import divided
+from confmax.tables.normalize import rows_to_decide
 from confmax.tables.partitioned.spark import with_decisions
 from confmax.tables.precision import refuse_unheld
 
@@ -375,10 +375,7 @@ class DecisionRule:
         return answer(self, what, proba, keys)
 
     def _rows(self, proba: Any, normalize: bool) -> Any:
-        names = self.class_names[: self.n_classes]
-        rows = as_rows(proba, names)
-        # a column that is no class has no part in the sum of a row
-        return divided(narrowed(rows, names), normalize=True) if normalize else rows
+        return rows_to_decide(proba, self.class_names[: self.n_classes], normalize=normalize)
 
     def transform(
         self,

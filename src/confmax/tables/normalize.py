@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from confmax.tables.arrays import (
     row_limits,
     row_sums,
 )
-from confmax.tables.columns import column_names, warn
+from confmax.tables.columns import as_rows, column_names, narrowed, warn
 from confmax.tables.kinds import known
 
 
@@ -49,6 +50,13 @@ def normalized(proba: Any) -> tuple[Any, str]:
     if off[row] > ROW_SUM_TOLERANCE:
         note = f"the rows of proba were divided by their sums; that of row {row} is farthest from one: {sums[row]:.6g}"
     return _like(given, normalised(P, row_limits(P)[1])), note
+
+
+def rows_to_decide(proba: Any, classes: Sequence[Any], *, normalize: bool = False) -> Any:
+    """Return the rows that a rule over ``classes`` reads: one row that is a Series as a table, divided if asked to."""
+    rows = as_rows(proba, classes)
+    # a column that is no class has no part in the sum of a row
+    return divided(narrowed(rows, classes), normalize=True) if normalize else rows
 
 
 def divided(proba: Any, normalize: bool) -> Any:
