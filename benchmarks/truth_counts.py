@@ -6,11 +6,14 @@ from nearly certain rows to rows of one probability. The exact distribution is a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import confmax
 from benchmarks.harness import benchmark, markdown
-from confmax.rule.counts import COUNTS, EXACT_ROWS, Sums
+from confmax.confusion import Gains
+from confmax.rule.counts import COUNTS, EXACT_ROWS, FURTHER, Sums
 
 SIZES = (10, 50, 256, 257, 1000, 5000)
 TABLES = 300
@@ -42,7 +45,7 @@ def of_rows(p):
 
 def without_rows(sums):
     """Return sums whose rows are not known, as those of many rows."""
-    return Sums(sums.n_rows, sums.decided, sums.true, sums.right, None)
+    return replace(sums, rows=None)
 
 
 def against_convolution(rng):
@@ -66,22 +69,27 @@ def against_convolution(rng):
 
 def against_labels(rng):
     """Return how often numbers of rows lie in their intervals: of batches of two to six classes, labels drawn anew."""
-    inside = {what: [] for what in COUNTS}
+    inside = {what: [] for what in (*COUNTS, FURTHER)}
     for _ in range(BATCHES):
         K = int(rng.integers(2, 7))
         n = int(10 ** rng.uniform(1.0, 3.7))
         P = rng.dirichlet(10 ** rng.uniform(-1.5, 1.0, K), n).clip(1e-12)
         P /= P.sum(axis=1, keepdims=True)
-        rule = confmax.DecisionRule.from_weights(10 ** rng.uniform(-1.0, 1.0, K))
+        weights = 10 ** rng.uniform(-1.0, 1.0, K)
+        rule = confmax.DecisionRule.from_weights(weights)
+        if rng.random() < 0.5:
+            gains = np.hstack([np.diag(weights), np.full((K, 1), weights.mean() / 2)])
+            rule = confmax.DecisionRule(Gains.from_matrix(gains), np.ones(1), (*range(K), "ask"), abstain="ask")
         cap = {0: int(rng.integers(0, n))} if rng.random() < 0.5 else None
         decided = rule.predict_index(P, at_most=cap)
         intervals = rule.expected_counts(P, at_most=cap).intervals
         for _ in range(DRAWS):
             y = (rng.random((n, 1)) > P.cumsum(axis=1)).sum(axis=1).clip(0, K - 1)
-            true, right = (np.bincount(part, minlength=K) for part in (y, y[y == decided]))
-            for what, number in zip(COUNTS, (true, right, true - right), strict=True):
-                low, high = intervals[what].T
-                inside[what] += ((low <= number) & (number <= high)).tolist()
+            true, right, further = (np.bincount(part, minlength=K) for part in (y, y[y == decided], y[decided == K]))
+            numbers = {"true": true, "right": right, "missed": true - right - further, FURTHER: further}
+            for what, ends_of_it in intervals.items():
+                low, high = ends_of_it.T
+                inside[what] += ((low <= numbers[what]) & (numbers[what] <= high)).tolist()
     return [[what, f"{len(found):,}", f"{np.mean(found):.2%}"] for what, found in inside.items()]
 
 
@@ -95,6 +103,6 @@ def counts():
         markdown(["rows", "as used: exact", "rows off, most", "least coverage", "moments: exact", "rows off, most",
                   "least coverage"], against_convolution(np.random.default_rng(0))),
         f"Labels drawn {DRAWS} times from the probabilities of {BATCHES} batches of 10 to 5000 rows, half of them with "
-        f"`at_most`, seed 1: how often the number of rows of a class lies in its interval.",
+        f"`at_most`, half of rules that abstain, seed 1: how often the number of rows of a class lies in its interval.",
         markdown(["number", "intervals", "inside"], against_labels(np.random.default_rng(1))),
     ]  # fmt: skip
