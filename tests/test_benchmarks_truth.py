@@ -18,9 +18,8 @@ def test_intervals_of_counts_hold_the_rows_of_drawn_labels(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:no row of y has:UserWarning")
 def test_what_no_row_has_is_decided_by_no_kind_of_rule():
-    found = [
-        *truth_absent.of_classes(0, ["labels"], ["accuracy"]),
-        *truth_absent.of_labels(0, ["labels"], ["micro_f1"]),
-    ]
+    classes = truth_absent.of_classes(0, ["labels"], ["accuracy"])
+    labels = truth_absent.of_labels(0, ["labels"], ["micro_f1"])
+    found = [*classes, *labels]
     assert len({kind for kind, *_ in found}) == len(truth_absent.OF_CLASSES) + len(truth_absent.LABELS)
     assert all(decided == 0 for _, decided, _ in found)
