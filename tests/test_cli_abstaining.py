@@ -13,7 +13,7 @@ import confmax
 from confmax.confusion import Gains
 from confmax.tables import make_table
 from confmax.tables.draws import stratified_folds
-from tests.cli_helpers import cli, document, refusal, run
+from tests.cli_helpers import document, refusal, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:(risk_coverage|coverage_path) is deprecated")
 
@@ -338,15 +338,6 @@ def test_compare_without_abstaining_takes_a_rule_that_does():
     told = run(*arguments, "--rule", "other.json", code=2)[1]
     assert "the rule other.json has decisions beyond the classes that are not called abstaining" in told
     assert "pass --abstain NAME" in run(*arguments, *FLOOR, code=2)[1]
-
-
-# --- completion -------------------------------------------------------------------------------------------------------
-
-
-def test_coverage_is_completed_with_and_without_a_class():
-    context = cli.confmax.commands["tune"].make_context("tune", ["t.csv", "--label", "truth"], resilient_parsing=True)
-    found = [item.value for item in cli.limits(context, None, "cov")]
-    assert found == ["coverage[a]", "coverage[b]", "coverage[c]", "coverage"]
 
 
 def test_the_positive_class_of_what_is_decided():

@@ -115,13 +115,11 @@ COMPLETED = {
     "confmax tu": ["click"],
     "confmax tune --met": ["click"],
     "confmax explain ru": ["click"],
-    "confmax tune small.csv --label ": ["click"],
     "confmax tune --metric ma": ["click", "numpy"],
     "confmax tune --solver d": ["click", "numpy"],
 }
 
 
-@pytest.mark.usefixtures("_files")
 @pytest.mark.parametrize("line", COMPLETED)
 def test_completion_waits_for_what_it_reads(line):
     env = {"_CONFMAX_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}

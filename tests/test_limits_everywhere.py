@@ -252,7 +252,7 @@ def test_score_says_which_limit_a_file_cannot_judge_and_judges_the_others(table,
         assert told == {limit: code == 0, "recall[a] >= 0.2": None, "precision[a] >= 0.2": None}
 
 
-def test_what_completion_offers_are_the_quantities_that_can_be_limited():
+def test_the_names_that_are_offered_are_the_quantities_that_can_be_limited():
     found = {True: set(), False: set()}
     limited = {name for names in limited_names() for name in names} - {"coverage"}
     for name in {*confmax.metrics.names(), *limited} - {"linear"}:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import difflib
 import errno
-import glob
 import io
 import os
 import re
@@ -19,7 +18,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -28,16 +26,9 @@ from click.shell_completion import CompletionItem
 
 from confmax import kernels
 from confmax._version import __version__
-from confmax.cli.cells import Source, first_cells, sniffed
-from confmax.cli.texts import EXPORTS, EXTENSIONS, clean, format_of, shortened
+from confmax.cli.texts import EXPORTS, clean, shortened
 from confmax.errors import InputError, Sentence
 from confmax.places import shown_in
-
-# rows that are read for completion, and classes that are offered
-FIRST = 1000
-MOST_CLASSES = 100
-VARIABLE = "_CONFMAX_COMPLETE"  # click's name for it; the script sets it when it asks for completions
-
 
 # --- errors ----------------------------------------------------------------------------------------------------------
 
@@ -226,71 +217,6 @@ def solver_names(_context: click.Context, _option: click.Parameter, typed: str) 
     from confmax.optimize import SOLVERS
 
     return [name for name in ("auto", *SOLVERS) if name.startswith(typed)]
-
-
-def rule_files(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the JSON files and the folders that begin so; where there are none, whatever the shell finds."""
-    names = sorted(glob.glob(f"{glob.escape(typed)}*"))
-    files = [CompletionItem(name) for name in names if name.endswith(".json") and os.path.isfile(name)]
-    folders = [CompletionItem(f"{name}/") for name in names if os.path.isdir(name)]
-    # the shell finds more than JSON: a rule may have any name
-    return files + folders if files else [CompletionItem(typed, type="file")]
-
-
-def column_names(context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
-    """Return the columns of the command's FILE that begin so; none where it cannot be read."""
-    path = _file(context)
-    with suppress(Exception):  # whatever is wrong with the file, the command that reads it will say so
-        return [name for name in ([] if path is None else _columns(path)) if name.startswith(typed)]
-    return []
-
-
-def limits(context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the quantities that can be limited and begin so, with the classes of the command's FILE if it has some."""
-    # the metrics take NumPy, which the other commands need not wait for
-    from confmax.metrics.catalogue import limited_names
-
-    classes = context.params.get("classes") or ()
-    with suppress(Exception):  # as above
-        classes = classes or _classes(context)
-    of_one, of_all = limited_names()
-    names = [f"{name}[{end}" for name in of_one for end in ([f"{one}]" for one in classes] or ("",))]
-    return [CompletionItem(name) for name in (*names, *of_all) if name.startswith(typed)]
-
-
-def _file(context: click.Context) -> Path | None:
-    """Return the table that a command names, as far as it is typed."""
-    # click keeps the arguments apart while the option before the cursor has no value yet
-    given = [context.params.get("file"), *reversed(context.args)]
-    return next((Path(each) for each in given if each and Path(each).suffix.lower() in EXTENSIONS), None)
-
-
-def _classes(context: click.Context) -> list[str]:
-    """Return the labels in the first rows of a CSV file, sorted."""
-    label = context.params.get("label")
-    path = _file(context)
-    if not label or path is None or format_of(path) != ".csv":
-        return []
-    source = Source(path)
-    names, *rows = first_cells(source, FIRST, sniffed(source))
-    place = [name.strip() for name in names].index(label)
-    return sorted({row[place].strip() for row in rows if len(row) == len(names)})[:MOST_CLASSES]
-
-
-def _columns(path: Path) -> list[str]:
-    """Return the names of a file's columns, of which only the beginning is read."""
-    kind = format_of(path)
-    if kind == ".parquet":
-        import pyarrow.parquet as pq
-
-        return list(pq.read_schema(path).names)
-    if kind == ".npz":
-        import zipfile
-
-        with zipfile.ZipFile(path) as archive:
-            return [name.removesuffix(".npy") for name in archive.namelist()]
-    source = Source(path)
-    return [name.strip() for name in first_cells(source, 1, sniffed(source))[0]]
 
 
 # --- a line to repeat ------------------------------------------------------------------------------------------------

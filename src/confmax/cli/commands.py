@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from confmax.cli.app import confmax, limits, solver_names
+from confmax.cli.app import confmax, solver_names
 from confmax.cli.options import (
     ABSTAIN,
     AS_JSON,
@@ -374,7 +374,6 @@ def tune() -> None:
     "--over",
     required=True,
     metavar="LIMIT",
-    shell_complete=limits,
     help="The quantity that is limited, with the direction: 'precision[yes] >=' or 'rate[yes] <='. With a number, "
     "'precision[yes] >= 0.9', this is one more level.",
 )
@@ -547,22 +546,15 @@ def demo() -> None:
 
 
 @_command("confmax.cli.completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), required=False)
-@click.option(
-    "--install",
-    is_flag=True,
-    help="Write the script to the user's folder from which the shell loads it, and say what else is needed.",
-)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion() -> None:
-    """Print the script that completes confmax's commands in a shell, or install it.
+    """Print the script that completes confmax's commands in a shell.
 
-    It completes commands, options, names of metrics and solvers, rule files, and the columns of FILE. SHELL is bash,
-    zsh or fish, by default yours. With --install a file is written, and read by new shells. No start-up file is
-    edited: where a line is needed there, it is printed.
+    It completes commands, options, and the names of metrics and solvers. SHELL is bash, zsh or fish. Append the script
+    to ~/.bashrc or ~/.zshrc, or write it to the folder from which fish loads such scripts.
 
     \b
     Example:
-      confmax completion --install
-      confmax completion --install zsh
-      confmax completion bash > confmax.bash
+      confmax completion bash
+      confmax completion fish > ~/.config/fish/completions/confmax.fish
     """

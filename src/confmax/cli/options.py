@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from confmax.cli.app import column_names, limits, metric_names, rule_files
+from confmax.cli.app import metric_names
 from confmax.cli.texts import SHARE, STANDARD
 from confmax.places import Address, path_of
 
@@ -143,7 +143,7 @@ OUT = _Output()
 
 def column(name: str, text: str, **more: Any) -> Callable[[_Command], _Command]:
     """Return an option that names a column."""
-    return click.option(name, metavar="COL", shell_complete=column_names, help=text, **more)
+    return click.option(name, metavar="COL", help=text, **more)
 
 
 def metric_name(name: str, *names: str, **more: Any) -> Callable[[_Command], _Command]:
@@ -166,10 +166,10 @@ def choice(name: str, words: str, text: str) -> Callable[[_Command], _Command]:
 def rule_file(name: str, *names: str, **more: Any) -> Callable[[_Command], _Command]:
     """Return an option that names a rule file; the last of ``names`` is its text."""
     *keys, text = names
-    return click.option(name, *keys, type=PATH, metavar="RULE", shell_complete=rule_files, help=text, **more)
+    return click.option(name, *keys, type=PATH, metavar="RULE", help=text, **more)
 
 
-RULE = click.argument("rule", type=PATH, shell_complete=rule_files)
+RULE = click.argument("rule", type=PATH)
 FILE = click.argument("file", type=PATH)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 PARAM = click.option(
@@ -191,7 +191,6 @@ SUBJECT_TO = click.option(
     "constraints",
     multiple=True,
     metavar="LIMIT",
-    shell_complete=limits,
     help="A limit that the rule must keep, such as 'recall[VF] >= 0.8' or 'rate[L] <= 0.1'; may be repeated. The "
     "estimate of the confusion matrix counts; only with --confusion model is anything proved.",
 )
