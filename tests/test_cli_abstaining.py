@@ -15,8 +15,6 @@ from confmax.tables import make_table
 from confmax.tables.draws import stratified_folds
 from tests.cli_helpers import document, refusal, run
 
-pytestmark = pytest.mark.filterwarnings("ignore:(risk_coverage|coverage_path) is deprecated")
-
 FLOOR = ("--subject-to", "coverage >= 0.8")
 
 
@@ -292,13 +290,13 @@ def test_compare_tunes_and_judges_at_the_same_coverage(table, monkeypatch):
             part.rule.calibrator.transform(P[folds == k]) if part.rule.calibrator else P[folds == k]
         )
     area = rules["for accuracy"]["risk_coverage"]
-    curve = confmax.risk_coverage("accuracy", calibrated, y, classes=list("abc"), coverages=np.linspace(0.5, 1.0, 41))
-    assert (area["metric"], area["from"]) == ("accuracy", 0.5)
-    assert area["chow"] == pytest.approx(curve.area(0.5, area["to"]))
     # the best rules at each coverage are those of the probabilities alone
-    path = confmax.coverage_path("accuracy", calibrated, confusion="model", classes=list("abc"))
-    best = confmax.risk_coverage("accuracy", calibrated, y, path, classes=list("abc")).area(0.5, 1.0)
-    assert area["best"] == pytest.approx(best, abs=2e-3)
+    settings = {"classes": list("abc"), "confusion": "model", "calibration": None, "abstain": True}
+    levels = np.linspace(0.5, 1.0, 41)
+    path = confmax.frontier("accuracy", "coverage >=", calibrated, y, levels=levels, **settings).on_labels
+    assert (area["metric"], area["from"], area["to"]) == ("accuracy", 0.5, 1.0)
+    assert area["chow"] == pytest.approx(1.0 - path.chow.area())
+    assert area["best"] == pytest.approx(1.0 - path.area(), abs=2e-3)
     assert "risk_coverage" not in rules["argmax"]
     kept = decided != "abstain"
     assert rules["for accuracy"]["values"]["coverage"] == pytest.approx(kept.mean())

@@ -226,14 +226,6 @@ def test_deciding_all_rows_may_be_as_good_as_leaving_some():
     assert found.on_labels is not None and found.reached[-1] == 1.0
 
 
-def test_deprecated_names_say_what_to_use(jobs):
-    P, y = jobs[0]
-    with pytest.warns(DeprecationWarning, match="coverage_path is deprecated; use confmax.frontier"):
-        confmax.coverage_path("accuracy", P, y, coverages=[0.8])
-    with pytest.warns(DeprecationWarning, match=r"risk_coverage is deprecated; .*\.on\(proba, y\)"):
-        confmax.risk_coverage("accuracy", P, y, coverages=[0.8])
-
-
 # --- the command line -------------------------------------------------------------------------------------------------
 
 

@@ -158,12 +158,10 @@ def displays():
 
 OTHERS = {
     "FixedRuleClassifier": lambda given: confmax.FixedRuleClassifier(LogisticRegression(), given).fit(P1, Y1),
-    "risk_coverage": lambda given: confmax.risk_coverage("accuracy", P1, Y1, [given]),
     **dict(displays()),
 }
 
 
-@pytest.mark.filterwarnings("ignore:risk_coverage is deprecated")
 @pytest.mark.parametrize("name", OTHERS)
 def test_functions_of_one_class_refuse_rules_of_several_labels(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

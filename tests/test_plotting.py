@@ -14,8 +14,6 @@ from confmax.confusion import Gains
 from confmax.evaluate import palette as _palette
 from tests.parts_helpers import labelled
 
-pytestmark = pytest.mark.filterwarnings("ignore:(risk_coverage|coverage_path) is deprecated")
-
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -302,15 +300,17 @@ def test_risk_coverage_curves_are_those_of_the_library(table):
     display = plotting.RiskCoverageDisplay.from_solution(solution, P[700:], y[700:])
     drawn = {line.get_label().split(",")[0]: line.get_xydata() for line in display.ax_.get_lines()}
     at = drawn["Chow's rule"]
-    chow = confmax.risk_coverage("accuracy", P[700:], y[700:], classes=classes, coverages=at[:, 0])
-    np.testing.assert_allclose(at[:, 1], chow.losses)
-    assert display.areas["Chow's rule"] == pytest.approx(chow.area(0.5, 1.0))
+    settings = {"classes": classes, "confusion": "model", "calibration": None, "abstain": True}
+    path = confmax.frontier("accuracy", "coverage >=", P[700:], y[700:], levels=at[:, 0], **settings)
+    chow = path.on_labels.chow
+    np.testing.assert_allclose(at[:, 1], 1.0 - chow.values)
+    assert display.areas["Chow's rule"] == pytest.approx(1.0 - chow.area(0.5, 1.0))
     decided = solution.predict(P[700:])
     kept = decided != "abstain"
     np.testing.assert_allclose(drawn["tuned rule"][0], [kept.mean(), (decided != y[700:])[kept].mean()])
     assert display.ax_.get_ylabel() == "1 - accuracy of what is decided"
     given = plotting.RiskCoverageDisplay(curves={"one": chow}, over=(0.6, 0.9))
-    assert given.areas == {"one": chow.area(0.6, 0.9)} and len(given.plot().ax_.get_lines()) == 1
+    assert given.areas == {"one": 1.0 - chow.area(0.6, 0.9)} and len(given.plot().ax_.get_lines()) == 1
 
 
 def test_a_rule_that_decides_all_rows_has_no_risk_coverage_curve(table, solved):

@@ -20,8 +20,6 @@ from confmax.page import coverage_words, words
 from confmax.page.writing import page
 from tests.report_helpers import judge, sample
 
-pytestmark = pytest.mark.filterwarnings("ignore:(risk_coverage|coverage_path) is deprecated")
-
 pytest.importorskip("vl_convert")
 FLOOR = ("coverage >= 0.7",)
 
@@ -70,17 +68,15 @@ def test_values_are_those_of_their_definitions(weighted):
     assert shown.trade is None and shown.curve is None
 
 
-def test_the_curves_are_those_of_the_public_functions():
+def test_the_curves_are_those_of_a_frontier():
     """Without other limits the path is that of rules tuned on the probabilities of these rows."""
     P, y = sample(400, seed=1)
     found = judged(tuned("f1[1]", calibration=None, confusion="model"), P, y).undecided
-    chow = confmax.risk_coverage("f1[1]", P, y, coverages=found.curve.coverages, classes=range(3))
-    np.testing.assert_allclose(found.curve.losses, chow.losses)
-    settings = {"classes": range(3), "confusion": "model", "calibration": None, "randomized": True}
-    path = confmax.coverage_path("f1[1]", P, coverages=[0.5, 0.75, 1.0], **settings)
-    ours = confmax.risk_coverage("f1[1]", P, y, path)
-    for coverage in ours.coverages:
-        assert found.path.loss_at(coverage) == pytest.approx(ours.loss_at(coverage), abs=5e-3)
+    settings = {"classes": range(3), "confusion": "model", "calibration": None, "randomized": True, "abstain": True}
+    path = confmax.frontier("f1[1]", "coverage >=", P, y, levels=[0.5, 0.75, 1.0], **settings).on_labels
+    for coverage, ours, chow in zip(path.levels, path.values, path.chow.values, strict=True):
+        assert found.path.value_at(coverage) == pytest.approx(ours, abs=5e-3)
+        assert found.curve.value_at(coverage) == pytest.approx(chow)
     assert found.over == (0.5, 1.0)
 
 

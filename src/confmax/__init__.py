@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     )
     from confmax.errors import InputError
     from confmax.estimators import FixedRuleClassifier, MetricClassifierCV, MetricMultilabelCV, RuleScorer, make_scorer
-    from confmax.evaluate import RiskCoverage, Score, risk_coverage, score
-    from confmax.frontiers import Curve, Frontier, coverage_path, frontier
+    from confmax.evaluate import Curve, Score, score
+    from confmax.frontiers import Frontier, frontier
     from confmax.rule import DecisionRule, LabelRule
     from confmax.solution import Infeasible, LabelSolution, Solution, maximize
     from confmax.tables import open_table
@@ -41,7 +41,6 @@ __all__ = [
     "LabelSolution",
     "MetricClassifierCV",
     "MetricMultilabelCV",
-    "RiskCoverage",
     "RuleScorer",
     "Score",
     "Solution",
@@ -49,7 +48,6 @@ __all__ = [
     "calibration",
     "checks",
     "constraints",
-    "coverage_path",
     "frontier",
     "make_scorer",
     "maximize",
@@ -59,7 +57,6 @@ __all__ = [
     "plotting",
     "populations",
     "report",
-    "risk_coverage",
     "score",
     "shift",
     "theory",
@@ -67,7 +64,7 @@ __all__ = [
 
 # Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
 _NAMES = {
-    "Curve": "frontiers",
+    "Curve": "evaluate",
     "DecisionRule": "rule",
     "FixedRuleClassifier": "estimators",
     "Frontier": "frontiers",
@@ -77,16 +74,13 @@ _NAMES = {
     "LabelSolution": "solution",
     "MetricClassifierCV": "estimators",
     "MetricMultilabelCV": "estimators",
-    "RiskCoverage": "evaluate",
     "RuleScorer": "estimators",
     "Score": "evaluate",
     "Solution": "solution",
-    "coverage_path": "frontiers",
     "frontier": "frontiers",
     "make_scorer": "estimators",
     "maximize": "solution",
     "open_table": "tables",
-    "risk_coverage": "evaluate",
     "score": "evaluate",
 }
 

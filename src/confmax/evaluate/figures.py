@@ -18,7 +18,7 @@ from confmax.confusion import Array, Confusion
 from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, of_class
 from confmax.evaluate.confusion_change import ConfusionChange
-from confmax.evaluate.coverage_curves import CoverageFigures
+from confmax.evaluate.curves import CoverageFigures
 from confmax.evaluate.decided import Decided, counts_of, rows_by_class
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import LimitFigures

@@ -23,8 +23,8 @@ from confmax.constraints import Constraint, Limits, least_coverage
 from confmax.constraints.limits import judged
 from confmax.constraints.outcomes import outcomes
 from confmax.evaluate.confusion_change import ConfusionChange
-from confmax.evaluate.coverage_curves import CoverageFigures, RiskCoverage, Undecided, chow_curve, curve_of
-from confmax.evaluate.decided import Decided, counts_of
+from confmax.evaluate.curves import CoverageFigures, Curve, Undecided, chow_curve, coverage_curve
+from confmax.evaluate.decided import Decided
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import (
     MISSED,
@@ -379,16 +379,17 @@ class CoverageStudy:
     @property
     def point(self) -> tuple[float, float]:
         """Coverage and loss of the rule."""
-        return self.coverage, float(curve_of(self.loss_of, [self.evidence.counts(self.evidence.decided)]).losses[0])
+        counts = self.evidence.counts(self.evidence.decided)
+        return self.coverage, 1.0 - float(coverage_curve(self.loss_of, np.array([self.coverage]), [counts]).values[0])
 
     @cached_property
-    def chow_curve(self) -> RiskCoverage:
+    def chow_curve(self) -> Curve:
         """The curve of Chow's rule."""
         evidence = self.evidence
         return chow_curve(self.loss_of, evidence.proba, evidence.table, np.linspace(*self._levels, POINTS))
 
     @cached_property
-    def path(self) -> RiskCoverage | None:
+    def path(self) -> Curve | None:
         """The curve of the best rules within the limits at each coverage, None where fewer than two are known."""
         if self.limits is not None and self.limits.speak_of_groups:
             return None
@@ -401,13 +402,10 @@ class CoverageStudy:
         constraints = (*others, Constraint(COVERAGE, ">=", 1.0))
         levels = np.linspace(*self._levels, COVERAGE_LEVELS)[::-1].tolist()
         path = best.along(self.metric, constraints, len(constraints) - 1, levels, certify=False)
-        confusions = [
-            counts_of(best.decided(outcome.mixture), self.evidence.table) for _, outcome in path if outcome is not None
-        ]
-        if len(confusions) < 2:
-            return None
-        curve = curve_of(self.loss_of, confusions)
-        return curve if len(curve.coverages) > 1 else None
+        # from the lowest level to the highest, as Chow's curve
+        found = [(level, self.evidence.counts(best.decided(one.mixture))) for level, one in path if one is not None]
+        reached, confusions = zip(*found[::-1], strict=True) if found else ((), ())
+        return coverage_curve(self.loss_of, np.array(reached), confusions) if len(found) > 1 else None
 
     @property
     def areas(self) -> dict[str, Any]:
@@ -416,19 +414,19 @@ class CoverageStudy:
         The latter is None where no best rules are known. ``metric`` is the one whose loss it is.
         """
         low, high = self._over
-        best = None if self.path is None else self.path.area(low, high)
         return {
             "metric": repr(self.metric),
             "from": low,
             "to": high,
-            "chow": self.chow_curve.area(low, high),
-            "best": best,
+            "chow": 1.0 - self.chow_curve.area(low, high),
+            "best": None if self.path is None else 1.0 - self.path.area(low, high),
         }
 
     @property
     def _over(self) -> tuple[float, float]:
         """The coverages that both areas are taken over."""
-        return self._levels[0], float((self.path or self.chow_curve).coverages[-1])
+        levels = (self.path or self.chow_curve).levels
+        return float(levels[0]), float(levels[-1])
 
 
 def _rest(share: Estimate) -> Estimate:

@@ -13,7 +13,7 @@ from confmax.confusion import Array
 from confmax.constraints import Constraint
 from confmax.constraints.limits import judged
 from confmax.errors import InputError
-from confmax.evaluate.coverage_curves import chow_curve
+from confmax.evaluate.curves import ROUNDING, Curve, chow_curve, in_columns, written
 from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on, plain_decisions
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.seen import doubt_of_rows
@@ -34,119 +34,11 @@ from confmax.tables.kinds import refuse_elsewhere
 from confmax.tables.several import dense_table, labels_table
 
 REPLICATES = 200  # of the bootstrap: the intervals are drawn
-ROUNDING = 1e-9
 SHOWN = 25  # lines of a table
 ENTRIES = 1 << 25  # of decisions (n, L) that are held at once: 256 MB
 MARKS = ("argmax", "p/prior")
 AnySolution = Solution | LabelSolution
 Found = tuple[float, Solution] | tuple[float, LabelSolution]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Curve:
-    """What the rules of a frontier are worth on labelled rows.
-
-    Attributes
-    ----------
-    metric, limit : str
-        The metric, and the quantity that is limited.
-    levels : ndarray (S,)
-        The limits that the rules were tuned to, from the loosest to the tightest.
-    reached : ndarray (S,)
-        The limited quantity on these rows.
-    values : ndarray (S,)
-        The metric on these rows.
-    reached_intervals, intervals : ndarray (S, 2)
-        Bootstrap intervals of both, of 95 %; NaN where there is none: of limits of groups.
-    marks : dict of str to (float, float)
-        The limited quantity and the metric of argmax and of p/prior on these rows, or of several labels of p > 0.5 or
-        top-k.
-    chow : Curve or None
-        Of a coverage, the curve of Chow's rule on these rows: it decides the most probable class of the rows where its
-        calibrated probability is largest. None for other quantities.
-    is_cost : bool
-        Whether the metric is a table of costs: ``values`` are minus the costs, which are printed.
-
-    Examples
-    --------
-    >>> curve = Curve("accuracy", "coverage", *np.array([[1.0, 0.5], [1.0, 0.5], [0.8, 1.0]]), *np.ones((2, 2, 2)), {})
-    >>> curve.area(), curve.value_at(0.75)
-    (0.9, 0.9)
-    """
-
-    metric: str
-    limit: str
-    levels: Array
-    reached: Array
-    values: Array
-    reached_intervals: Array
-    intervals: Array
-    marks: dict[str, tuple[float, float]]
-    chow: Curve | None = None
-    is_cost: bool = False
-
-    def value_at(self, reached: float) -> float:
-        """Return the metric where the limited quantity is ``reached``, on the line between two rules.
-
-        Raises
-        ------
-        ValueError
-            If no two rules have it between them.
-        """
-        x, y = self._line()
-        if not x[0] - ROUNDING <= reached <= x[-1] + ROUNDING:
-            raise ValueError(f"the curve lies between {x[0]:.6g} and {x[-1]:.6g} of {self.limit}; got {reached!r}")
-        return float(np.interp(reached, x, y))
-
-    def area(self, low: float | None = None, high: float | None = None) -> float:
-        """Return the mean of the metric from ``low`` to ``high`` of the limited quantity, by the trapezoid.
-
-        None is the end of the curve. Compare two curves over the same range.
-
-        Raises
-        ------
-        ValueError
-            If ``low`` is not below ``high``, or the curve does not reach there.
-        """
-        x, y = self._line()
-        start = float(x[0] if low is None else low)
-        end = float(x[-1] if high is None else high)
-        ends = self.value_at(start), self.value_at(end)
-        if not start < end:
-            raise ValueError(f"an area needs two different numbers, the lower one first; got {start:.6g} and {end:.6g}")
-        inside = (x > start) & (x < end)
-        x = np.concatenate([[start], x[inside], [end]])
-        y = np.concatenate([ends[:1], y[inside], ends[1:]])
-        return float((np.diff(x) * (y[1:] + y[:-1])).sum() / 2.0 / (end - start))
-
-    def _line(self) -> tuple[Array, Array]:
-        """Return the points by the limited quantity; of points above each other the mean.
-
-        A tighter level has at least as tight a quantity but for the chance of these rows: rules that are out of order
-        are one point, with the means of both numbers.
-        """
-        from sklearn.isotonic import isotonic_regression  # a table of numbers does not wait for it
-
-        known = np.isfinite(self.reached) & np.isfinite(self.values)
-        if not known.any():
-            raise ValueError(f"no rule of this curve has a value of {self.limit} on these rows")
-        levels = self.levels[known]
-        falls = bool(levels[-1] < levels[0])
-        x = isotonic_regression(self.reached[known], increasing=not falls)
-        x, place = np.unique(x.round(12), return_inverse=True)
-        return x, np.bincount(place, weights=self.values[known]) / np.bincount(place)
-
-    def __str__(self) -> str:
-        name = "cost of a row" if self.is_cost else self.metric
-        sign = -1.0 if self.is_cost else 1.0
-        lines = [[f"{self.limit}, tuned to", "reached", "from", "to", name, "from", "to"]]
-        numbers = zip(self.levels, self.reached, self.reached_intervals, self.values, self.intervals, strict=True)
-        for level, x, around, y, between in numbers:
-            lines.append([_written(number) for number in (level, x, *around, sign * y, *sorted(sign * between))])
-        marks = [f"{rule}: {name} {_written(sign * y)} at {_written(x)}" for rule, (x, y) in self.marks.items()]
-        return "\n".join([*_aligned(lines), *marks])
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,8 +175,7 @@ class Frontier:
 
     def _of_levels(self) -> Curve:
         """Return the values on the estimate over the levels, as a curve."""
-        none = np.full((len(self.levels), 2), np.nan)
-        return Curve(self.metric, self.quantity, self.levels, self.levels, self.values, none, none, {})
+        return Curve.through(self.metric, self.quantity, self.levels, self.values)
 
     # --- on other rows ------------------------------------------------------------------------------------------------
 
@@ -430,10 +321,7 @@ class Frontier:
             return None
         rule = self.solutions[0].rule
         P = apply_calibrator(rule.calibrator, table.dense("a frontier").proba)
-        of_chow = chow_curve(placed, P, table, self.levels)
-        none = np.full((len(of_chow.coverages), 2), np.nan)
-        x = of_chow.coverages
-        return Curve(self.metric, self.quantity, x, x, 1.0 - of_chow.losses, none, none, {})
+        return replace(chow_curve(placed, P, table, np.sort(self.levels)), metric=self.metric)
 
     def _reached(self, solution: AnySolution) -> float:
         """Return the limited quantity of a rule; NaN where it is 0/0."""
@@ -506,7 +394,7 @@ class Frontier:
 
     def __str__(self) -> str:
         title, lines, left_out = self._shown()
-        return "\n".join([title, *_aligned(lines), *left_out])
+        return "\n".join([title, *in_columns(lines), *left_out])
 
     __repr__ = __str__
 
@@ -528,7 +416,7 @@ class Frontier:
             line = [self.levels[k], metric.shown(self.solutions[k].value), metric.shown(bounds[k])]
             if on is not None:
                 line += [metric.shown(on.values[k]), *sorted(map(metric.shown, on.intervals[k])), on.reached[k]]
-            lines.append([_written(number) for number in line])
+            lines.append([written(number) for number in line])
         if np.isnan(bounds).all():
             # nothing is proved: the column would be empty
             lines = [[*line[:2], *line[3:]] for line in lines]
@@ -536,16 +424,6 @@ class Frontier:
         title = f"the best {self._name} at {len(self.levels)} levels of {self.quantity}, {modes} estimate"
         left_out = [] if len(shown) == len(self.levels) else [f"({len(shown)} of {len(self.levels)} levels)"]
         return title, lines, left_out
-
-
-def _written(number: float) -> str:
-    return f"{number:.4g}" if np.isfinite(number) else "-"
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines of cells as texts, aligned on the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
 
 
 def _plain_interval(ends: Sequence[float]) -> list[float | None]:

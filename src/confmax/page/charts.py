@@ -15,7 +15,7 @@ import numpy as np
 
 from confmax.confusion import Array
 from confmax.evaluate.confusion_change import goodness, most_changed
-from confmax.evaluate.coverage_curves import BEST, CoverageFigures
+from confmax.evaluate.curves import BEST, CoverageFigures
 from confmax.evaluate.figures import Figures, labels, metric_name
 from confmax.evaluate.limits import LimitCurve
 from confmax.evaluate.palette import STEPS
@@ -404,7 +404,7 @@ def _coverage(undecided: CoverageFigures) -> Chart:
     looks = {CHOW: Series(CHOW, "quiet"), BEST: Series(BEST, "second", "■")}
     key = (*(looks[name] for name in undecided.curves), RULES[2])
     curves = undecided.curves.items()
-    rows = [row for name, it in curves for row in _rows(what=[name] * len(it.losses), x=it.coverages, y=it.losses)]
+    rows = [row for name, it in curves for row in _rows(what=[name] * len(it.levels), x=it.levels, y=1.0 - it.values)]
     x, y = undecided.point
     title = f"1 − {undecided.label} of what is decided"
     place = {"x": _loose("x", "coverage"), "y": _loose("y", title)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confmax.evaluate.coverage_curves import CoverageFigures
+from confmax.evaluate.curves import CoverageFigures
 from confmax.evaluate.rivals import CHOW
 from confmax.evaluate.verdict import Estimate
 from confmax.page.words import number, percent
@@ -29,8 +29,8 @@ def areas(undecided: CoverageFigures) -> str:
     low, high = undecided.over
     text = (
         f"The area under a curve, divided by its length, is the mean loss: from a coverage of {percent(low)} to "
-        f"{percent(high)} it is {number(undecided.curve.area(low, high))} for {CHOW}"
+        f"{percent(high)} it is {number(1.0 - undecided.curve.area(low, high))} for {CHOW}"
     )
     if undecided.path is None:
         return f"{text}. The best rules at other coverages are not known for this metric within these limits."
-    return f"{text} and {number(undecided.path.area(low, high))} for the best rules at each coverage."
+    return f"{text} and {number(1.0 - undecided.path.area(low, high))} for the best rules at each coverage."

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array
-from confmax.evaluate.coverage_curves import NEAR, RiskCoverage, named_curves
+from confmax.evaluate.curves import ROUNDING, Curve, named_curves
 from confmax.evaluate.evidence import evidence_of
 from confmax.evaluate.palette import CLASSES
 from confmax.evaluate.protocols import convergence
@@ -256,8 +256,9 @@ class RiskCoverageDisplay(OfRows):
 
     Attributes
     ----------
-    curves : mapping of str to RiskCoverage
-        The curves, by name. All are of one metric. `confmax.frontier` draws its rules beside Chow's rule, too.
+    curves : mapping of str to Curve
+        The metric at every coverage, by name, as `Frontier.on` returns it of a limit on the coverage; the loss is one
+        minus the metric.
     points : mapping of str to (float, float), or None
         Coverage and loss of single rules, by name.
     over : tuple of two floats, or None
@@ -270,13 +271,14 @@ class RiskCoverageDisplay(OfRows):
     --------
     >>> import confmax, numpy as np
     >>> from confmax.plotting import RiskCoverageDisplay
-    >>> curve = confmax.RiskCoverage(np.array([0.5, 0.75, 1.0]), np.array([0.0, 0.0, 0.25]), "accuracy")
-    >>> display = RiskCoverageDisplay(curves={"Chow's rule": curve}, over=(0.5, 1.0))
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]] * 25, [0, 0, 1, 1] * 25
+    >>> path = confmax.frontier("accuracy", "coverage >=", P, y, levels=[0.5, 0.75, 1.0], abstain=True)
+    >>> display = RiskCoverageDisplay(curves={"tuned": path.on_labels, "Chow's rule": path.on_labels.chow})
     >>> {name: round(area, 3) for name, area in display.areas.items()}
-    {"Chow's rule": 0.062}
+    {'tuned': 0.0, "Chow's rule": 0.125}
     """
 
-    curves: Mapping[str, RiskCoverage]
+    curves: Mapping[str, Curve]
     points: Mapping[str, tuple[float, float]] | None = None
     over: tuple[float, float] | None = None
     rows: str = ""
@@ -284,10 +286,9 @@ class RiskCoverageDisplay(OfRows):
     def __post_init__(self) -> None:
         """Take areas over the coverages that all curves reach, where nothing else is said."""
         if self.over is None:
-            low = max(float(curve.coverages[0]) for curve in self.curves.values())
-            high = min(float(curve.coverages[-1]) for curve in self.curves.values())
-            self.over = (low, high)
-        self.areas = {name: curve.area(*self.over) for name, curve in self.curves.items()}
+            ends = [curve.line()[0][[0, -1]] for curve in self.curves.values()]
+            self.over = float(max(low for low, _ in ends)), float(min(high for _, high in ends))
+        self.areas = {name: 1.0 - curve.area(*self.over) for name, curve in self.curves.items()}
 
     @classmethod
     def from_solution(
@@ -332,9 +333,9 @@ class RiskCoverageDisplay(OfRows):
         for k, (name, curve) in enumerate(self.curves.items()):
             label = f"{name}, area {self.areas[name]:.3g}"
             # few rows decide little, and the loss of so few would flatten the rest of the line
-            inside = (curve.coverages >= low - NEAR) & (curve.coverages <= high + NEAR)
-            line = curve.coverages[inside], curve.losses[inside]
-            self.ax_.plot(*line, color=shown[k % len(shown)], label=label)
+            x, y = curve.line()
+            inside = (x >= low - ROUNDING) & (x <= high + ROUNDING)
+            self.ax_.plot(x[inside], 1.0 - y[inside], color=shown[k % len(shown)], label=label)
         for name, point in (self.points or {}).items():
             self.ax_.plot(*point, "D", color=colours["accent"], label=name)
         metrics = dict.fromkeys(curve.metric for curve in self.curves.values())

@@ -429,12 +429,7 @@ def is_numbered(names: Sequence[str]) -> bool:
     return list(names) in ([str(k) for k in each], [f"column_{k}" for k in each], [f"_{k + 1}" for k in each])
 
 
-def deprecated(name: str, instead: str) -> None:
-    """Warn that a function of the library has another name now, at the line that called the library."""
-    warn(f"{name} is deprecated; use {instead}", DeprecationWarning)
-
-
-def warn(note: str, category: type[Warning] = UserWarning) -> None:
+def warn(note: str) -> None:
     """Warn of a ``note`` that is not empty, at the line that called the library, however deep its call is."""
     if note:
         # the line of the caller's own code says where to look; how deep the library's calls are differs by path
@@ -443,7 +438,7 @@ def warn(note: str, category: type[Warning] = UserWarning) -> None:
         while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "confmax":
             level = level + 1
             frame = frame.f_back
-        warnings.warn(Sentence(note), category, stacklevel=level)
+        warnings.warn(Sentence(note), UserWarning, stacklevel=level)
 
 
 def width(proba: Any) -> int | None:
