@@ -13,6 +13,7 @@ import confmax
 from benchmarks.constraints import BUDGET, MIXED, closing
 from benchmarks.harness import benchmark, keep, load, markdown, paired, solve
 from benchmarks.programs import TOL, Tiny, Wish, judged, of_tiny, random_table
+from confmax.evaluate.curves import curve_through
 from confmax.evaluate.rivals import chow
 from confmax.metrics.decided import of_decided
 from confmax.tables import apply_calibrator
@@ -84,7 +85,7 @@ def on_the_model(name, data):
     decided = [chow(P, np.ones(len(P)), level) for level in LEVELS]
     shares = [np.tensordot(one.shares, np.eye(K + 1)[one.decisions], 1) for one in decided]
     values = np.array([metric.value(P.T @ D / len(P)) for D in shares])
-    return 1.0 - confmax.Curve.through(name, "coverage", LEVELS, values).area(), 1.0 - best.area(LEVELS[0], 1.0)
+    return 1.0 - curve_through(name, "coverage", LEVELS, values).area(), 1.0 - best.area(LEVELS[0], 1.0)
 
 
 def on_test_rows(name, data):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, f1_score
 
 import confmax
+from confmax.evaluate.curves import curve_through
 from tests.report_helpers import sample
 
 CLASSES = range(3)
@@ -62,7 +63,7 @@ def test_weights_count_rows():
 
 
 def test_the_area_is_the_mean_of_the_line():
-    curve = confmax.Curve.through("accuracy", "coverage", np.array([0.2, 0.5, 1.0]), np.array([1.0, 0.9, 0.5]))
+    curve = curve_through("accuracy", "coverage", np.array([0.2, 0.5, 1.0]), np.array([1.0, 0.9, 0.5]))
     x = np.linspace(0.4, 0.9, 20001)
     assert curve.area(0.4, 0.9) == pytest.approx(np.interp(x, curve.reached, curve.values).mean(), abs=1e-4)
     assert curve.area() == pytest.approx((0.3 * 0.95 + 0.5 * 0.7) / 0.8)

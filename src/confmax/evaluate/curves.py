@@ -70,12 +70,6 @@ class Curve:
     chow: Curve | None = None
     is_cost: bool = False
 
-    @classmethod
-    def through(cls, metric: str, limit: str, levels: Array, values: Array) -> Curve:
-        """Return the curve through ``values`` at ``levels`` that are reached, without intervals."""
-        unknown = np.full((len(levels), 2), np.nan)
-        return cls(metric, limit, levels, levels, values, unknown, unknown, {})
-
     def value_at(self, reached: float) -> float:
         """Return the metric where the limited quantity is ``reached``, on the line between two rules.
 
@@ -111,10 +105,10 @@ class Curve:
         return float((np.diff(x) * (y[1:] + y[:-1])).sum() / 2.0 / (end - start))
 
     def line(self) -> tuple[Array, Array]:
-        """Return the points by the limited quantity; of points above each other the mean.
+        """Return the points (P,), (P,) by the limited quantity; of points above each other the mean.
 
         A tighter level has at least as tight a quantity but for the chance of these rows: rules that are out of order
-        are one point, with the means of both numbers.
+        are one point, with the means of both numbers. ValueError if no point has a value.
         """
         from sklearn.isotonic import isotonic_regression  # a table of numbers does not wait for it
 
@@ -138,6 +132,12 @@ class Curve:
         return "\n".join([*in_columns(lines), *marks])
 
     __repr__ = __str__
+
+
+def curve_through(metric: str, limit: str, levels: Array, values: Array) -> Curve:
+    """Return the curve through ``values`` at ``levels`` that are reached, without intervals."""
+    unknown = np.full((len(levels), 2), np.nan)
+    return Curve(metric, limit, levels, levels, values, unknown, unknown, {})
 
 
 def written(number: float) -> str:
@@ -169,7 +169,7 @@ def coverage_curve(metric: Metric, coverages: Array, confusions: Sequence[Array]
     Their ``confusions`` are the weights (K, M) of rows by true class and decision.
     """
     C = np.stack([counts / counts.sum() for counts in confusions])
-    return Curve.through(repr(metric), "coverage", coverages, values_at(metric, Confusion.from_matrix(C)))
+    return curve_through(repr(metric), "coverage", coverages, values_at(metric, Confusion.from_matrix(C)))
 
 
 # --- the numbers of a report ------------------------------------------------------------------------------------------

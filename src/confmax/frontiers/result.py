@@ -13,7 +13,7 @@ from confmax.confusion import Array
 from confmax.constraints import Constraint
 from confmax.constraints.limits import judged
 from confmax.errors import InputError
-from confmax.evaluate.curves import ROUNDING, Curve, chow_curve, in_columns, written
+from confmax.evaluate.curves import ROUNDING, Curve, chow_curve, curve_through, in_columns, written
 from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on, plain_decisions
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.seen import doubt_of_rows
@@ -175,7 +175,7 @@ class Frontier:
 
     def _of_levels(self) -> Curve:
         """Return the values on the estimate over the levels, as a curve."""
-        return Curve.through(self.metric, self.quantity, self.levels, self.values)
+        return curve_through(self.metric, self.quantity, self.levels, self.values)
 
     # --- on other rows ------------------------------------------------------------------------------------------------
 
