@@ -86,7 +86,7 @@ def test_labels_and_weights_of_chunks_may_be_columns():
 
 def test_an_object_of_a_script_is_called_by_its_name():
     strange = type("Strange", (), {"__module__": "__main__"})()
-    with pytest.raises(ValueError, match="functions that yield rows; got Strange: name a Parquet file"):
+    with pytest.raises(ValueError, match="and functions; got Strange: name a file, pass a table"):
         confmax.open_table(strange)
 
 
@@ -137,7 +137,7 @@ def test_what_a_stream_cannot_read_is_told_without_passwords():
         def __arrow_c_stream__(self, schema=None):
             raise OSError("cannot reach https://me:secret@host/t?sig=secret")
 
-    with pytest.raises(ValueError, match=r"^the Remote cannot be read: cannot reach https://host/t$"):
+    with pytest.raises(ValueError, match=r"^the Remote cannot be read: cannot reach https://host/t; pass a function"):
         confmax.open_table(Remote())
 
 
@@ -273,7 +273,7 @@ def test_a_column_that_a_temporary_file_cannot_hold(inside, monkeypatch):
 
 def test_no_folder_for_a_temporary_file(inside, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(inside / "none"))
-    with pytest.raises(ValueError, match=r"^the iterator cannot be written to .*none: .*No such file"):
+    with pytest.raises(ValueError, match=r"^the list_iterator cannot be written to .*none: .*No such file"):
         confmax.open_table(iter([(P, Y)]), spool=True)
 
 

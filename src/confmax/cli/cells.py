@@ -1,7 +1,7 @@
 """The first cells of CSV text, and which mark separates them: comma, semicolon or tab, as the first rows show.
 
 Decimal commas, as spreadsheets write them in much of Europe beside semicolons or tabs, are read where no number of the
-file has a decimal point. Completion of column names reads no more than this, and waits for no library.
+file has a decimal point.
 """
 
 from __future__ import annotations

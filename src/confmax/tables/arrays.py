@@ -17,7 +17,7 @@ from confmax.confusion import Array
 from confmax.errors import InputError
 from confmax.kernels.blocks import LANES, MANY, block_rows, chunk_rows, over_rows
 from confmax.tables.fingerprints import column_factors, row_hashes
-from confmax.tables.kinds import refuse_name
+from confmax.tables.kinds import refuse_name, refuse_no_table
 from confmax.tables.labels import refuse_masked, vector
 
 # a table of up to 20 classes that was rounded to four decimals stays within it
@@ -44,8 +44,9 @@ def as_array(proba: ArrayLike, *, order: Sequence[int] | None = None) -> NDArray
         P = P[:, list(order)]
     if P.ndim == 1:
         P = _two_columns(P)
-    # the name of a file becomes an array without dimensions, whose shape would not tell the user what is wrong
+    # these become an array without dimensions, whose shape would not tell the user what is wrong
     refuse_name(proba)
+    refuse_no_table(proba)
     if P.ndim != 2 or P.shape[1] < 2:
         raise InputError(f"`proba` must have shape (n, K) with K >= 2 classes; got shape {P.shape}")
     # compiled scans read row after row: a transposed table is copied here once, and not in every pass

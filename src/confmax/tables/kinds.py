@@ -360,7 +360,12 @@ def apart(proba: Any, beside: Beside, classes: Sequence[Any] | None, confusion: 
     other columns than those of probabilities may hold them.
     """
     kind = kind_for(proba)
-    return kind.apart(proba, beside) if isinstance(kind, Converted) else kind.apart(proba, beside, classes, confusion)
+    if isinstance(kind, Converted):
+        return kind.apart(proba, beside)
+    if kind.in_memory:
+        refuse_name(proba)
+        refuse_no_table(proba)
+    return kind.apart(proba, beside, classes, confusion)
 
 
 def given_hashes(proba: Any) -> Any:
@@ -525,8 +530,8 @@ def refuse_elsewhere(proba: Any, sentence: str) -> None:
 
 def refuse_empty(proba: Any) -> None:
     """Refuse, by a ValueError, given probabilities in memory without rows: a rule decides none, but is not tuned."""
-    shape = getattr(proba, "shape", None) or (len(proba),) * hasattr(proba, "__len__")
-    if shape and shape[0] == 0:
+    shape = getattr(proba, "shape", None)
+    if shape[0] == 0 if shape else hasattr(proba, "__len__") and len(proba) == 0:
         raise InputError(EMPTY)
 
 
@@ -537,4 +542,13 @@ def refuse_name(proba: Any) -> None:
         raise ValueError(
             f"proba is a name ({shown(os.fspath(proba))!r:.80}), not a table of probabilities; pass "
             f"confmax.open_table(name), with label= and weight= instead of y and sample_weight"
+        )
+
+
+def refuse_no_table(proba: Any) -> None:
+    """Refuse, by a ValueError, what stands in the place of probabilities and has no rows in memory, such as a query."""
+    if not any(hasattr(proba, name) for name in ("shape", "__len__", "__array__")):
+        raise InputError(
+            f"`proba` is of the type {type(proba).__name__}, which is no table in memory and does not stream",
+            "pass an array, a data frame, or a function that returns an iterator of chunks",
         )

@@ -1,7 +1,9 @@
-"""Where Arrow batches come from: frames, datasets, queries, functions that yield chunks, files of text and of Arrow.
+"""Where Arrow batches come from: four protocols, and files of text and of Arrow.
 
-Each of them becomes a `Stream`, which reads columns by name, as often as somebody asks, and cuts the batches anew into
-tables of one size. What can be read only once is refused, or written to a temporary file first.
+The protocols are streams of Arrow (``__arrow_c_stream__``), datasets of Arrow, lazy frames that collect batches, and
+functions that return an iterator of chunks. Each of them becomes a `Stream`, which reads columns by name, as often as
+somebody asks, and cuts the batches anew into tables of one size. What can be read only once is refused, or written to a
+temporary file first.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,9 @@ PROBA = "probability"
 LABEL = "y"
 WEIGHT = "sample_weight"
 ARRAY_CHUNK = {b"confmax": b"arrays"}  # metadata of their schema
-CHUNKS = "data frames, Arrow tables, dicts of arrays, or tuples (proba, y) or (proba, y, sample_weight)"
+CHUNKS = "frames and tables with __arrow_c_stream__, dicts of arrays, or tuples (proba, y) or (proba, y, sample_weight)"
 NO_ROWS = "{} holds no rows; at least one row of probabilities is needed"
+FUNCTION = "pass a function without arguments that returns an iterator of chunks"
 SPOOL = "or pass spool=True to open_table, which writes the rows to a temporary file once"
 SPOOLED_ROWS = 1 << 16  # of a row group of the temporary file
 FORMATS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t", ".feather": "", ".arrow": ""}  # delimiters
@@ -105,44 +108,36 @@ class Stream:
 
 
 @contextmanager
-def _reading(what: str) -> Iterator[None]:
+def _reading(what: str, way_out: str = "") -> Iterator[None]:
     """Make one sentence of whatever a library raises while it reads."""
     try:
         yield
     except Exception as error:  # each library raises the errors of its own
-        raise ValueError(f"{what} cannot be read: {shown_in(short(error))}") from error
+        raise ValueError(f"{what} cannot be read: {shown_in(short(error))}{way_out and '; '}{way_out}") from error
 
 
-# --- streams of what libraries have ----------------------------------------------------------------------------------
+# --- the protocols ---------------------------------------------------------------------------------------------------
 
 
-def library(values: Any) -> str:
-    """Return the name of the library that the type of ``values`` is of, without imports."""
-    # C modules begin with an underscore, which nobody imports: _duckdb is duckdb
-    return type(values).__module__.partition(".")[0].lstrip("_")
+def _protocol(given: Any) -> Callable[[Any, str], Stream] | None:
+    """Return what makes a stream of a value, and what a person calls it; None for values that do not stream."""
+    # the type is asked: a column of a frame may have any name
+    kind = type(given)
+    if hasattr(kind, "collect_batches"):
+        return _of_lazy_frame
+    if hasattr(kind, "scanner"):
+        return _of_dataset
+    if hasattr(kind, "__arrow_c_stream__"):
+        return _of_arrow
+    return _of_function if callable(given) and not isinstance(given, type) and not hasattr(kind, "__array__") else None
 
 
 def is_stream(values: Any) -> bool:
-    """Whether ``values`` are a lazy frame of Polars, a dataset of Arrow, a relation of DuckDB, an iterator or function.
+    """Whether ``values`` have rows that stream: by a protocol, and not as a table in memory, which is an array too.
 
-    The rows of functions and iterators come in chunks.
+    So are iterators, which are refused.
     """
-    own = library(values)
-    known = {"polars": "LazyFrame", "pyarrow": "Dataset", "duckdb": "DuckDBPyRelation"}
-    return (
-        any(kind.__name__ == known.get(own) for kind in type(values).__mro__)
-        or hasattr(values, "__next__")
-        or (callable(values) and not isinstance(values, type) and not hasattr(values, "__array__"))
-    )
-
-
-def names_first(given: Any) -> Any:
-    """Return an iterator of names of files, such as that of `Path.glob`, as a list, and other values as they are."""
-    if not isinstance(given, Iterator) or hasattr(given, "__arrow_c_stream__"):
-        return given
-    first = list(islice(given, 1))
-    whole = chain(first, given)
-    return whole if first and not isinstance(first[0], (str, os.PathLike)) else list(whole)
+    return hasattr(values, "__next__") or (not hasattr(values, "__array__") and _protocol(values) is not None)
 
 
 def stream_of(given: Any, *, spool: bool = False, columns: Sequence[str] | None = None) -> Stream | None:
@@ -162,78 +157,44 @@ def stream_of(given: Any, *, spool: bool = False, columns: Sequence[str] | None 
 
 
 def _stream_of(given: Any, *, spool: bool) -> Stream | None:
-    once = _read_once(given)
-    if once is not None:
-        batches, what = once
+    what = f"the {type(given).__name__}"
+    if hasattr(given, "__next__"):
         if not spool:
             raise ValueError(
-                f"{what} can be read only once, and a run reads the rows several times; pass a function without "
-                f"arguments that opens it anew, {SPOOL}"
+                f"{what} can be read only once, and a run reads the rows several times; {FUNCTION}, a list of the "
+                f"names of files, {SPOOL}"
             )
-        return _spooled(batches, what)
-    kind = type(given).__name__
-    if library(given) == "duckdb" and is_stream(given):
-        stream = _of_relation(given)
-    elif library(given) == "polars" and is_stream(given):
-        stream = _of_lazy_frame(given)
-    elif library(given) == "pyarrow" and is_stream(given):
-        stream = _of_dataset(given, "the Arrow dataset")
-    elif _is_frame(given):
-        stream = _of_table(given, f"the {kind}")
-    elif hasattr(given, "__arrow_c_stream__"):
-        stream = _of_capsule(given, f"the {kind}")
-    elif is_stream(given):
-        stream = _of_function(given)
-    else:
+        return _spooled(_batches_of(given, what), what)
+    protocol = _protocol(given)
+    if protocol is None:
         return None
+    stream = protocol(given, what)
     return spooled(stream) if spool else stream
 
 
-def _read_once(given: Any) -> tuple[Iterator[Any], str] | None:
-    """Return the batches of what is used up by reading, and what a person calls it; None for other values."""
-    if not hasattr(given, "__next__"):
-        return None
-    what = f"the {type(given).__name__}" if hasattr(given, "__arrow_c_stream__") else "the iterator"
-    return _batches_of(given, what), what
-
-
-def _is_frame(given: Any) -> bool:
-    """Whether a value is a table in memory of pandas, Polars or Arrow."""
-    own = library(given), type(given).__name__
-    is_pandas = hasattr(given, "iloc") and hasattr(given, "columns")
-    return is_pandas or own in (("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"))
-
-
-def _as_table(frame: Any) -> Any:
-    """Return a frame in memory as an Arrow table, which shares its memory where it can."""
+def _of_arrow(given: Any, what: str) -> Stream:
     import pyarrow as pa
 
-    if hasattr(frame, "iloc"):
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
-    return frame if isinstance(frame, pa.Table) else frame.to_arrow()
-
-
-def _of_table(frame: Any, what: str) -> Stream:
     with _reading(what):
-        table = _as_table(frame)
-
-    def batches(columns: list[str], _: int) -> Batches:
-        yield from table.select(columns).to_batches()
-
-    return Stream(table.schema, batches, what, lambda: int(table.num_rows))
-
-
-def _of_capsule(given: Any, what: str) -> Stream:
-    import pyarrow as pa
+        table = _without_index(given)
 
     def batches(*_: Any) -> Batches:
-        with _reading(what), pa.RecordBatchReader.from_stream(given) as reader:
+        with _reading(what, FUNCTION), pa.RecordBatchReader.from_stream(table) as reader:
             yield from reader
 
-    with _reading(what), pa.RecordBatchReader.from_stream(given) as reader:
+    with _reading(what, FUNCTION), pa.RecordBatchReader.from_stream(table) as reader:
         return Stream(reader.schema, batches, what)
+
+
+def _without_index(given: Any) -> Any:
+    """Return what streams Arrow batches: a frame of pandas without its index, a frame of Polars in common types."""
+    import pyarrow as pa
+
+    kind = type(given)
+    if hasattr(kind, "iloc"):
+        return pa.Table.from_pandas(given, preserve_index=False)
+    # its stream has types that older versions of pyarrow cannot read
+    return given.to_arrow() if hasattr(kind, "to_arrow") else given
 
 
 def _of_dataset(dataset: Any, what: str) -> Stream:
@@ -256,15 +217,9 @@ def _of_dataset(dataset: Any, what: str) -> Stream:
     return Stream(dataset.schema, batches, what, lambda: int(dataset.count_rows()), paths)
 
 
-def _of_lazy_frame(frame: Any) -> Stream:
+def _of_lazy_frame(frame: Any, what: str) -> Stream:
     # loaded, since there is a frame of it
     polars = sys.modules["polars"]
-    what = "the Polars LazyFrame"
-    if not hasattr(frame, "collect_batches"):
-        raise ValueError(
-            f"{what} cannot be read in batches by Polars {polars.__version__}; install polars>=1.34, or pass "
-            f"frame.collect()"
-        )
 
     def batches(columns: list[str], rows: int) -> Batches:
         # a name such as "^a$" would be a pattern
@@ -279,28 +234,11 @@ def _of_lazy_frame(frame: Any) -> Stream:
         return Stream(polars.DataFrame(schema=types).to_arrow().schema, batches, what)
 
 
-def _of_relation(relation: Any) -> Stream:
-    what = "the DuckDB relation"
-
-    def reader(chosen: Any, rows: int) -> Any:
-        # older versions have another name for it, which newer ones warn of
-        return (chosen.to_arrow_reader if hasattr(type(chosen), "to_arrow_reader") else chosen.fetch_arrow_reader)(rows)
-
-    def batches(columns: list[str], rows: int) -> Batches:
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        # a connection has one open result at a time, which is closed with its reader
-        with _reading(what), reader(relation.project(quoted), rows) as found:
-            yield from found
-
-    with _reading(what), reader(relation.limit(0), 1) as found:
-        return Stream(found.schema, batches, what)
-
-
 # --- functions that yield chunks -------------------------------------------------------------------------------------
 
 
-def _of_function(function: Callable[[], Any]) -> Stream:
-    what = f"the function {getattr(function, '__name__', type(function).__name__)}"
+def _of_function(function: Callable[[], Any], kind: str) -> Stream:
+    what = f"the function {function.__name__}" if hasattr(function, "__name__") else kind
     try:
         inspect.signature(function).bind()
     except TypeError as error:
@@ -320,7 +258,7 @@ def _of_function(function: Callable[[], Any]) -> Stream:
 
 def _batches_of(made: Any, what: str) -> Iterator[Any]:
     """Yield the Arrow batches that have rows of all chunks that were made, or of one; ValueError for anything else."""
-    alone = isinstance(made, (tuple, dict, np.ndarray)) or hasattr(made, "__arrow_c_stream__") or _is_frame(made)
+    alone = isinstance(made, (tuple, dict, np.ndarray)) or hasattr(made, "__arrow_c_stream__")
     if not alone and (not isinstance(made, Iterable) or isinstance(made, (str, bytes))):
         raise ValueError(f"{what} returned {type(made).__name__}; it must yield {CHUNKS}")
     first: list[str] = []
@@ -351,17 +289,11 @@ def _batches_of_chunk(chunk: Any, what: str) -> Iterator[Any]:
 
     if isinstance(chunk, (tuple, dict, np.ndarray)):
         with _reading(what):
-            table = _of_arrays(chunk)
-        yield from table.to_batches()
-    elif _is_frame(chunk):
-        with _reading(what):
-            table = _as_table(chunk)
-        yield from table.to_batches()
-    elif hasattr(chunk, "__arrow_c_stream__"):
-        with _reading(what), pa.RecordBatchReader.from_stream(chunk) as reader:
-            yield from reader
-    else:
+            chunk = _of_arrays(chunk)
+    elif not hasattr(chunk, "__arrow_c_stream__"):
         raise ValueError(f"{what} is {type(chunk).__name__}; chunks are {CHUNKS}")
+    with _reading(what), pa.RecordBatchReader.from_stream(_without_index(chunk)) as reader:
+        yield from reader
 
 
 def _of_arrays(chunk: Any) -> Any:
@@ -374,7 +306,7 @@ def _of_arrays(chunk: Any) -> Any:
     if isinstance(proba, str) or len(others) > 2:
         raise ValueError(f"a tuple of {len(others) + 1} is none of (proba, y) and (proba, y, sample_weight)")
     if frame_columns(proba) is not None:
-        table = _as_table(proba)
+        table = pa.table(_without_index(proba))
     else:
         P = as_array(proba) if len(proba) else np.empty((0, 2))
         table = pa.table({PROBA: _column(P)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
@@ -41,11 +41,11 @@ def open_table(
         Parquet files: a name, a pattern such as ``"scores/*.parquet"``, a directory, or several names.
         They are read in sorted order, row group by row group. So are ``.csv``, ``.tsv`` (also ``.gz``) and ``.feather``
         or ``.arrow`` files, in parts of a million probabilities. Or one ``.npy`` file of an array (n, K), which is
-        memory-mapped. Or a Dask DataFrame or a Spark
-        DataFrame. Or what gives Arrow batches: a Polars LazyFrame, an Arrow dataset, a DuckDB relation, a data
-        frame, any object with ``__arrow_c_stream__``. Or a function without arguments that yields chunks of rows: data
-        frames, Arrow tables, dicts of arrays, or tuples ``(proba, y)`` or ``(proba, y, sample_weight)``. It is called
-        anew for every pass, in another thread, and once to look at its first chunk.
+        memory-mapped. Or a Dask DataFrame or a Spark DataFrame. Or what streams: an object with ``__arrow_c_stream__``,
+        such as a data frame or a DuckDB relation, an Arrow dataset, a Polars LazyFrame (1.34 or newer), or a function
+        without arguments that returns an iterator of chunks of rows: data frames, Arrow tables, dicts of arrays, or
+        tuples ``(proba, y)`` or ``(proba, y, sample_weight)``. It is called anew for every pass, in another thread, and
+        once to look at its first chunk.
         Names of Parquet and ``.npy`` files may be addresses, such as ``"s3://bucket/scores/*.parquet"``, for which
         `pyarrow.fs` or fsspec has a filesystem.
     label, weight, group : str or None
@@ -121,7 +121,6 @@ def open_table(
         return dask_source(path, label, weight, group=group, columns=columns, progress=progress, several=several)
     if is_spark(path):
         return frame_source(path, label, weight, group=group, columns=columns)
-    path = batches.names_first(path)
     stream = batches.stream_of(path, spool=spool, columns=columns)
     if stream is not None and filesystem is not None:
         raise ValueError("filesystem= is for names of Parquet and .npy files: leave it out")
@@ -162,7 +161,7 @@ def _is_several(label: Any) -> bool:
 def _names(path: Any) -> list[str]:
     """Return the names of files that were given, one or several."""
     # frames would give their columns' names, and arrays their rows
-    several = isinstance(path, (Sequence, Set, Iterator)) and not isinstance(path, (str, bytes, bytearray))
+    several = isinstance(path, (Sequence, Set)) and not isinstance(path, (str, bytes, bytearray))
     given = list(path) if several else [path]
     # a set has no order, and another one in each process
     given = sorted(given, key=str) if isinstance(path, Set) else given
@@ -170,17 +169,11 @@ def _names(path: Any) -> list[str]:
         raise ValueError("open_table was given no file; name at least one Parquet file, or one .npy file")
     odd = [each for each in given if not isinstance(each, (str, os.PathLike))]
     if odd:
-        kind = type(odd[0])
-        is_table = any(hasattr(odd[0], name) for name in ("columns", "shape", "schema"))
-        own = batches.library(odd[0])
-        what = (
-            "None" if odd[0] is None else kind.__name__ if own in ("builtins", "main__") else f"a {own}.{kind.__name__}"
-        )
-        memory = "pass a table in memory to maximize as proba, as a pandas or Polars frame or an array, or write it to "
+        kind = "None" if odd[0] is None else type(odd[0]).__name__
         raise ValueError(
-            f"open_table takes the names of files, data frames, Arrow streams, and functions that yield rows; got "
-            f"{'a sequence with ' if several else ''}{what}: {memory if is_table else 'name '}a Parquet file"
-            f"{' and name that' if is_table else ', or one .npy file'}"
+            f"open_table takes names of files, Arrow streams and datasets, lazy frames of Polars 1.34 or newer "
+            f"and functions; got {'a sequence with ' if several else ''}{kind}: name a file, pass a table in memory to "
+            f"maximize as proba, or {batches.FUNCTION}"
         )
     return [os.fspath(each) for each in given]
 

@@ -110,10 +110,11 @@ class StreamSource(NamedSource):
 
     def _smallest(self) -> str:
         """Return the name of a column that takes few bytes."""
+        import pyarrow as pa
 
         def bits(name: str) -> int:
             kind = self.stream.schema.field(name).type
-            return int(getattr(kind, "bit_width", 1 << 20)) if not arrow.holds_lists(kind) else 1 << 20
+            return int(kind.bit_width) if pa.types.is_primitive(kind) else 1 << 20
 
         return min(arrow.columns_to_read(self), key=bits)
 
@@ -204,7 +205,7 @@ def _words(values: Any) -> NDArray[np.uint64]:
 
 @final
 class Streams(ReadInParts):
-    """Lazy frames, datasets, relations, and functions that yield chunks, whose label is the name of a column."""
+    """Rows that stream by one of the protocols, whose label is the name of a column."""
 
     brings_groups = True
     refusal = (
