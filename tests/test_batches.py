@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import linear_sum_assignment, linprog
+from scipy.sparse import eye_array, kron
 
 import confmax
 from confmax import DecisionRule
@@ -80,25 +81,40 @@ def test_the_witness_is_enumeration():
         assert best_sum(scores, caps) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["random", "equal", "copies", "short lists"])
-def test_large_assignments_are_the_best(name, monkeypatch):
-    """Their prices are the witness: a sum within the capacities that reaches the dual's value is the largest."""
-    rng = np.random.default_rng(2)
+def large(name, rng):
+    """Return scores (M, n) and capacities (M,): rows of their own, copies, scores of any size, and little room."""
     n, M = 3000, 5
-    scores = {"equal": np.ones((M, n)), "copies": rng.random((M, 7))[:, rng.integers(0, 7, n)]}.get(name)
-    scores = rng.random((M, n)) if scores is None else scores
-    if name == "short lists":
-        monkeypatch.setattr(assignment, "ROUND", 10)
+    scores = rng.random((M, n))
+    if name == "equal":
+        scores = np.ones((M, n))
+    elif name == "copies":
+        scores = scores[:, rng.integers(0, 7, n)]
+    elif name == "some copies":
+        scores[:, : n // 3] = scores[:, :1]
+    elif name == "sizes":
+        scores = np.exp(4.0 * rng.normal(size=(M, n))) * [[1.0], [-1.0], [1e3], [1.0], [1e-3]]
+    tight = name in ("sizes", "no room")
+    return scores, np.array([100, 200, 300, 400, 2000]) if tight else np.array([1, 30, 300, 400, n])
+
+
+@pytest.mark.parametrize("near", [400, 1])
+@pytest.mark.parametrize("name", ["random", "no room", "equal", "copies", "some copies", "sizes"])
+def test_large_assignments_are_the_best(name, near, monkeypatch):
+    """The linear program of all rows is the witness. Few rows at first, and poor prices, lead to the same sum."""
+    scores, capacity = large(name, np.random.default_rng(2))
+    monkeypatch.setattr(assignment, "NEAREST", near)
+    if near == 1:
         monkeypatch.setattr(assignment, "SWEEPS", 0)
-    capacity = np.array([100, 200, 300, 400, 2000])
-    prices, where = assignment._priced(scores, capacity)
-    moves = assignment._Moves(scores, capacity, prices, where)
-    moves.settle()
-    prices = moves.prices[:-1] - moves.prices[-1]
-    assert (np.bincount(where) <= capacity).all() and prices.min() > -1e-12
-    dual = (scores - prices[:, None]).max(axis=0).sum() + capacity @ prices
-    assert scores[where, np.arange(n)].sum() == pytest.approx(dual, abs=1e-8)
-    np.testing.assert_array_equal(where, assigned(scores, capacity))
+    where = assigned(scores, capacity)
+    assert (np.bincount(where, minlength=5) <= capacity).all()
+    assert scores[where, np.arange(3000)].sum() == pytest.approx(largest_sum(scores, capacity), rel=1e-9)
+
+
+def largest_sum(scores, capacity):
+    """Return the largest sum of scores (M, n) by a linear program in all rows and decisions."""
+    (M, n) = scores.shape
+    rows, decisions = kron(np.ones((1, M)), eye_array(n)), kron(eye_array(M), np.ones((1, n)))
+    return -linprog(-scores.ravel(), decisions, capacity, rows, np.ones(n)).fun
 
 
 def test_the_rows_with_the_largest_margins_keep_the_class():

@@ -11,10 +11,9 @@ Rows and decisions with a capacity: the assignment of the largest total score, e
 
 This is a transportation problem: every row takes one decision j, and at most ``capacity_j`` rows take it. Its dual has
 one price per decision, at which every row takes the decision with the largest score less price. Sweeps of prices, each
-set so that the demand for its decision meets the capacity, come close to the best ones. What is then left over is moved
-along shortest paths of decisions (successive shortest paths; Ahuja, Magnanti and Orlin, Network Flows, 1993, section
-9.7). A path may lead a row from A to B and another one from B to C. The paths have no more nodes than there are
-decisions, so a step takes no time that depends on the rows.
+set so that the demand for its decision meets the capacity, come close to the best ones. Then a linear program decides
+the rows that are nearest to another decision, and finds the prices. The other rows are right if they want no other
+decision at these prices; if they do, they join the program.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from heapq import heappop, heappush
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -384,16 +381,18 @@ def _several(given: ScoredRows, decisions: NDArray[np.int64], caps: Mapping[int,
     free = np.array([j for j in range(given.n_decisions) if caps.get(j, n) >= n], dtype=np.intp)
     capped = np.array([j for j in caps if 0 < caps[j] < n], dtype=np.intp)
     lines = len(capped) + (len(free) > 0)
-    if lines * n > MOST_CELLS:
-        raise InputError(
-            f"`at_most` with several classes compares {lines} scores of each of {n} rows, more than {MOST_CELLS:,} "
-            f"together",
-            "pass fewer rows at a time, or limit fewer classes",
-        )
     # equal sums do not depend on the order of the rows, but for rows that are copies of each other
     order = np.argsort(given.hashes(), kind="stable")
-    scores = np.empty((lines, n))
-    best_free = np.empty(n, dtype=np.int64)
+    # a row whose decision has no cap keeps it
+    order = order[~np.isin(decisions[order], free)]
+    if lines * len(order) > MOST_CELLS:
+        raise InputError(
+            f"`at_most` with several classes compares {lines} scores of each of {len(order)} rows, more than "
+            f"{MOST_CELLS:,} together",
+            "pass fewer rows at a time, or limit fewer classes",
+        )
+    scores = np.empty((lines, len(order)))
+    best_free = np.zeros(len(order), dtype=np.int64)
     for place, block in given.in_blocks(order):
         scores[: len(capped), place] = block[:, capped].T
         if len(free):
@@ -402,8 +401,8 @@ def _several(given: ScoredRows, decisions: NDArray[np.int64], caps: Mapping[int,
             best_free[place] = free[best]
             scores[-1, place] = block[np.arange(len(block)), best_free[place]]
     capacity = np.array([*(caps[j] for j in capped.tolist()), *[n][: len(free)]], dtype=np.int64)
-    line = assigned(scores, capacity)
-    out = np.empty(n, dtype=np.int64)
+    line = assigned(scores, capacity) if len(capped) else np.zeros(len(order), dtype=np.intp)
+    out = np.array(decisions, dtype=np.int64)
     out[order] = np.where(line < len(capped), np.append(capped, 0)[line], best_free)
     return out
 
@@ -412,8 +411,10 @@ def _several(given: ScoredRows, decisions: NDArray[np.int64], caps: Mapping[int,
 
 
 SWEEPS = 40  # of prices, at most
-LEFT = 200  # rows over the capacities for which one more sweep is not worth its time: a path takes about 0.1 ms
-ROUND = 4096  # paths after which the lists of rows that may move are made anew, so that they stay short
+OVER = 200  # rows over the capacities at which prices are near enough
+NEAREST = 400  # rows of every decision in the first linear program
+SOLVED = 1e-10  # of the largest score: by how much a linear program may miss its optimum
+PROVED = 1e-12  # of the largest score: what a row may lack of its best decision at the prices
 
 
 def assigned(scores: Array, capacity: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -431,141 +432,98 @@ def assigned(scores: Array, capacity: NDArray[np.int64]) -> NDArray[np.intp]:
     >>> assigned(np.array([[5.0, 4.0, 1.0], [1.0, 2.0, 0.0]]), np.array([1, 2])).tolist()
     [0, 1, 1]
     """
-    prices, where = _priced(scores, capacity)
-    _Moves(scores, capacity, prices, where).settle()
+    scores = scores / (float(np.abs(scores).max()) or 1.0)
+    prices = _priced(scores, capacity)
+    # copies of a row are one row of the program, by a sum that nothing but copies share
+    order = np.argsort((scores * np.random.default_rng(0).random((len(scores), 1))).sum(axis=0), kind="stable")
+    scores = scores[:, order]
+    first = np.append(0, 1 + np.flatnonzero((scores[:, 1:] != scores[:, :-1]).any(axis=0)))
+    where = np.empty(len(order), dtype=np.intp)
+    where[order] = _from_prices(scores[:, first], np.diff(first, append=len(order)), prices, capacity)
     return where
 
 
-def _priced(scores: Array, capacity: NDArray[np.int64]) -> tuple[Array, NDArray[np.intp]]:
-    """Return prices (M,), and the decision of every row (n,) that is best at these prices."""
-    (M, n) = scores.shape
-    prices = np.zeros(M)
-    limited = np.flatnonzero(capacity < n)
-    net = scores.copy()
+def _from_prices(
+    scores: Array, copies: NDArray[np.intp], prices: Array, capacity: NDArray[np.int64]
+) -> NDArray[np.intp]:
+    """Return the best decisions of all ``copies`` (n,) of rows, from ``prices`` (M,) that are near the best ones."""
+    M, n = scores.shape
+    net = scores - prices[:, None]
+    row = np.arange(n)
     where = net.argmax(axis=0)
+    best = net[where, row]
+    net[where, row] = -np.inf
+    following = net.argmax(axis=0)
+    beside = net[following, row]
+    net[where, row] = best
+    # most rows have their decision at these prices; others may get several
+    may = np.zeros((M, n), dtype=np.bool_)
+    may[where, row] = True
+    near = NEAREST
+    found = None
+    while True:
+        if found is None:
+            for j in range(M):
+                lead = np.abs(net[j] - np.where(where == j, beside, best))
+                nearest = np.argpartition(lead, min(near, n) - 1)[:near]
+                may[j, nearest] = may[following[nearest], nearest] = True
+            near *= 2
+        moves = may.sum(axis=0) > 1
+        fixed = np.bincount(where[~moves], copies[~moves], M)
+        found = _solved(scores[:, moves], copies[moves], may[:, moves], capacity - fixed)
+        if found is not None:
+            decisions, prices = found
+            where[moves] = decisions[np.cumsum(copies[moves]) - 1]
+            worth = scores - prices[:, None]
+            wants = ~may & (worth > worth[where, row] + PROVED)
+            if not wants.any():
+                break
+            may |= wants
+    out = np.repeat(where, copies)
+    out[np.repeat(moves, copies)] = decisions
+    return out
+
+
+def _solved(
+    scores: Array, copies: NDArray[np.intp], may: NDArray[np.bool_], room: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], Array] | None:
+    """Return the best decisions of all ``copies`` (n,) of rows, and the prices (M,), by a linear program.
+
+    A row gets what it ``may`` (M, n), and at most ``room`` (M,) rows get a decision. None if there is too little room.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
+    row, decision = np.nonzero(may.T)
+    place = np.arange(len(row))
+    ones = np.ones(len(row))
+    each = csr_array((ones, (row, place)), (len(copies), len(row)))
+    together = csr_array((ones, (decision, place)), (len(room), len(row)))
+    close = {"primal_feasibility_tolerance": SOLVED, "dual_feasibility_tolerance": SOLVED}
+    # the simplex method ends at a vertex, which has whole numbers
+    found = linprog(-scores[decision, row], together, room, each, copies, method="highs-ds", options=close)
+    if found.x is None:
+        return None
+    return np.repeat(decision, np.rint(found.x).astype(np.intp)), -found.ineqlin.marginals
+
+
+def _priced(scores: Array, capacity: NDArray[np.int64]) -> Array:
+    """Return prices (M,) at which about as many rows want a decision as may have it."""
+    M, n = scores.shape
+    prices = np.zeros(M)
+    net = scores.copy()
     for _ in range(SWEEPS):
-        if _left_over(where, prices, capacity) <= LEFT:
+        over = np.bincount(net.argmax(axis=0), minlength=M) - capacity
+        if max(over[over > 0].sum(), -over[(over < 0) & (prices > 0.0)].sum()) <= OVER:
             break
         before = prices.copy()
-        for j in limited:
+        for j in np.flatnonzero(capacity < n):
             net[j] = -np.inf
-            prices[j] = _price_of(scores[j] - net.max(axis=0), int(capacity[j]))
+            margin = scores[j] - net.max(axis=0)
+            place = n - int(capacity[j])
+            # any number between the two does; the middle one leaves room for the prices that change next
+            prices[j] = max(np.partition(margin, [place - 1, place])[place - 1 : place + 1].mean(), 0.0)
             net[j] = scores[j] - prices[j]
-        where = net.argmax(axis=0)
         if np.array_equal(prices, before):
             break
-    return prices, where
-
-
-def _price_of(margin: Array, capacity: int) -> float:
-    """Return the price from which ``capacity`` rows, or fewer, want a decision that leads by ``margin`` (n,)."""
-    place = len(margin) - capacity
-    low, high = np.partition(margin, [place - 1, place])[place - 1 : place + 1]
-    # any number between the two does; the middle one leaves room for the prices that change next
-    return float(low + (high - low) / 2.0) if low > 0.0 else 0.0
-
-
-def _left_over(where: NDArray[np.intp], prices: Array, capacity: NDArray[np.int64]) -> int:
-    """Return how many rows are to be moved: over a capacity, or missing at a decision that has a price."""
-    load = np.bincount(where, minlength=len(capacity))
-    excess = load - np.where(prices > 0.0, capacity, np.minimum(load, capacity))
-    return int(max(excess[excess > 0].sum(), -excess[excess < 0].sum()))
-
-
-class _Moves:
-    """The decisions ``where`` (n,) of all rows, which `settle` changes until they are within the capacities.
-
-    The nodes of the network are the M decisions, and a sink in the place M that takes a unit for every row. ``used``
-    (M,) is the flow from each decision to the sink. ``excess`` (M + 1,) is what flows into a node and not out of it.
-    ``prices`` (M + 1,) are potentials: at these no arc of the residual network has a negative length, so that the flow
-    is the best one among those with the same excess.
-    """
-
-    def __init__(self, scores: Array, capacity: NDArray[np.int64], prices: Array, where: NDArray[np.intp]) -> None:
-        self.scores = scores
-        self.capacity = capacity
-        self.where = where
-        load = np.bincount(where, minlength=len(capacity))
-        self.used = np.where(prices > 0.0, capacity, np.minimum(load, capacity))
-        self.excess = np.append(load - self.used, self.used.sum() - len(where))
-        self.prices = np.append(prices, 0.0)
-
-    def settle(self) -> None:
-        """Send every excess along the shortest path to the next node that lacks a unit."""
-        while (left := int(self.excess[self.excess > 0].sum())) > 0:
-            steps = min(left, ROUND)
-            # each step takes at most one row from a decision: more than these never move
-            self._list_rows(steps + 1)
-            for _ in range(steps):
-                self._step()
-
-    def _list_rows(self, most: int) -> None:
-        """List, for every pair of decisions, the ``most`` rows for which the move from one to the other costs least."""
-        M = len(self.capacity)
-        self.rows: list[list[list[tuple[float, int]]]] = []
-        self.length = np.full((M + 1, M + 1), np.inf)
-        for j in range(M):
-            mine = np.flatnonzero(self.where == j)
-            self.rows.append([self._cheapest(mine, j, k, most) if k != j else [] for k in range(M)])
-            self._measure(j)
-
-    def _cheapest(self, mine: NDArray[np.intp], j: int, k: int, most: int) -> list[tuple[float, int]]:
-        cost = self.scores[j, mine] - self.scores[k, mine]
-        if len(mine) > most:
-            chosen = np.argpartition(cost, most)[:most]
-            mine, cost = mine[chosen], cost[chosen]
-        order = np.lexsort((mine, cost))
-        return list(zip(cost[order].tolist(), mine[order].tolist(), strict=True))
-
-    def _measure(self, j: int) -> None:
-        """Write the cheapest moves out of a decision to ``length``."""
-        for k, heap in enumerate(self.rows[j]):
-            # a row that has moved on stays in the lists of where it was until it comes up
-            while heap and self.where[heap[0][1]] != j:
-                heappop(heap)
-            self.length[j, k] = heap[0][0] if heap else np.inf
-
-    def _step(self) -> None:
-        """Send one unit along the shortest path."""
-        M = len(self.capacity)
-        self.length[:M, M] = np.where(self.used < self.capacity, 0.0, np.inf)
-        self.length[M, :M] = np.where(self.used > 0, 0.0, np.inf)
-        # not negative but for rounding, which must not lead in circles
-        reduced = np.maximum(self.length - self.prices[:, None] + self.prices, 0.0)
-        path = self._shortest(reduced)
-        moves = [(j, k, self.rows[j][k][0][1]) for j, k in pairwise(path) if M not in (j, k)]
-        for j, k in pairwise(path):
-            if k == M:
-                self.used[j] += 1
-            elif j == M:
-                self.used[k] -= 1
-        for _, k, row in moves:
-            self.where[row] = k
-            for other, heap in enumerate(self.rows[k]):
-                if other != k:
-                    heappush(heap, (float(self.scores[k, row] - self.scores[other, row]), row))
-        for j in {j for j in path if j != M}:
-            self._measure(j)
-        self.excess[path[0]] -= 1
-        self.excess[path[-1]] += 1
-
-    def _shortest(self, length: Array) -> list[int]:
-        """Return the shortest path from an excess to a lack (Dijkstra), and change the prices by the distances."""
-        size = len(length)
-        distance = np.where(self.excess > 0, 0.0, np.inf)
-        before = np.full(size, -1)
-        is_open = np.ones(size, dtype=np.bool_)
-        while True:
-            i = int(np.where(is_open, distance, np.inf).argmin())
-            is_open[i] = False
-            if self.excess[i] < 0:
-                break
-            through = distance[i] + length[i]
-            nearer = is_open & (through < distance)
-            distance[nearer] = through[nearer]
-            before[nearer] = i
-        self.prices -= np.minimum(distance, distance[i])
-        path = [i]
-        while before[path[0]] >= 0:
-            path.insert(0, int(before[path[0]]))
-        return path
+    return prices
