@@ -1,15 +1,17 @@
-"""Several labels per row: what a pass costs, and the search of thresholds, against NumPy."""
+"""Several labels per row: what a pass costs, and the search of thresholds, against NumPy, and of rows in parts."""
 
 from __future__ import annotations
 
 import itertools
+import tempfile
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 import confmax
 from benchmarks import timing
-from benchmarks.harness import benchmark, markdown, shortest
+from benchmarks.harness import benchmark, markdown, shortest, solve
 from benchmarks.timing import SEED
 from confmax.confusion import Gains
 from confmax.kernels.blocks import on_threads
@@ -23,6 +25,7 @@ PASSES = [
     ((100_000, 50), "any", 0.1),
     *((size, k, 0.15) for size in ((200_000, 20), (100_000, 100)) for k in (1, 3, 5)),
 ]
+FILES = 10
 REPEATS = 15
 SEARCHES = 5
 
@@ -121,4 +124,31 @@ def thresholds(quick=False):
         f"of NumPy, `P * a + b > 0`, `einsum` and a sum: medians (range) of {repeats} alternating repeats, cold "
         f"caches. {timing.machine()}",
         markdown(["metric", "confusion", "NumPy, ms", "confmax, ms", "ratio", "scans", "gap"], rows, words=2),
+    ]
+
+
+@benchmark("multilabel-parts", section="several labels: rows in parts")
+def in_parts(quick=False):
+    """Compare thresholds on rows in files with those of the same rows in memory."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n, L = (60_000, 10) if quick else (300_000, 50)
+    data = table(n, L, "any")
+    names, of_labels = ([f"{word}{k}" for k in range(L)] for word in ("p", "y"))
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, part in enumerate(np.array_split(np.arange(n), FILES)):
+            both = zip((*names, *of_labels), (*data.proba[part].T, *data.labels[part].T), strict=True)
+            pq.write_table(pa.table(dict(both)), Path(folder) / f"{number}.parquet")
+        for metric, estimate in itertools.product(("macro_f1", "micro_f1", "g_mean"), ("model", "auto")):
+            how = {"decisions": "any", "confusion": estimate, "classes": names}
+            opened = confmax.open_table(f"{folder}/*.parquet", label=of_labels, columns=names)
+            here, there = solve(metric, data.proba, data.labels, **how), solve(metric, opened, **how)
+            figures = [f"{abs(there.value - here.value):.1e}", f"{here.gap:.1e}", f"{there.gap:.1e}"]
+            rows.append([metric, estimate, there.n_passes, *figures])
+    return [
+        f"maximize on {timing.short(n)} x {L}, float32, in memory and in {FILES} Parquet files, of which a sample does "
+        f"not hold all rows: how often the search reads the files, by how much the values differ, and both gaps.",
+        markdown(["metric", "confusion", "passes", "values differ by", "gap, memory", "gap, files"], rows, words=2),
     ]

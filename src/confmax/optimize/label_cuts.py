@@ -1,15 +1,20 @@
-"""The best cuts of labels in an array: rows are counted in bins of similar probabilities, and few of them are sorted.
+"""The best cuts of labels: rows are counted in bins of similar probabilities, and few of them are sorted.
 
 All scores here rise with the hits and fall with the decisions, so within a bin no cut is better than one that would
 decide all of its true rows and no other. Only the rows of bins where this is better than the best cut between bins are
 sorted, and those next to a cut. What is counted, true labels and probabilities apart, serves the estimates of all
 shares of the model, and the statistics of every rule that cuts labels.
+
+Rows in memory are one part of a table; what is counted of several parts is added up. What comes back of a part is
+bounded: bins of very many labels are wider, and if very many rows lie in open bins, those whose probabilities agree in
+most digits are counted together. What a cut between these could gain is part of the bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +25,16 @@ from confmax.confusion import Array, Gains
 from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, MAPPED, Binned, binned, bucket_of, mapped, rows_in
 from confmax.kernels.order import stable_order
 from confmax.optimize.stored_labels import EQUAL
-from confmax.tables import MemoryTable
+from confmax.tables import MemoryTable, Table
 from confmax.tables.array.label_columns import TOGETHER
 from confmax.tables.precision import gain_coefficients, is_wide
+from confmax.tables.table import T
 
 FEW = 1 << 12  # rows that are sorted as fast as they are counted
 BATCH = (1 << 21) // BUCKETS // TOGETHER * TOGETHER  # labels whose bins are held together
+CELLS = 3 << 19  # bins of all labels that come back of a part: those of 511 labels, 50 MB
+MOST = 1 << 22  # rows of all parts that are told apart
+DIGITS = 8  # bits of a float32 that are left out where there are more
 
 # the scores (...) at hits and decisions (...) of labels, whose numbers broadcast with them
 Values = Callable[[Array, Array, NDArray[np.intp]], Array]
@@ -43,39 +52,63 @@ class Entries(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """Entries (m,) of some labels, by label and falling key, with their weight and the estimate of what is true."""
+    """Entries (m,) of some labels, by label and falling key, with their weight and the estimate of what is true of it.
+
+    Keys up to ``top`` are counted together.
+    """
 
     label: NDArray[np.intp]
     key: NDArray[Any]
+    top: NDArray[Any]
     weight: Array
-    estimate: Array
+    hits: Array
 
     @classmethod
-    def by_key(cls, key: Array, weight: Array, estimates: Array) -> Sorted:
+    def by_key(cls, key: Array, weight: Array, hits: Array) -> Sorted:
         """Sort the entries of one label."""
         order = stable_order(-key)
-        return cls(np.zeros(len(key), np.intp), key[order], weight[order], estimates[order])
+        return cls(np.zeros(len(key), np.intp), key[order], key[order], weight[order], hits[order])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sorted]) -> Sorted:
+        """Sort the entries of several ``parts``."""
+        if len(parts) == 1:
+            return parts[0]
+        every = cls._make(np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.lexsort((-every.key, every.label))
+        return cls._make(each[order] for each in every)
+
+    def counted_together(self, digits: int) -> Sorted:
+        """Return one entry for all of a label whose keys differ in no more than the last ``digits`` of a float32."""
+        if not digits or not len(self.key):
+            return self
+        first = np.flatnonzero(_first_of(self.label, self.key.astype(np.float32).view(np.int32) >> digits))
+        ways = (np.maximum, np.minimum, np.maximum, np.add, np.add)
+        return Sorted._make(way.reduceat(each, first) for way, each in zip(ways, self, strict=True))
 
 
 class Counted(NamedTuple):
-    """The hits and decisions of m labels in bins (m, B), and which bins hold rows."""
+    """The hits and decisions of m labels in bins (m, B), each ``step`` of the kernel's, and which bins hold rows."""
 
     hits: Array
     decided: Array
     some: NDArray[np.bool_]
+    step: int = 1
 
 
 class Cuts(NamedTuple):
     """A cut of each of m labels: decided are rows from ``high`` on, ``low`` is the largest probability that is not.
 
-    ``edges`` (m, U + 1) are the scores where labels are cut before each of the bins that are ``used`` (U,), and after
-    the last one; of all labels there are ``n_bins``.
+    ``beyond`` (m,) is how much better a cut between keys that are counted together may be. ``edges`` (m, U + 1) are the
+    scores where labels are cut before each of the bins that are ``used`` (U,), and after the last one; of all labels
+    there are ``n_bins``.
     """
 
     low: Array
     high: Array
     hits: Array
     decided: Array
+    beyond: Array
     edges: Array
     used: NDArray[np.intp]
     n_bins: int
@@ -86,18 +119,42 @@ class Cuts(NamedTuple):
         return np.repeat(weight @ self.edges, np.diff(ends))
 
 
+_NOTHING = np.zeros(0)
+NO_ENTRIES = Sorted(np.zeros(0, np.intp), _NOTHING, _NOTHING, _NOTHING, _NOTHING)
+
+
 @dataclass(frozen=True, eq=False)
 class LabelBins:
     """The rows of a ``table`` of several labels in bins, by probabilities as given, or as ``maps`` calibrate them."""
 
-    table: MemoryTable
+    table: Table
     maps: LabelScaling | None
     known: dict[Any, Any] = field(default_factory=dict)
+    passes: list[int] = field(default_factory=lambda: [0])
+
+    def over_parts(self, work: Callable[[LabelBins], T]) -> Iterator[T]:
+        """Yield what ``work`` makes of the bins of every part; of rows in memory these are one part."""
+        self.passes[0] += 1
+        if self.table.is_whole:
+            # what is counted is kept
+            return iter([work(self)])
+        return self.table.over_parts(partial(_on_bins, work, self.maps))
+
+    @property
+    def step(self) -> int:
+        """How many bins of the kernel are one."""
+        return 1 if self.table.is_whole else -(-self.table.n_classes * BUCKETS // CELLS)
+
+    @property
+    def edges(self) -> Array:
+        """The least probabilities (B + 1,) of what lies before each bin, and of all."""
+        return np.append(EDGES[: BUCKETS : self.step], EDGES[-1])
 
     def batches(self) -> Iterator[range]:
-        """Yield the labels whose bins are held together."""
+        """Yield the labels whose bins are held together; all of them come back of a part."""
         L = self.table.n_classes
-        return (range(first, min(first + BATCH, L)) for first in range(0, L, BATCH))
+        size = BATCH if self.table.is_whole else L
+        return (range(first, min(first + size, L)) for first in range(0, L, size))
 
     def map_of(self, label: int) -> tuple[Array, Array] | None:
         """Return the map of one label."""
@@ -109,63 +166,45 @@ class LabelBins:
         return GIVEN if self.maps is None else by
 
     def sums(self, labels: range, by: int = GIVEN) -> Binned:
-        """Return the sums over the bins of ``labels`` (m, BUCKETS), by the largest probabilities first."""
+        """Return the sums over the bins of ``labels`` (m, B), by the largest probabilities first."""
         by = self.key(by)
         found = self.known.get((labels, by))
         if found is None:
-            weight = self.table.weight
-
-            def counted(label: int, numbers: NDArray[Any]) -> Binned:
-                return binned(numbers, weight, by, BUCKETS, self.map_of(label))
-
-            made = self.table.label_columns.each(counted, labels.start, labels.stop)
-            found = Binned._make(np.stack(parts) for parts in zip(*made, strict=True))
+            found = reduce(_added, self.over_parts(partial(_sums, labels, by, self.step)))
             # of very many labels they are counted again
             if len(labels) == self.table.n_classes:
                 self.known[labels, by] = found
         return found
 
-    def entries(self, labels: range, wanted: NDArray[np.bool_], by: int = GIVEN) -> Entries:
-        """Return the entries of ``labels`` in the bins that are ``wanted`` (m, BUCKETS)."""
+    def entries(self, labels: range, wanted: NDArray[np.bool_]) -> Entries:
+        """Return the entries of ``labels`` in the bins that are ``wanted`` (m, B), part by part."""
+        found = self.over_parts(partial(_entries, labels, wanted, GIVEN, self.step))
+        return Entries._make(np.concatenate(parts) for parts in zip(*found, strict=True))
+
+    def cut(
+        self, wanted: Sequence[tuple[range, NDArray[np.bool_]]], share: Array, by: int, *, together: bool
+    ) -> Sorted:
+        """Return the entries of some labels in bins that are ``wanted``, with the estimate by ``share`` (L,).
+
+        Those of all labels are sorted ``together``, as if of one.
+        """
         by = self.key(by)
-        near = wanted if by == GIVEN else self._given(labels, wanted)
-        most = np.where(near, self.sums(labels).rows, 0.0).sum(axis=1).astype(np.intp)
-        weight = self.table.weight
-
-        def taken(label: int, numbers: NDArray[Any]) -> Entries:
-            k = label - labels.start
-            given = self.map_of(label)
-            rows = rows_in(near[k], int(most[k]), numbers) if most[k] else np.zeros(0, np.int64)
-            x = numbers[rows]
-            p = np.abs(x)
-            value = p.astype(np.float64) if given is None else mapped(p, *given)
-            key = value if by == MAPPED else p
-            order = stable_order(-key)
-            if by == MAPPED:
-                order = order[wanted[k, bucket_of(value[order])]]
-            w = np.ones(len(rows)) if weight is None else weight[rows]
-            one = (np.full(len(rows), k), key, p, value, np.signbit(x), w)
-            return Entries._make(part[order] for part in one)
-
-        made = self.table.label_columns.each(taken, labels.start, labels.stop)
-        return Entries._make(np.concatenate(parts) for parts in zip(*made, strict=True))
-
-    def _given(self, labels: range, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which bins of given probabilities may hold rows that lie in ``wanted`` bins of calibrated ones."""
-        edges = np.minimum(EDGES, 1.0)
-        edges[-1] = 0.0
-        ends = np.stack([bucket_of(mapped(edges, *self.map_of(label))) for label in labels])  # type: ignore[misc]
-        total = before(wanted.astype(np.float64))
-        # one more on both sides, since maps are rounded
-        first, last = np.maximum(ends[:, :-1] - 1, 0), np.minimum(ends[:, 1:] + 2, BUCKETS)
-        return np.take_along_axis(total, last, 1) > np.take_along_axis(total, first, 1)
+        found: list[Sorted] = []
+        digits = 0
+        if not self.table.is_whole and sum(self.sums(labels, by).rows[some].sum() for labels, some in wanted) > MOST:
+            digits = DIGITS
+        for labels, some in wanted:
+            work = partial(_cut, labels, some, by, self.step, share, together, digits, self.table.weight_total)
+            # where none is wanted no part is read
+            found += self.over_parts(work) if some.any() else [NO_ENTRIES]
+        return Sorted.joined(found).counted_together(digits)
 
     def above(self, gains: Gains) -> tuple[Array, Array, Array] | None:
         """Return sums (B, L) over what ``gains`` decide: of weights, those of true rows, and calibrated probabilities.
 
         None where a gain may decide small probabilities and not large ones.
         """
-        dtype = self.table.proba.dtype
+        dtype = self.table.dtype
         if is_wide(gains, dtype).any():
             return None
         a, b = gain_coefficients(gains, dtype)
@@ -175,33 +214,146 @@ class LabelBins:
         new = [g for g, key in enumerate(keys) if key not in self.known]
         if new:
             # the estimates of all shares of the model count the same rules
-            self.known.update(zip([keys[g] for g in new], np.moveaxis(self._above(a[new], b[new]), 1, 0), strict=True))
+            sums = reduce(np.add, self.over_parts(partial(_above, a[new], b[new]))) / self.table.weight_total
+            self.known.update(zip([keys[g] for g in new], np.moveaxis(sums, 1, 0), strict=True))
         weight, true, value = np.stack([self.known[key] for key in keys], axis=1)
         return weight, true, value
 
-    def _above(self, a: Array, b: Array) -> Array:
-        """Return the sums (3, B, L) of `above` over rows whose scores ``a p + b`` (B, L) are above zero."""
-        # always or never, where scores do not depend on probabilities
-        threshold = np.where(b > 0.0, 0.0, 1.0)
-        with np.errstate(over="ignore"):
-            np.divide(-b.astype(np.float64), a, out=threshold, where=a > 0.0)
-        # a rounded score has the right sign where a probability is not next to the threshold
-        near = bucket_of(np.clip(threshold, 0.0, 1.0))
-        out = np.zeros((3, *a.shape))
-        for labels in self.batches():
-            sums = self.sums(labels)[1:]
-            doubtful = np.abs(np.arange(BUCKETS) - near[:, labels, None]) <= 1
-            entries = self.entries(labels, doubtful.any(axis=0))
-            k = entries.label
-            parts = entries.weight, entries.weight * entries.true, entries.weight * entries.value
-            at = bucket_of(entries.key)
-            for g, edges in enumerate(near[:, labels].tolist()):
-                j = k + labels.start
-                decided = doubtful[g, k, at] & (entries.p * a[g, j] + b[g, j] > 0)
-                for total, every, part in zip(out, sums, parts, strict=True):
-                    surely = [row[: max(edge - 1, 0)].sum() for row, edge in zip(every, edges, strict=True)]
-                    total[g, labels] = surely + np.bincount(k[decided], part[decided], len(labels))
-        return out / self.table.weight_total
+    def ends(self, high: float) -> tuple[Array, Array]:
+        """Return the largest given probability (L,) of rows whose calibrated one is below ``high``.
+
+        The second are the least ones of the other rows.
+        """
+        low, least = zip(*self.over_parts(partial(_ends, high)), strict=True)
+        return np.max(low, axis=0), np.min(least, axis=0)
+
+
+# --- what is read of a part, whose rows are in memory -----------------------------------------------------------------
+
+
+def _on_bins(work: Callable[[LabelBins], T], maps: LabelScaling | None, part: MemoryTable) -> T:
+    return work(LabelBins(part, maps))
+
+
+def _added(one: Binned, other: Binned) -> Binned:
+    return Binned._make(map(np.add, one, other))
+
+
+def _sums(labels: range, by: int, step: int, bins: LabelBins) -> Binned:
+    """Return the sums of `LabelBins.sums`, of bins that are each ``step`` of the kernel's."""
+    table = bins.table.in_memory()
+    first = np.arange(0, BUCKETS, step)
+
+    def counted(label: int, numbers: NDArray[Any]) -> Binned:
+        found = binned(numbers, table.weight, by, BUCKETS, bins.map_of(label))
+        return found if step == 1 else Binned._make(np.add.reduceat(part, first) for part in found)
+
+    made = table.label_columns.each(counted, labels.start, labels.stop)
+    return Binned._make(np.stack(parts) for parts in zip(*made, strict=True))
+
+
+def _entries(labels: range, wanted: NDArray[np.bool_], by: int, step: int, bins: LabelBins) -> Entries:
+    """Return the entries of ``labels`` in the bins that are ``wanted`` (m, B), by label and falling key."""
+    table = bins.table.in_memory()
+    if step > 1:
+        wanted = np.repeat(wanted, step, axis=1)[:, :BUCKETS]
+    near = wanted if by == GIVEN else _given(bins, labels, wanted)
+
+    def taken(label: int, numbers: NDArray[Any]) -> Entries:
+        k = label - labels.start
+        given = bins.map_of(label)
+        rows = rows_in(near[k], len(numbers), numbers) if near[k].any() else np.zeros(0, np.int64)
+        x = numbers[rows]
+        p = np.abs(x)
+        value = p.astype(np.float64) if given is None else mapped(p, *given)
+        key = value if by == MAPPED else p
+        order = stable_order(-key)
+        if by == MAPPED:
+            order = order[wanted[k, bucket_of(value[order])]]
+        w = np.ones(len(rows)) if table.weight is None else table.weight[rows]
+        one = (np.full(len(rows), k), key, p, value, np.signbit(x), w)
+        return Entries._make(part[order] for part in one)
+
+    made = table.label_columns.each(taken, labels.start, labels.stop)
+    return Entries._make(np.concatenate(parts) for parts in zip(*made, strict=True))
+
+
+def _given(bins: LabelBins, labels: range, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which bins of given probabilities may hold rows that lie in ``wanted`` bins of calibrated ones."""
+    edges = np.minimum(EDGES, 1.0)
+    edges[-1] = 0.0
+    ends = np.stack([bucket_of(mapped(edges, *bins.map_of(label))) for label in labels])  # type: ignore[misc]
+    total = before(wanted.astype(np.float64))
+    # one more on both sides, since maps are rounded
+    first, last = np.maximum(ends[:, :-1] - 1, 0), np.minimum(ends[:, 1:] + 2, BUCKETS)
+    return np.take_along_axis(total, last, 1) > np.take_along_axis(total, first, 1)
+
+
+def _cut(
+    labels: range,
+    wanted: NDArray[np.bool_],
+    by: int,
+    step: int,
+    share: Array,
+    together: bool,
+    digits: int,
+    total: float,
+    bins: LabelBins,
+) -> Sorted:
+    """Return what `LabelBins.cut` does of a part, where all rows weigh ``total``."""
+    found = _entries(labels, wanted, by, step, bins)
+    weight = found.weight / total
+    hits = weight * estimate(share[labels][found.label], found.value, found.true)
+    if together:
+        every = Sorted.by_key(found.key, weight, hits)
+    else:
+        every = Sorted(found.label, found.key, found.key, weight, hits)
+    return every.counted_together(digits)
+
+
+def _above(a: Array, b: Array, bins: LabelBins) -> Array:
+    """Return the sums (3, B, L) of `LabelBins.above` over rows whose scores ``a p + b`` (B, L) are above zero."""
+    # always or never, where scores do not depend on probabilities
+    threshold = np.where(b > 0.0, 0.0, 1.0)
+    with np.errstate(over="ignore"):
+        np.divide(-b.astype(np.float64), a, out=threshold, where=a > 0.0)
+    # a rounded score has the right sign where a probability is not next to the threshold
+    near = bucket_of(np.clip(threshold, 0.0, 1.0))
+    out = np.zeros((3, *a.shape))
+    for labels in bins.batches():
+        sums = bins.sums(labels)[1:]
+        doubtful = np.abs(np.arange(BUCKETS) - near[:, labels, None]) <= 1
+        entries = bins.entries(labels, doubtful.any(axis=0))
+        k = entries.label
+        parts = entries.weight, entries.weight * entries.true, entries.weight * entries.value
+        at = bucket_of(entries.key)
+        for g, edges in enumerate(near[:, labels].tolist()):
+            j = k + labels.start
+            decided = doubtful[g, k, at] & (entries.p * a[g, j] + b[g, j] > 0)
+            for total, every, part in zip(out, sums, parts, strict=True):
+                surely = [row[: max(edge - 1, 0)].sum() for row, edge in zip(every, edges, strict=True)]
+                total[g, labels] = surely + np.bincount(k[decided], part[decided], len(labels))
+    return out
+
+
+def _ends(high: float, bins: LabelBins) -> tuple[Array, Array]:
+    """Return what `LabelBins.ends` does of a part."""
+    most, least = np.full(bins.table.n_classes, -np.inf), np.full(bins.table.n_classes, np.inf)
+    place = bucket_of(np.array([high]))[0]
+    edges = np.arange(BUCKETS + 1)
+    for labels in bins.batches():
+        some = bins.sums(labels, MAPPED).rows > 0.0
+        inside = some & (edges[:-1] == place)
+        near = np.broadcast_to((edges == place) | (edges == place + 1), (len(labels), BUCKETS + 1))
+        entries = _entries(labels, inside | beside(some, inside, near), bins.key(MAPPED), 1, bins)
+        decided = entries.value >= high
+        label = entries.label + labels.start
+        np.minimum.at(least, label[decided], entries.p[decided])
+        np.maximum.at(most, label[~decided], entries.p[~decided])
+    return most, least
+
+
+# --- cuts -------------------------------------------------------------------------------------------------------------
 
 
 def estimate(share: Array, value: Array, true: Any) -> Array:
@@ -240,7 +392,7 @@ def best_cuts(counted: Counted, values: Values, take: Callable[[NDArray[np.bool_
     entries = take(wanted)
     place = np.zeros(n_bins, np.intp)
     place[used] = np.arange(len(used))
-    at = place[bucket_of(entries.key)]
+    at = place[bucket_of(entries.key) // counted.step]
     ends, sums = _cuts_inside(entries, at, inside, hits, decided)
     own = entries.label[ends]
     reached = np.nan_to_num(values(sums[0], sums[1], own), nan=-np.inf)
@@ -261,10 +413,15 @@ def best_cuts(counted: Counted, values: Values, take: Callable[[NDArray[np.bool_
     reach = [part[m, k] for part in (hits, decided)]
     for part, found in zip(reach, sums, strict=True):
         part[own[chosen]] = found[chosen]
-    key = np.append(entries.key, 0.0)
-    high = np.where(cut > begin[:-1], key[cut - 1], np.inf)
-    low = np.where(cut < begin[1:], key[cut], -np.inf)
-    return Cuts(low, high, reach[0], reach[1], edges, used, n_bins)
+    # a cut between keys that are counted together decides no more than their true rows, and no other
+    beyond = np.zeros(len(m))
+    rough = entries.top[ends] > entries.key[ends]
+    if rough.any():
+        corner = values(sums[0], sums[1] - entries.weight[ends] + entries.hits[ends], own) - best[own]
+        np.maximum.at(beyond, own[rough], np.nan_to_num(corner[rough], nan=0.0))
+    high = np.where(cut > begin[:-1], np.append(entries.key, 0.0)[cut - 1], np.inf)
+    low = np.where(cut < begin[1:], np.append(entries.top, 0.0)[cut], -np.inf)
+    return Cuts(low, high, reach[0], reach[1], beyond, edges, used, n_bins)
 
 
 def _cuts_inside(
@@ -274,14 +431,14 @@ def _cuts_inside(
 
     Entries lie in the bins ``at`` (m,), and ``hits`` and ``decided`` (m, B + 1) lie before these.
     """
-    label, key, w, made = entries
+    label, key = entries.label, entries.key
     starts = _first_of(label, at)
     ends = np.flatnonzero(np.append(_first_of(label, key)[1:], True)[: len(key)])
     ends = ends[inside[label[ends], at[ends]]]
     # sums begin anew in every bin, with what lies before it
     first = np.maximum.accumulate(np.where(starts, np.arange(len(label)), 0))[ends]
     sums = []
-    for earlier, part in ((hits, w * made), (decided, w)):
+    for earlier, part in ((hits, entries.hits), (decided, entries.weight)):
         running = np.append(0.0, np.cumsum(part))
         sums.append(earlier[label[ends], at[ends]] + (running[ends + 1] - running[first]))
     return ends, (sums[0], sums[1])

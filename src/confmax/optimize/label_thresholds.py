@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,26 @@ from numpy.typing import NDArray
 
 from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array, Confusion, Gains
-from confmax.kernels.label_bins import BUCKETS, EDGES, LEAST, MAPPED, bucket_of
+from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, LEAST, MAPPED, bucket_of
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
 from confmax.metrics.labels import Micro, each_of, ratio_of, shares_of
-from confmax.optimize.label_cuts import FEW, Counted, Cuts, LabelBins, Sorted, Values, beside, best_cuts, estimate
+from confmax.optimize.label_cuts import (
+    FEW,
+    MOST,
+    Counted,
+    Cuts,
+    Entries,
+    LabelBins,
+    Sorted,
+    Values,
+    best_cuts,
+    estimate,
+)
 from confmax.optimize.stored_labels import EQUAL, Stored
 from confmax.optimize.stored_labels import best_cuts as best_of_stored
 from confmax.oracle import CountingOracle
-from confmax.tables import MemoryTable
+from confmax.tables import MemoryTable, Table
 from confmax.tables.array.label_columns import MOST_KEPT
 from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import uniform
@@ -58,27 +69,33 @@ class Target:
     never decided, because no row has them; None are none.
     """
 
-    table: MemoryTable
+    table: Table
     share: Array
     maps: LabelScaling | None = None
     barred: NDArray[np.bool_] | None = None
 
+    @property
+    def here(self) -> MemoryTable:
+        """The table, all of whose rows are in memory."""
+        assert self.table.is_whole
+        return self.table.in_memory()
+
     @cached_property
     def weight(self) -> Array:
         """The weight of every row (n,), as a fraction of all weight."""
-        table = self.table
+        table = self.here
         weights = np.ones(table.n_rows) if table.weight is None else table.weight
         return np.asarray(weights / weights.sum())
 
     @cached_property
     def stored(self) -> Stored | None:
         """What a sparse table stores; None for arrays."""
-        return Stored.of(self.table, self._modelled) if self.table.is_truncated else None
+        return Stored.of(self.here, self._modelled) if self.table.is_truncated else None
 
     @cached_property
     def _modelled(self) -> NDArray[Any]:
         """The calibrated probabilities of what a sparse table stores, in its order."""
-        csr = self.table.proba
+        csr = self.here.proba
         # the map of one label is that of many, a label for each entry
         return csr.data if self.maps is None else self.maps.column(csr.data, csr.indices)
 
@@ -96,29 +113,56 @@ class Target:
         """Return ``thresholds`` (L,), infinity for labels that are never decided."""
         return thresholds if self.barred is None else np.where(self.barred, np.inf, thresholds)
 
-    def most_at(self, labels: list[int], gain: float, price: float) -> tuple[float, float]:
-        """Return the hits and decisions of ``labels`` at the largest ``gain`` hits less ``price`` decisions of each."""
-        return _most_at(self, labels, gain, price)
-
     @property
     def n_passes(self) -> int:
-        """How often all rows were read."""
-        return 1 if self.maps is not None else max(1, self.oracle.n_passes)
+        """How often all rows were read; those of an array with maps are counted once, and kept."""
+        if self.table.is_whole:
+            return 1 if self.maps is not None else max(1, self.oracle.n_passes)
+        return self.bins.passes[0] + self.oracle.n_passes
 
     def deciding(self, decisions: Decisions) -> Target:
         """Return the estimate of rows for which these ``decisions`` are made."""
-        return replace(self, table=replace(self.table, decisions=decisions))
+        table: Any = self.table
+        return replace(self, table=replace(table, decisions=decisions))
 
     def near(self, wanted: Mapping[int, int]) -> Iterator[tuple[int, float, NDArray[Any], Array, Array]]:
         """Yield some labels, and of so many rows ``wanted`` with the largest probabilities these, estimate and weight.
 
         All rows that have the least of these probabilities are among them, which is yielded second.
         """
+        if self.stored is not None:
+            for label, many in wanted.items():
+                p, rows = self.columns(label)[0], self.places(label)
+                edge = -np.inf if many >= len(p) else float(np.partition(p, len(p) - many)[len(p) - many])
+                kept = p >= edge
+                yield label, edge, p[kept], self.column(label)[kept], self.weight[rows][kept]
+            return
+        for labels in self.bins.batches():
+            if some := [label for label in wanted if label in labels]:
+                yield from self._near(labels, {label: wanted[label] for label in some})
+
+    def _near(
+        self, labels: range, wanted: Mapping[int, int]
+    ) -> Iterator[tuple[int, float, NDArray[Any], Array, Array]]:
+        """Yield what `near` does of an array, of bins from the largest probabilities on."""
+        above = np.cumsum(self.bins.sums(labels).rows, axis=1)
+        last = {label: _reached(above[label - labels.start], many) for label, many in wanted.items()}
+        some = np.zeros(above.shape, np.bool_)
+        for label, k in last.items():
+            some[label - labels.start, : k + 1] = True
+        found = self.bins.entries(labels, some)
         for label, many in wanted.items():
-            p = self.columns(label)[0]
-            edge = -np.inf if many >= len(p) else float(np.partition(p, len(p) - many)[len(p) - many])
-            rows = np.flatnonzero(p >= edge)
-            yield label, edge, p[rows], self.column(label)[rows], self.weight[self.places(label)][rows]
+            part = Entries._make(each[found.label == label - labels.start] for each in found)
+            if not len(part.p):
+                continue
+            edge = -np.inf
+            if many < len(part.p):
+                edge = float(np.partition(part.p, len(part.p) - many)[len(part.p) - many])
+            elif last[label] + 1 < above.shape[1]:
+                edge = float(self.bins.edges[last[label] + 1])
+            kept = part.p >= edge
+            made = estimate(self.share[label], part.value, part.true)
+            yield label, edge, part.p[kept], made[kept], part.weight[kept] / self.table.weight_total
 
     def columns(self, label: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the given and the calibrated probabilities of one ``label``: (n,), of a sparse table those stored."""
@@ -127,9 +171,9 @@ class Target:
             return self.stored.p[part], self.stored.calibrated[part]
         found = self.known.get(label)
         if found is None:
-            p = np.abs(self.table.label_columns.of_label(label))
+            p = np.abs(self.here.label_columns.of_label(label))
             found = p, p if self.maps is None else self.maps.column(p, label)
-            if self.table.proba.size <= MOST_KEPT:
+            if self.here.proba.size <= MOST_KEPT:
                 self.known[label] = found
         return found
 
@@ -168,7 +212,7 @@ class Target:
         if self.stored is not None and self.maps is not None:
             from confmax.tables.sparse.labels import SparseLabelsOracle
 
-            return CountingOracle(SparseLabelsOracle(self.table, self.share, self._modelled), barred=self.barred)
+            return CountingOracle(SparseLabelsOracle(self.here, self.share, self._modelled), barred=self.barred)
         return CountingOracle(self.table.oracle(self.share), barred=self.barred)
 
     @cached_property
@@ -189,9 +233,9 @@ class Target:
             return self.stored_estimate[self.stored.of_label(label)]
         share = float(self.share[label])
         if share == 0.0:
-            return np.asarray(self.table.labels[:, label], dtype=np.float64)  # type: ignore[index]
+            return np.asarray(self.here.labels[:, label], dtype=np.float64)  # type: ignore[index]
         out = share * self.columns(label)[1].astype(np.float64, copy=False)
-        return out if share == 1.0 else out + (1.0 - share) * self.table.labels[:, label]  # type: ignore[index]
+        return out if share == 1.0 else out + (1.0 - share) * self.here.labels[:, label]  # type: ignore[index]
 
     @cached_property
     def stored_estimate(self) -> Array:
@@ -219,15 +263,33 @@ class Target:
         if known is not None:
             made, true, value = known
             return Confusion(self.rows, estimate(self.share, value, true), made)
-        found = []
-        for k in range(len(gains)):
-            chosen = decide_labels(table.proba, gains[k], table.decisions) != 0
-            hits = np.empty(len(self.share))
-            for label in range(len(hits)):
-                there = np.flatnonzero(chosen[:, label])
-                hits[label] = self.weight[there] @ self.column(label)[there]
-            found.append(Confusion(self.rows, hits, self.weight @ chosen))
-        return replace(Confusion.stack(found), rows=self.rows)
+        scanned = self.bins.over_parts(partial(_scanned, gains, self.share, table.weight_total))
+        hits, decided = reduce(np.add, scanned)
+        return Confusion(self.rows, hits, decided)
+
+
+def _scanned(gains: Gains, share: Array, total: float, bins: LabelBins) -> Array:
+    """Return hits and decisions (2, B, L) of a part by each of ``gains``, where all rows weigh ``total``."""
+    part = bins.table.in_memory()
+    weight = (np.ones(part.n_rows) if part.weight is None else part.weight) / total
+    out = np.empty((2, len(gains), part.n_classes))
+    estimates = Target(part, share, bins.maps)
+    for k in range(len(gains)):
+        chosen = decide_labels(part.proba, gains[k], part.decisions) != 0
+        for label in range(part.n_classes):
+            there = np.flatnonzero(chosen[:, label])
+            out[0, k, label] = weight[there] @ estimates.column(label)[there]
+        out[1, k] = weight @ chosen
+    return out
+
+
+def _reached(above: Array, many: int) -> int:
+    """Return the bin by which there are so ``many`` rows, of which ``above`` (B,) are above the ends of the bins.
+
+    A bin that holds very many more is left out, as where most rows have the same probability.
+    """
+    k = min(int(np.searchsorted(above, many)), len(above) - 1)
+    return k - 1 if above[k] > MOST and k > 0 else k
 
 
 def between(low: float, high: float, dtype: np.dtype[Any]) -> float:
@@ -279,15 +341,16 @@ def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
     rows = target.rows
     shares = shares_of(metric, rows)
     cuts = []
-    together = np.zeros(BUCKETS + 1)
+    edges = target.bins.edges
+    together = np.zeros(len(edges))
     for labels in target.bins.batches():
         found = cuts_of(target, labels, partial(_scores_at, metric, rows[labels]))
         together += found.at_all(shares[labels])
         cuts.append(found)
-    low, high, hits, decided = (np.concatenate(parts) for parts in list(zip(*cuts, strict=True))[:4])
+    low, high, hits, decided, beyond = (np.concatenate(parts) for parts in list(zip(*cuts, strict=True))[:5])
     statistics = Confusion(rows, hits, decided)
-    common = float(EDGES[np.argmax(together)])
-    return LabelThresholds(_thresholds(low, high, target), statistics, float(metric.values(statistics)), common)
+    most = float(metric.values(statistics)) + float(shares @ beyond)
+    return LabelThresholds(_thresholds(low, high, target), statistics, most, float(edges[np.argmax(together)]))
 
 
 def _scores_at(metric: Metric, rows: Array, hits: Array, decided: Array, label: NDArray[np.intp]) -> Array:
@@ -297,43 +360,35 @@ def _scores_at(metric: Metric, rows: Array, hits: Array, decided: Array, label: 
 
 def cuts_of(target: Target, labels: range, values: Values) -> Cuts:
     """Return the best cuts of some ``labels`` (m,) by ``values`` of their hits and decisions."""
-    sums = target.bins.sums(labels)
-    share = target.share[labels]
+    bins = target.bins
+    sums = bins.sums(labels)
     total = target.table.weight_total
 
     def take(wanted: NDArray[np.bool_]) -> Sorted:
-        entries = target.bins.entries(labels, wanted)
-        made = estimate(share[entries.label], entries.value, entries.true)
-        return Sorted(entries.label, entries.key, entries.weight / total, made)
+        return bins.cut([(labels, wanted)], target.share, GIVEN, together=False)
 
-    hits = estimate(share[:, None], sums.value, sums.true) / total
-    counted = Counted(hits, sums.weight / total, sums.rows > 0.0)
+    hits = estimate(target.share[labels, None], sums.value, sums.true) / total
+    counted = Counted(hits, sums.weight / total, sums.rows > 0.0, bins.step)
     return best_cuts(counted, values, take, target.table.n_rows <= FEW)
 
 
 def common_cut(target: Target, labels: list[int], values: Callable[[Array, Array], Array]) -> Cuts:
     """Return the best cut (1,) of the calibrated probabilities of all ``labels`` by ``values``."""
     bins = target.bins
-    sums = [np.zeros((1, BUCKETS)) for _ in range(3)]
     counted = np.isin(np.arange(target.table.n_classes), labels)
+    sums = np.zeros((3, 1, len(bins.edges) - 1))
     for batch in bins.batches():
         made = bins.sums(batch, MAPPED)
         parts = estimate(target.share[batch, None], made.value, made.true), made.weight, made.rows
-        for total, part in zip(sums, parts, strict=True):
-            total += counted[batch] @ part
+        sums[:, 0] += [counted[batch] @ part for part in parts]
 
     def take(wanted: NDArray[np.bool_]) -> Sorted:
-        found = []
-        for batch in bins.batches():
-            one = bins.entries(batch, wanted & counted[batch, None], MAPPED)
-            made = estimate(target.share[batch][one.label], one.value, one.true)
-            found.append((one.value, one.weight / target.table.weight_total, made))
-        return Sorted.by_key(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        some = [(batch, wanted & counted[batch, None]) for batch in bins.batches()]
+        return bins.cut(some, target.share, MAPPED, together=True)
 
-    rows = sums[2]
-    hits, decided = (part / target.table.weight_total for part in sums[:2])
+    hits, decided = sums[:2] / target.table.weight_total
     n = target.table.n_rows * len(labels)
-    return best_cuts(Counted(hits, decided, rows > 0.0), lambda t, q, _: values(t, q), take, n <= FEW)
+    return best_cuts(Counted(hits, decided, sums[2] > 0.0, bins.step), lambda t, q, _: values(t, q), take, n <= FEW)
 
 
 def of_stored(metric: Metric, target: Target, stored: Stored) -> LabelThresholds:
@@ -351,7 +406,7 @@ def of_stored(metric: Metric, target: Target, stored: Stored) -> LabelThresholds
 
 def _thresholds(low: Array, high: Array, target: Target) -> Array:
     """Return thresholds (L,) `between` what is not decided and what is."""
-    dtype = target.table.proba.dtype
+    dtype = target.table.dtype
     out = np.full(len(low), np.inf)
     # most of very many labels are never decided
     for label in np.flatnonzero(np.isfinite(high)).tolist():
@@ -362,7 +417,7 @@ def _thresholds(low: Array, high: Array, target: Target) -> Array:
 def _levels(metric: Metric, target: Target) -> tuple[float, float, float] | None:
     """Return the coefficients of scores whose best levels `by_levels` finds; None where rows are counted and sorted."""
     on_model = target.maps is None and not target.table.is_truncated and bool((target.share == 1.0).all())
-    return levels_on_model(metric) if on_model and target.table.proba.size > FEW else None
+    return levels_on_model(metric) if on_model and target.table.n_rows * target.table.n_classes > FEW else None
 
 
 def levels_on_model(metric: Metric) -> tuple[float, float, float] | None:
@@ -372,7 +427,7 @@ def levels_on_model(metric: Metric) -> tuple[float, float, float] | None:
     return found if found is not None and found[1] > 0.0 else None
 
 
-def by_levels(metric: Metric, target: Any, coefficients: tuple[float, float, float]) -> LabelThresholds:
+def by_levels(metric: Metric, target: Target, coefficients: tuple[float, float, float]) -> LabelThresholds:
     """Return the best thresholds on the model, of scores such as F1, in a few scans without sorting.
 
     A score ``hits t / (base r + q - less t)``, of a label or of the sums over all, is largest where labels are decided
@@ -434,7 +489,7 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
             ends = np.full(L, max(low, stored.lowest.max())), np.full(L, high)
         thresholds = _thresholds(*ends, target)
     if target.maps is None:
-        thresholds[:] = between(low, high, table.proba.dtype)
+        thresholds[:] = between(low, high, table.dtype)
     statistics = target.counted(Gains.above(thresholds))[0]
     value = float(metric.values(statistics))
     # on the model's estimate, no thresholds of the labels are better than a common one
@@ -442,7 +497,7 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
     return LabelThresholds(thresholds, statistics, most)
 
 
-def most_of_sums(metric: Metric, target: Any, level: float) -> float:
+def most_of_sums(metric: Metric, target: Target, level: float) -> float:
     """Return the largest value over all thresholds, one for each label, of a ``metric`` of the sums over labels.
 
     ``level`` is the value of some thresholds. At each level the best cut of a label does not depend on the others.
@@ -454,31 +509,34 @@ def most_of_sums(metric: Metric, target: Any, level: float) -> float:
     rows = float(target.rows[labels].sum())
     most = level
     for _ in range(ROUNDS):
-        hits, decided = target.most_at(labels, top + less * level, level)
+        hits, decided, beyond = most_at(target, labels, top + less * level, level)
         below = base * rows + decided - less * hits
-        most = level + max(top * hits - level * below, 0.0) / (base * rows)
+        most = level + max(top * hits - level * below + beyond, 0.0) / (base * rows)
         if most - level <= EQUAL:
             break
         level = max(level, top * hits / below)
     return most
 
 
-def _most_at(target: Target, labels: list[int], gain: float, price: float) -> tuple[float, float]:
-    """Return the hits and decisions of all ``labels`` at the largest ``gain`` hits less ``price`` decisions of each."""
+def most_at(target: Target, labels: list[int], gain: float, price: float) -> tuple[float, float, float]:
+    """Return the hits and decisions of all ``labels`` at the largest ``gain`` hits less ``price`` decisions of each.
+
+    The third number is how much larger this may be, where probabilities are counted together.
+    """
     stored = target.stored
     if stored is None:
         counted = np.isin(np.arange(target.table.n_classes), labels)
-        sums = np.zeros(2)
+        sums = np.zeros(3)
         for batch in target.bins.batches():
             cuts = cuts_of(target, batch, lambda t, q, _: gain * t - price * q)
-            sums += [counted[batch] @ part for part in (cuts.hits, cuts.decided)]
-        return float(sums[0]), float(sums[1])
+            sums += [counted[batch] @ part for part in (cuts.hits, cuts.decided, cuts.beyond)]
+        return float(sums[0]), float(sums[1]), float(sums[2])
     weight = target.weight[stored.row]
     hits, decided = stored.sums(weight * target.stored_estimate), stored.sums(weight)
     kept = np.zeros(target.table.n_classes, dtype=np.bool_)
     kept[labels] = True
     chosen = stored.largest(gain * hits - price * decided, kept)
-    return float(hits[chosen].sum()), float(decided[chosen].sum())
+    return float(hits[chosen].sum()), float(decided[chosen].sum()), 0.0
 
 
 def counted_in(metric: Metric, n_labels: int) -> list[int]:
@@ -488,21 +546,7 @@ def counted_in(metric: Metric, n_labels: int) -> list[int]:
 
 def thresholds_from(target: Target, high: float) -> Array:
     """Return thresholds (L,) that decide every label where its calibrated probability is ``high`` or more."""
-    most, least = np.full(target.table.n_classes, -np.inf), np.full(target.table.n_classes, np.inf)
-    bins = target.bins
-    place = bucket_of(np.array([high]))[0]
-    for labels in bins.batches():
-        some = bins.sums(labels, MAPPED).rows > 0.0
-        inside = some & (np.arange(BUCKETS) == place)
-        edges = np.arange(BUCKETS + 1)
-        near = np.broadcast_to((edges == place) | (edges == place + 1), (len(labels), BUCKETS + 1))
-        entries = bins.entries(labels, inside | beside(some, inside, near), MAPPED)
-        decided = entries.value >= high
-        label = entries.label + labels.start
-        np.minimum.at(least, label[decided], entries.p[decided])
-        np.maximum.at(most, label[~decided], entries.p[~decided])
-    dtype = target.table.proba.dtype
-    return np.array([between(*ends, dtype) for ends in zip(most.tolist(), least.tolist(), strict=True)])
+    return _thresholds(*target.bins.ends(high), target)
 
 
 def _cut_of_all(
@@ -515,13 +559,13 @@ def _cut_of_all(
 
     def take(wanted: NDArray[np.bool_]) -> Sorted:
         some = np.flatnonzero(wanted[0, place])
-        return Sorted.by_key(value[some], weight[some], made[some])
+        return Sorted.by_key(value[some], weight[some], weight[some] * made[some])
 
     cut = best_cuts(Counted(hits, decided, count > 0.0), lambda t, q, _: values(t, q), take, len(value) <= FEW)
     return float(cut.low[0]), float(cut.high[0])
 
 
-def steadied(metric: Metric, target: Any, best: LabelThresholds, positives: NDArray[Any], seed: int) -> Array:
+def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: NDArray[Any], seed: int) -> Array:
     """Return the ``best`` thresholds (L,), of labels with few true rows the geometric mean of those of `RESAMPLES`.
 
     Which threshold is best depends on few rows, and jumps with them; its mean over resampled rows does not (bagging:

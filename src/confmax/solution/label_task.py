@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from confmax.calibration.labels import LabelScaling
 from confmax.calibration.labels import fit as fit_maps
-from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.confusion import ABSENT, Confusion, Gains
 from confmax.constraints import Constraint, LabelLimits, bind_labels, resolve
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import Micro, OfVectors
 from confmax.metrics.rates import LABELS_PER_ROW
-from confmax.optimize.label_parts import PartsTarget
 from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar
 from confmax.rule.labels import LabelRule
@@ -157,7 +156,7 @@ class LabelTask:
     metric: Metric
     table: Table
     mode: str
-    target: Target | PartsTarget
+    target: Target
     maps: LabelScaling | None
     # (L,): how many rows have the label; as expected by the model, where there are no labels
     positives: NDArray[Any]
@@ -238,7 +237,7 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
     shares = {"model": np.ones(len(rows)), "labels": np.zeros(len(rows)), "blend": BLENDED / (BLENDED + counted)}
     # nothing but the model speaks of a label that no row has
     share = np.where(present, shares[mode], 1.0).astype(np.float64)
-    target = target_on(table, share, maps, barred)
+    target = Target(table, share, maps, barred)
     kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
     metric = label_metrics.sized(replace(plan.metric, classes=kept), table.n_rows)
     limits = None
@@ -247,13 +246,6 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
         true = np.where(present, target.rows, 0.0)
         limits = bind_labels(plan.constraints, table.classes, true, _of_one_row(table), absent)
     return LabelTask(plan, metric, table, mode, target, maps, counted, limits)
-
-
-def target_on(table: Table, share: Array, maps: LabelScaling | None, barred: NDArray[np.bool_]) -> Target | PartsTarget:
-    """Return the estimate of what is true of the rows of a table, in memory or in parts."""
-    if table.is_whole:
-        return Target(table.in_memory(), share, maps, barred)
-    return PartsTarget(table, share, maps, barred)
 
 
 def _of_one_row(table: Table) -> float:

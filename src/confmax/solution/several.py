@@ -20,7 +20,6 @@ from confmax.metrics.labels import Micro
 from confmax.metrics.user import refuse_infinite
 from confmax.optimize import Status
 from confmax.optimize.label_limits import LabelCuts, Within, best_within
-from confmax.optimize.label_parts import PartsTarget
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
@@ -229,7 +228,7 @@ def slacks_of(task: LabelTask, S: Confusion) -> Array:
     return task.limits.slacks(S, rounding_of(task))
 
 
-def thresholds_of(task: LabelTask, target: Target | PartsTarget) -> LabelThresholds:
+def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
     """Return the best thresholds on an estimate."""
     return target.best(task.metric)
 
