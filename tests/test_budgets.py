@@ -308,8 +308,8 @@ def test_a_bound_holds_for_draws_where_all_labels_may_be_decided(name):
 
 def test_a_label_that_all_rows_have_agrees_by_chance():
     # weights that sum to one but for rounding
-    r, t, q = (np.array([1.0 - x]) for x in (1e-16, 0.0, 2e-16))
-    assert label_metrics.kappa(r, t, q)[0] == label_metrics.mcc(r, t, q)[0] == 0.0
+    S = Confusion(*(np.array([1.0 - x]) for x in (1e-16, 0.0, 2e-16)))
+    assert all(label_metrics.get(name).values(S) == 0.0 for name in ("cohen_kappa", "mcc"))
 
 
 def test_the_only_rule_is_a_rule():

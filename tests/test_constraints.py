@@ -275,7 +275,7 @@ def test_rows_have_the_sign_of_the_slack(one):
         rows, S = confusions(seed=seed)
         values, slacks = limits.values(S), limits.slacks(S)
         sign = 1 if placed.sense == ">=" else -1
-        np.testing.assert_array_equal(slacks, sign * (values - placed.limit))
+        np.testing.assert_allclose(slacks, sign * (values - placed.limit), rtol=0, atol=1e-14)
         np.testing.assert_allclose(values[:, 0], [placed.metric.value(C) for C in S.matrix], atol=1e-12)
         heights = limits.functions(rows, 4).values(S)
         least = heights.min(axis=1)

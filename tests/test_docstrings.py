@@ -31,8 +31,8 @@ import confmax
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
 MODULES = ["metrics", "constraints", "optimize", "theory", "populations", "checks", "calibration", "oracle",
-           "tables", "estimators", "export", "rule", "solution", "evaluate", "confusion", "plotting", "frontiers",
-           "report", "errors", "shift"]  # fmt: skip
+           "tables", "estimators", "export", "rule", "solution", "evaluate", "confusion.statistics", "plotting",
+           "frontiers", "report", "errors", "shift"]  # fmt: skip
 # objects that state or implement results, and must say whose
 RESULTS = ["metrics", "optimize", "theory", "populations", "calibration"]
 PLAIN = {
@@ -43,8 +43,9 @@ PLAIN = {
 }  # fmt: skip
 # what packages share with each other; people who extend confmax may meet them
 BLOCKS = {
-    "tables.MemoryTable", "tables.checked_probabilities", "tables.given_hashes", "confusion.Layout",
-    "confusion.sum_of_others", "tables.here", "tables.host_array", "tables.refuse_elsewhere", "oracle.same_estimate",
+    "tables.MemoryTable", "tables.checked_probabilities", "tables.given_hashes", "confusion.statistics.difference",
+    "confusion.statistics.sum_of_others", "tables.here", "tables.host_array", "tables.refuse_elsewhere",
+    "oracle.same_estimate",
     "tables.refuse_too_few_classes", "oracle.CountingOracle", "tables.apply_calibrator",
     "optimize.baselines", "optimize.warm_start", "optimize.best_cut", "optimize.Outcome",
     "optimize.Problem", "optimize.Step", "optimize.run", "optimize.choose", "optimize.passes_allowed",

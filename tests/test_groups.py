@@ -10,7 +10,7 @@ from confmax.confusion import Confusion, Gains, Layout
 from confmax.constraints.across import Difference, Ratio
 from confmax.metrics import catalogue
 from confmax.metrics.decided import of_decided
-from confmax.metrics.seen import seen
+from confmax.metrics.views import view
 from confmax.oracle import make_oracle, make_table
 from confmax.tables.groups import GroupedTable, Groups
 from tests.helpers import population
@@ -53,7 +53,7 @@ def test_one_scan_decides_every_group_by_its_gains(full, further):
             truth = P[rows] if mode == "model" else np.eye(K)[y[rows]]
             for b in range(B):
                 np.add.at(expected[b].T, decisions[b], truth * weight[rows, None])
-            seen_here = layout.of_group(S, g)
+            seen_here = layout.of_block(S, g)
             np.testing.assert_allclose(seen_here.rows, (truth * weight[rows, None]).sum(0) / weight[rows].sum())
             np.testing.assert_allclose(seen_here.matrix.sum(axis=(1, 2)), 1.0)
         np.testing.assert_allclose(total.matrix, expected / weight.sum(), atol=1e-12)
@@ -68,7 +68,7 @@ def test_metrics_of_groups_and_their_derivatives(name, group):
     layout = Layout(2, 3)
     C = np.zeros((6, 6))
     C[:3, :3], C[3:, 3:] = rng.dirichlet(np.ones(9), 2).reshape(2, 3, 3) * [[[0.3]], [[0.7]]]
-    metric = seen(confmax.metrics.get(name), layout, group)
+    metric = view(confmax.metrics.get(name), layout, group)
     alone = C[:3, :3] + C[3:, 3:] if group is None else C[3:, 3:] / 0.7
     S = Confusion.from_matrix(C)
     assert float(metric.values(S)) == pytest.approx(confmax.metrics.get(name).value(alone))
@@ -441,8 +441,8 @@ def test_a_metric_of_what_is_decided_in_a_group():
     C[:2, [0, 1, 4]] = [[0.2, 0.05, 0.05], [0.05, 0.1, 0.05]]
     C[2:, [2, 3, 5]] = [[0.1, 0.1, 0.0], [0.1, 0.1, 0.1]]
     S = Confusion.from_matrix(C)
-    assert float(seen(metric, layout, 0).values(S)) == pytest.approx(0.3 / 0.4)
-    assert float(seen(metric, layout).values(S)) == pytest.approx(0.5 / 0.8)
+    assert float(view(metric, layout, 0).values(S)) == pytest.approx(0.3 / 0.4)
+    assert float(view(metric, layout).values(S)) == pytest.approx(0.5 / 0.8)
 
 
 def test_one_group_is_no_group():

@@ -10,7 +10,7 @@ import confmax
 from confmax import constraints as c
 from confmax.confusion import Confusion, Layout
 from confmax.metrics.rates import sum_of_rates
-from confmax.metrics.seen import seen
+from confmax.metrics.views import view
 from confmax.oracle import make_table
 
 NAMES = ["VF", "F", "M", "L"]
@@ -134,7 +134,7 @@ def test_of_groups_and_derivatives():
     C = np.random.default_rng(2).dirichlet(np.ones(36)).reshape(6, 6)
     S = Confusion.from_matrix(C)
     inside = S.columns[3:] / S.rows[3:].sum()
-    assert float(seen(metric, Layout(2, 3), 1).values(S)) == pytest.approx(inside[0] - 3 * inside[2])
+    assert float(view(metric, Layout(2, 3), 1).values(S)) == pytest.approx(inside[0] - 3 * inside[2])
     np.testing.assert_allclose(metric.gradient(np.full((3, 3), 1 / 9)), [[1.0, 0.0, -3.0]] * 3)
     assert not metric.formula.is_share and sum_of_rates([(1.0, "a"), (1.0, "b")]).formula.is_share
 

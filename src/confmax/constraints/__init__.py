@@ -6,7 +6,7 @@ Every quantity of the catalogue that can be limited is a function here, such as 
 from typing import Any
 
 from confmax.constraints.grammar import parse, resolve
-from confmax.constraints.labels import LabelLimits, bind_labels
+from confmax.constraints.labels import bind_labels
 from confmax.constraints.limits import Limits, bind, least_coverage
 from confmax.constraints.outcomes import ConstraintOutcome, GroupValue
 from confmax.constraints.quantities import FUNCTIONS, at_least, at_most, cost, labels_per_row, quantity
@@ -16,7 +16,6 @@ __all__ = [
     "Constraint",
     "ConstraintOutcome",
     "GroupValue",
-    "LabelLimits",
     "Limits",
     "Quantity",
     "at_least",

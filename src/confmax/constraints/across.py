@@ -23,9 +23,10 @@ from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.constraints.proportions import interval, kept_on_new_rows, rows_needed
 from confmax.constraints.texts import metric_text, number_text
 from confmax.metrics import Metric
-from confmax.metrics.limited import count_of, functions_of_limit, scales_of, wide
-from confmax.metrics.seen import seen
+from confmax.metrics.limited import count_of, functions_of_limit, scales_of
+from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions
+from confmax.metrics.views import view
 
 ROUNDING = 1e-15  # values of groups that differ by no more are alike
 WIDEST = 0.25  # the largest variance of one row of a share: those of groups that are compared are not known
@@ -106,19 +107,21 @@ class Across(ABC):
         """Return the metrics of groups side by side whose values are read: of every group, or of all rows."""
         if layout is None:
             return (metric,)
-        return tuple(seen(metric, layout, g) for g in range(layout.n_groups))
+        return tuple(view(metric, layout, g) for g in range(layout.n_groups))
 
     @abstractmethod
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
         """Return how many linear functions a limit is."""
 
     @abstractmethod
-    def functions(self, members: Sequence[Metric], limit: Limit, rows: Array, M: int) -> list[AffineFunctions]:
-        """Return the functions that must not fall below zero, as `Limits.functions` says."""
+    def functions(
+        self, members: Sequence[Metric], parts: Sequence[Ratios], limit: Limit, rows: Array
+    ) -> list[AffineFunctions]:
+        """Return the functions that must not fall below zero, as `Limits.functions`, of the `ratio_of` of members."""
 
     @abstractmethod
-    def scales(self, members: Sequence[Metric], values: Array, S: Confusion) -> list[Array]:
-        """Return `Limits.scales` of a limit, given the ``values`` (G,) of the members at ``S``."""
+    def scales(self, members: Sequence[Metric], parts: Sequence[Ratios], values: Array, S: Confusion) -> list[Array]:
+        """Return `Limits.scales` of a limit, given `ratio_of` and the ``values`` (G,) of the members at ``S``."""
 
     def leeway(self, limit: Limit) -> float:
         """Return by how much values of groups may differ, as `Limits.leeway` says."""
@@ -156,11 +159,14 @@ class Separate(Across):
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
         return sum(count_of(metric, n_classes) for metric in members)
 
-    def functions(self, members: Sequence[Metric], limit: Limit, rows: Array, M: int) -> list[AffineFunctions]:
-        return [functions_of_limit(metric, limit.number, limit.sign, rows, M) for metric in members]
+    def functions(
+        self, members: Sequence[Metric], parts: Sequence[Ratios], limit: Limit, rows: Array
+    ) -> list[AffineFunctions]:
+        pairs = zip(members, parts, strict=True)
+        return [functions_of_limit(metric, part, limit.number, limit.sign, rows) for metric, part in pairs]
 
-    def scales(self, members: Sequence[Metric], values: Array, S: Confusion) -> list[Array]:
-        return [scales_of(metric, S) for metric in members]
+    def scales(self, members: Sequence[Metric], parts: Sequence[Ratios], values: Array, S: Confusion) -> list[Array]:
+        return [scales_of(metric, part, S) for metric, part in zip(members, parts, strict=True)]
 
     def value(self, values: Array, vacuous: NDArray[np.bool_], limit: Limit) -> Array:
         """Return the smallest value of a floor, the largest of a ceiling."""
@@ -197,7 +203,7 @@ class AllRows(Separate):
         return metric_text(metric)
 
     def members(self, metric: Metric, layout: Layout | None) -> tuple[Metric, ...]:
-        return (seen(metric, layout),)
+        return (view(metric, layout),)
 
 
 @dataclass(frozen=True)
@@ -252,15 +258,12 @@ class Pairs(Across):
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
         return len(self.pairs(len(members)))
 
-    def functions(self, members: Sequence[Metric], limit: Limit, rows: Array, M: int) -> list[AffineFunctions]:
-        gains = []
-        constants = np.zeros(len(members))
-        for k, metric in enumerate(members):
-            linear = metric.as_functions(rows, M)
-            assert isinstance(linear, AffineFunctions) and linear.constants is not None
-            gains.append(wide(linear.gains, M))
-            constants[k] = linear.constants[0]
-        every = AffineFunctions(Gains.concatenate(gains))
+    def functions(
+        self, members: Sequence[Metric], parts: Sequence[Ratios], limit: Limit, rows: Array
+    ) -> list[AffineFunctions]:
+        # what is compared is linear
+        constants = np.concatenate([part.top_constant for part in parts])
+        every = AffineFunctions(Gains.concatenate([part.top for part in parts]))
         w_a, w_b, constant = self.weights(limit)
         found = []
         for a, b in self.pairs(len(members)):
@@ -269,7 +272,7 @@ class Pairs(Across):
             found.append(AffineFunctions(every.combined(weights), weights @ constants + constant))
         return found
 
-    def scales(self, members: Sequence[Metric], values: Array, S: Confusion) -> list[Array]:
+    def scales(self, members: Sequence[Metric], parts: Sequence[Ratios], values: Array, S: Confusion) -> list[Array]:
         return [self.slopes(values)]
 
     def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -25,12 +26,13 @@ from confmax.errors import InputError, extended
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.decided import as_written, of_decided
-from confmax.metrics.limited import ManyRatios, count_of, is_vacuous, may_be_vacuous, ratio_of, without_errors
+from confmax.metrics.limited import Fractions, count_of, ratio_of, without_errors
 from confmax.metrics.metric import STATISTICS
 from confmax.metrics.rates import LABELS_PER_ROW, SumOfRates
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.shares import RATE, Share
 from confmax.metrics.structure import AffineFunctions, MeanFloor, Statistics
+from confmax.metrics.views import without_view
 from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.labels import plain
 from confmax.tables.partitioned.table import AnyGroups
@@ -39,7 +41,6 @@ T = TypeVar("T")
 
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
 MOST_KEPT = 8  # row sums for which limits are kept as functions and ratios: those of a table, its sample and its labels
-FEW_METRICS = 4  # up to which they are read one after another
 SHOWN = 8  # groups in a sentence
 ALIKE = 1e-12  # difference between limits that rounding explains
 
@@ -51,7 +52,9 @@ class Limits:
     The ``layout`` says where groups stand whose rows lie side by side, ``groups`` are their names. ``kept_by_none``
     says whether a limit on a ratio that is 0/0 is kept: a precision, where no row is decided as the class. Otherwise
     the ratio is 0. ``needs_decisions`` says that limits on what is decided are missed where nothing is, of all rows or
-    of a group: rules that leave every row keep them, and are no answer.
+    of a group: rules that leave every row keep them, and are no answer. ``least`` is the share of all rows that a ratio
+    with a floor must count, where one of no rows keeps no floor: such as that of the rows with a label whose precision
+    is limited.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class Limits:
     groups: tuple[Any, ...] = ()
     kept_by_none: bool = True
     needs_decisions: bool = False
+    least: float = 0.0
 
     def __len__(self) -> int:
         return len(self.constraints)
@@ -133,7 +137,14 @@ class Limits:
 
     def owner(self, n_classes: int) -> NDArray[np.intp]:
         """Return for each of the m rows of `functions` (m,) the index of its constraint, for ``n_classes`` K."""
-        return np.repeat(np.arange(len(self)), self._n_functions(n_classes))
+        each = np.repeat(np.arange(len(self)), self._n_functions(n_classes))
+        return np.append(each, np.array(self._may_be_of_none, dtype=np.intp))
+
+    @cached_property
+    def _may_be_of_none(self) -> list[int]:
+        """The floors on a share of the rows with some decision, where one of no rows keeps no floor."""
+        floors = [] if self.kept_by_none else enumerate(self.constraints)
+        return [j for j, one in floors if one.is_floor and one.limit > 0.0 and one.metric.formula.side is not None]
 
     def _n_functions(self, n_classes: int) -> list[int]:
         return [one.across.n_functions(self.members(one), n_classes) for one in self.constraints]
@@ -153,7 +164,8 @@ class Limits:
         metric times its denominator D, in units of D_0, the denominator of the rule without errors. So a factor of
         numerator and denominator changes nothing. D is one for what is linear. A floor on a smallest function is a
         floor on each of them. Of a floor on a mean of the recalls these are the recalls plus one, as `curves` says. A
-        difference or a ratio of groups has a function for every ordered pair of them.
+        difference or a ratio of groups has a function for every ordered pair of them. Where ratios of no rows keep no
+        floor, the denominators of such ratios follow, less what is the ``least``.
 
         Raises
         ------
@@ -164,11 +176,15 @@ class Limits:
         return self._kept("functions", rows, n_decisions, partial(self._functions, rows, n_decisions))
 
     def _functions(self, rows: Array, n_decisions: int) -> AffineFunctions:
+        every = self._ratios(rows, n_decisions)
         parts = [
             part
-            for one in self.constraints
-            for part in one.across.functions(self.members(one), one.stated, rows, n_decisions)
+            for one, members, ratios in zip(self.constraints, self._members, every, strict=True)
+            for part in one.across.functions(members, ratios, one.stated, rows)
         ]
+        for j in self._may_be_of_none:
+            (ratio,) = every[j]
+            parts.append(AffineFunctions(ratio.bottom, ratio.bottom_constant - self.least + 0.0))
         constants = [np.zeros(len(part)) if part.constants is None else part.constants for part in parts]
         gains = Gains.concatenate([part.gains for part in parts])
         apart = gains.full is not None and any(part.gains.full is None and not part.gains.power for part in parts)
@@ -191,6 +207,10 @@ class Limits:
 
     def values(self, S: Confusion) -> Array:
         """Return the values (..., n) of the n quantities at a confusion ``S``, or at each of a batch (...)."""
+        if not self.speak_of_groups:
+            # of rules that are drawn to judge one, each on other rows, there are thousands
+            drawn = S.rows.ndim > 1
+            return np.stack([one.values(S) for (one,) in self._members], -1) if drawn else self._read(S)[0]
         found = zip(self.constraints, self.of_all_members(S), strict=True)
         return np.stack([one.across.value(*of_members, one.stated) for one, of_members in found], axis=-1)
 
@@ -218,7 +238,7 @@ class Limits:
         """Return `slacks`, also where nothing is decided."""
         signs = np.array([1.0 if one.is_floor else -1.0 for one in self.constraints])
         if not self.speak_of_groups:
-            every, nothing = self._read(S, [first for first, *_ in self._members])
+            every, nothing = self._read(S)
             return np.where(
                 nothing & self.kept_by_none, 0.0, signs * (every - np.array([one.limit for one in self.constraints]))
             )
@@ -234,9 +254,22 @@ class Limits:
         Prices of the recalls under a mean are those of the mean times its derivatives: they add up to its price.
         """
         parts: list[Array] = []
-        for one, (values, _) in zip(self.constraints, self.of_all_members(S), strict=True):
-            parts += one.across.scales(self.members(one), values, S)
-        return np.concatenate(parts)
+        every = zip(
+            self.constraints,
+            self._members,
+            self._ratios(S.rows, S.columns.shape[-1]),
+            self.of_all_members(S),
+            strict=True,
+        )
+        for one, members, ratios, (values, _) in every:
+            parts += one.across.scales(members, ratios, values, S)
+        # what a ratio counts at least has no price
+        return np.concatenate([*parts, np.zeros(len(self._may_be_of_none))])
+
+    def without(self, j: int) -> Limits | None:
+        """Return all limits but that of constraint ``j``; None if there are no others."""
+        left = tuple(one for k, one in enumerate(self.constraints) if k != j)
+        return replace(self, constraints=left) if left else None
 
     def vacuous(self, S: Confusion) -> NDArray[np.bool_]:
         """Return which limits (..., n) are kept at ``S`` because their ratio is 0/0: precisions of no decision."""
@@ -258,41 +291,33 @@ class Limits:
 
     def of_all_members(self, S: Confusion) -> list[tuple[Array, NDArray[np.bool_]]]:
         """Return for each constraint the values of its metrics (..., G) at ``S``, and where they are 0/0."""
-        values, vacuous = self._read(S, [metric for part in self._members for metric in part])
         edges = np.cumsum([len(part) for part in self._members])[:-1]
+        values, vacuous = self._read(S)
         return list(zip(np.split(values, edges, axis=-1), np.split(vacuous, edges, axis=-1), strict=True))
 
-    def _read(self, S: Confusion, every: Sequence[Metric]) -> tuple[Array, NDArray[np.bool_]]:
+    def _read(self, S: Confusion) -> tuple[Array, NDArray[np.bool_]]:
         """Return the values of all members (..., n) at ``S``, and where they are 0/0."""
-        # many limits are of one kind: as ratios they take one product, where one metric after another takes long
-        ratios = self._ratios_at(S.rows, S.columns.shape[-1], every) if S.rows.ndim == 1 else None
-        values = np.empty((*S.diagonal.shape[:-1], len(every)))
-        vacuous = np.zeros(values.shape, dtype=bool)
-        alone = list(range(len(every)))
-        if ratios is not None:
-            values[..., ratios.places], vacuous[..., ratios.places] = ratios.of(S)
-            alone = [k for k in alone if k not in ratios.places]
-        parts = self._parts_at(S.rows, S.columns.shape[-1], [every[k] for k in alone]) if S.rows.ndim == 1 else None
-        for place, k in enumerate(alone):
-            values[..., k] = every[k].values(S)
-            vacuous[..., k] = is_vacuous(every[k], S, None if parts is None else parts[place])
+        if S.rows.ndim == 1:
+            # a rule that leaves no row has no decision for it, and limits may speak of those that are left
+            K = S.rows.shape[-1]
+            M = max(S.columns.shape[-1], *(metric.n_decisions(K) for part in self._members for metric in part))
+            return self.fractions(S.rows, M).read(S.padded(M))
+        # what a denominator is depends on the row sums
+        shape = S.diagonal.shape[:-1]
+        each = [self._read(S[index]) for index in np.ndindex(*shape)]
+        values, vacuous = (np.array(part).reshape(*shape, -1) for part in zip(*each, strict=True))
         return values, vacuous
 
-    def _ratios_at(self, rows: Array, n_decisions: int, metrics: Sequence[Metric]) -> ManyRatios | None:
-        """Return those of the ``metrics`` that are ratios at row sums ``rows``; None where there are few."""
-        if len(metrics) < FEW_METRICS:
-            return None
-        made = partial(ManyRatios.of_metrics, metrics, rows, n_decisions)
-        return self._kept("ratios", rows, n_decisions, made)
+    def fractions(self, rows: Array, n_decisions: int) -> Fractions:
+        """Return the metrics of all members as ratios of linear functions at ``rows`` (K,), ``n_decisions`` M."""
+        every = tuple(metric for part in self._members for metric in part)
+        return self._kept("fractions", rows, n_decisions, partial(Fractions, every, rows, n_decisions))
 
-    def _parts_at(self, rows: Array, n_decisions: int, metrics: Sequence[Metric]) -> list[Ratios | None]:
-        """Return numerator and denominator of those of the ``metrics`` that may be 0/0 at row sums ``rows``."""
-        return self._kept(
-            tuple(metrics),
-            rows,
-            n_decisions,
-            lambda: [ratio_of(one, rows, n_decisions) if may_be_vacuous(one) else None for one in metrics],
-        )
+    def _ratios(self, rows: Array, n_decisions: int) -> list[list[Ratios]]:
+        """Return `fractions` of the members of each constraint."""
+        every = self.fractions(rows, n_decisions)
+        edges = np.cumsum([0, *(len(part) for part in self._members)]).tolist()
+        return [[every[k] for k in range(*ends)] for ends in pairwise(edges)]
 
     def _kept(self, what: Hashable, rows: Array, n_decisions: int, make: Callable[[], T]) -> T:
         """Return what was made at row sums ``rows`` for ``n_decisions``, or ``make`` and keep it."""
@@ -462,7 +487,7 @@ def refuse_undecided(one: Constraint, what: str) -> None:
     """Refuse, by a ValueError, a limit on a class, or on ``what``, that no rule decides, if such rules miss it."""
     if one.across.compares:
         return
-    metric = as_written(one.metric)
+    metric = as_written(without_view(one.metric))
     rest = np.array([1.0, 0.0])
     # a sum of rates is zero
     one_of_two = None if isinstance(metric.formula, SumOfRates) else replace(metric, classes=None).of_class(1, 2)
@@ -559,7 +584,7 @@ def _labelled(metric: Metric, classes: Sequence[Any]) -> Metric:
 
 def is_read_back(one: Constraint) -> bool:
     """Whether the text of a constraint names its metric, in the order of the columns."""
-    metric = as_written(one.metric)
+    metric = as_written(without_view(one.metric))
     places = metric.classes or ()
     if metric.label is None and list(places) != sorted(places):
         return False

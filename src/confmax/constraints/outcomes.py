@@ -159,12 +159,11 @@ def outcomes(
     the functions of the limits, where the confusion is ``at``. Slacks that are missed by ``rounding`` or less are zero.
     """
     values = limits.values(S)
-    slacks = _rounded(limits.slacks(S), rounding)
-    vacuous = limits.vacuous(S)
+    slacks = rounded(limits.slacks(S), rounding)
+    vacuous = limits.vacuous(S) & limits.kept_by_none
     worth = None
     if prices is not None:
-        worth = np.bincount(limits.owner(len(S.rows)), prices * limits.scales(at), minlength=len(limits))
-        worth[worth < BINDING] = 0.0
+        worth = prices_of(limits, prices, at)
     found = tuple(
         ConstraintOutcome(
             one.text,
@@ -180,6 +179,12 @@ def outcomes(
         for k, one in enumerate(limits.constraints)
     )
     return found if labels is None else on_labels(found, limits, labels, n_labelled)
+
+
+def prices_of(limits: Limits, prices: Array, at: Confusion) -> Array:
+    """Return the prices (n,) of limits from the derivatives ``prices`` (m,) by their functions at a confusion."""
+    worth = np.bincount(limits.owner(len(at.rows)), prices * limits.scales(at), minlength=len(limits))
+    return np.where(worth < BINDING, 0.0, worth)
 
 
 def on_labels(
@@ -225,11 +230,11 @@ def on_model(
     found: Sequence[ConstraintOutcome], limits: Limits, S: Confusion, *, rounding: float
 ) -> tuple[ConstraintOutcome, ...]:
     """Return outcomes with the slacks of the rule's confusion ``S`` on the model, as in `outcomes`."""
-    slacks = _rounded(limits.slacks(S), rounding)
+    slacks = rounded(limits.slacks(S), rounding)
     return tuple(replace(one, model_slack=float(slack)) for one, slack in zip(found, slacks, strict=True))
 
 
-def _rounded(slacks: Array, rounding: float) -> Array:
+def rounded(slacks: Array, rounding: float) -> Array:
     """Return ``slacks`` (m,) where those that miss a limit by no more than ``rounding`` are zero."""
     return np.asarray(np.where((slacks < 0.0) & (slacks >= -rounding), 0.0, slacks) + 0.0)
 

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
 from confmax.constraints import Constraint, resolve
-from confmax.constraints.labels import LabelLimits, judged_labels
+from confmax.constraints.labels import judged_labels, place_of
+from confmax.constraints.limits import Limits
+from confmax.constraints.outcomes import rounded
 from confmax.errors import InputError
 from confmax.evaluate.decided import in_rows
 from confmax.evaluate.scores import Score, percentiles
@@ -23,7 +25,7 @@ from confmax.evaluate.seen import doubt_of_rows
 from confmax.evaluate.verdict import ROUNDING, LimitScore, Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
-from confmax.metrics.labels import LabelMean
+from confmax.metrics.labels import each_of, is_mean
 from confmax.optimize.label_thresholds import Target
 from confmax.rule.labels import LabelRule
 from confmax.tables import MemoryTable
@@ -117,7 +119,7 @@ def label_verdict(
     if within is not None:
         every = _Sums(table, [decided[name] for name in score.plain])
         for name, S in zip(score.plain, every(np.ones((1, every.n))), strict=True):
-            slacks = within.slacks(S[0], ROUNDING)
+            slacks = rounded(within.slacks(S[0]), ROUNDING)
             missed[name] = tuple(text for text, slack in zip(within.texts, slacks, strict=True) if slack < 0.0)
     same = next((one for one in score.plain if np.array_equal(decided[one], decided[rule])), None)
     return score.verdict(rule, metric, missed, score.limits.get(rule, ()), same, key)
@@ -168,7 +170,7 @@ def _above_their_own(table: MemoryTable, fold: NDArray[np.int64]) -> NDArray[np.
 class Judgeable:
     """Limits that labelled rows can judge, None if there are none, and the texts of those that they cannot."""
 
-    limits: LabelLimits | None
+    limits: Limits | None
     absent: tuple[str, ...] = ()
 
     @property
@@ -180,8 +182,8 @@ class Judgeable:
         """Return what is limited (..., n) at statistics ``S``; NaN where no row has a label."""
         assert self.limits is not None
         values = self.limits.values(S)
-        for j, (one, place) in enumerate(zip(self.limits.constraints, self.limits.places, strict=True)):
-            if place is not None and one.metric.divides_by_prior:
+        for j, one in enumerate(self.limits.constraints):
+            if (place := place_of(one)) is not None and one.metric.divides_by_prior:
                 values[..., j] = np.where(S.rows[..., place] > 0.0, values[..., j], np.nan)
         return values
 
@@ -194,7 +196,7 @@ class Judgeable:
             self.limits.texts,
             self.limits.values(S).tolist(),
             drawn,
-            self.limits.slacks(S, ROUNDING).tolist(),
+            rounded(self.limits.slacks(S), ROUNDING).tolist(),
             strict=True,
         )
         return (
@@ -330,7 +332,7 @@ def compare_labels(
     drawn = np.empty((len(placed), len(decided), n_replicates))
     rules = list(decided)
     judged = {name: one for name, one in (limits or {}).items() if one.limits is not None}
-    reached = {name: np.empty((len(one.limits.places), n_replicates)) for name, one in judged.items() if one.limits}
+    reached = {name: np.empty((len(one.limits), n_replicates)) for name, one in judged.items() if one.limits}
     absent = np.zeros(table.n_classes)
     start = 0
     for counts in _drawn(sums.n, n_replicates, np.random.default_rng(seed)):
@@ -387,11 +389,10 @@ def _drawn(n: int, n_replicates: int, rng: np.random.Generator) -> Iterator[Arra
 
 def _values(metric: Metric, S: Confusion) -> NDArray[Any]:
     """Return the values (B,) at a batch; of a mean that divides by how often labels are true, over those with rows."""
-    formula = metric.formula
-    if not metric.divides_by_prior or not isinstance(formula, LabelMean):
+    if not metric.divides_by_prior or not is_mean(metric):
         return metric.values(S)
     S = S.select(np.array(metric.classes))
     present = S.rows > 0.0
-    each = np.where(present, formula.each(S), 0.0)
+    each = np.where(present, each_of(metric, S), 0.0)
     with np.errstate(invalid="ignore"):
         return np.asarray(each.sum(axis=-1) / present.sum(axis=-1))

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from confmax.calibration.words import printable
-from confmax.confusion import Array
+from confmax.confusion import Array, Confusion
 from confmax.constraints import Constraint, resolve
 from confmax.constraints.each_class import is_smallest
-from confmax.constraints.labels import LabelLimits
+from confmax.constraints.labels import place_of
+from confmax.constraints.limits import Limits
 from confmax.errors import InputError
 from confmax.frontiers.levels import INSIDE, checked_levels, in_order, monotone, read_limit, refuse_alike
 from confmax.frontiers.result import Frontier
@@ -88,7 +89,7 @@ class _Path:
     met: Met = field(default_factory=Met)
 
     @property
-    def limits(self) -> LabelLimits:
+    def limits(self) -> Limits:
         """The limits, of which the last one moves."""
         assert self.task.limits is not None
         return self.task.limits
@@ -101,9 +102,10 @@ class _Path:
     @property
     def range(self) -> tuple[float, float]:
         """Between which numbers the quantity lies."""
-        if self.limits.places[-1] is not None:
+        if place_of(self.template) is not None:
             return self.template.range
-        weights = self.limits.weights[-1]
+        none = np.zeros(self.task.table.n_classes)
+        weights = self.limits.constraints[-1].metric.at(Confusion(none, none, none)).columns
         return float(np.minimum(weights, 0.0).sum()), float(np.maximum(weights, 0.0).sum())
 
     def at(self, level: float) -> LabelTask:
@@ -135,7 +137,7 @@ class _Path:
         if self.free is None:
             return farthest(task, len(self.limits) - 1, tightest)
         within = best_within(task.metric, task.target, task.limits, self.free.most, self.free.cuts)
-        ends = [one.value for one in within.reached if one.constraint == len(self.limits.places) - 1]
+        ends = [one.value for one in within.reached if one.constraint == len(self.limits) - 1]
         return ends[0] if ends else tightest
 
     def solutions(self, levels: Array, asked: float | None) -> list[tuple[float, LabelSolution]]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from confmax.confusion import Array
 from confmax.constraints import Constraint
+from confmax.constraints.labels import place_of
 from confmax.constraints.limits import judged
 from confmax.errors import InputError
 from confmax.evaluate.curves import ROUNDING, Curve, chow_curve, curve_through, in_columns, written
@@ -257,7 +258,7 @@ class Frontier:
         if limits.limits is None:
             raise ValueError(f"these rows cannot judge {self.quantity}: no row has its label")
         metrics = {"value": replace(self.solutions[0].metric, classes=None)}
-        (place,) = limits.limits.places
+        (place,) = map(place_of, limits.limits.constraints)
         of_decided = limits.limits.constraints[0].metric.formula.side == "decided"
         rules = {f"{id(rule)}": rule for rule in self.rules}
         values, reached = {}, {}

@@ -15,10 +15,10 @@ import numpy as np
 
 from confmax.confusion import UNIT, Array, Confusion, Gains
 from confmax.metrics.curved import Climb, OfShares
-from confmax.metrics.first_order import FirstOrder, Formula, FormulaOfRows, Function, reciprocal
+from confmax.metrics.first_order import FirstOrder, Formula, Side, reciprocal
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
-from confmax.metrics.recalls import balanced_accuracy
+from confmax.metrics.recalls import BALANCED_ACCURACY
 from confmax.metrics.scores import ClassParts, ClassScores
 from confmax.metrics.shares import Share, ShareParts
 from confmax.metrics.structure import AffineFunctions, General, Linear, MinOfLinear, Ratio, Structure
@@ -73,11 +73,20 @@ def coverage_parts(rows: Array, **_: Any) -> Ratios:
 
 
 @dataclass(frozen=True)
-class OfDecided(FormulaOfRows):
+class OfDecided(Formula):
     """The formula of ``inner``, a metric placed among the classes, on the rows that are decided."""
 
     inner: Metric
+    whole: ClassVar[bool] = True
     is_of_decided: ClassVar[bool] = True
+
+    @property
+    def is_share(self) -> bool:
+        return self.inner.formula.is_share
+
+    @property
+    def side(self) -> Side | None:
+        return self.inner.formula.side
 
     def decides(self, n_classes: int) -> int:
         return n_classes + 1
@@ -249,7 +258,7 @@ def _parts(metric: Metric, rows: Array) -> Ratios | None:
         return None
     if isinstance(formula, Share):
         found = ShareParts(formula)(index)
-    elif formula == Function(balanced_accuracy) and not metric.params:
+    elif formula == BALANCED_ACCURACY and not metric.params:
         found = ClassParts(ClassScores(1.0, columns=0))(index)
     else:
         return None

@@ -11,11 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from confmax.confusion import Array, Confusion
+from confmax.confusion import Array, Confusion, difference
 
 Side = Literal["decided", "others"]
 TINY = 1e-150  # what is smaller is zero: its reciprocal, squared, could not be held
@@ -78,7 +78,7 @@ class Formula(ABC):
 
     @property
     def lift(self) -> Any:
-        """Its linear functions and ratios, if it is that of tables side by side (`confmax.metrics.seen`); else None."""
+        """Its linear functions and ratios, if it is a view of blocks (`confmax.metrics.views`); else None."""
         return None
 
     def decides(self, n_classes: int) -> int:
@@ -92,6 +92,14 @@ class Formula(ABC):
     @abstractmethod
     def values(self, S: Confusion, **params: Any) -> Array:
         """Return the values (B,) alone, the same bytes."""
+
+    def folded(self, true: Array, hits: Array, decided: Array, **params: Any) -> Array:
+        """Return the values (...) of two classes by the numbers (...) of the second.
+
+        They say of which share of the rows it is ``true``, of which it is ``decided`` rightly (``hits``), and at all.
+        A metric that very many labels are searched with computes them without the numbers of the first class.
+        """
+        return self.values(Confusion.of_two(true, hits, decided), **params)
 
     def best_step(self, C: Confusion, V: Confusion, **params: Any) -> float | None:
         """Return the step in [0, 1] from ``C`` toward ``V`` with the largest value; None if it is not known."""
@@ -131,6 +139,7 @@ class Function(Formula):
     """A formula that is a function of the statistics, and no more."""
 
     function: Callable[..., FirstOrder]
+    of_folded: Callable[..., Array] | None = None  # `folded`, where it is more than that of any formula
     takes_further: ClassVar[bool] = False
 
     def __call__(self, S: Confusion, **params: Any) -> FirstOrder:
@@ -139,20 +148,15 @@ class Function(Formula):
     def values(self, S: Confusion, **params: Any) -> Array:
         return self.function(S, **params).value
 
+    def folded(self, true: Array, hits: Array, decided: Array, **params: Any) -> Array:
+        return (self.of_folded or super().folded)(true, hits, decided, **params)
 
-class FormulaOfRows(Formula):
-    """The formula of ``inner``, another metric, on some of the rows: it is a share of rows if that is one."""
 
-    inner: Any
-    whole: ClassVar[bool] = True
-
-    @property
-    def is_share(self) -> bool:
-        return bool(self.inner.formula.is_share)
-
-    @property
-    def side(self) -> Side | None:
-        return cast("Side | None", self.inner.formula.side)
+def both_recalls(true: Array, hits: Array, decided: Array) -> tuple[Array, Array]:
+    """Return the recalls (...) of two classes by the numbers of the second, as `Formula.folded`."""
+    rest = difference(1.0 - true)
+    of_rest = np.clip((rest - decided + hits) * reciprocal(rest), 0.0, 1.0)
+    return of_rest, np.clip(hits * reciprocal(true), 0.0, 1.0)
 
 
 def safe_ratio(numerator: Array, denominator: Array) -> Array:

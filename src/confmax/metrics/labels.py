@@ -1,8 +1,7 @@
-"""Metrics of several labels per row: means of one score per label, and ratios of sums over all labels.
+"""Metrics of several labels per row: views of metrics of two classes, the mean over labels or that of their sum.
 
 Their statistics are three vectors, as those of classes: how often a label is true (rows), how often it is decided and
-true (diagonal), and how often it is decided (columns), as fractions of all rows. None of them sums to one. A score of
-one label is a function of its three numbers r, t and q, and is declared with its derivatives by t and q. Names mean
+true (diagonal), and how often it is decided (columns), as fractions of all rows. None of them sums to one. Names mean
 what they mean to scikit-learn with labels: the mean over labels, or over all entries (micro).
 """
 
@@ -12,241 +11,32 @@ import difflib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard, cast
 
 import numpy as np
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
-from confmax.metrics import autodiff, catalogue, elsewhere
-from confmax.metrics.first_order import FirstOrder, Formula, safe_ratio
+from confmax.metrics import autodiff, catalogue, elsewhere, recalls, scores, shares
+from confmax.metrics.first_order import FirstOrder, Formula, Function
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
-from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import Concave, General, Linear, Ratio, Structure
 from confmax.metrics.user import at_reached, number_of
+from confmax.metrics.views import Over, View, ViewParts, labels_of
 from confmax.tables.decisions import Decisions
 
-# value and derivatives by t and q (...) of the score of a label, from r, t and q (...)
-Score = Callable[..., tuple[Array, Array, Array]]
 STEP = 1e-6  # of differences where a function cannot be traced
 
 
-def f_beta(r: Array, t: Array, q: Array, *, beta: float = 1.0) -> tuple[Array, Array, Array]:
-    """``(1 + beta^2) t / (beta^2 r + q)``."""
-    bottom = beta * beta * r + q
-    hits = 1.0 + beta * beta
-    value = safe_ratio(hits * t, bottom)
-    return value, safe_ratio(hits + 0.0 * bottom, bottom), -safe_ratio(value, bottom)
-
-
-def jaccard(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
-    """``t / (r + q - t)``."""
-    bottom = r + q - t
-    value = safe_ratio(t, bottom)
-    return value, safe_ratio(1.0 + value, bottom), -safe_ratio(value, bottom)
-
-
-def precision(_: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
-    """``t / q``."""
-    value = safe_ratio(t, q)
-    return value, safe_ratio(1.0 + 0.0 * value, q), -safe_ratio(value, q)
-
-
-def recall(r: Array, t: Array, _: Array) -> tuple[Array, Array, Array]:
-    """``t / r``."""
-    unit = safe_ratio(1.0 + 0.0 * t, r + 0.0 * t)
-    return t * unit, unit, 0.0 * t
-
-
-def _without(share: Array) -> Array:
-    """Return ``1 - share``, zero where it is rounding: sums of weights that make up one may lie beside it."""
-    left = np.maximum(1.0 - share, 0.0)
-    return np.where(left > 1e-15, left, 0.0)
-
-
-def both_recalls(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the shares of rows with and without a label that are decided rightly, and one over these rows."""
-    without = _without(r) + 0.0 * t
-    unit = safe_ratio(1.0 + 0.0 * t, r + 0.0 * t)
-    other = safe_ratio(1.0 + 0.0 * t, without)
-    return np.clip(t * unit, 0.0, 1.0), np.clip((without - q + t) * other, 0.0, 1.0), unit, other
-
-
-def balanced(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
-    """The mean of the recalls of rows with and without the label."""
-    with_it, without, unit, other = both_recalls(r, t, q)
-    return (with_it + without) / 2.0, (unit + other) / 2.0, -other / 2.0
-
-
-def g_mean(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
-    """The geometric mean of the recalls of rows with and without the label."""
-    with_it, without, unit, other = both_recalls(r, t, q)
-    value = np.sqrt(with_it * without)
-    half = safe_ratio(0.5 + 0.0 * value, value)
-    # where a recall is zero that need not be, the slope is infinite
-    half = np.where((value == 0.0) & (unit > 0.0) & (other > 0.0), np.nan, half)
-    return value, half * (without * unit + with_it * other), -half * with_it * other
-
-
-def h_mean(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
-    """The harmonic mean of the recalls of rows with and without the label."""
-    with_it, without, unit, other = both_recalls(r, t, q)
-    both = with_it + without
-    # where both are zero it lies below their mean
-    share = np.where(both > 0.0, safe_ratio(with_it, both), 0.5)
-    by_with = 2.0 * (1.0 - share) ** 2
-    by_without = 2.0 * share**2
-    return safe_ratio(2.0 * with_it * without, both), by_with * unit + by_without * other, -by_without * other
-
-
-def right(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
-    """The share of rows for which the label is decided rightly, ``1 - r - q + 2 t``."""
-    return 1.0 - r - q + 2.0 * t, 2.0 + 0.0 * t, -1.0 + 0.0 * t
-
-
-def coverage(_: Array, t: Array, q: Array, *, n: float | None = None) -> tuple[Array, Array, Array]:
+def found_once(S: Confusion, *, n: float | None = None) -> FirstOrder:
     """``1 - exp(-n t)``: the probability that any of ``n`` rows gets the label rightly, if such rows are few."""
     if n is None:
         raise ValueError("coverage needs n, the number of rows to be decided")
-    missed = np.exp(-n * t)
-    return 1.0 - missed, n * missed, 0.0 * q
-
-
-def kappa(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
-    """Cohen's kappa of the label, ``2 (t - r q) / (r + q - 2 r q)``."""
-    bottom = r * _without(q) + q * _without(r)
-    value = safe_ratio(2.0 * (t - r * q), bottom)
-    unit = safe_ratio(1.0 + 0.0 * bottom, bottom)
-    return value, 2.0 * unit, -(2.0 * r + value * (1.0 - 2.0 * r)) * unit
-
-
-def mcc(r: Array, t: Array, q: Array) -> tuple[Array, Array, Array]:
-    """The correlation of truth and decision."""
-    spread = q * _without(q)
-    scale = np.sqrt(r * _without(r) * spread)
-    value = safe_ratio(t - r * q, scale)
-    by_q = -safe_ratio(r + 0.0 * t, scale) - value * safe_ratio(1.0 - 2.0 * q, 2.0 * spread)
-    return value, safe_ratio(1.0 + 0.0 * t, scale), by_q
-
-
-@dataclass(frozen=True)
-class LabelMean(Formula):
-    """The mean of the scores of labels, or their mean ``by_size``, weighted by how often they are true."""
-
-    score: Score
-    by_size: bool = False
-    takes_further: ClassVar[bool] = False
-    is_separable: ClassVar[bool] = True
-
-    def each(self, S: Confusion, **params: Any) -> Array:
-        """Return the score of every label (..., L)."""
-        known = _RATIOS.get(self.score)
-        if known is not None:
-            # a search asks for very many values, and needs no derivatives
-            hits, base, less = known(params.get("beta", 1.0) ** 2)
-            below = base * S.rows + S.columns
-            return safe_ratio(hits * S.diagonal, below - less * S.diagonal if less else below)
-        return self.score(S.rows, S.diagonal, S.columns, **params)[0]
-
-    def ratio(self, *, beta: float = 1.0, **_: Any) -> tuple[float, float, float] | None:
-        """Return (hits, base, less) of a score ``hits t / (base r + q - less t)``; None for other scores."""
-        known = _RATIOS.get(self.score)
-        return None if known is None else known(beta * beta)
-
-    def shares(self, rows: Array) -> Array:
-        """Return the weight of every label (..., L) in the mean."""
-        if not self.by_size:
-            return np.full(rows.shape, 1.0 / rows.shape[-1])
-        return safe_ratio(rows, np.broadcast_to(rows.sum(-1, keepdims=True), rows.shape))
-
-    def __call__(self, S: Confusion, **params: Any) -> FirstOrder:
-        value, by_hits, by_decisions = self.score(S.rows, S.diagonal, S.columns, **params)
-        w = self.shares(S.rows)
-        # zero has one sign, since rule files hold offsets
-        parts = (w * by_hits, w * by_decisions + 0.0, np.zeros_like(S.diagonal))
-        return FirstOrder(np.asarray((w * value).sum(-1)), *parts)
-
-    def values(self, S: Confusion, **params: Any) -> Array:
-        return np.asarray((self.shares(S.rows) * self.each(S, **params)).sum(-1))
-
-
-# scores that are ratios: coefficients of hits above, true labels below, and hits below, by the square of beta
-_RATIOS: dict[Score, Callable[[float], tuple[float, float, float]]] = {
-    f_beta: lambda square: (1.0 + square, square, 0.0),
-    jaccard: lambda _: (1.0, 1.0, 1.0),
-    precision: lambda _: (1.0, 0.0, 0.0),
-}
-
-
-@dataclass(frozen=True)
-class MeanParts:
-    """Numerators and denominators of a `LabelMean` whose scores are ``hits t / (base r + q - less t)``."""
-
-    formula: LabelMean
-
-    def __call__(self, rows: Array, *, beta: float = 1.0) -> Ratios:
-        """Return the ratios at how often the labels are true, ``rows`` (L,)."""
-        L = len(rows)
-        coefficients = self.formula.ratio(beta=beta)
-        assert coefficients is not None
-        hits, base, less = coefficients
-        top = Gains.reduced(hits * np.eye(L))
-        bottom = Gains.reduced(-less * np.eye(L), np.eye(L))
-        return Ratios(top, bottom, np.zeros(L), base * rows, base * rows, self.formula.shares(rows))
-
-
-@dataclass(frozen=True)
-class Micro(Formula):
-    """The ratio ``hits T / (base R + decided Q - less T)`` of the sums R, T and Q over all labels, 0 at 0/0.
-
-    With ``of_beta`` the numbers are those of F-beta.
-    """
-
-    hits: float
-    base: float
-    decided: float
-    less: float = 0.0
-    of_beta: bool = False
-    takes_further: ClassVar[bool] = False
-
-    def terms(self, beta: float) -> tuple[float, float, float, float]:
-        """Return the coefficients of hits, true labels, decided labels and hits below."""
-        if self.of_beta:
-            return 1.0 + beta * beta, beta * beta, 1.0, 0.0
-        return self.hits, self.base, self.decided, self.less
-
-    def ratio(self, *, beta: float = 1.0) -> tuple[float, float, float] | None:
-        """Return (hits, base, less) of a ratio ``hits T / (base R + Q - less T)``; None for other ratios."""
-        hits, base, decided, less = self.terms(beta)
-        return (hits, base, less) if decided == 1.0 and base > 0.0 else None
-
-    def __call__(self, S: Confusion, *, beta: float = 1.0, **_: Any) -> FirstOrder:
-        hits, base, decided, less = self.terms(beta)
-        R, T, Q = (np.asarray(part.sum(-1)) for part in (S.rows, S.diagonal, S.columns))
-        bottom = base * R + decided * Q - less * T
-        value = safe_ratio(hits * T, bottom)
-        unit = safe_ratio(np.ones(bottom.shape), bottom)
-        ones = np.ones_like(S.diagonal)
-        by_hits = ((hits + less * value) * unit)[..., None] * ones
-        return FirstOrder(value, by_hits, (0.0 - decided * value * unit)[..., None] * ones, np.zeros_like(ones))
-
-    def values(self, S: Confusion, *, beta: float = 1.0, **_: Any) -> Array:
-        return self(S, beta=beta).value
-
-
-@dataclass(frozen=True)
-class MicroParts:
-    """Numerator and denominator of `Micro`."""
-
-    formula: Micro
-
-    def __call__(self, rows: Array, *, beta: float = 1.0) -> Ratios:
-        """Return the ratio at how often the labels are true, ``rows`` (L,)."""
-        hits, base, decided, less = self.formula.terms(beta)
-        ones = np.ones(len(rows))
-        constant = np.array([base * rows.sum()])
-        top, bottom = Gains.reduced(hits * ones), Gains.reduced(-less * ones, decided * ones)
-        return Ratios(top, bottom, np.zeros(1), constant, constant, np.ones(1))
+    missed = np.exp(-n * S.diagonal[..., -1])
+    none = np.zeros_like(S.diagonal)
+    by_hits = none.copy()
+    by_hits[..., -1] = n * missed
+    return FirstOrder(1.0 - missed, by_hits, none, none)
 
 
 @dataclass(frozen=True)
@@ -306,15 +96,19 @@ class Row:
     aliases: tuple[str, ...] = ()
 
 
-def _mean(name: str, score: Score, structure: Structure, what: str, *, by_size: bool = False, **more: Any) -> Metric:
-    formula = LabelMean(score, by_size)
-    if score in _RATIOS:
-        structure = General(fractions=MeanParts(formula))
-    return Metric(name, formula, structure, "columns", description=what, range=ZERO_TO_ONE, **more)
+_OF_CLASSES = {metric.name: metric for module in (recalls, scores, shares) for metric in module.METRICS}
+FOUND_ONCE = Metric("coverage", Function(found_once), Concave(), "diagonal", (("n", None),), one_class="alone")
 
 
-def _micro(name: str, formula: Micro, what: str, **more: Any) -> Metric:
-    structure = Ratio(fractions=MicroParts(formula))
+def _view(name: str, inner: Metric | str, what: str, over: Over = "mean", **more: Any) -> Metric:
+    """Return the metric of labels that is the ``inner`` one of two classes ``over`` all labels."""
+    one = _OF_CLASSES[inner] if isinstance(inner, str) else inner
+    formula = View(one, labels_of(one), over)
+    structure: Structure = Linear() if one.structure.is_linear else Concave() if one.structure.is_concave else General()
+    if over == "total":
+        structure = Ratio(fractions=ViewParts(formula))
+    elif not one.structure.is_linear and formula.fraction() is not None:
+        structure = General(fractions=ViewParts(formula))
     return Metric(name, formula, structure, "columns", description=what, range=ZERO_TO_ONE, **more)
 
 
@@ -326,54 +120,48 @@ _ALL = "it is largest if every row gets every label"
 _OF_SIZE = "its labels are compared one by one, and with a budget they are not"
 
 ROWS = (
-    Row(_mean("macro_f1", f_beta, General(), "mean over labels of F1", **_F1), aliases=("f1_macro",)),
-    Row(_mean("macro_f_beta", f_beta, General(), "mean over labels of F-beta", **_BETA)),
+    Row(_view("macro_f1", "f1", "mean over labels of F1", **_F1), aliases=("f1_macro",)),
+    Row(_view("macro_f_beta", "f_beta", "mean over labels of F-beta", **_BETA)),
     Row(
-        _mean(
-            "weighted_f1", f_beta, General(), "mean of F1, weighted by how often labels are true", by_size=True, **_F1
-        ),
+        _view("weighted_f1", "f1", "mean of F1, weighted by how often labels are true", "by size", **_F1),
         aliases=("f1_weighted",),
     ),
+    Row(_view("macro_jaccard", "jaccard", "mean over labels of the Jaccard index"), aliases=("jaccard_macro",)),
     Row(
-        _mean("macro_jaccard", jaccard, General(), "mean over labels of the Jaccard index"),
-        aliases=("jaccard_macro",),
-    ),
-    Row(
-        _mean("macro_precision", precision, General(), "mean over labels of the precision"),
+        _view("macro_precision", "precision", "mean over labels of the precision"),
         refused_any=_NONE,
         aliases=("precision_macro",),
     ),
     Row(
-        _mean("macro_recall", recall, Linear(), "mean over labels of the recall", **_PRIOR),
+        _view("macro_recall", "recall", "mean over labels of the recall", **_PRIOR),
         refused_any=_ALL,
         aliases=("recall_macro",),
     ),
-    Row(_mean("balanced_accuracy", balanced, Linear(), "mean over labels of the balanced accuracy", **_PRIOR)),
-    Row(_mean("g_mean", g_mean, Concave(), "mean over labels of the G-mean of both recalls", **_PRIOR)),
-    Row(_mean("h_mean", h_mean, Concave(), "mean over labels of the H-mean of both recalls", **_PRIOR)),
+    Row(_view("balanced_accuracy", "balanced_accuracy", "mean over labels of the balanced accuracy", **_PRIOR)),
+    Row(_view("g_mean", "g_mean", "mean over labels of the G-mean of both recalls", **_PRIOR)),
+    Row(_view("h_mean", "h_mean", "mean over labels of the H-mean of both recalls", **_PRIOR)),
     Row(
-        _mean(
+        _view(
             "coverage",
-            coverage,
-            Concave(),
+            FOUND_ONCE,
             "share of labels that are decided rightly at least once in n rows",
             params=(("n", None),),
         ),
         refused_any=_ALL,
     ),
-    Row(_mean("hamming", right, Linear(), "share of entries that are right, 1 - the Hamming loss")),
-    Row(_mean("cohen_kappa", kappa, General(), "mean over labels of Cohen's kappa"), refused_most=_OF_SIZE),
-    Row(_mean("mcc", mcc, General(), "mean over labels of the Matthews correlation"), refused_most=_OF_SIZE),
-    Row(_micro("micro_f1", Micro(2.0, 1.0, 1.0), "F1 of all entries"), aliases=("f1_micro",)),
-    Row(_micro("micro_f_beta", Micro(2.0, 1.0, 1.0, of_beta=True), "F-beta of all entries", **_BETA)),
-    Row(_micro("micro_jaccard", Micro(1.0, 1.0, 1.0, 1.0), "Jaccard index of all entries"), aliases=("jaccard_micro",)),
+    Row(_view("hamming", "accuracy", "share of entries that are right, 1 - the Hamming loss")),
+    Row(_view("cohen_kappa", "cohen_kappa", "mean over labels of Cohen's kappa"), refused_most=_OF_SIZE),
+    Row(_view("mcc", "mcc", "mean over labels of the Matthews correlation"), refused_most=_OF_SIZE),
+    Row(_view("micro_f1", "f1", "F1 of all entries", "total"), aliases=("f1_micro",)),
+    Row(_view("micro_f_beta", "f_beta", "F-beta of all entries", "total", **_BETA)),
+    Row(_view("micro_jaccard", "jaccard", "Jaccard index of all entries", "total"), aliases=("jaccard_micro",)),
     Row(
-        _micro("micro_precision", Micro(1.0, 0.0, 1.0), "precision of all entries"),
+        _view("micro_precision", "precision", "precision of all entries", "total"),
         refused_any=_NONE,
         aliases=("precision_micro",),
     ),
     Row(
-        _micro("micro_recall", Micro(1.0, 1.0, 0.0), "recall of all entries"),
+        _view("micro_recall", "recall", "recall of all entries", "total"),
         refused_any=_ALL,
         # weighted by how often labels are true, recalls are those of all entries
         aliases=("recall_micro", "recall_weighted"),
@@ -419,7 +207,7 @@ def resolve(metric: Any, decisions: Decisions | None) -> Metric:
     """
     if isinstance(metric, Metric):
         known = CATALOGUE.get(metric.name)
-        if isinstance(metric.formula, (LabelMean, Micro, OfVectors)):
+        if isinstance(metric.formula, (View, OfVectors)):
             # that of a solution is over the labels that its rows had, and other rows may have others
             return _useful(CATALOGUE.get(metric.name), replace(metric, classes=None), decisions)
         if known is None or metric.label is not None:
@@ -485,30 +273,43 @@ def sized(metric: Metric, n_rows: int) -> Metric:
 def ratio_of(metric: Metric) -> tuple[float, float, float] | None:
     """Return (hits, base, less) of a ``metric`` whose score is ``hits t / (base r + q - less t)``, else None.
 
-    The score is that of every label, or of the sums over labels.
+    The score is that of every label, or of the sums over labels, of which ``base`` is positive.
     """
-    formula = metric.formula
-    return formula.ratio(**dict(metric.params)) if isinstance(formula, (LabelMean, Micro)) else None
+    found = metric.formula.fraction(**dict(metric.params)) if isinstance(metric.formula, View) else None
+    if found is None or found[2] != 1.0 or (is_total(metric) and not found[1]):
+        return None
+    hits, base, _, less = found
+    return hits, base, less
 
 
 def each_of(metric: Metric, S: Confusion) -> Array:
     """Return the score of every label (..., L) in a ``metric`` that is their mean, at statistics ``S``."""
-    assert isinstance(metric.formula, LabelMean)
-    return metric.formula.each(S, **dict(metric.params))
+    assert is_mean(metric)
+    return cast(Array, metric.formula.each(S, **dict(metric.params)))
 
 
 def shares_of(metric: Metric, rows: Array) -> Array:
     """Return the weight (L,) of every label in a mean of scores, by how often labels are true, ``rows`` (L,)."""
-    assert isinstance(metric.formula, LabelMean)
+    assert is_mean(metric)
     index = np.arange(len(rows)) if metric.classes is None else np.array(metric.classes)
     out = np.zeros(len(rows))
     out[index] = metric.formula.shares(rows[index])
     return out
 
 
+def is_mean(metric: Metric) -> TypeGuard[Any]:
+    """Whether it is a mean of scores of labels."""
+    return isinstance(metric.formula, View) and metric.formula.is_separable
+
+
+def is_total(metric: Metric) -> bool:
+    """Whether it is a ratio of sums over labels."""
+    return isinstance(metric.formula, View) and metric.formula.of_labels and not metric.formula.is_separable
+
+
 def is_f_like(metric: Metric) -> bool:
     """Whether it is a mean of scores, such as F1, whose best threshold is half of the best score."""
-    return isinstance(metric.formula, LabelMean) and metric.structure.fractions is not None
+    return is_mean(metric) and metric.structure.fractions is not None
 
 
 def _refusal(row: Row, decisions: Decisions | None) -> str:

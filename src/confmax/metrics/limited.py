@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confmax.confusion import Array, Confusion, Gains
+from confmax.confusion import ROUNDING, Array, Confusion, Gains
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.metric import Metric
 from confmax.metrics.ratios import Ratios
@@ -87,6 +88,9 @@ def negative(metric: Metric) -> Metric | None:
     return replace(metric, formula=Negative(metric.formula), structure=Linear())
 
 
+Coefficients = tuple[Array, Array, Array]
+
+
 def count_of(metric: Metric, n_classes: int) -> int:
     """Return how many linear functions a limit on a metric is."""
     if metric.structure.recall_mean is not None:
@@ -96,116 +100,115 @@ def count_of(metric: Metric, n_classes: int) -> int:
     return len(metric.linear_functions(np.full(n_classes, 1 / n_classes), n_classes))
 
 
-def functions_of_limit(metric: Metric, limit: float, sign: float, rows: Array, n_decisions: int) -> AffineFunctions:
-    """Return the functions of a ``limit`` on one metric: a floor, if the ``sign`` is one, or a ceiling."""
-    structure = metric.structure
-    if structure.is_minimum or structure.recall_mean is not None:
+def functions_of_limit(metric: Metric, parts: Ratios, limit: float, sign: float, rows: Array) -> AffineFunctions:
+    """Return the functions of a ``limit`` on one metric, of these `ratio_of`: a floor, if the ``sign`` is one.
+
+    A ceiling otherwise.
+    """
+    if metric.structure.recall_mean is not None:
         # a mean has its recalls plus one (`Limits.curves`)
-        gains, constants = affine(metric.as_functions(rows, n_decisions))
-        return AffineFunctions(wide(gains, n_decisions), constants + (-limit if structure.is_minimum else 1.0))
-    parts = ratio_of(metric, rows, n_decisions)
+        return AffineFunctions(parts.top, parts.top_constant + 1.0)
     factor = sign / (without_errors(parts, rows) or 1.0)
-    gains = parts.gains(np.array([limit]))
+    gains = parts.gains(np.full(len(parts.top), limit))
     return AffineFunctions(gains.times(factor), factor * (parts.top_constant - limit * parts.bottom_constant) + 0.0)
 
 
-def scales_of(metric: Metric, S: Confusion) -> Array:
-    """Return `Limits.scales` of a limit on one metric."""
-    K = len(S.rows)
-    M = S.columns.shape[-1]
-    if metric.structure.is_minimum:
-        return np.ones(count_of(metric, K))
+def scales_of(metric: Metric, parts: Ratios, S: Confusion) -> Array:
+    """Return `Limits.scales` of a limit on one metric, of these `ratio_of`."""
     mean = metric.structure.recall_mean
     if mean is not None:
-        functions = metric.as_functions(S.rows, M)
-        assert functions is not None
-        _, slopes = mean.tangent(functions.values(S))
+        _, slopes = mean.tangent(AffineFunctions(parts.top, parts.top_constant).values(S))
         return np.full(len(slopes), 1.0 / slopes.sum())
-    ratio = ratio_of(metric, S.rows, M)
-    return np.asarray(ratio.denominators(S) / (without_errors(ratio, S.rows) or 1.0))
+    return np.asarray(parts.denominators(S) / (without_errors(parts, S.rows) or 1.0))
 
 
 def ratio_of(metric: Metric, rows: Array, n_decisions: int) -> Ratios:
-    """Return numerator and denominator of a ratio, or of a linear metric over one, for all ``n_decisions``."""
-    parts = metric.as_ratios(rows, n_decisions)
+    """Return a metric that can be limited as ratios of linear functions, for all ``n_decisions``.
+
+    Linear functions are over one. The smallest of several has them all, and a mean of the recalls the recalls.
+    """
+    parts = metric.as_ratios(rows, n_decisions) if metric.structure.is_ratio else None
     if parts is None:
-        linear = metric.as_functions(rows, n_decisions)
-        assert isinstance(linear, AffineFunctions) and linear.constants is not None
-        one = np.ones(1)
-        none = Gains.reduced(np.zeros(len(rows)), np.zeros(n_decisions))
-        parts = Ratios(linear.gains, none, linear.constants, one, one, one)
+        gains, constants = affine(metric.as_functions(rows, n_decisions))
+        one = np.ones(len(gains))
+        parts = Ratios(gains, gains.times(0.0), constants, one, one, one)
     return replace(parts, top=wide(parts.top, n_decisions), bottom=wide(parts.bottom, n_decisions))
 
 
 @dataclass(frozen=True, eq=False)
-class ManyRatios:
-    """Ratios (n) of linear functions at given row sums, read at once.
+class Fractions:
+    """Metrics (n) that limits are on as `ratio_of` at row sums ``rows`` (K,), with ``n_decisions`` M.
 
-    ``places`` (n,) say which of several metrics they are. ``tops`` and ``bottoms`` hold the coefficients of the
-    diagonal (K, n) and of the decisions (M, n), and constants (n,). The denominators of those that are ``linear`` (n,)
-    are one.
+    What a limit says of a rule follows from them: its value, by how much it is kept, and the linear functions that a
+    search reads. Most limits are of one kind, and many are read by one product.
     """
 
-    places: NDArray[np.intp]
-    tops: tuple[Array, Array, Array]
-    bottoms: tuple[Array, Array, Array]
-    linear: NDArray[np.bool_]
+    metrics: tuple[Metric, ...]
+    rows: Array
+    n_decisions: int
 
-    @classmethod
-    def of_metrics(cls, metrics: Sequence[Metric], rows: Array, n_decisions: int) -> ManyRatios | None:
-        """Return those of the ``metrics`` that are ratios or linear in diagonal and decisions; None if none is."""
-        found = []
-        for place, metric in enumerate(metrics):
-            if not metric.structure.is_ratio or metric.statistics == "matrix":
-                continue
-            parts = ratio_of(metric, rows, n_decisions)
-            reduced = not any(gains.full is not None or gains.power for gains in (parts.top, parts.bottom))
-            if reduced and parts.weights.tolist() == [1.0]:
-                found.append((place, parts, metric.structure.is_linear))
-        if not found:
-            return None
-        places, every, linear = zip(*found, strict=True)
-        tops = [(*parts.top.coefficients(), parts.top_constant) for parts in every]
-        bottoms = [(*parts.bottom.coefficients(), parts.bottom_constant) for parts in every]
-        return cls(np.array(places), _stacked(tops), _stacked(bottoms), np.array(linear))
+    def __getitem__(self, k: int) -> Ratios:
+        """Return the ratios of metric ``k``."""
+        if k not in self._parts:
+            self._parts[k] = ratio_of(self.metrics[k], self.rows, self.n_decisions)
+        return self._parts[k]
 
-    def of(self, S: Confusion) -> tuple[Array, NDArray[np.bool_]]:
+    def read(self, S: Confusion) -> tuple[Array, NDArray[np.bool_]]:
         """Return the values (..., n) at ``S``, and where they are 0/0."""
-        N, D = (S.diagonal @ a + S.columns @ b + constant for a, b, constant in (self.tops, self.bottoms))
-        vacuous = ~self.linear & (D <= TINY)
-        return np.divide(N, D, out=np.zeros(D.shape), where=D > 0), vacuous
+        values = np.empty((*S.diagonal.shape[:-1], len(self.metrics)))
+        vacuous = np.zeros(values.shape, dtype=bool)
+        places, ratios, tops, bottoms = self._together
+        if len(places):
+            N, D = (S.diagonal @ a + S.columns @ b + constant for a, b, constant in (tops, bottoms))
+            nothing = D <= TINY
+            if (D <= ROUNDING).any():
+                a, b, constants = map(np.abs, bottoms)
+                nothing |= ROUNDING * (S.diagonal @ a + S.columns @ b + constants) >= D
+            vacuous[..., places] = nothing & ratios
+            values[..., places] = np.divide(N, D, out=np.zeros(D.shape), where=~nothing)
+        for k in np.setdiff1d(np.arange(len(self.metrics)), places).tolist():
+            metric = self.metrics[k]
+            values[..., k] = metric.values(S)
+            if metric.structure.is_ratio and not metric.structure.is_linear:
+                vacuous[..., k] = self[k].denominators(S) <= TINY
+        return values, vacuous
+
+    @cached_property
+    def _parts(self) -> dict[int, Ratios]:
+        return {}
+
+    @cached_property
+    def _together(self) -> tuple[NDArray[np.intp], NDArray[np.bool_], Coefficients, Coefficients]:
+        """Which metrics are single ratios in diagonal and decisions, of these not linear, and their coefficients."""
+        some = [k for k, one in enumerate(self.metrics) if one.structure.is_ratio and one.statistics != "matrix"]
+        places = np.array([k for k in some if self[k].is_reduced and self[k].weights.tolist() == [1.0]], dtype=np.intp)
+        every = [self[k] for k in places]
+        tops, bottoms = (
+            [(*gains.coefficients(), constant) for gains, constant in parts]
+            for parts in (
+                [(part.top, part.top_constant) for part in every],
+                [(part.bottom, part.bottom_constant) for part in every],
+            )
+        )
+        ratios = np.array([not self.metrics[k].structure.is_linear for k in places], dtype=np.bool_)
+        return places, ratios, _stacked(tops), _stacked(bottoms)
 
 
-def _stacked(parts: Sequence[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array]:
+def _stacked(parts: Sequence[Coefficients]) -> Coefficients:
+    """Return coefficients of the diagonal (K, n) and of the decisions (M, n), and constants (n,)."""
+    if not parts:
+        return np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0)
     a, b, constants = (np.concatenate(each) for each in zip(*parts, strict=True))
     return np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), constants
 
 
 def without_errors(parts: Ratios, rows: Array) -> float:
-    """Return the denominator of a single ratio where every row is decided as its class."""
+    """Return the denominator of the first ratio where every row is decided as its class."""
     M = parts.bottom.n_decisions
     columns = np.concatenate([rows, np.zeros(M - len(rows))])
     whole = parts.bottom.full is not None or parts.bottom.power
     S = Confusion(rows, rows, columns, np.eye(len(rows), M) * rows[:, None] if whole else None)
     return max(0.0, float(parts.denominators(S)[0]))
-
-
-def may_be_vacuous(metric: Metric) -> bool:
-    """Whether a metric is 0/0 of some rules."""
-    return metric.structure.is_ratio and not metric.structure.is_linear
-
-
-def is_vacuous(metric: Metric, S: Confusion, parts: Ratios | None = None) -> NDArray[np.bool_]:
-    """Return where a ratio is 0/0 (...) at confusions (...); ``parts`` is its `ratio_of`, if that is known."""
-    if S.rows.ndim > 1:
-        # what a denominator is depends on the row sums
-        shape = S.diagonal.shape[:-1]
-        return np.array([is_vacuous(metric, S[index]) for index in np.ndindex(*shape)], dtype=bool).reshape(shape)
-    shape = S.diagonal.shape[:-1]
-    if not may_be_vacuous(metric):
-        return np.zeros(shape, dtype=bool)
-    D = (parts or ratio_of(metric, S.rows, S.columns.shape[-1])).denominators(S)
-    return np.asarray(D <= TINY).reshape(shape)
 
 
 def wide(gains: Gains, n_decisions: int) -> Gains:

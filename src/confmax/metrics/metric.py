@@ -235,6 +235,19 @@ class Metric:
         index = self._selected(S.rows.shape[-1], S.columns.shape[-1])
         return self.formula.values(S if index is None else S.select(index), **self._arguments)
 
+    def folded(self, true: Array, hits: Array, decided: Array) -> Array:
+        """Return the values by the numbers of its class, or of the second of two classes.
+
+        Parameters
+        ----------
+        true, hits, decided : ndarray (...)
+            Of which share of all rows the class is true, is decided rightly, and is decided.
+        """
+        if self.one_class == "alone":
+            only = Confusion(*(np.asarray(part)[..., None] for part in (true, hits, decided)))
+            return self.formula.values(only, **self._arguments)
+        return self.formula.folded(true, hits, decided, **self._arguments)
+
     def on_segments(self, C: Confusion, V: Confusion) -> Callable[[Array], Array]:
         """Return the function of steps (B, G) that gives the values (B, G) between confusions ``C`` and ``V`` (B)."""
         if self._is_unplaced:

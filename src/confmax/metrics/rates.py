@@ -7,7 +7,7 @@ A sum is linear in the shares of rows that are decided as each class. ``not NAME
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class SumOfRates(Formula):
 
     terms: tuple[tuple[float, str], ...]
     weights: tuple[float, ...] = field(default=(), compare=False)
+    of_labels: bool = field(default=False, compare=False)  # of which a row may have several
 
     def __call__(self, S: Confusion, **_: Any) -> FirstOrder:
         none = np.zeros_like(S.diagonal)
@@ -41,7 +42,7 @@ class SumOfRates(Formula):
 
     @property
     def is_share(self) -> bool:
-        return all(weight == 1.0 for weight, _ in self.terms)
+        return not self.of_labels and all(weight == 1.0 for weight, _ in self.terms)
 
     @property
     def reads_rows(self) -> bool:
@@ -75,7 +76,7 @@ class SumOfRates(Formula):
                 raise ValueError(f"rate[{name}] counts a class that another rate of the sum counts; name a class once")
             weights |= dict.fromkeys(places, weight)
         order = sorted(weights)
-        return SumOfRates(self.terms, tuple(weights[k] for k in order)), tuple(order)
+        return replace(self, weights=tuple(weights[k] for k in order)), tuple(order)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,11 @@ class Ratios:
     weights: Array
     most: float = 1.0
 
+    @property
+    def is_reduced(self) -> bool:
+        """Whether they are functions of the diagonal and the decisions."""
+        return not any(gains.full is not None or gains.power for gains in (self.top, self.bottom))
+
     def denominators(self, S: Confusion) -> Array:
         """Return D_b (B,) at one confusion, or each at its own of a batch of B."""
         return self.bottom.dot(S) + self.bottom_constant

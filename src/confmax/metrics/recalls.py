@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion
-from confmax.metrics.first_order import FirstOrder, Formula, Function, reciprocal, safe_ratio
+from confmax.metrics.first_order import FirstOrder, Formula, Function, both_recalls, reciprocal, safe_ratio
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.shares import ACCURACY
 from confmax.metrics.structure import Concave, DiagonalFunctions, Linear, MinOfLinear, PowerMean
@@ -68,6 +68,14 @@ def balanced_accuracy(S: Confusion, *, adjusted: bool = False) -> FirstOrder:
     return _through_recalls(S, mean)
 
 
+def balanced_of_two(true: Array, hits: Array, decided: Array, *, adjusted: bool = False) -> Array:
+    """Return `balanced_accuracy` of two classes by the numbers of the second."""
+    rest, own = both_recalls(true, hits, decided)
+    return rest + own - 1.0 if adjusted else (rest + own) / 2.0
+
+
+BALANCED_ACCURACY = Function(balanced_accuracy, balanced_of_two)
+
 # --- means -----------------------------------------------------------------------------------------------------------
 
 
@@ -86,6 +94,11 @@ class MeanFormula(Formula):
 
     def values(self, S: Confusion, *, rho: float = 0.0, smoothing: Smoothing = "relative", **_: Any) -> Array:
         return self.mean.value(_recalls(S, rho, smoothing, numerator_too=not self.mean.of_misses)[0])
+
+    def folded(self, true: Array, hits: Array, decided: Array, *, rho: float = 0.0, **params: Any) -> Array:
+        if rho:
+            return super().folded(true, hits, decided, rho=rho, **params)
+        return self.mean.of_two(*both_recalls(true, hits, decided))
 
 
 def mean_of_recalls(
@@ -213,7 +226,7 @@ METRICS = (
     ),
     Metric(
         "balanced_accuracy",
-        Function(balanced_accuracy),
+        BALANCED_ACCURACY,
         Linear(),
         "diagonal",
         divides_by_prior=True,
@@ -224,7 +237,7 @@ METRICS = (
     ),
     Metric(
         "informedness",
-        Function(balanced_accuracy),
+        BALANCED_ACCURACY,
         Linear(),
         "diagonal",
         (("adjusted", True),),

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from confmax.confusion import UNIT, Array, Confusion, Gains, sum_of_others
+from confmax.confusion import UNIT, Array, Confusion, Gains, difference, sum_of_others
 from confmax.metrics.first_order import TINY, FirstOrder, Formula, Function, reciprocal, safe_ratio
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.ratios import Ratios
@@ -179,6 +179,12 @@ def cohen_kappa(S: Confusion) -> FirstOrder:
     return FirstOrder(value, np.broadcast_to(unit, S.diagonal.shape), -S.rows * fall, -S.columns * fall)
 
 
+def kappa_of_two(true: Array, hits: Array, decided: Array) -> Array:
+    """``2 (t - r q) / (r (1 - q) + q (1 - r))``: `cohen_kappa` of two classes by the numbers of the second."""
+    chance = true * difference(1.0 - decided) + decided * difference(1.0 - true)
+    return safe_ratio(2.0 * (hits - true * decided), chance)
+
+
 def cohen_kappa_parts(rows: Array) -> Ratios:
     """``(sum D - sum pi c) / (1 - sum pi c)``; the denominator is at least ``1 - max pi``."""
     K = len(rows)
@@ -266,6 +272,12 @@ def mcc(S: Confusion) -> FirstOrder:
     by_rows = -S.columns / scale + value * S.rows / np.where(flat, 1.0, spread_r)
     parts = (np.broadcast_to(1.0 / scale, S.diagonal.shape), by_columns, by_rows)
     return FirstOrder(value[..., 0], *(np.where(flat, np.nan, part) for part in parts))
+
+
+def mcc_of_two(true: Array, hits: Array, decided: Array) -> Array:
+    """``(t - r q) / sqrt(r (1 - r) q (1 - q))``: `mcc` of two classes by the numbers of the second."""
+    spread = np.sqrt(true * difference(1.0 - true) * (decided * difference(1.0 - decided)))
+    return safe_ratio(hits - true * decided, spread)
 
 
 _AMS_VALUE = [1 / 56, -1 / 42, 1 / 30, -1 / 20, 1 / 12, -1 / 6, 1 / 2]
@@ -400,7 +412,7 @@ METRICS = (
     _of_classes("macro_precision", ClassScores(0.0), "mean of the per-class precisions", aliases=("precision_macro",)),
     Metric(
         "cohen_kappa",
-        Function(cohen_kappa),
+        Function(cohen_kappa, kappa_of_two),
         Ratio(fractions=cohen_kappa_parts),
         "columns",
         equal_weights=True,
@@ -469,7 +481,7 @@ METRICS = (
     ),
     Metric(
         "mcc",
-        Function(mcc),
+        Function(mcc, mcc_of_two),
         Quasiconvex(),
         "columns",
         equal_weights=True,

@@ -54,6 +54,17 @@ class Rows:
             total = term if total is None else total + term
         return total if np.ndim(total) == S.diagonal.ndim - 1 else np.broadcast_to(total, S.diagonal.shape[:-1])
 
+    def folded(self, true: Array, hits: Array, decided: Array) -> Array:
+        """Return the sum (...) of two classes by the numbers (...) of the second, as `Formula.folded`."""
+        total: Any = self.all_right + self.others_decided + self.others_true + self.all_rows
+        for weight, part in (
+            (self.true - self.others_true - self.all_right, true),
+            (self.decided - self.others_decided - self.all_right, decided),
+            (self.right + 2.0 * self.all_right, hits),
+        ):
+            total = total + weight * part if weight else total
+        return np.asarray(total)
+
     def gains(self, K: int) -> Gains:
         """Return what depends on the decisions, for K classes."""
         unit = np.eye(1, K, K - 1)[0]
@@ -150,11 +161,17 @@ class Share(Formula):
         return FirstOrder(self.values(S), by_diagonal, by_columns, by_rows)
 
     def values(self, S: Confusion, **_: Any) -> Array:
-        counted = self._counted.at(S)
+        return self._value(lambda rows: rows.at(S))
+
+    def folded(self, true: Array, hits: Array, decided: Array, **_: Any) -> Array:
+        return self._value(lambda rows: rows.folded(true, hits, decided))
+
+    def _value(self, read: Callable[[Rows], Array]) -> Array:
+        counted = read(self._counted)
         if self.of == ALL_ROWS and self.hits is not None:
             # searches call this thousands of times: no division by one
             return counted
-        of = self.of.at(S)
+        of = read(self.of)
         share = counted * reciprocal(of)
         # a difference from one would lose the digits of a small share
         return share if self.hits is not None else np.where(of > TINY, 1.0 - share, 0.0)

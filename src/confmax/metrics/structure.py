@@ -59,6 +59,13 @@ class PowerMean:
         safe = T if alive.all() else np.where(T > TINY, T, 1.0)
         return np.where(alive, power_mean(safe, self.exponent), 0.0)
 
+    def of_two(self, one: Array, other: Array) -> Array:
+        """Return the mean (...) of two recalls (...), of a geometric or harmonic one without logarithms or powers."""
+        if self.of_misses or self.exponent not in (0.0, -1.0):
+            return self.value(np.stack([one, other], axis=-1))
+        both = one * other
+        return np.sqrt(both) if self.exponent == 0.0 else safe_ratio(2.0 * both, one + other)
+
     def partial(self, T: Array) -> Array:
         """Return the derivatives (..., K) of `value`.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from confmax.confusion import ABSENT, Array, Gains
+from confmax.confusion import ABSENT, Array, Gains, Layout
 from confmax.metrics import Metric
-from confmax.metrics.seen import Seen
+from confmax.metrics.views import View
 
 N_THRESHOLDS = 10
 
@@ -17,8 +17,7 @@ def first_rules(metric: Metric, priors: Array) -> Gains | None:
     They decide the largest p, or the largest p / prior, if it reaches the threshold. ``priors`` (K,) are the class
     sizes.
     """
-    if isinstance(metric.formula, Seen):
-        layout = metric.formula.layout
+    if isinstance(metric.formula, View) and isinstance(layout := metric.formula.blocks, Layout):
         found = first_rules(metric.formula.inner, layout.priors(priors))
         return None if found is None else layout.alike(found)
     if not metric.formula.is_of_decided or metric.structure.is_concave or metric.structure.is_ratio:

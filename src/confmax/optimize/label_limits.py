@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
-from confmax.constraints.labels import LabelLimits, two_columns
+from confmax.constraints.labels import Budgets, labels_of, of_label, place_of
 from confmax.constraints.limits import Limits
 from confmax.kernels.label_bins import LEAST
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
-from confmax.metrics.labels import Micro, ratio_of, shares_of
+from confmax.metrics.labels import is_total, ratio_of, shares_of
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
@@ -135,7 +135,7 @@ class Within:
     most: float | None
     prices: Array
     reached: tuple[Reached, ...] = ()
-    limits: LabelLimits | None = None
+    budgets: Budgets | None = None
     cuts: dict[int, LabelCuts] = field(default_factory=dict)
 
     def near(self, drawn: Array, free: Array) -> Array:
@@ -144,9 +144,9 @@ class Within:
         A label takes the allowed cut that is nearest. With ceilings on sums of rates, what protection changes is
         changed in the thresholds within the ceilings, in logarithms, as much of it as keeps them.
         """
-        if self.limits is None or not self.cuts:
+        if self.budgets is None or not self.cuts:
             return self.values
-        W, ceilings = self.limits.ceilings()
+        W, ceilings = self.budgets.weights, self.budgets.ceilings
         coupled = (W != 0.0).any(axis=0)
         moved = (drawn != free) & np.isfinite(drawn) & np.isfinite(free) & np.isfinite(self.values)
         towards = drawn.copy()
@@ -187,7 +187,7 @@ class Within:
 def best_within(
     metric: Metric,
     target: Target,
-    limits: LabelLimits,
+    limits: Limits,
     free: LabelThresholds,
     known: dict[int, LabelCuts] | None = None,
 ) -> Within:
@@ -196,9 +196,10 @@ def best_within(
     The cuts of labels that are ``known``, of the same target, are not sorted again; those that are sorted join them.
     """
     known = {} if known is None else known
-    if isinstance(metric.formula, Micro):
+    if is_total(metric):
         return _common_within(metric, target, limits, free, known)
-    W, ceilings = limits.ceilings()
+    budgets = Budgets.of(limits, target.rows)
+    W, ceilings = budgets.weights, budgets.ceilings
     coupled = np.flatnonzero((W != 0.0).any(axis=0)).tolist()
     shares = shares_of(metric, target.rows)
     thresholds = free.values.copy()
@@ -208,15 +209,16 @@ def best_within(
     scores: dict[int, Array] = {}
     chosen: dict[int, int] = {}
     score = replace(metric, classes=None)
-    for label in sorted({*limits.labels, *coupled}):
+    limited = labels_of(limits)
+    for label in sorted({*limited, *coupled}):
         found = _sorted(target, label, known)
-        if label in limits.labels:
+        if label in limited:
             found, missed = _allowed(found, target, limits, label)
             reached += missed
         cuts[label] = found
         scores[label] = shares[label] * score_of_one(score, target.rows[label])(found.hits, found.decided)
         chosen[label] = found.best(scores[label])
-    prices = np.full(len(limits.places), np.nan)
+    prices = np.full(len(limits), np.nan)
     beyond = 0.0
     if len(W):
         rest = [label for label in range(len(thresholds)) if label not in cuts]
@@ -224,12 +226,11 @@ def best_within(
         within = _Coupled([cuts[k] for k in coupled], [scores[k] for k in coupled], W[:, coupled], ceilings)
         solved = within.solve([chosen[k] for k in coupled])
         chosen |= dict(zip(coupled, solved.chosen, strict=True))
-        prices[limits.budgets] = solved.prices
+        prices[budgets.numbers] = solved.prices
         beyond = solved.beyond
-        signs = np.where([limits.constraints[j].is_floor for j in limits.budgets], -1.0, 1.0)
         reached += [
             Reached(int(j), float(sign * (ceiling + least)), None)
-            for j, sign, ceiling, least in zip(limits.budgets, signs, ceilings, solved.loosened, strict=True)
+            for j, sign, ceiling, least in zip(budgets.numbers, budgets.signs, ceilings, solved.loosened, strict=True)
             if least > 0.0
         ]
     for label, k in chosen.items():
@@ -238,7 +239,7 @@ def best_within(
     value = float(metric.values(Confusion(target.rows, hits, decided)))
     # what a search without sorting leaves open of the labels without limits
     left = max(0.0, free.most - float(metric.values(free.statistics)))
-    return Within(thresholds, None if reached else value + beyond + left, prices, tuple(reached), limits, cuts)
+    return Within(thresholds, None if reached else value + beyond + left, prices, tuple(reached), budgets, cuts)
 
 
 def _sorted(target: Target, label: int, known: dict[int, LabelCuts]) -> LabelCuts:
@@ -250,19 +251,19 @@ def _sorted(target: Target, label: int, known: dict[int, LabelCuts]) -> LabelCut
     return known[label]
 
 
-def _allowed(cuts: LabelCuts, target: Target, limits: LabelLimits, label: int) -> tuple[LabelCuts, list[Reached]]:
+def _allowed(cuts: LabelCuts, target: Target, limits: Limits, label: int) -> tuple[LabelCuts, list[Reached]]:
     """Return cuts of which those that keep the limits of a ``label`` are allowed, and what is reached if none does."""
-    own = limits.of_label(label)
-    S = two_columns(float(target.rows[label]), cuts.hits, cuts.decided)
+    own = of_label(limits, label)
+    S = Confusion(target.rows[[label]], cuts.hits[:, None], cuts.decided[:, None])
     slacks = own.slacks(S)
     enough = np.ones(len(slacks), dtype=np.bool_)
     if 0.0 < target.share[label] < 1.0 and own.least_rows > 1:
         # labels of few rows keep a precision by chance, unless the model keeps it alone
         model = target.with_share(1.0)
         there = LabelCuts.of(target.columns(label)[0], model.column(label), target.weight)
-        on_model = two_columns(float(model.rows[label]), there.hits, there.decided)
+        on_model = Confusion(model.rows[[label]], there.hits[:, None], there.decided[:, None])
         enough = _kept(own.slacks(on_model)).all(axis=-1) | (cuts.counted >= own.least_rows)
-    numbers = [j for j, place in enumerate(limits.places) if place == label]
+    numbers = [j for j, one in enumerate(limits.constraints) if place_of(one) == label]
     allowed, reached = _nearest(own, numbers, slacks, own.values(S), enough)
     return replace(cuts, allowed=allowed), [replaced._replace(label=label) for replaced in reached]
 
@@ -451,7 +452,7 @@ class _Coupled:
 
 
 def _common_within(
-    metric: Metric, target: Target, limits: LabelLimits, free: LabelThresholds, known: dict[int, LabelCuts]
+    metric: Metric, target: Target, limits: Limits, free: LabelThresholds, known: dict[int, LabelCuts]
 ) -> Within:
     """Return one threshold for all labels without limits of their own, on calibrated probabilities, and one for others.
 
@@ -461,12 +462,13 @@ def _common_within(
     L = target.table.n_classes
     cuts: dict[int, LabelCuts] = {}
     reached: list[Reached] = []
-    for label in limits.labels:
+    for label in labels_of(limits):
         cuts[label], missed = _allowed(_sorted(target, label, known), target, limits, label)
         reached += missed
     labels = counted_in(metric, L)
     barred = np.zeros(L, dtype=np.bool_) if target.barred is None else target.barred
     together_cut = [label for label in range(L) if label not in cuts and not barred[label]]
+    budgets = Budgets.of(limits, target.rows)
     common = _Common.of(target, together_cut, labels, limits)
     value = score_of_one(replace(metric, classes=None), float(target.rows[labels].sum()))
     coefficients = ratio_of(metric)
@@ -486,7 +488,7 @@ def _common_within(
         hits, decided = fixed.reshape(-1, 2).sum(axis=0)
         rates = np.zeros(L)
         rates[list(chosen)] = [cuts[label].decided[k] for label, k in chosen.items()]
-        k, missed = common.best(value, hits, decided, rates, limits)
+        k, missed = common.best(value, hits, decided, rates, limits, budgets)
         level = float(value(common.hits[[k]] + hits, common.decided[[k]] + decided)[0])
         if level <= best[0] + EQUAL:
             break
@@ -499,7 +501,7 @@ def _common_within(
     reached += missed
     # limits leave fewer thresholds than there are without them
     most = None if reached else free.most
-    return Within(thresholds, most, np.full(len(limits.places), np.nan), tuple(reached), limits)
+    return Within(thresholds, most, np.full(len(limits), np.nan), tuple(reached))
 
 
 @dataclass(frozen=True, eq=False)
@@ -515,7 +517,7 @@ class _Common:
     sums: Array
 
     @classmethod
-    def of(cls, target: Target, labels: list[int], counted: list[int], limits: LabelLimits) -> _Common:
+    def of(cls, target: Target, labels: list[int], counted: list[int], limits: Limits) -> _Common:
         """Sort the rows of some ``labels``, of which those that are ``counted`` are in the metric."""
         n = target.table.n_rows
         every = np.concatenate([target.columns(label)[1] for label in labels] or [np.zeros(0)])
@@ -526,7 +528,7 @@ class _Common:
         w = target.weight[order % n]
         made = np.concatenate([target.column(label) for label in labels] or [np.zeros(0)])[order] * w
         inside = np.isin(owner, counted)
-        W = limits.ceilings()[0]
+        W = Budgets.of(limits, target.rows).weights
 
         def summed(part: Array) -> Array:
             return np.append(0.0, np.cumsum(part)[last])
@@ -536,18 +538,22 @@ class _Common:
         return cls(x[last], hits, decided, np.stack(sums, axis=1) if sums else np.zeros((len(last) + 1, 0)))
 
     def best(
-        self, value: Callable[[Array, Array], Array], hits: float, decided: float, rates: Array, limits: LabelLimits
+        self,
+        value: Callable[[Array, Array], Array],
+        hits: float,
+        decided: float,
+        rates: Array,
+        limits: Limits,
+        budgets: Budgets,
     ) -> tuple[int, list[Reached]]:
         """Return the best cut beside labels with these ``hits``, decisions and ``rates`` (L,), within the ceilings."""
-        W, ceilings = limits.ceilings()
-        reached = self.sums + W @ rates
-        ends = [limits.constraints[j] for j in limits.budgets]
-        signs = np.where([one.is_floor for one in ends], -1.0, 1.0)
+        reached = self.sums + budgets.weights @ rates
+        ends = [limits.constraints[j] for j in budgets.numbers]
         allowed = np.ones(len(self.hits), dtype=np.bool_)
         missed: list[Reached] = []
         if ends:
-            given = (ceilings - reached, signs * reached, allowed)
-            allowed, missed = _nearest(Limits(tuple(ends)), list(limits.budgets), *given)
+            given = (budgets.ceilings - reached, budgets.signs * reached, allowed)
+            allowed, missed = _nearest(Limits(tuple(ends)), budgets.numbers.tolist(), *given)
         reaches = np.where(allowed, value(self.hits + hits, self.decided + decided), -np.inf)
         right = 2.0 * self.hits - self.decided
         return int(np.argmax(np.where(reaches >= reaches.max() - EQUAL, right, -np.inf))), missed

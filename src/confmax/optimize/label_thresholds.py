@@ -26,7 +26,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, LEAST, MAPPED, bucket_of
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
-from confmax.metrics.labels import Micro, each_of, ratio_of, shares_of
+from confmax.metrics.labels import each_of, is_total, ratio_of, shares_of
 from confmax.optimize.label_cuts import (
     FEW,
     MOST,
@@ -106,7 +106,7 @@ class Target:
 
     def best(self, metric: Metric) -> LabelThresholds:
         """Return the best thresholds for a mean of scores of labels, or for a ratio of sums over them."""
-        found = (best_for_all if isinstance(metric.formula, Micro) else best_per_label)(metric, self)
+        found = (best_for_all if is_total(metric) else best_per_label)(metric, self)
         return without(found, self.barred)
 
     def allowed(self, thresholds: Array) -> Array:
@@ -436,7 +436,7 @@ def by_levels(metric: Metric, target: Target, coefficients: tuple[float, float, 
     """
     table = target.table
     top, base, less = coefficients
-    pooled = isinstance(metric.formula, Micro)
+    pooled = is_total(metric)
     sample = table.in_memory()
     some = sample.proba[:: -(-sample.n_rows // max(1, SAMPLE // (table.n_classes if pooled else 1)))].astype(np.float64)
     some = -np.sort(-(some.reshape(-1, 1) if pooled else some), axis=0)

@@ -19,8 +19,9 @@ import numpy as np
 
 from confmax import optimize
 from confmax.confusion import ABSENT, Array, Gains
+from confmax.constraints.outcomes import outcomes, prices_of
 from confmax.metrics import labels as label_metrics
-from confmax.metrics.labels import LabelMean, OfVectors
+from confmax.metrics.labels import OfVectors, is_mean
 from confmax.metrics.limited import negative
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
 from confmax.optimize.given import GivenRule
@@ -130,8 +131,8 @@ def _chosen(task: LabelTask, problem: Problem, outcome: Outcome) -> tuple[Mixtur
     best = drawn if wanted and randomized is not False else single
     if problem.shortfall(best.confusion) == 0.0:
         prices = outcome.prices
-        return best, None if prices is None else limits.prices(prices, drawn.confusion), None
-    kept = limits.outcomes(best.confusion, None, None, None, rounding=problem.rounding, n_labelled=None)
+        return best, None if prices is None else prices_of(limits, prices, drawn.confusion), None
+    kept = outcomes(limits, best.confusion, None, None, best.confusion, rounding=problem.rounding)
     met = problem.shortfall(drawn.confusion) == 0.0
     return best, None, infeasibility(problem, outcome.status, kept, drawn=met)
 
@@ -144,7 +145,8 @@ def farthest(task: LabelTask, j: int, end: float) -> float:
     limits = task.limits
     assert limits is not None
     is_floor = limits.constraints[j].is_floor
-    metric = limits.quantity(j) if is_floor else negative(limits.quantity(j))
+    quantity = limits.constraints[j].metric
+    metric = quantity if is_floor else negative(quantity)
     if metric is None:
         return end
     problem, outcome, _ = _searched(
@@ -237,7 +239,7 @@ def _searched(
             "auto", metric, L, L, exact=exact, blended=blended, several=True, limited=limits is not None
         )
     bound = None
-    if isinstance(metric.formula, LabelMean) and not metric.structure.is_linear:
+    if is_mean(metric) and not metric.structure.is_linear:
         separate = target.deciding(ANY).best(metric)
         compromise = metric.gains(metric.at(separate.statistics))
         if compromise.is_finite:

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from confmax.constraints import Constraint, ConstraintOutcome, LabelLimits, Limits
+from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics import Metric
 from confmax.metrics.limited import negative
-from confmax.metrics.seen import unseen
+from confmax.metrics.views import without_view
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
 from confmax.optimize.class_cuts import ClassCuts, class_of
 from confmax.optimize.column_generation import refused_within_limits
@@ -81,7 +81,7 @@ def best_of_closest(problem: Problem, outcome: Outcome, solver: Solver) -> Outco
     S = outcome.mixture.confusion
     stopped = outcome.status is Status.STOPPED or problem.shortfall(S) == 0.0
     # of what is decided, a metric is bounded by the least coverage that the limits ask for
-    if limits is None or stopped or unseen(problem.metric).formula.is_of_decided:
+    if limits is None or stopped or without_view(problem.metric).formula.is_of_decided:
         return outcome
     reached = limits.values(S).tolist()
     missed = limits.slacks(S) < 0.0
@@ -143,7 +143,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
     return f"no rule on this table keeps {texts}: {reached} ({proved})"
 
 
-def _reached(problem: Problem, limits: Limits | LabelLimits) -> str:
+def _reached(problem: Problem, limits: Limits) -> str:
     """Return how far every limit must be loosened if the others stay, the least change first; empty if not known."""
     known = []
     for k, one in enumerate(limits.constraints[:SHOWN]):
@@ -160,7 +160,7 @@ def _reached(problem: Problem, limits: Limits | LabelLimits) -> str:
     return "; ".join(said)
 
 
-def _best_under_others(problem: Problem, limits: Limits | LabelLimits, k: int) -> float | None:
+def _best_under_others(problem: Problem, limits: Limits, k: int) -> float | None:
     """Return a bound on the quantity of limit ``k`` under the other ones; where nothing is proved, the best value met.
 
     None if it is not known, and if it keeps its limit there: then the others cannot be kept together.
@@ -202,12 +202,9 @@ def _best_under_others(problem: Problem, limits: Limits | LabelLimits, k: int) -
     return far if (one.limit - far) * sign > 0.0 else None
 
 
-def _apart(limits: Limits | LabelLimits, k: int) -> tuple[Metric, Limits | LabelLimits | None]:
+def _apart(limits: Limits, k: int) -> tuple[Metric, Limits | None]:
     """Return the metric that limit ``k`` is on, and the other limits; None if there are none."""
-    if isinstance(limits, LabelLimits):
-        return limits.quantity(k), limits.without(k)
-    others = tuple(other for place, other in enumerate(limits.constraints) if place != k)
-    return limits.members(limits.constraints[k])[0], replace(limits, constraints=others) if others else None
+    return limits.members(limits.constraints[k])[0], limits.without(k)
 
 
 def _by_thresholds(problem: Problem) -> str | None:

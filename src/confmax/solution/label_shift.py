@@ -17,7 +17,7 @@ from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics import Metric
-from confmax.metrics.labels import LabelMean
+from confmax.metrics.labels import is_mean
 from confmax.rule.shares import LabelShares
 from confmax.shift.labels import label_shift, shares_of_rule
 from confmax.solution.label_task import task_of
@@ -62,7 +62,7 @@ def adapt(solution: S, new_proba: Any, *, priors: Any, sample_weight: Any) -> S:
     value, statistics = found.value, found.statistics
     old, new = rule.thresholds, found.rule.thresholds
     rule = found.rule
-    if old is not None and new is not None and isinstance(solution.metric.formula, LabelMean) and not plan.constraints:
+    if old is not None and new is not None and is_mean(solution.metric) and not plan.constraints:
         task = task_of(plan, table)
         rule = type(rule).from_thresholds(np.where(moved, new, old), **task.settings)
         statistics = task.counted([rule])[0]

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from confmax.calibration.labels import LabelScaling
 from confmax.calibration.labels import fit as fit_maps
 from confmax.confusion import ABSENT, Confusion, Gains
-from confmax.constraints import Constraint, LabelLimits, bind_labels, resolve
+from confmax.constraints import Constraint, Limits, bind_labels, resolve
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
-from confmax.metrics.labels import Micro, OfVectors
+from confmax.metrics.labels import OfVectors, is_total
 from confmax.metrics.rates import LABELS_PER_ROW
 from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar
@@ -137,7 +137,7 @@ class LabelPlan:
                 why = f"`decisions={self.decisions.argument!r}` has none"
             elif isinstance(self.metric.formula, OfVectors):
                 why = "those of a function are searched together"
-            elif isinstance(self.metric.formula, Micro):
+            elif is_total(self.metric):
                 why = f"those of {self.metric.name} are one for all labels"
             if why:
                 raise InputError(f"`shrinkage` draws thresholds of single labels together, and {why}", "leave it out")
@@ -160,7 +160,7 @@ class LabelTask:
     maps: LabelScaling | None
     # (L,): how many rows have the label; as expected by the model, where there are no labels
     positives: NDArray[Any]
-    limits: LabelLimits | None = None
+    limits: Limits | None = None
 
     @property
     def settings(self) -> dict[str, Any]:

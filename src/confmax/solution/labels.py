@@ -16,7 +16,7 @@ from confmax.constraints import ConstraintOutcome
 from confmax.errors import Sentence
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics.first_order import safe_ratio
-from confmax.metrics.labels import Micro
+from confmax.metrics.labels import is_total
 from confmax.rule.html import titled_table
 from confmax.rule.labels import LabelRule
 
@@ -197,7 +197,7 @@ class LabelSolution(Tuned):
         if self.gap <= EXACT:
             return f"proved: no thresholds, one for each label, have a higher {name} on {estimate}"
         most = f"no thresholds, one for each label, exceed {self.upper_bound:.4g} on {estimate}"
-        if isinstance(self.metric.formula, Micro):
+        if is_total(self.metric):
             return f"{most}; the rule has one threshold for the calibrated probabilities of all labels"
         return Sentence(
             f"{most}; the thresholds of labels with few true rows are drawn towards ones that few rows cannot move, "

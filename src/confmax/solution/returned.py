@@ -16,8 +16,8 @@ from confmax.constraints.proportions import counted_rows, interval, trials
 from confmax.evaluate.decided import in_rows
 from confmax.metrics.alignment import class_asked_about, extra_names
 from confmax.metrics.decided import as_written
-from confmax.metrics.seen import seen, unseen
 from confmax.metrics.user import refuse_infinite
+from confmax.metrics.views import view, without_view
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.optimize.along import with_rule
 from confmax.oracle import make_oracle
@@ -88,7 +88,7 @@ def solution_of(
         statistics,
         label_value,
         base,
-        unseen(metric),
+        without_view(metric),
         mode,
         oracle.model_share,
         fitted,
@@ -143,7 +143,7 @@ def refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> S
     S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
     if limits is not None:
         kept = on_labels(kept, limits, S, counted_rows(out_of_fold))
-    value = float(seen(metric, out_of_fold.layout).values(S))
+    value = float(view(metric, out_of_fold.layout).values(S))
     counts = _counts(solution.rule, S, out_of_fold)
     return replace(solution, label_value=value, constraints=kept, tuned_on="refit", counts=counts)
 

@@ -23,8 +23,8 @@ from confmax.constraints.proportions import counted_rows, trials
 from confmax.metrics import Metric, get
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.limited import ratio_of
-from confmax.metrics.seen import seen, unseen
 from confmax.metrics.structure import AffineFunctions, Linear
+from confmax.metrics.views import view, without_view
 from confmax.optimize.column_generation import ColumnGeneration
 from confmax.optimize.loop import Outcome, Problem, Status, run
 from confmax.optimize.mixture import Mixture
@@ -62,10 +62,10 @@ def decided_for_accuracy(
     use without confmax. It may draw if it ``draws``. Without ``rows``, ties of single rows stay as they are. If not
     ``dear``, a single rule may lose no more than elsewhere (`_room_of_single`).
     """
-    accuracy = seen(get("accuracy"), problem.oracle.table.layout)
+    accuracy = view(get("accuracy"), problem.oracle.table.layout)
     spent = problem.oracle.n_passes >= problem.max_passes or problem.oracle.table.n_classes > MOST_CLASSES
     spent |= problem.shortfall(chosen.confusion) > 0.0
-    gain = None if spent or unseen(problem.metric) == get("accuracy") else _final_gain(problem, outcome)
+    gain = None if spent or without_view(problem.metric) == get("accuracy") else _final_gain(problem, outcome)
     # a metric of zero can be a floor, since most metrics are never lower: accuracy alone is left then
     if gain is None or TINY < abs(problem.value(chosen.confusion)) <= NOTHING * problem.tol:
         return chosen
@@ -157,7 +157,7 @@ def _with_floor(
         # what the bound leaves of the tolerance
         floor = min(max(floor, outcome.upper_bound - problem.tol), value)
     floor = max(floor, min(least, value))
-    metric = unseen(problem.metric)
+    metric = without_view(problem.metric)
     layout = problem.oracle.table.layout
     try:
         more = [Constraint(metric, ">=", max(floor, metric.range[0]))]
@@ -172,7 +172,7 @@ def _with_floor(
         formula = Denominator(function)
         reads = function.statistics
         below = Metric("denominator", formula, Linear(), reads, classes=metric.classes)
-        share = float(seen(below, layout).values(chosen.confusion))
+        share = float(view(below, layout).values(chosen.confusion))
         if share <= TINY and value > metric.range[0]:
             return None
         # a rule that never decides the class has no precision, and would keep the floor

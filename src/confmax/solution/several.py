@@ -12,11 +12,13 @@ from confmax.calibration.column_order import doubt_of_label_order
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
 from confmax.constraints import ConstraintOutcome
+from confmax.constraints.labels import place_of
+from confmax.constraints.outcomes import on_model, outcomes, rounded
 from confmax.constraints.proportions import counted_rows
 from confmax.errors import InputError
 from confmax.evaluate.decided import in_rows
 from confmax.metrics import labels as label_metrics
-from confmax.metrics.labels import Micro
+from confmax.metrics.labels import is_total
 from confmax.metrics.user import refuse_infinite
 from confmax.optimize import Status
 from confmax.optimize.label_limits import LabelCuts, Within, best_within
@@ -138,7 +140,7 @@ def _is_shown(task: LabelTask, value: float, found: Found) -> bool:
     """
     if task.plan.by_gains:
         return True
-    if task.limits is None or isinstance(task.metric.formula, Micro):
+    if task.limits is None or is_total(task.metric):
         return found.infeasibility is None
     return found.most is not None and value <= found.most + EQUAL
 
@@ -185,8 +187,8 @@ def out_of_reach(task: LabelTask, within: Within) -> str:
     limits = task.limits
     assert limits is not None
     first = within.reached[0]
-    about = [j for j, place in enumerate(limits.places) if first.label is not None and place == first.label]
-    common = isinstance(task.metric.formula, Micro)
+    about = [j for j, one in enumerate(limits.constraints) if first.label is not None and place_of(one) == first.label]
+    common = is_total(task.metric)
     who = "no threshold of all labels keeps" if common else "no thresholds keep"
     if first.label is not None and not common:
         who = f"no threshold of the label {task.table.classes[first.label]!r} keeps"
@@ -214,7 +216,17 @@ def outcomes_of(
     if task.limits is None:
         return ()
     n_labelled = None if labels is None else counted_rows(task.table)
-    return task.limits.outcomes(S, labels, model, prices, rounding=rounding_of(task), n_labelled=n_labelled)
+    rounding = rounding_of(task)
+    found = on_model(
+        outcomes(task.limits, S, labels, None, S, rounding=rounding, n_labelled=n_labelled),
+        task.limits,
+        model,
+        rounding=rounding,
+    )
+    if prices is None:
+        return found
+    known = [None if np.isnan(price) else float(price) for price in prices]
+    return tuple(replace(one, price=price) for one, price in zip(found, known, strict=True))
 
 
 def rounding_of(task: LabelTask) -> float:
@@ -225,7 +237,7 @@ def rounding_of(task: LabelTask) -> float:
 def slacks_of(task: LabelTask, S: Confusion) -> Array:
     """Return by how much each limit of a task is kept at the statistics ``S``, up to rounding."""
     assert task.limits is not None
-    return task.limits.slacks(S, rounding_of(task))
+    return rounded(task.limits.slacks(S), rounding_of(task))
 
 
 def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:

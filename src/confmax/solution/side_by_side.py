@@ -16,7 +16,7 @@ from confmax.errors import InputError
 from confmax.evaluate.decided import counts_of
 from confmax.evaluate.uncertainty import decided_by
 from confmax.metrics.decided import as_written
-from confmax.metrics.seen import seen
+from confmax.metrics.views import view
 from confmax.oracle import make_oracle
 from confmax.rule import DecisionRule
 from confmax.solution.plan import Task
@@ -114,7 +114,7 @@ def as_solved(task: Task, fitted: Calibration | None) -> tuple[Task, Table]:
         if task.out_of_fold is not None:
             task = task.but(out_of_fold=task.out_of_fold.groups.beside(task.out_of_fold, n_further))
         raw, table = (raw.groups.beside(rows, n_further) for rows in (raw, table))
-        metric = seen(metric, raw.layout)
+        metric = view(metric, raw.layout)
     return task.but(raw=raw, metric=metric), table
 
 

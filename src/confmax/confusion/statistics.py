@@ -5,16 +5,13 @@ and its column sums. `Confusion` holds these, and the matrix itself only when a 
 C is a *gain*; for the same metrics it reduces to two vectors, ``score_j = a_j p_j + b_j``. Both records carry an
 optional leading batch axis, so that one scan of a table, or one line search, answers for many at once.
 
-If a rule knows the group of a row, it has gains for every group. G groups of K classes are then one table of G K
-classes and as many decisions, in which a row of group g has the probabilities of its K classes and is decided as one of
-these (`Layout`). Decisions beyond the classes, such as abstaining, follow the classes of all groups.
+A confusion may hold several of K classes beside each other: of the groups of the rows, or of labels (`Blocks`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -25,6 +22,7 @@ Array = NDArray[np.float64]
 MAX_MATRIX_CLASSES = 1000  # up to which a confusion matrix is kept and shown
 ABSENT = 1e-100  # a class of a smaller share counts as absent: one over its share, squared, could not be held
 BELOW = -4.0  # times the largest coefficient: no score is larger than twice that
+ROUNDING = 1e-12  # of sums of the weights of all rows, which are one
 UNIT = 2e-6  # shares whose sum is as near to one sum to one: rows of a float32 table are not exact
 
 
@@ -59,6 +57,15 @@ class Confusion:
         """Return the statistics of ``matrix`` (..., K, M), and keep the matrix."""
         C = np.asarray(matrix, dtype=np.float64)
         return cls(C.sum(axis=-1), np.diagonal(C, axis1=-2, axis2=-1), C.sum(axis=-2), C)
+
+    @classmethod
+    def of_two(cls, true: Array, hits: Array, decided: Array, weight: float = 1.0) -> Confusion:
+        """Return the confusions (..., 2) of rows of this ``weight`` by the numbers (...) of the second of two classes.
+
+        They say of which share of the rows it is ``true``, of which it is ``decided`` rightly (``hits``), and at all.
+        """
+        rest = weight - true
+        return cls(_pairs(rest, true), _pairs(rest - decided + hits, hits), _pairs(weight - decided, decided))
 
     @classmethod
     def uniform(cls, rows: Array, n_decisions: int, *, matrix: bool = False) -> Confusion:
@@ -132,11 +139,40 @@ class Confusion:
         rows = np.broadcast_to(first[:, None], (*steps.shape, first.shape[1])) if same else between([first, second])
         return Confusion._joined(rows, [self, other], between)
 
+    def padded(self, n_decisions: int) -> Confusion:
+        """Return the confusion among ``n_decisions`` M or more: those beyond the ones that there are are never made."""
+        further = n_decisions - self.columns.shape[-1]
+        if further <= 0:
+            return self
+        columns = np.concatenate([self.columns, np.zeros((*self.columns.shape[:-1], further))], axis=-1)
+        matrix = self.matrix
+        if matrix is not None:
+            matrix = np.concatenate([matrix, np.zeros((*matrix.shape[:-1], further))], axis=-1)
+        return Confusion(self.rows, self.diagonal, columns, matrix)
+
     def select(self, classes: Sequence[int] | NDArray[np.intp]) -> Confusion:
         """Return the statistics of the listed ``classes`` (k,) only, in that order."""
         index = np.asarray(classes, dtype=np.intp)
         matrix = None if self.matrix is None else self.matrix[..., index[:, None], index]
         return Confusion(self.rows[..., index], self.diagonal[..., index], self.columns[..., index], matrix)
+
+
+def _pairs(rest: Array, second: Array) -> Array:
+    """Return pairs (..., 2) of numbers of two classes."""
+    # the numbers of one class lie together, since metrics read them so
+    out = np.empty((2, *np.shape(rest)))
+    out[0] = difference(rest)
+    out[1] = second
+    return np.moveaxis(out, 0, -1)
+
+
+def difference(value: Array) -> Array:
+    """Return the ``value`` (...) of a difference of sums of weights, which rounding may leave a little beside zero.
+
+    >>> difference(np.array([0.25, 1e-17, -1e-17]))
+    array([0.25, 0.  , 0.  ])
+    """
+    return np.where(value > ROUNDING, value, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,133 +416,6 @@ class CostTable:
         """Return the table for classes in the order ``index`` (K,); further decisions stay where they are."""
         decisions = [*index, *range(len(index), len(self.rows[0]))]
         return CostTable(tuple(tuple(self.rows[i][j] for j in decisions) for i in index), self.of)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where the classes and decisions of each group stand, of groups side by side, with decisions beyond the classes.
-
-    Groups are ``shared`` if every row belongs to all groups, by its probability of each, and gets one decision for all.
-
-    >>> layout = Layout(2, 3, 1)
-    >>> layout.decisions(1).tolist(), layout.all_classes, layout.all_decisions
-    ([3, 4, 5, 7], 6, 8)
-    """
-
-    n_groups: int
-    n_classes: int
-    n_further: int = 0
-    shared: bool = False
-
-    @property
-    def all_classes(self) -> int:
-        """Number of classes of all groups together, G K."""
-        return self.n_groups * self.n_classes
-
-    @property
-    def n_decisions(self) -> int:
-        """Number of decisions of one group, K + D."""
-        return self.n_classes + self.n_further
-
-    @property
-    def all_decisions(self) -> int:
-        """Number of decisions of all groups together, G (K + D)."""
-        return self.n_groups * self.n_decisions
-
-    def classes(self, group: int) -> slice:
-        """Return where the classes of a ``group`` stand."""
-        return slice(group * self.n_classes, (group + 1) * self.n_classes)
-
-    def decisions(self, group: int) -> NDArray[np.intp]:
-        """Return where the decisions of a ``group`` stand (K + D,)."""
-        return self.places[group]
-
-    def block(self, group: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the indices of the classes and decisions of a ``group`` in a matrix (G K, G (K + D))."""
-        return np.arange(self.all_classes)[self.classes(group), None], self.decisions(group)
-
-    def gains_of(self, gains: Gains, group: int) -> Gains:
-        """Return the part of ``gains`` (B) that decides the rows of a ``group``."""
-        place = self.decisions(group)
-        if gains.full is not None:
-            return Gains(full=np.ascontiguousarray(gains.full[:, self.classes(group)][:, :, place]))
-        a, b = gains.pair()
-        return Gains(np.ascontiguousarray(a[:, self.classes(group)]), np.ascontiguousarray(b[:, place]))
-
-    @cached_property
-    def places(self) -> list[NDArray[np.intp]]:
-        """Where the decisions of every group stand, arrays (K + D,)."""
-        K = self.n_classes
-        D = self.n_further
-        return [
-            np.concatenate([np.arange(g * K, g * K + K), self.all_classes + g * D + np.arange(D)])
-            for g in range(self.n_groups)
-        ]
-
-    def apart(self, gains: Gains) -> list[Gains]:
-        """Return the parts of ``gains`` (B) that decide the rows of every group."""
-        return [self.gains_of(gains, g) for g in range(self.n_groups)]
-
-    def alike(self, gains: Gains) -> Gains:
-        """Return gains that decide every group by the same ``gains`` (B)."""
-        return self.beside([gains] * self.n_groups)
-
-    def beside(self, parts: Sequence[Gains]) -> Gains:
-        """Return the gains (B) whose parts for the groups are ``parts`` (G), batches of B."""
-        B = len(parts[0])
-        if all(part.full is None and not part.power for part in parts):
-            a = np.zeros((B, self.all_classes))
-            b = np.zeros((B, self.all_decisions))
-            for g, part in enumerate(parts):
-                a[:, self.classes(g)], b[:, self.decisions(g)] = part.pair()
-            return Gains(a, b)
-        full = np.zeros((B, self.all_classes, self.all_decisions))
-        for g, part in enumerate(parts):
-            full[(slice(None), *self.block(g))] = part.matrices()
-        return Gains(full=full)
-
-    def joined(self, parts: Sequence[Confusion], shares: Array) -> Confusion:
-        """Return the confusions of all groups as one batch; ``parts`` (G) are of the groups, of ``shares`` (G,)."""
-        B = len(parts[0])
-        rows = np.concatenate([share * part.rows for share, part in zip(shares, parts, strict=True)])
-        diagonal = np.zeros((B, self.all_classes))
-        columns = np.zeros((B, self.all_decisions))
-        matrix = None
-        if all(part.matrix is not None for part in parts):
-            matrix = np.zeros((B, self.all_classes, self.all_decisions))
-        for g, (share, part) in enumerate(zip(shares, parts, strict=True)):
-            diagonal[:, self.classes(g)] = share * part.diagonal
-            columns[:, self.decisions(g)] = share * part.columns
-            if matrix is not None and part.matrix is not None:
-                matrix[(slice(None), *self.block(g))] = share * part.matrix
-        return Confusion(rows, diagonal, columns, matrix)
-
-    def priors(self, rows: Array) -> Array:
-        """Return the class sizes of all rows (K,) from those of the groups, ``rows`` (G K,)."""
-        return np.asarray(rows.reshape(self.n_groups, self.n_classes).sum(axis=0))
-
-    def total(self, S: Confusion) -> Confusion:
-        """Return the confusion (..., K, K + D) of the rows of all groups, from ``S`` of groups side by side."""
-        return self._sum(S, range(self.n_groups))
-
-    def of_group(self, S: Confusion, group: int) -> Confusion:
-        """Return the confusion of the rows of a ``group``, in fractions of their weight, from ``S``."""
-        part = self._sum(S, [group])
-        unit = 1.0 / np.maximum(part.rows.sum(-1), np.finfo(np.float64).tiny)
-        over = np.asarray(unit)[..., None]
-        alike = part.rows.ndim == 1
-        matrix = None if part.matrix is None else part.matrix * (unit if alike else over[..., None])
-        return Confusion(part.rows * over, part.diagonal * over, part.columns * over, matrix)
-
-    def _sum(self, S: Confusion, groups: Sequence[int]) -> Confusion:
-        """Return the sum of some groups' statistics."""
-        rows = sum(S.rows[..., self.classes(g)] for g in groups)
-        diagonal = sum(S.diagonal[..., self.classes(g)] for g in groups)
-        columns = sum(S.columns[..., self.decisions(g)] for g in groups)
-        matrix = None
-        if S.matrix is not None:
-            matrix = sum(S.matrix[..., self.classes(g), :][..., self.decisions(g)] for g in groups)
-        return Confusion(rows, diagonal, columns, matrix)  # type: ignore[arg-type]
 
 
 def sum_of_others(x: Array) -> Array:
