@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial import ConvexHull, QhullError
 
 import confmax
+from benchmarks import every_threshold
 from confmax import metrics
 from confmax.optimize.threshold import all_cuts
 from confmax.oracle import make_table
@@ -59,6 +60,13 @@ def test_other_metrics_draw_where_a_fine_grid_draws(name, mode):
         pairs = [(cuts[i], cuts[j]) for i in range(len(cuts)) for j in range(i)]
         best = max(float(metric.values(one.toward(other, steps)).max()) for one, other in pairs)
         assert solution.value >= best - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_threshold_is_better_on_any_estimate(seed):
+    # linear metrics, too, whose best rule is known on the model alone; after `adapt` as before
+    wanted = ("accuracy", "balanced_accuracy", "costs", "f1", "g_mean")
+    assert [(name, kind) for name, kind, is_short in every_threshold.short(seed, wanted) if is_short] == []
 
 
 def test_a_small_gain_does_not_make_a_rule_draw():

@@ -58,13 +58,14 @@ class _Row(NamedTuple):
     most_classes: float = math.inf
 
 
-# A linear metric needs no search: its rule is known. Of two classes the best single rule is a threshold and the best
-# mixture draws between two: the search of thresholds finds both. The master problem of FullyCorrective takes about K^3
+# On the model a linear metric needs no search: its rule is known. On labels and on a blend a threshold may be better
+# than that rule. Of two classes the best single rule is a threshold and the best mixture draws between two: the search
+# of thresholds finds both. The master problem of FullyCorrective takes about K^3
 # operations, and the linear program of MaxMin keeps K constant rules: with more classes the conditional gradient gets
 # further in the same time.
 MATRIX_CLASSES = 500  # also where a metric reads the whole matrix of each constant rule
 _TABLE: dict[type[Structure], _Row] = {
-    Linear: _Row(FrankWolfe, FrankWolfe, FrankWolfe, FrankWolfe),
+    Linear: _Row(FrankWolfe, ThresholdSearch, FrankWolfe, FrankWolfe),
     Ratio: _Row(ThresholdSearch, ThresholdSearch, Dinkelbach, Dinkelbach),
     Quasiconvex: _Row(ThresholdSearch, ThresholdSearch, Stationary, Stationary),
     General: _Row(Stationary, ThresholdSearch, Stationary, Stationary),

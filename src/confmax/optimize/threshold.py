@@ -34,6 +34,7 @@ SLOPE = SOLVED  # a gradient that promises less than this promises nothing
 MOST_EDGES = 256  # edges with the best ends, which are looked at inside
 SEARCHED = 8  # edges that are searched to the last digit
 INSIDE = 9  # points on each of the others
+EQUAL = 1e-12  # values that differ by no more are equal
 ROUNDS = 11  # of a grid of 65 points: the interval shrinks below 1e-16
 
 
@@ -75,6 +76,11 @@ class ThresholdSearch(Solver):
         if not problem.oracle.table.is_whole:
             problem.oracle.table.dense("ThresholdSearch")  # which is refused
         rule, mixed, confusions = best_cut(problem.metric, problem.oracle)
+        if problem.metric.structure.is_linear:
+            # its best rule on the model stays where no threshold is better
+            gains = problem.metric.gains(problem.metric.at(rule.confusion))
+            known = Mixture.single(gains, problem.ask(gains)[0])
+            rule = known if problem.value(known.confusion) >= problem.value(rule.confusion) - EQUAL else rule
         bound = None
         parts = problem.ratios()
         if problem.oracle.exact and not problem.metric.structure.may_draw:
