@@ -190,7 +190,7 @@ def test_a_rule_of_three_groups_that_is_called_the_best_is(kept, monkeypatch, li
         tuned(P, y, np.where(third, "c", group), LIMITS[limit], metric, randomized=False, on_infeasible="closest")
         problem, thresholds = kept[-1]
         places = np.indices([len(part.values) for part in thresholds.parts]).reshape(3, -1)
-        missed, values = problem.ranks(thresholds._confusions(thresholds.parts, list(places)))
+        missed, values = problem.ranks(thresholds._confusions(list(places)))
         best = values[missed == 0.0].max(initial=-np.inf)
         _, answer, proved = ends[-1]
         # nothing is proved where no mixture keeps the limits, and of a metric that is no concave function

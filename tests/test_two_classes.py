@@ -55,7 +55,7 @@ def test_other_metrics_draw_where_a_fine_grid_draws(name, mode):
     for seed in range(8):
         P, y, weight = small_table(seed)
         solution = confmax.maximize(name, P, y, sample_weight=weight, confusion=mode, calibration=None, randomized=True)
-        _, cuts = all_cuts(make_table(P, y, weight), float(mode == "model"), matrix=False)
+        cuts = all_cuts(make_table(P, y, weight), float(mode == "model"), matrix=False).confusions
         steps = np.linspace(0, 1, 101)
         pairs = [(cuts[i], cuts[j]) for i in range(len(cuts)) for j in range(i)]
         best = max(float(metric.values(one.toward(other, steps)).max()) for one, other in pairs)

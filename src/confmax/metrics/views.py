@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, TypeGuard, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -228,11 +228,6 @@ def _fraction(metric: Metric) -> tuple[float, float, float, float] | None:
     if above.any() or found.top_constant.any():
         return None
     return float(hits[0, 0]), float(found.bottom_constant[0]), float(decided[0, 0]), 0.0 - float(less[0, 0])
-
-
-def is_view(metric: Metric) -> TypeGuard[Any]:
-    """Whether a metric is that of a block, or of all."""
-    return isinstance(metric.formula, View)
 
 
 def view(metric: Metric, layout: Layout | None, group: int | None = None) -> Metric:

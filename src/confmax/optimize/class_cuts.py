@@ -5,13 +5,9 @@ much of the rest. So the question has two columns, ``1 - p`` and ``p`` of the cl
 (paper, Algorithm 1). Rows below the threshold are decided as the most probable other class, which neither metric nor
 limit reads. Of thresholds that are equally good, the one is taken that decides most rows rightly.
 
-Mixtures of thresholds fill the convex hull of their points, and a limit cuts a half-plane off it. Linear metrics and
-ratios are largest at a corner of what remains, so the best mixture is known exactly.
-
-What mixtures of thresholds on one class attain: a convex polygon, off which every limit cuts a half-plane.
-
-A rule's point has two coordinates, how much of the rest and how much of the class is decided as the class. Quasi-convex
-functions of it, such as linear metrics and ratios, are largest at a corner.
+A rule's point has two coordinates, how much of the rest and how much of the class is decided as the class. Mixtures of
+thresholds fill the convex hull of their points, off which every limit cuts a half-plane. Quasi-convex functions, such
+as linear metrics and ratios, are largest at a corner of what remains, so the best mixture is known exactly.
 """
 
 from __future__ import annotations
@@ -24,18 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
-from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.structure import LinearFunctions
+from confmax.optimize.cuts import Cuts, blended, shortest, weights_of
 from confmax.optimize.loop import MISSED, Problem, Solver, Status, Step
 from confmax.optimize.mixture import Limits, Mixture
 from confmax.optimize.rounding import PER_PASS, SINGLE, SINGULAR
-from confmax.optimize.threshold import SMALLEST, all_cuts, hull_chains
+from confmax.optimize.threshold import SMALLEST, hull_chains
 from confmax.tables import MemoryTable, Table
 from confmax.tables.kinds import storage_named
 
 UNSEEN = 2.0**-70  # weight of the other classes beside that of the class: it orders them and changes nothing else
-MOST_DIGITS = 17  # of a threshold: these tell any two floats apart
 
 
 def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | None:
@@ -65,12 +60,12 @@ def probability_of_class(table: MemoryTable, k: int) -> NDArray[Any]:
     return np.where(p < SMALLEST, p.dtype.type(0), p)
 
 
-def two_columns(table: MemoryTable, k: int, p: NDArray[Any], order: NDArray[np.intp] | slice) -> MemoryTable:
-    """Return rows of a table, in an ``order``, with two columns, ``1 - p`` and ``p`` (n,) of the class ``k``."""
-    labels = None if table.labels is None else (table.labels[order] == k).astype(np.int64)
-    weight = None if table.weight is None else table.weight[order]
-    proba = np.stack([p.dtype.type(1) - p[order], p[order]], axis=1)
-    return MemoryTable(storage_named("array"), proba, labels=labels, weight=weight, classes=(0, 1))
+def two_columns(table: MemoryTable, k: int) -> MemoryTable:
+    """Return the rows of a table with two columns, ``1 - p`` and ``p`` of the class ``k``."""
+    p = probability_of_class(table, k)
+    labels = None if table.labels is None else (table.labels == k).astype(np.int64)
+    proba = np.stack([p.dtype.type(1) - p, p], axis=1)
+    return MemoryTable(storage_named("array"), proba, labels=labels, weight=table.weight, classes=(0, 1))
 
 
 def class_gains(values: Array, k: int, n_classes: int) -> Gains:
@@ -91,133 +86,83 @@ def class_gains(values: Array, k: int, n_classes: int) -> Gains:
     return Gains.reduced(a, b)
 
 
-@dataclass(frozen=True, eq=False)
-class ClassCuts:
-    """All thresholds on the probability of one class."""
+def cuts_of_class(table: MemoryTable, k: int, model_share: float) -> Cuts:
+    """Sort the rows of a ``table`` (n, K) by their probability of class ``k``, for an estimate of the confusion.
 
-    # (T,): the thresholds, falling: infinity (never the class), numbers between neighbouring probabilities, minus
-    # infinity
-    values: Array
-    confusions: Confusion
-    # (T,): share of all weight that is decided rightly, with rows below the threshold decided as the most probable
-    # other class
-    right: Array
-    # (T,): number of rows with weight that are decided as the class
-    decided: NDArray[np.int64]
-    # (T, 2): the probabilities between which each threshold lies
-    ends: Array
-    is_model: bool
+    Rows that are not decided as the class are decided as the most probable other one.
+    """
+    two = two_columns(table, k)
+    truth = blended(two.proba, two.labels, model_share)
+    return Cuts.of(two.proba[:, 1], truth, weights_of(two), right_beside(table, k, model_share))
 
-    @classmethod
-    def of(cls, table: MemoryTable, k: int, model_share: float) -> ClassCuts:
-        """Sort the rows of a ``table`` (n, K) by their probability of class ``k``, for an estimate of the confusion."""
-        p = probability_of_class(table, k)
-        order = stable_order(-p)
-        values, confusions = all_cuts(two_columns(table, k, p, order), model_share, matrix=False)
-        p = p[order]
-        weight = np.ones(len(p)) if table.weight is None else table.weight[order]
-        places = np.concatenate([[0], np.flatnonzero(p[1:] != p[:-1]) + 1, [len(p)]])
-        other = np.append(0.0, np.cumsum(weight / weight.sum() * right_beside(table, k, model_share)[order]))
-        counted = np.append(0, np.cumsum(weight > 0.0))
-        right = confusions.diagonal[:, 1] + (other[-1] - other[places])
-        low = np.append(p, -np.inf)[places]
-        high = np.append(np.inf, p)[places]
-        # all thresholds have the same row sums
-        confusions = replace(confusions, rows=confusions.rows[0])
-        return cls(
-            values.astype(np.float64),
-            confusions,
-            right,
-            counted[places],
-            np.stack([low, high], axis=1),
-            model_share == 1.0,
-        )
 
-    def kept(self, limits: Limits | None) -> NDArray[np.bool_]:
-        """Return which thresholds (T,) keep all limits."""
-        if limits is None:
-            return np.ones(len(self.values), dtype=np.bool_)
-        return np.asarray((limits.slacks(self.confusions) >= -MISSED).all(axis=-1))
+def kept(cuts: Cuts, limits: Limits | None) -> NDArray[np.bool_]:
+    """Return which cuts (T,) keep all limits."""
+    if limits is None:
+        return np.ones(len(cuts), dtype=np.bool_)
+    return np.asarray((limits.slacks(cuts.confusions) >= -MISSED).all(axis=-1))
 
-    def best(self, metric: Metric, allowed: NDArray[np.bool_], tol: float) -> int | None:
-        """Return the best of the ``allowed`` thresholds (T,), of those within ``tol`` the one that is right most often.
 
-        None where none is allowed. ``metric`` is one of two columns.
-        """
-        if not allowed.any():
-            return None
-        values = np.where(allowed, np.nan_to_num(metric.values(self.confusions), nan=-np.inf), -np.inf)
-        return int(np.argmax(np.where(values >= values.max() - tol, self.right, -np.inf)))
+def candidates(
+    cuts: Cuts, metric: Metric, limits: Limits | None, tol: float, *, exact: bool, model: Cuts | None = None
+) -> list[int]:
+    """Return the best of the allowed cuts and those beside it; the nearest one to the limits where none is allowed.
 
-    def candidates(
-        self,
-        metric: Metric,
-        limits: Limits | None,
-        allowed: NDArray[np.bool_],
-        tol: float,
-        model: ClassCuts | None = None,
-    ) -> list[int]:
-        """Return the best of the ``allowed`` thresholds (T,) and those beside it; the nearest where none is allowed."""
-        best = self.best(metric, allowed, tol)
-        if best is None:
-            assert limits is not None
-            return [self.nearest(limits, model)]
-        near = [best, best - 1, best + 1, best - 2, best + 2] if limits is not None else [best]
-        return [index for index in near if 0 <= index < len(self.values) and (index == best or allowed[index])]
+    ``metric`` is one of two columns. ``exact`` and ``model`` are those of `nearest`.
+    """
+    if not cuts.allowed.any():
+        assert limits is not None
+        return [nearest(cuts, limits, exact=exact, model=model)]
+    best = cuts.best(metric.values(cuts.confusions), tol)
+    near = [best, best - 1, best + 1, best - 2, best + 2] if limits is not None else [best]
+    return [index for index in near if 0 <= index < len(cuts) and (index == best or cuts.allowed[index])]
 
-    def nearest(self, limits: Limits, model: ClassCuts | None = None) -> int:
-        """Return the threshold that misses a limit by the least.
 
-        Labels count where a threshold decides enough rows. Where it decides fewer, the ``model`` counts, if there is
-        one; a threshold that keeps the limits by labels of few rows is none of them.
-        """
-        slacks = limits.slacks(self.confusions).min(axis=-1)
-        if not self.is_model:
-            few = np.full(len(slacks), -np.inf)
-            if model is not None:
-                few = np.where(slacks < -MISSED, limits.slacks(model.confusions).min(axis=-1), few)
-            slacks = np.where(self.decided >= self.least_rows(limits), slacks, few)
-        return int(np.argmax(slacks))
+def nearest(cuts: Cuts, limits: Limits, *, exact: bool, model: Cuts | None = None) -> int:
+    """Return the cut that misses a limit by the least.
 
-    def least_rows(self, limits: Limits) -> int:
-        """Return how many rows a threshold must decide for labels to say how far it is from a floor on the precision.
+    Labels count where it decides enough rows. Where it decides fewer, the ``model`` counts, if there is one; a cut that
+    keeps the limits by labels of few rows is none of them. On the model alone, which is ``exact``, all cuts count.
+    """
+    slacks = limits.slacks(cuts.confusions).min(axis=-1)
+    if not exact:
+        few = np.full(len(slacks), -np.inf)
+        if model is not None:
+            few = np.where(slacks < -MISSED, limits.slacks(model.confusions).min(axis=-1), few)
+        slacks = np.where(cuts.rows >= least_rows(cuts, limits), slacks, few)
+    return int(np.argmax(slacks))
 
-        No rule is right on more rows than the class has.
-        """
-        return max(1, min(limits.least_rows, round(float(self.confusions.rows[1]) * int(self.decided[-1]))))
 
-    def gains(self, index: Sequence[int], k: int, n_classes: int, dtype: np.dtype[Any]) -> Gains:
-        """Return gains (B) that decide class ``k`` by the thresholds at ``index`` (B,), else the best other class."""
-        return class_gains(np.array([self.threshold(int(candidate), dtype) for candidate in index]), k, n_classes)
+def least_rows(cuts: Cuts, limits: Limits) -> int:
+    """Return how many rows a cut must decide for labels to say how far it is from a floor on the precision.
 
-    def threshold(self, index: int, dtype: np.dtype[Any]) -> float:
-        """Return the number with the fewest digits that decides as a threshold does, in ``dtype``."""
-        middle = float(self.values[index])
-        if not np.isfinite(middle):
-            return middle
-        low, high = self.ends[index]
-        for digits in range(2, MOST_DIGITS):
-            short = float(np.format_float_positional(middle, digits, fractional=False))
-            if low < dtype.type(short) <= high and low < short <= high:
-                return short
-        return middle
+    No rule is right on more rows than the class has.
+    """
+    return max(1, min(limits.least_rows, round(float(cuts.confusions.rows[1]) * int(cuts.rows[-1]))))
 
-    def best_mixture(
-        self, metric: Metric, limits: Limits | None, among: NDArray[np.bool_] | None = None
-    ) -> Drawn | None:
-        """Return the best draw between thresholds within the limits, which no rule exceeds; None if none keeps them.
 
-        The functions of a limit on a precision are zero where no row is decided, so the draw may decide none. Where
-        only thresholds ``among`` all (T,) may be drawn, never and always deciding the class are of them, too.
-        """
-        functions = None if limits is None else limits.functions(self.confusions.rows, 2)
-        if among is None:
-            return best_drawn_within(self.confusions, metric, functions)
-        ends = np.isin(np.arange(len(among)), (0, len(among) - 1))
-        used = np.flatnonzero(among | ends)
-        C = self.confusions
-        best = best_drawn_within(replace(C[used], rows=C.rows), metric, functions)
-        return None if best is None else replace(best, index=used[best.index])
+def gains_of_cuts(cuts: Cuts, index: Sequence[int], k: int, n_classes: int, dtype: np.dtype[Any]) -> Gains:
+    """Return gains (B) that decide class ``k`` by the cuts at ``index`` (B,), else the best other class."""
+    numbers = [shortest(*cuts.ends(int(one)), dtype, closed=True) for one in index]
+    return class_gains(np.array(numbers), k, n_classes)
+
+
+def best_mixture(
+    cuts: Cuts, metric: Metric, limits: Limits | None, among: NDArray[np.bool_] | None = None
+) -> Drawn | None:
+    """Return the best draw between cuts within the limits, which no rule exceeds; None if none keeps them.
+
+    The functions of a limit on a precision are zero where no row is decided, so the draw may decide none. Where only
+    cuts ``among`` all (T,) may be drawn, never and always deciding the class are of them, too.
+    """
+    C = cuts.confusions
+    functions = None if limits is None else limits.functions(C.rows, 2)
+    if among is None:
+        return best_drawn_within(C, metric, functions)
+    ends = np.isin(np.arange(len(among)), (0, len(among) - 1))
+    used = np.flatnonzero(among | ends)
+    best = best_drawn_within(C[used], metric, functions)
+    return None if best is None else replace(best, index=used[best.index])
 
 
 @dataclass(frozen=True)
@@ -244,7 +189,7 @@ class ClassThreshold(Solver):
     takes_limits: ClassVar[bool] = True
     draws: ClassVar[bool] = False
     # the thresholds on the tables, classes and estimates that were searched last, for another search there
-    known: dict[tuple[int, int, float], ClassCuts] | None = field(default=None, compare=False, repr=False)
+    known: dict[tuple[int, int, float], Cuts] | None = field(default=None, compare=False, repr=False)
 
     def check(self, metric: Metric, n_classes: int, n_rows: int, *, limited: bool = False) -> None:
         """Refuse, by a ValueError, metrics of more than one class."""
@@ -273,38 +218,39 @@ class ClassThreshold(Solver):
         cuts = self._cuts(oracle.table.in_memory(), k, oracle.model_share)
         model = None
         enough = None
-        allowed = cuts.kept(within)
+        allowed = kept(cuts, within)
         if within is not None and 0.0 < oracle.model_share < 1.0 and within.least_rows > 1:
             # the labels of few rows keep a precision by chance, unless the model keeps it alone
             model = self._cuts(oracle.table.in_memory(), k, 1.0)
-            enough = model.kept(within) | (cuts.decided >= within.least_rows)
+            enough = kept(model, within) | (cuts.rows >= within.least_rows)
             allowed &= enough
-        mixed = cuts.best_mixture(metric, within, enough)
-        singles = cuts.candidates(metric, within, allowed, problem.tol / 2.0, model)
+        mixed = best_mixture(cuts, metric, within, enough)
+        is_model = oracle.model_share == 1.0
+        singles = candidates(cuts.among(allowed), metric, within, problem.tol / 2.0, exact=is_model, model=model)
         chosen = [*singles, *(() if mixed is None else mixed.index)]
-        gains = cuts.gains(chosen, k, K, oracle.table.dtype)
+        gains = gains_of_cuts(cuts, chosen, k, K, oracle.table.dtype)
         answers = problem.ask(gains)
         rules = [Mixture.single(gains[i], answers[i]) for i in range(len(singles))]
         # the sums of a scan may differ from those of the search by rounding: the next threshold then keeps the limit
         rule = next(
             (candidate for candidate in rules if problem.shortfall(candidate.confusion) == 0.0), problem.best(rules)
         )
-        kept = problem.shortfall(rule.confusion) == 0.0
+        is_kept = problem.shortfall(rule.confusion) == 0.0
         drawn = None
         if mixed is not None:
             drawn = Mixture.drawn(gains[len(singles) :], answers[len(singles) :], mixed.weights)
-            kept |= problem.shortfall(drawn.confusion) == 0.0
-        if mixed is None or drawn is None or not kept:
+            is_kept |= problem.shortfall(drawn.confusion) == 0.0
+        if mixed is None or drawn is None or not is_kept:
             return None, Step(rule, (rule,), status=Status.INFEASIBLE if oracle.exact else Status.OPTIMAL)
         bound = max(mixed.value, problem.value(drawn.confusion)) if oracle.exact else None
         return None, Step(rule, (rule, drawn), bound, Status.OPTIMAL, prices=mixed.prices)
 
-    def _cuts(self, table: MemoryTable, k: int, model_share: float) -> ClassCuts:
+    def _cuts(self, table: MemoryTable, k: int, model_share: float) -> Cuts:
         if self.known is None:
-            return ClassCuts.of(table, k, model_share)
+            return cuts_of_class(table, k, model_share)
         key = (id(table), k, model_share)
         if key not in self.known:
-            self.known[key] = ClassCuts.of(table, k, model_share)
+            self.known[key] = cuts_of_class(table, k, model_share)
         return self.known[key]
 
 
@@ -315,14 +261,15 @@ def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: i
     """
     table = problem.oracle.table
     K = len(problem.oracle.rows)
-    cuts = ClassCuts.of(table.in_memory(), k, problem.oracle.model_share)
-    centre = cuts.candidates(metric, limits, cuts.kept(limits), problem.tol / 2.0)[0]
-    last = len(cuts.values) - 1
+    cuts = cuts_of_class(table.in_memory(), k, problem.oracle.model_share)
+    is_model = problem.oracle.model_share == 1.0
+    centre = candidates(cuts.among(kept(cuts, limits)), metric, limits, problem.tol / 2.0, exact=is_model)[0]
+    last = len(cuts) - 1
     steps = 2 ** np.arange(int(np.log2(last)) + 1)
     places = np.unique(np.clip(np.concatenate([[centre], centre - steps, centre + steps]), 0, last))
     rules: list[Mixture] = []
     for _ in range(2):
-        gains = cuts.gains(places.tolist(), k, K, table.dtype)
+        gains = gains_of_cuts(cuts, places.tolist(), k, K, table.dtype)
         answers = problem.ask(gains)
         singles = [Mixture.single(gains[i], answers[i]) for i in range(len(gains))]
         best = singles.index(problem.best(singles))
@@ -346,8 +293,8 @@ def with_thresholds(problem: Problem) -> Problem:
     if k is None or oracle.exact or not table.is_whole or problem.n_decisions != table.n_classes:
         return problem
     assert limits is not None
-    cuts = ClassCuts.of(table.in_memory(), k, oracle.model_share)
-    places = np.flatnonzero(cuts.kept(limits.of_class(1, 2)))
+    cuts = cuts_of_class(table.in_memory(), k, oracle.model_share)
+    places = np.flatnonzero(kept(cuts, limits.of_class(1, 2)))
     if not len(places):
         return problem
     gains = thresholds_beside(cuts, places, k, table, [])
@@ -356,16 +303,14 @@ def with_thresholds(problem: Problem) -> Problem:
     return replace(problem, starts=(*problem.starts, problem.best(rules)))
 
 
-def thresholds_beside(
-    cuts: ClassCuts, places: NDArray[np.intp], k: int, table: Table, others: Sequence[Gains]
-) -> Gains:
+def thresholds_beside(cuts: Cuts, places: NDArray[np.intp], k: int, table: Table, others: Sequence[Gains]) -> Gains:
     """Return gains (B) that decide class ``k`` by some of the thresholds at ``places``, and the others in several ways.
 
     These are argmax, p / prior, and what reduced gains of ``others`` decide.
     """
     K = table.n_classes
     few = np.unique(np.linspace(0, len(places) - 1, PER_PASS).round().astype(np.intp))
-    a, b = cuts.gains(places[few].tolist(), k, K, table.dtype).pair()
+    a, b = gains_of_cuts(cuts, places[few].tolist(), k, K, table.dtype).pair()
     priors = table.label_weight()
     ways = [Gains.reduced(np.ones(K)), Gains.reduced(np.divide(1.0, priors, out=np.zeros(K), where=priors > ABSENT))]
     parts = []

@@ -20,7 +20,7 @@ from confmax.optimize.columns import Columns
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import BATCH, DIGITS, HALVINGS, LEFT_OVER
-from confmax.optimize.threshold import Cuts
+from confmax.optimize.threshold import Thresholds, hull_chains
 
 CELLS = 300_000  # rules that the search of a single one compares for each group
 STAGES = (4_000, 40_000)  # combinations that are compared at most: a better rule leaves fewer
@@ -31,9 +31,9 @@ class GroupThresholds:
     """All thresholds of every group."""
 
     # those of each group (G), of all rows where there are no groups
-    parts: tuple[Cuts, ...]
-    # those of them at the corners of their hull
-    corners: tuple[Cuts, ...]
+    parts: tuple[Thresholds, ...]
+    # which of them are at the corners of their hull, one of which is the best for any gain
+    corners: tuple[NDArray[np.intp], ...]
     # (2 G,): class sizes
     rows: Array
     layout: Layout | None
@@ -49,16 +49,17 @@ class GroupThresholds:
         if not K == M == 2 or not table.sorts_rows or table.decisions.several:
             return None
         groups = oracle.read_groups("the search of thresholds")
-        parts = [Cuts.of(rows, part.model_share, matrix=problem.needs_matrix) for part, rows in groups]
-        return cls(tuple(parts), tuple(part.corners() for part in parts), oracle.rows, layout)
+        parts = [Thresholds.of(rows, part.model_share, matrix=problem.needs_matrix) for part, rows in groups]
+        corners = (np.union1d(*hull_chains(part.confusions)) for part in parts)
+        return cls(tuple(parts), tuple(corners), oracle.rows, layout)
 
     def answers(self, gains: Gains) -> tuple[Gains, Confusion]:
         """Return the best thresholds for ``gains`` (B), as gains, with their confusions."""
         places = []
-        for g, part in enumerate(self.corners):
+        for g, (part, corners) in enumerate(zip(self.parts, self.corners, strict=True)):
             mine = gains if self.layout is None else self.layout.gains_of(gains, g)
-            places.append(mine.heights(part.confusions).argmax(axis=1))
-        return self._rules(self.corners, places)
+            places.append(corners[mine.heights(part.confusions[corners]).argmax(axis=1)])
+        return self._rules(places)
 
     def single(self, problem: Problem, columns: Columns, near: Sequence[Mixture]) -> tuple[Gains, Confusion, bool]:
         """Return the best single rule (1) that a search from rules ``near`` meets, and whether there is no better one.
@@ -68,11 +69,11 @@ class GroupThresholds:
         places, rank, proved = self._nearest(problem, columns, near[-1])
         if not proved:
             further = self._by_groups(problem, near)
-            again, values = problem.ranks(self._confusions(self.parts, further))
+            again, values = problem.ranks(self._confusions(further))
             if places is None or (-float(again[0]), float(values[0])) > rank:
                 places = further
         assert places is not None
-        return *self._rules(self.parts, places), proved
+        return *self._rules(places), proved
 
     def _nearest(
         self, problem: Problem, columns: Columns, best: Mixture
@@ -93,7 +94,7 @@ class GroupThresholds:
             at = [order[place] for order, place in zip(orders, places, strict=True)]
             for some in np.array_split(np.arange(len(at[0])), -(-len(at[0]) // BATCH)):
                 chosen = [place[some] for place in at]
-                missed, values = problem.ranks(self._confusions(self.parts, chosen))
+                missed, values = problem.ranks(self._confusions(chosen))
                 # rounding must not choose between rules of one value
                 k = int(np.lexsort((values.round(DIGITS), -missed))[-1])
                 if found is None or (-missed[k], values[k]) > rank:
@@ -106,7 +107,7 @@ class GroupThresholds:
     def _by_groups(self, problem: Problem, near: Sequence[Mixture]) -> list[NDArray[np.intp]]:
         """Return the best thresholds (1 of each group) that a search of one group after another meets."""
         # from many thresholds of the group that has fewest, those of the others are searched, and its own at last
-        first, *others = sorted(range(len(self.parts)), key=lambda g: len(self.parts[g].values))
+        first, *others = sorted(range(len(self.parts)), key=lambda g: len(self.parts[g]))
         at = self._starts(near, first, others)
         for g in (*others, first):
             at[:, g], missed, values = self._best_of_group(problem, at, g)
@@ -156,8 +157,8 @@ class GroupThresholds:
             # the search of the other group does not depend on where it starts
             places[:, others] = 0
         places = np.unique(places, axis=0)
-        T = len(self.parts[first].values)
-        n = max(1, CELLS // sum(len(self.parts[g].values) for g in others) // len(places))
+        T = len(self.parts[first])
+        n = max(1, CELLS // sum(len(self.parts[g]) for g in others) // len(places))
         compared = []
         for place in places:
             every = np.arange(T)
@@ -170,14 +171,14 @@ class GroupThresholds:
             compared.append(starts)
         return np.unique(np.concatenate(compared), axis=0)
 
-    def _place(self, part: Cuts, atoms: Gains, g: int) -> NDArray[np.intp]:
+    def _place(self, part: Thresholds, atoms: Gains, g: int) -> NDArray[np.intp]:
         """Return which threshold of a group decides most like each of the ``atoms`` (B)."""
         a, b = (atoms if self.layout is None else self.layout.gains_of(atoms, g)).pair()
         with np.errstate(divide="ignore", invalid="ignore"):
             # class 1 is decided where a_1 p_1 + b_1 >= a_0 (1 - p_1) + b_0
             cut = (a[:, 0] + b[:, 0] - b[:, 1]) / (a[:, 0] + a[:, 1])
         cut = np.where(np.isnan(cut), np.where(b[:, 1] >= b[:, 0], -np.inf, np.inf), cut)
-        falling = part.values.astype(np.float64) if part.by == 1 else part.values.astype(np.float64) + 1.0
+        falling = part.values if part.by == 1 else part.values + 1.0
         return np.minimum(np.searchsorted(-falling, -cut), len(falling) - 1)
 
     def _best_of_group(self, problem: Problem, at: NDArray[np.intp], g: int) -> tuple[NDArray[np.intp], Array, Array]:
@@ -185,7 +186,7 @@ class GroupThresholds:
 
         These are by how much a limit is missed (S,), and values (S,).
         """
-        T = len(self.parts[g].values)
+        T = len(self.parts[g])
         compared = [
             self._compared(problem, some, g, T) for some in np.array_split(at, min(len(at), -(-len(at) * T // BATCH)))
         ]
@@ -196,7 +197,7 @@ class GroupThresholds:
         self, problem: Problem, at: NDArray[np.intp], g: int, T: int
     ) -> tuple[NDArray[np.intp], Array, Array]:
         places = [np.tile(np.arange(T), len(at)) if h == g else np.repeat(at[:, h], T) for h in range(at.shape[1])]
-        S = self._confusions(self.parts, places)
+        S = self._confusions(places)
         missed, values = (part.reshape(-1, T) for part in problem.ranks(S))
         # rounding must not choose between rules of one value
         values = values.round(DIGITS)
@@ -204,18 +205,18 @@ class GroupThresholds:
         best = np.where(missed == least[:, None], values, -np.inf).argmax(axis=1)
         return best, least, values[np.arange(len(at)), best]
 
-    def _rules(self, parts: tuple[Cuts, ...], places: list[NDArray[np.intp]]) -> tuple[Gains, Confusion]:
+    def _rules(self, places: list[NDArray[np.intp]]) -> tuple[Gains, Confusion]:
         """Return gains and confusions (B) of the thresholds at ``places`` (G lists of B)."""
-        gains = [part.gains(index) for part, index in zip(parts, places, strict=True)]
-        return gains[0] if self.layout is None else self.layout.beside(gains), self._confusions(parts, places)
+        gains = [part.gains(index) for part, index in zip(self.parts, places, strict=True)]
+        return gains[0] if self.layout is None else self.layout.beside(gains), self._confusions(places)
 
     @property
     def shares(self) -> Array:
         """The weight of every group (G,)."""
         return self.rows.reshape(len(self.parts), -1).sum(axis=1)
 
-    def _confusions(self, parts: tuple[Cuts, ...], places: list[NDArray[np.intp]]) -> Confusion:
-        compared = [part.confusions[index] for part, index in zip(parts, places, strict=True)]
+    def _confusions(self, places: list[NDArray[np.intp]]) -> Confusion:
+        compared = [part.confusions[index] for part, index in zip(self.parts, places, strict=True)]
         if self.layout is None:
             return replace(compared[0], rows=self.rows)
         return replace(self.layout.joined(compared, self.shares), rows=self.rows)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,10 @@ from confmax.kernels.label_bins import LEAST
 from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.labels import is_total, ratio_of, shares_of
+from confmax.optimize.cuts import Cuts, shortest
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
-    between,
     counted_in,
     score_of_one,
     thresholds_from,
@@ -57,70 +57,41 @@ class Reached(NamedTuple):
     label: int | None
 
 
-@dataclass(frozen=True, eq=False)
-class LabelCuts:
-    """All places where the rows of one label are cut, from none of them decided to all of them.
+def of_label_rows(p: NDArray[np.floating], made: Array, weight: Array) -> Cuts:
+    """Return the cuts of a label by its probabilities ``p`` (n,), where so much of each row is ``made`` true (n,)."""
+    return Cuts.of(p, np.stack([1.0 - made, made], axis=1), weight)
 
-    ``x`` (T - 1,) are the different probabilities, falling. ``hits`` and ``decided`` (T,) are fractions of all rows,
-    and ``allowed`` (T,) are the cuts that keep the limits of the label, or the nearest ones.
-    """
 
-    x: NDArray[np.floating]
-    hits: Array
-    decided: Array
-    # (T,): number of rows with weight
-    counted: NDArray[np.int64]
-    allowed: NDArray[np.bool_]
+def cut_at(cuts: Cuts, threshold: float) -> int:
+    """Return the cut that decides as a ``threshold`` of a label does."""
+    return int(np.searchsorted(-cuts.x, -threshold)) if threshold > -np.inf else len(cuts.x)
 
-    @classmethod
-    def of(cls, p: NDArray[np.floating], target: Array, weight: Array) -> LabelCuts:
-        """Sort rows with their probabilities ``p``, ``target`` and ``weight`` (n,)."""
-        order = stable_order(-p)
-        x, w = p[order], weight[order]
-        last = np.flatnonzero(np.append(x[1:] != x[:-1], True))
-        sums = [np.append(0.0, np.cumsum(part)[last]) for part in (w * target[order], w)]
-        counted = np.append(0, np.cumsum(w > 0.0)[last])
-        return cls(x[last], sums[0], sums[1], counted, np.ones(len(last) + 1, dtype=np.bool_))
 
-    @classmethod
-    def never(cls, dtype: np.dtype[Any]) -> LabelCuts:
-        """Return the cut of a label that is never decided, the only one there is."""
-        none = np.zeros(1)
-        return cls(np.empty(0, dtype), none, none, none.astype(np.int64), np.ones(1, dtype=np.bool_))
+def cut_or(cuts: Cuts, threshold: float, values: Array) -> int:
+    """Return the cut at a ``threshold`` if it is allowed, else the best one by ``values`` (T,)."""
+    exact = cut_at(cuts, threshold)
+    return exact if cuts.allowed[exact] else cuts.best(values, EQUAL)
 
-    def best(self, values: Array) -> int:
-        """Return the best allowed cut by ``values`` (T,); of equal ones that with most right decisions."""
-        values = np.where(self.allowed, values, -np.inf)
-        return int(np.argmax(np.where(values >= values.max() - EQUAL, 2.0 * self.hits - self.decided, -np.inf)))
 
-    def at(self, threshold: float) -> int:
-        """Return the cut that decides as a ``threshold`` does."""
-        return int(np.searchsorted(-self.x, -threshold)) if threshold > -np.inf else len(self.x)
+def cut_near(cuts: Cuts, threshold: float) -> int:
+    """Return the allowed cut that is nearest to a ``threshold``, in logarithms."""
+    exact = cut_at(cuts, threshold)
+    if cuts.allowed[exact]:
+        return exact
+    # a cut stands for the numbers from the probability below it to that above it
+    ends = np.log(np.maximum(np.append(cuts.x, 0.0), LEAST))
+    above = np.append(np.inf, ends[:-1])
+    t = np.log(np.clip(threshold, LEAST, 2.0))
+    far = np.maximum(ends - t, t - above)
+    return int(np.argmin(np.where(cuts.allowed, far, np.inf)))
 
-    def cut_or(self, threshold: float, values: Array) -> int:
-        """Return the cut at a ``threshold`` if it is allowed, else the best one by ``values`` (T,)."""
-        exact = self.at(threshold)
-        return exact if self.allowed[exact] else self.best(values)
 
-    def nearest(self, threshold: float) -> int:
-        """Return the allowed cut that is nearest to a ``threshold``, in logarithms."""
-        exact = self.at(threshold)
-        if self.allowed[exact]:
-            return exact
-        # a cut stands for the numbers from the probability below it to that above it
-        ends = np.log(np.maximum(np.append(self.x, 0.0), LEAST))
-        above = np.append(np.inf, ends[:-1])
-        t = np.log(np.clip(threshold, LEAST, 2.0))
-        far = np.maximum(ends - t, t - above)
-        return int(np.argmin(np.where(self.allowed, far, np.inf)))
-
-    def threshold(self, k: int, near: float = np.nan) -> float:
-        """Return a number that decides as cut ``k`` does, which is that ``near`` if it does so."""
-        high = float(self.x[k - 1]) if k else np.inf
-        low = float(self.x[k]) if k < len(self.x) else -np.inf
-        if low <= near < high and low <= self.x.dtype.type(near) < high:
-            return near
-        return between(low, high, self.x.dtype)
+def threshold_of(cuts: Cuts, k: int, near: float = np.nan) -> float:
+    """Return a number that decides as cut ``k`` does, which is that ``near`` if it does so."""
+    low, high = cuts.ends(k)
+    if low <= near < high and low <= cuts.x.dtype.type(near) < high:
+        return near
+    return shortest(low, high, cuts.x.dtype, closed=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +107,7 @@ class Within:
     prices: Array
     reached: tuple[Reached, ...] = ()
     budgets: Budgets | None = None
-    cuts: dict[int, LabelCuts] = field(default_factory=dict)
+    cuts: dict[int, Cuts] = field(default_factory=dict)
 
     def near(self, drawn: Array, free: Array) -> Array:
         """Return thresholds (L,) that protection has ``drawn`` from the ``free`` ones, as far as the limits allow.
@@ -154,7 +125,7 @@ class Within:
             if self.values[label] != free[label]:
                 towards[label] = self.values[label] * max(drawn[label], LEAST) / max(free[label], LEAST)
         changed = [label for label in self.cuts if moved[label]]
-        best = {label: cuts.nearest(self.values[label]) for label, cuts in self.cuts.items()}
+        best = {label: cut_near(cuts, self.values[label]) for label, cuts in self.cuts.items()}
 
         def rule(part: float) -> tuple[Array, Array]:
             """Return thresholds, and the sums of the rates, with a ``part`` of the change."""
@@ -165,8 +136,8 @@ class Within:
                 if label in changed:
                     own = max(self.values[label], LEAST)
                     there = towards[label] if part == 1.0 else own * (max(towards[label], LEAST) / own) ** part
-                    k = cuts.nearest(there)
-                    values[label] = cuts.threshold(k, there)
+                    k = cut_near(cuts, there)
+                    values[label] = threshold_of(cuts, k, there)
                 rates[label] = cuts.decided[k]
             return values, W @ rates
 
@@ -189,7 +160,7 @@ def best_within(
     target: Target,
     limits: Limits,
     free: LabelThresholds,
-    known: dict[int, LabelCuts] | None = None,
+    known: dict[int, Cuts] | None = None,
 ) -> Within:
     """Return the best thresholds within ``limits``; those without limits are the ``free`` ones.
 
@@ -205,7 +176,7 @@ def best_within(
     thresholds = free.values.copy()
     hits, decided = free.statistics.diagonal.copy(), free.statistics.columns.copy()
     reached: list[Reached] = []
-    cuts: dict[int, LabelCuts] = {}
+    cuts: dict[int, Cuts] = {}
     scores: dict[int, Array] = {}
     chosen: dict[int, int] = {}
     score = replace(metric, classes=None)
@@ -217,7 +188,7 @@ def best_within(
             reached += missed
         cuts[label] = found
         scores[label] = shares[label] * score_of_one(score, target.rows[label])(found.hits, found.decided)
-        chosen[label] = found.best(scores[label])
+        chosen[label] = found.best(scores[label], EQUAL)
     prices = np.full(len(limits), np.nan)
     beyond = 0.0
     if len(W):
@@ -234,7 +205,7 @@ def best_within(
             if least > 0.0
         ]
     for label, k in chosen.items():
-        thresholds[label] = cuts[label].threshold(k)
+        thresholds[label] = threshold_of(cuts[label], k)
         hits[label], decided[label] = cuts[label].hits[k], cuts[label].decided[k]
     value = float(metric.values(Confusion(target.rows, hits, decided)))
     # what a search without sorting leaves open of the labels without limits
@@ -242,16 +213,16 @@ def best_within(
     return Within(thresholds, None if reached else value + beyond + left, prices, tuple(reached), budgets, cuts)
 
 
-def _sorted(target: Target, label: int, known: dict[int, LabelCuts]) -> LabelCuts:
+def _sorted(target: Target, label: int, known: dict[int, Cuts]) -> Cuts:
     """Return the cuts of a label, which join those that are ``known``."""
     if label not in known:
         p, made, weight = target.columns(label)[0], target.column(label), target.weight
         never = target.barred is not None and target.barred[label]
-        known[label] = LabelCuts.never(p.dtype) if never else LabelCuts.of(p, made, weight)
+        known[label] = Cuts.never(p.dtype) if never else of_label_rows(p, made, weight)
     return known[label]
 
 
-def _allowed(cuts: LabelCuts, target: Target, limits: Limits, label: int) -> tuple[LabelCuts, list[Reached]]:
+def _allowed(cuts: Cuts, target: Target, limits: Limits, label: int) -> tuple[Cuts, list[Reached]]:
     """Return cuts of which those that keep the limits of a ``label`` are allowed, and what is reached if none does."""
     own = of_label(limits, label)
     S = Confusion(target.rows[[label]], cuts.hits[:, None], cuts.decided[:, None])
@@ -260,12 +231,12 @@ def _allowed(cuts: LabelCuts, target: Target, limits: Limits, label: int) -> tup
     if 0.0 < target.share[label] < 1.0 and own.least_rows > 1:
         # labels of few rows keep a precision by chance, unless the model keeps it alone
         model = target.with_share(1.0)
-        there = LabelCuts.of(target.columns(label)[0], model.column(label), target.weight)
+        there = of_label_rows(target.columns(label)[0], model.column(label), target.weight)
         on_model = Confusion(model.rows[[label]], there.hits[:, None], there.decided[:, None])
-        enough = _kept(own.slacks(on_model)).all(axis=-1) | (cuts.counted >= own.least_rows)
+        enough = _kept(own.slacks(on_model)).all(axis=-1) | (cuts.rows >= own.least_rows)
     numbers = [j for j, one in enumerate(limits.constraints) if place_of(one) == label]
     allowed, reached = _nearest(own, numbers, slacks, own.values(S), enough)
-    return replace(cuts, allowed=allowed), [replaced._replace(label=label) for replaced in reached]
+    return cuts.among(allowed), [replaced._replace(label=label) for replaced in reached]
 
 
 def _kept(slacks: Array) -> NDArray[np.bool_]:
@@ -311,7 +282,7 @@ class _Solved:
 class _Coupled:
     """Labels with their cuts and scores, whose rates times ``weights`` (m, L) have ``ceilings`` (m,)."""
 
-    cuts: list[LabelCuts]
+    cuts: list[Cuts]
     scores: list[Array]
     weights: Array
     ceilings: Array
@@ -442,7 +413,7 @@ class _Coupled:
                 excess[~cuts.allowed] = np.inf
                 here = chosen[label]
                 values = np.where(excess <= excess.min() + NEGLIGIBLE, scores, -np.inf)
-                k = cuts.best(values)
+                k = cuts.best(values, EQUAL)
                 if excess[k] < excess[here] - NEGLIGIBLE or values[k] > values[here] + EQUAL:
                     chosen[label] = k
                     rates[label] = cuts.decided[k]
@@ -452,7 +423,7 @@ class _Coupled:
 
 
 def _common_within(
-    metric: Metric, target: Target, limits: Limits, free: LabelThresholds, known: dict[int, LabelCuts]
+    metric: Metric, target: Target, limits: Limits, free: LabelThresholds, known: dict[int, Cuts]
 ) -> Within:
     """Return one threshold for all labels without limits of their own, on calibrated probabilities, and one for others.
 
@@ -460,7 +431,7 @@ def _common_within(
     metric, and leaves that of the others as it is. Ceilings on sums of rates move the common threshold.
     """
     L = target.table.n_classes
-    cuts: dict[int, LabelCuts] = {}
+    cuts: dict[int, Cuts] = {}
     reached: list[Reached] = []
     for label in labels_of(limits):
         cuts[label], missed = _allowed(_sorted(target, label, known), target, limits, label)
@@ -480,7 +451,7 @@ def _common_within(
     for _ in range(LEVELS):
         at = top + less * level
         chosen = {
-            label: one.cut_or(thresholds[label], at * one.hits - level * one.decided) for label, one in cuts.items()
+            label: cut_or(one, thresholds[label], at * one.hits - level * one.decided) for label, one in cuts.items()
         }
         fixed = np.array(
             [[cuts[label].hits[k], cuts[label].decided[k]] for label, k in chosen.items() if label in labels]
@@ -495,7 +466,7 @@ def _common_within(
         thresholds = target.allowed(thresholds_from(target, float(common.x[k - 1]) if k else np.inf))
         together = thresholds.copy()
         for label, cut in chosen.items():
-            together[label] = cuts[label].threshold(cut, thresholds[label])
+            together[label] = threshold_of(cuts[label], cut, thresholds[label])
         best = level, together, missed
     _, thresholds, missed = best
     reached += missed

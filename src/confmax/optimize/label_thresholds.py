@@ -27,6 +27,7 @@ from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, LEAST, MAPPED, buc
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
 from confmax.metrics.labels import each_of, is_total, ratio_of, shares_of
+from confmax.optimize.cuts import shortest
 from confmax.optimize.label_cuts import (
     FEW,
     MOST,
@@ -48,7 +49,6 @@ from confmax.tables.decisions import ANY, Decisions
 from confmax.tables.draws import uniform
 from confmax.tables.several import decide_labels
 
-MOST_DIGITS = 17
 RESAMPLES = 30
 ENOUGH = 300  # true rows, from which on a label's best threshold is not resampled
 MARGIN = 4
@@ -292,23 +292,6 @@ def _reached(above: Array, many: int) -> int:
     return k - 1 if above[k] > MOST and k > 0 else k
 
 
-def between(low: float, high: float, dtype: np.dtype[Any]) -> float:
-    """Return a number with few digits, near the middle, above which probabilities from ``high`` on are decided.
-
-    Those of ``low`` and less are not, in ``dtype``. Infinity stands for never, minus infinity for always.
-    """
-    if not np.isfinite(high):
-        return np.inf
-    if not np.isfinite(low):
-        return -np.inf
-    middle = low + (high - low) / 2.0
-    for digits in range(2, MOST_DIGITS):
-        short = float(np.format_float_positional(middle, digits, fractional=False))
-        if low <= dtype.type(short) < high and low <= short < high:
-            return short
-    return low
-
-
 @dataclass(frozen=True, eq=False)
 class LabelThresholds:
     """Thresholds (L,) above which labels are decided, the statistics there, and the largest value of such rules.
@@ -405,12 +388,12 @@ def of_stored(metric: Metric, target: Target, stored: Stored) -> LabelThresholds
 
 
 def _thresholds(low: Array, high: Array, target: Target) -> Array:
-    """Return thresholds (L,) `between` what is not decided and what is."""
+    """Return thresholds (L,) between what is not decided and what is."""
     dtype = target.table.dtype
     out = np.full(len(low), np.inf)
     # most of very many labels are never decided
     for label in np.flatnonzero(np.isfinite(high)).tolist():
-        out[label] = between(float(low[label]), float(high[label]), dtype)
+        out[label] = shortest(float(low[label]), float(high[label]), dtype, closed=False)
     return out
 
 
@@ -489,7 +472,7 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
             ends = np.full(L, max(low, stored.lowest.max())), np.full(L, high)
         thresholds = _thresholds(*ends, target)
     if target.maps is None:
-        thresholds[:] = between(low, high, table.dtype)
+        thresholds[:] = shortest(low, high, table.dtype, closed=False)
     statistics = target.counted(Gains.above(thresholds))[0]
     value = float(metric.values(statistics))
     # on the model's estimate, no thresholds of the labels are better than a common one

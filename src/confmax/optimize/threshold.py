@@ -9,6 +9,7 @@ reward errors.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -16,10 +17,10 @@ from numpy.typing import NDArray
 
 from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
-from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE, Ratios
 from confmax.optimize.conditional_gradient import line_searches
+from confmax.optimize.cuts import Cuts, blended, weights_of
 from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.mixture import Mixture
@@ -116,7 +117,7 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
         if mixed is not None:
             mixed = singles[1] if len(singles) == 2 else _between(metric, singles[1], singles[2])
         return singles[0], mixed, confusions
-    cuts = Cuts.of(oracle.read_rows("the search of a threshold"), oracle.model_share, matrix=matrix)
+    cuts = Thresholds.of(oracle.read_rows("the search of a threshold"), oracle.model_share, matrix=matrix)
     confusions = cuts.confusions
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best = int(np.argmax(values))
@@ -136,28 +137,40 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
 
 
 @dataclass(frozen=True, eq=False)
-class Cuts:
-    """All thresholds ``values`` (T,) with their confusions, as `all_cuts` returns them ``by`` a class."""
+class Thresholds:
+    """All ``cuts`` of two classes by the probability of class 1, or ``by`` minus that of class 0."""
 
-    values: np.ndarray
-    confusions: Confusion
+    cuts: Cuts
     by: int
 
     @classmethod
-    def of(cls, table: MemoryTable, model_share: float, *, matrix: bool) -> Cuts:
+    def of(cls, table: MemoryTable, model_share: float, *, matrix: bool) -> Thresholds:
         """Sort the rows of a table."""
         # where class 0 is so rare that the other probability rounds to one, its own tells rows apart
         by = 0 if table.mean_probability()[0] < np.sqrt(np.finfo(table.dtype).eps) else 1
-        return cls(*all_cuts(table, model_share, matrix=matrix, by=by), by)
+        return cls(all_cuts(table, model_share, matrix=matrix, by=by), by)
+
+    def __len__(self) -> int:
+        return len(self.cuts)
+
+    @property
+    def confusions(self) -> Confusion:
+        """Those of all cuts."""
+        return self.cuts.confusions
 
     def drawn(self, index: list[int], weights: Array) -> Mixture:
         """Return the rule that draws between the listed thresholds with ``weights``, without those of weight zero."""
         used = np.array(index)[weights > 0.0]
         return Mixture.drawn(self.gains(used), self.confusions[used], weights[weights > 0.0])
 
+    @cached_property
+    def values(self) -> Array:
+        """The thresholds (T,)."""
+        return self.cuts.middles.astype(np.float64)
+
     def gains(self, index: NDArray[np.intp]) -> Gains:
         """Return the gains (B) that decide as the listed thresholds do."""
-        cut = self.values[index].astype(np.float64)
+        cut = self.values[index]
         between = np.isfinite(cut)
         # class 1 is decided where p_1 >= cut, or by class 0 where -p_0 >= cut; at the ends one class for every row
         a, b = np.zeros((2, len(index), 2))
@@ -165,19 +178,14 @@ class Cuts:
         b[:, 0], b[:, 1] = cut == np.inf, np.where(between, -cut, cut < 0.0)
         return Gains.reduced(a, b)
 
-    def corners(self) -> Cuts:
-        """Return the thresholds at the corners of the hull, one of which is the best for any gain."""
-        on_hull = np.union1d(*hull_chains(self.confusions))
-        return Cuts(self.values[on_hull], self.confusions[on_hull], self.by)
 
-
-def _inside(metric: Metric, cuts: Cuts, index: list[int], mixed: Mixture) -> Mixture:
+def _inside(metric: Metric, cuts: Thresholds, index: list[int], mixed: Mixture) -> Mixture:
     """Return the best mixture of all thresholds of a concave metric, whose optimum may lie inside the hull.
 
     ``mixed`` draws between the thresholds of ``index``. As long as the gradient rises toward another threshold, that
     one joins, and all of them are mixed anew.
     """
-    space = Space(metric, cuts.confusions.rows[0], 2)
+    space = Space(metric, cuts.confusions.rows, 2)
     x = space.vectors(cuts.confusions)
     value = float(metric.values(mixed.confusion))
     mix = None
@@ -207,52 +215,12 @@ def _between(metric: Metric, first_rule: Mixture, second_rule: Mixture) -> Mixtu
     return first_rule.toward(second_rule, share)
 
 
-def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 1) -> tuple[np.ndarray, Confusion]:
-    """Return every distinct cut-off and the confusions of deciding class 1 at or above it.
-
-    The cut-offs are of the probability of class 1, or with ``by`` 0 of minus that of class 0.
-
-    Returns ``cuts`` (T,): in the table's dtype, falling: ``inf`` (never class 1), then one value per step of the sorted
-    probabilities, strictly above the next lower one, at last ``-inf`` (always class 1); ``confusions``: batch of T.
-    """
+def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 1) -> Cuts:
+    """Return every cut of the rows by the probability of class 1, or with ``by`` 0 by minus that of class 0."""
     table = table.dense("the search of a threshold")
     p = table.proba[:, 1] if by == 1 else -table.proba[:, 0]
     p = np.where(np.abs(p) < SMALLEST, p.dtype.type(0), p)
-    order = stable_order(-p)
-    p = p[order]
-    weight = np.ones(len(p)) if table.weight is None else table.weight[order]
-    weight = weight / weight.sum()
-    truth = model_share * table.proba[order].astype(np.float64)
-    if table.labels is not None:
-        truth += (1.0 - model_share) * (table.labels[order][:, None] == np.arange(2))
-    truth *= weight[:, None]
-    ends = np.append(np.flatnonzero(p[1:] != p[:-1]), len(p) - 1)
-    above = _sums_above(truth, ends)
-    taken = _sums_above(weight, ends)
-    # from the other end: a difference from the whole would cancel where a class has nearly all weight
-    below = _sums_above(truth[::-1], ends, turned=True)
-    left = _sums_above(weight[::-1], ends, turned=True)
-    rows = truth.sum(axis=0)
-    C = np.stack([below, above], axis=2)
-    confusions = Confusion(
-        np.broadcast_to(rows, above.shape),
-        np.stack([C[:, 0, 0], C[:, 1, 1]], axis=1),
-        np.stack([left, taken], axis=1),
-        C if matrix else None,
-    )
-    high = p[ends[:-1]]
-    low = p[ends[:-1] + 1]
-    middle = (low + (high - low) / p.dtype.type(2)).astype(p.dtype)
-    # between neighbouring floats there is no middle: the upper one cuts just below itself
-    cuts = np.where(middle > low, middle, high)
-    return np.concatenate([[np.inf], cuts, [-np.inf]]), confusions
-
-
-def _sums_above(values: Array, ends: np.ndarray, *, turned: bool = False) -> Array:
-    """Return the sums of no rows and of the rows up to each of ``ends``; of the others, for rows ``turned`` round."""
-    sums = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
-    index = np.append(0, ends + 1)
-    return np.asarray(sums[len(values) - index if turned else index])
+    return Cuts.of(p, blended(table.proba, table.labels, model_share), weights_of(table), matrix=matrix)
 
 
 def _turned_round(confusions: Confusion) -> Confusion:

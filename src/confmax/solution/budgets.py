@@ -24,8 +24,9 @@ from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import OfVectors, is_mean
 from confmax.metrics.limited import negative
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
+from confmax.optimize.cuts import shortest
 from confmax.optimize.given import GivenRule
-from confmax.optimize.label_thresholds import Target, between
+from confmax.optimize.label_thresholds import Target
 from confmax.optimize.path_query import first_gains
 from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
@@ -306,5 +307,5 @@ def _on_given(rule: LabelRule, task: LabelTask) -> Array:
         low = float(p[~chosen[:, label]].max(initial=-np.inf))
         # the inverse of the calibration may lie on the other side of a probability by rounding
         if not low <= p.dtype.type(t) < high:
-            thresholds[label] = between(low, high, p.dtype)
+            thresholds[label] = shortest(low, high, p.dtype, closed=False)
     return thresholds

@@ -28,7 +28,8 @@ from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits
 from confmax.constraints.proportions import chances_of_counts, rows_for_floor, rows_needed, trials
 from confmax.metrics import Metric
-from confmax.optimize.class_cuts import ClassCuts, class_of, probability_of_class
+from confmax.optimize.class_cuts import class_of, cuts_of_class, gains_of_cuts, probability_of_class
+from confmax.optimize.cuts import Cuts
 from confmax.optimize.given import GivenRule
 from confmax.solution.one_class import for_raw_order
 from confmax.solution.plan import Plan, Task
@@ -77,15 +78,14 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
     confidence = plan.confidence
     seed = plan.random_state
     assert limits is not None and confidence is not None
-    cuts = ClassCuts.of(table, k, 0.0)
+    cuts = cuts_of_class(table, k, 0.0)
     of_class = task.metric.of_class(1, 2)
     within = limits.of_class(1, 2)
     tests = _Tests(cuts, within, float(probability_of_class(table, k).sum()), 1.0 - confidence)
     passed = np.logical_and.reduce([tests.passed(one) for one in within.constraints])
-    index = cuts.best(of_class, passed, 0.0)
-    assured = index is not None
-    index = tests.nearest() if index is None else index
-    gains = cuts.gains([index], k, table.n_classes, table.dtype)
+    assured = bool(passed.any())
+    index = cuts.among(passed).best(of_class.values(cuts.confusions), 0.0) if assured else tests.nearest()
+    gains = gains_of_cuts(cuts, [index], k, table.n_classes, table.dtype)
     given = Plan(
         plan.metric,
         confusion="labels",
@@ -127,7 +127,7 @@ class _Tests:
     ``expected`` is the sum of the probabilities of the class, and ``error`` that of every test.
     """
 
-    cuts: ClassCuts
+    cuts: Cuts
     limits: Limits
     expected: float
     error: float
@@ -145,7 +145,7 @@ class _Tests:
 
     def rows(self, one: Constraint) -> NDArray[np.int64]:
         """Return how many rows (T,) the quantity of a limit is a share of, at every threshold."""
-        decided = self.cuts.decided
+        decided = self.cuts.rows
         n = int(decided[-1])
         if one.metric.formula.side == "decided":
             return decided
@@ -176,7 +176,7 @@ class _Tests:
 
     def starts(self, one: Constraint) -> list[int]:
         """Return the counts at which sequences of tests of a limit start."""
-        n = int(self.cuts.decided[-1])
+        n = int(self.cuts.rows[-1])
         expected = self.expected if one.metric.formula.side == "decided" else n - self.expected
         least = _least_count(one.limit, self.error_of(one), n)
         return [*(max(1, round(part * expected)) for part in STARTS), least]
@@ -208,12 +208,12 @@ class _Tests:
     @cached_property
     def _have_enough(self) -> NDArray[np.bool_]:
         of_a_side = [self._enough(one) for one in self.limits.constraints if one.metric.formula.side is not None]
-        return np.asarray(np.logical_and.reduce(of_a_side or [self.cuts.decided > 0]))
+        return np.asarray(np.logical_and.reduce(of_a_side or [self.cuts.rows > 0]))
 
     def _enough(self, one: Constraint) -> NDArray[np.bool_]:
         """Return which thresholds (T,) count enough rows, or as many as there are right ones, to show a limit."""
         place = 1 if one.metric.formula.side == "decided" else 0
-        most = round(float(self.cuts.confusions.rows[place]) * int(self.cuts.decided[-1]))
+        most = round(float(self.cuts.confusions.rows[place]) * int(self.cuts.rows[-1]))
         return np.asarray(self.rows(one) >= max(1, min(rows_for_floor(one.limit), most)))
 
 

@@ -15,8 +15,9 @@ from confmax.metrics import Metric
 from confmax.metrics.limited import negative
 from confmax.metrics.views import without_view
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
-from confmax.optimize.class_cuts import ClassCuts, class_of
+from confmax.optimize.class_cuts import class_of, cuts_of_class, least_rows
 from confmax.optimize.column_generation import refused_within_limits
+from confmax.optimize.cuts import Cuts
 
 T = TypeVar("T", bound=Tuned)
 
@@ -219,26 +220,26 @@ def _by_thresholds(problem: Problem) -> str | None:
     within = replace(limits, kept_by_none=False).of_class(1, 2)
     rows = table.in_memory()
     said = []
-    model = _reached_by_thresholds(ClassCuts.of(rows, k, 1.0), within, on_labels=False)
+    model = _reached_by_thresholds(cuts_of_class(rows, k, 1.0), within, on_labels=False)
     if model is not None:
         said.append(f"the model expects {model}")
     if table.has_labels:
-        labels = _reached_by_thresholds(ClassCuts.of(rows, k, 0.0), within, on_labels=True)
+        labels = _reached_by_thresholds(cuts_of_class(rows, k, 0.0), within, on_labels=True)
         said += [] if labels is None else [f"the labels show {labels}"]
     name = rows.classes[k]
     return f"no threshold on p({name}) keeps {', '.join(limits.texts)}: {', and '.join(said)}" if said else None
 
 
-def _reached_by_thresholds(cuts: ClassCuts, limits: Limits, *, on_labels: bool) -> str | None:
+def _reached_by_thresholds(cuts: Cuts, limits: Limits, *, on_labels: bool) -> str | None:
     """Return how far each limit is met that cannot be kept, by thresholds that keep the others, the nearest first."""
     said = []
     slacks = limits.slacks(cuts.confusions)
     values = limits.values(cuts.confusions)
     for j, one in enumerate(limits.constraints):
         alone = replace(limits, constraints=(one,))
-        wanted, least = (alone.least_rows, cuts.least_rows(alone)) if on_labels else (1, 1)
-        fits = (np.delete(slacks, j, axis=-1) >= 0.0).all(axis=-1) & (cuts.decided >= 1)
-        enough = fits & (cuts.decided >= least)
+        wanted, least = (alone.least_rows, least_rows(cuts, alone)) if on_labels else (1, 1)
+        fits = (np.delete(slacks, j, axis=-1) >= 0.0).all(axis=-1) & (cuts.rows >= 1)
+        enough = fits & (cuts.rows >= least)
         if not enough.any():
             continue
         if (slacks[enough, j] < 0.0).all():

@@ -27,13 +27,15 @@ from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.evaluate.protocols import NOT_ASSURED, Tuned
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.optimize.class_cuts import (
-    ClassCuts,
     class_of,
-    probability_of_class,
+    cuts_of_class,
+    gains_of_cuts,
+    kept,
     right_beside,
     thresholds_beside,
     two_columns,
 )
+from confmax.optimize.cuts import Cuts
 from confmax.optimize.loop import MISSED
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable, Table
@@ -117,17 +119,13 @@ def uncalibrated(fitted: Calibration) -> Calibration:
 
 def _loss_of_order(table: MemoryTable, k: int) -> float | None:
     """Return the log loss in nats of "class k or not" on left-out rows; None if there are too few."""
-    found = choose(_two_columns(table, k), "vector")
+    found = choose(two_columns(table, k), "vector")
     return None if found is None else found.cv_log_loss_after
-
-
-def _two_columns(table: MemoryTable, k: int) -> MemoryTable:
-    return two_columns(table, k, probability_of_class(table, k), slice(None))
 
 
 def share_of_class(honest: MemoryTable, k: int, fraction: float) -> float:
     """Return the weight of the model in the blend for "class k or not" (`confmax.calibration.blend.model_share`)."""
-    return model_share(_two_columns(honest, k), fraction)
+    return model_share(two_columns(honest, k), fraction)
 
 
 # --- what labels say where the model has no rule ----------------------------------------------------------------------
@@ -216,10 +214,10 @@ def _best_threshold(
     assert isinstance(limits, Limits)
     oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle, barred=problem.oracle.barred)
     on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
-    cuts = ClassCuts.of(table.in_memory(), k, 0.0)
+    cuts = cuts_of_class(table.in_memory(), k, 0.0)
     # an answer that never decides the class is none
     of_class = replace(limits, constraints=tuple(about), kept_by_none=False)
-    allowed = cuts.kept(of_class.of_class(1, 2)) & (cuts.decided >= of_class.least_rows)
+    allowed = kept(cuts, of_class.of_class(1, 2)) & (cuts.rows >= of_class.least_rows)
     if not allowed.any():
         return None
     gains = _candidates(on_labels, cuts, allowed, k, rule)
@@ -240,14 +238,14 @@ def _best_threshold(
     return _Found(Mixture.single(gains[best], answers[best]), on_labels, float(values[best]))
 
 
-def _candidates(problem: Problem, cuts: ClassCuts, allowed: NDArray[np.bool_], k: int, rule: Gains) -> Gains:
+def _candidates(problem: Problem, cuts: Cuts, allowed: NDArray[np.bool_], k: int, rule: Gains) -> Gains:
     """Return gains (B) that decide class ``k`` by one of the allowed thresholds, and the others in several ways."""
     table = problem.oracle.table
     if class_of(problem.metric, problem.limits, table.n_classes) is None:
         return thresholds_beside(cuts, np.flatnonzero(allowed), k, table, [rule] if len(rule) == 1 else [])
-    best = cuts.best(problem.metric.of_class(1, 2), allowed, problem.tol / 2.0)
-    assert best is not None
-    return cuts.gains([best], k, table.n_classes, table.dtype)
+    values = problem.metric.of_class(1, 2).values(cuts.confusions)
+    best = cuts.among(allowed).best(values, problem.tol / 2.0)
+    return gains_of_cuts(cuts, [best], k, table.n_classes, table.dtype)
 
 
 def expected_by_model(problem: Problem, S: Confusion, kept: Sequence[ConstraintOutcome]) -> str:

@@ -21,7 +21,8 @@ from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import is_total
 from confmax.metrics.user import refuse_infinite
 from confmax.optimize import Status
-from confmax.optimize.label_limits import LabelCuts, Within, best_within
+from confmax.optimize.cuts import Cuts
+from confmax.optimize.label_limits import Within, best_within
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
@@ -155,7 +156,7 @@ class Free:
     most: LabelThresholds
     model: LabelThresholds
     drawn: Array
-    cuts: dict[int, LabelCuts] = field(default_factory=dict)
+    cuts: dict[int, Cuts] = field(default_factory=dict)
 
 
 def free_thresholds(task: LabelTask) -> Free:

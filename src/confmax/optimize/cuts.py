@@ -1,0 +1,164 @@
+"""All thresholds on one column of numbers: rows are sorted once, and the confusion of two classes is known at each cut.
+
+Two classes, one class against the rest, the rows of a group and a label differ in what is sorted, and in what is
+compared. Sums are taken from both ends: a difference from the whole would cancel where a class has nearly all weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confmax.confusion import Array, Confusion
+from confmax.kernels.order import stable_order
+from confmax.tables import MemoryTable
+
+MOST_DIGITS = 17  # of a threshold: these tell any two floats apart
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """All places where rows are cut, from none of them decided as the second of two classes to all of them.
+
+    Attributes
+    ----------
+    x : ndarray (T - 1,)
+        The different numbers, falling.
+    confusions : Confusion
+        Batch of T, of two classes, in fractions of all weight, with common row sums (2,).
+    right : ndarray (T,)
+        Share of all weight that is decided rightly, up to a constant.
+    rows : ndarray (T,)
+        Number of rows with weight that are decided.
+    allowed : ndarray (T,)
+        Which cuts keep the limits, or the nearest ones.
+    """
+
+    x: NDArray[np.floating]
+    confusions: Confusion
+    right: Array
+    rows: NDArray[np.int64]
+    allowed: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        key: NDArray[np.floating],
+        truth: Array,
+        weight: Array,
+        beside: Array | None = None,
+        *,
+        matrix: bool = False,
+    ) -> Cuts:
+        """Sort rows by falling numbers ``key`` (n,), with ``weight`` (n,) as fractions of all.
+
+        ``truth`` (n, 2) says how much of each row is of both classes, and ``beside`` (n,) how much of it is right where
+        it is not decided as the second one; None is how much of it is of the first one.
+        """
+        order = stable_order(-key)
+        x, w = key[order], weight[order]
+        parts = truth[order] * w[:, None]
+        ends = np.append(np.flatnonzero(x[1:] != x[:-1]), len(x) - 1)
+        above, taken = _sums(parts, ends), _sums(w, ends)
+        below, left = _sums(parts[::-1], ends, turned=True), _sums(w[::-1], ends, turned=True)
+        C = np.stack([below, above], axis=2) if matrix else None
+        confusions = Confusion(
+            parts.sum(axis=0),
+            np.stack([below[:, 0], above[:, 1]], axis=1),
+            np.stack([left, taken], axis=1),
+            C,
+        )
+        right = 2.0 * above[:, 1] - taken
+        if beside is not None:
+            others = np.append(0.0, np.cumsum(w * beside[order]))[np.append(0, ends + 1)]
+            right = above[:, 1] + (others[-1] - others)
+        rows = np.append(0, np.cumsum(w > 0.0)[ends])
+        return cls(x[ends], confusions, right, rows, np.ones(len(ends) + 1, dtype=np.bool_))
+
+    @classmethod
+    def never(cls, dtype: np.dtype[Any]) -> Cuts:
+        """Return the cut of a class that is never decided, the only one there is."""
+        none = np.zeros((1, 2))
+        one = np.ones(1, dtype=np.bool_)
+        return cls(np.empty(0, dtype), Confusion(none[0], none, none), none[:, 0], np.zeros(1, np.int64), one)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def hits(self) -> Array:
+        """Which share of all weight is decided rightly as the second class (T,)."""
+        return self.confusions.diagonal[:, 1]
+
+    @property
+    def decided(self) -> Array:
+        """Which share of all weight is decided as the second class (T,)."""
+        return self.confusions.columns[:, 1]
+
+    def among(self, allowed: NDArray[np.bool_]) -> Cuts:
+        """Return the same cuts, of which others are ``allowed`` (T,)."""
+        return replace(self, allowed=allowed)
+
+    def best(self, values: Array, tol: float) -> int:
+        """Return the best allowed cut by ``values`` (T,); of those within ``tol`` the one that is right most often."""
+        values = np.where(self.allowed, np.nan_to_num(values, nan=-np.inf), -np.inf)
+        return int(np.argmax(np.where(values >= values.max() - tol, self.right, -np.inf)))
+
+    @property
+    def middles(self) -> Array:
+        """The numbers (T,) in the middle of each cut, in the dtype of the column: decided is what is not below."""
+        high, low = self.x[:-1], self.x[1:]
+        middle = (low + (high - low) / self.x.dtype.type(2)).astype(self.x.dtype)
+        # between neighbouring floats there is no middle: the upper one cuts just below itself
+        return np.concatenate([[np.inf], np.where(middle > low, middle, high), [-np.inf]])
+
+    def ends(self, k: int) -> tuple[float, float]:
+        """Return the largest number that cut ``k`` does not decide, and the smallest one that it decides."""
+        return float(self.x[k]) if k < len(self.x) else -np.inf, float(self.x[k - 1]) if k else np.inf
+
+
+def weights_of(table: MemoryTable) -> Array:
+    """Return the weights of the rows of a table (n,), as fractions of all."""
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    return np.asarray(weight / weight.sum())
+
+
+def blended(proba: NDArray[Any], labels: NDArray[Any] | None, model_share: float) -> Array:
+    """Return how much of each row is of each of two classes (n, 2): what the model says, and its label."""
+    truth = model_share * proba.astype(np.float64)
+    if labels is not None:
+        truth += (1.0 - model_share) * (labels[:, None] == np.arange(2))
+    return truth
+
+
+def _sums(values: Array, ends: NDArray[np.intp], *, turned: bool = False) -> Array:
+    """Return the sums of no rows and of the rows up to each of ``ends``; of the others, for rows ``turned`` round."""
+    sums = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
+    index = np.append(0, ends + 1)
+    return np.asarray(sums[len(values) - index if turned else index])
+
+
+def shortest(low: float, high: float, dtype: np.dtype[Any], *, closed: bool) -> float:
+    """Return the number with the fewest digits, near the middle, that cuts between two neighbouring numbers.
+
+    What is ``high`` or more is decided and what is ``low`` or less is not, in ``dtype``. Infinity stands for never,
+    minus infinity for always. Where a threshold itself is decided, it is ``closed``: it may be as large as ``high``,
+    and not as small as ``low``; otherwise the other way round.
+
+    >>> shortest(0.25, 0.5, np.dtype(np.float64), closed=True)
+    0.38
+    """
+    if not np.isfinite(high):
+        return np.inf
+    if not np.isfinite(low):
+        return -np.inf
+    middle = low + (high - low) / 2.0
+    for digits in range(2, MOST_DIGITS):
+        short = float(np.format_float_positional(middle, digits, fractional=False))
+        # a column in float32 compares rounded numbers
+        if all(low < x <= high if closed else low <= x < high for x in (short, dtype.type(short))):
+            return short
+    return high if closed else low
