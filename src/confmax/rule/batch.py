@@ -39,7 +39,7 @@ from confmax.tables.table import Checked
 
 LONGEST = 60  # characters of what is none, in a message
 BLOCK_CELLS = 1 << 20  # scores that are looked at together
-MOST_CELLS = 50_000_000  # scores that several caps compare, rows times capped decisions: 400 MB, and a copy of them
+MOST_CELLS = 50_000_000  # scores that several caps compare, rows times capped decisions: 400 MB, and up to five copies
 
 
 def decide_batch(rule: Rule, proba: Any, caps: Mapping[int, int], beside: Beside) -> Any:
