@@ -30,13 +30,18 @@ STEP = 1e-6  # of differences where a function cannot be traced
 
 def found_once(S: Confusion, *, n: float | None = None) -> FirstOrder:
     """``1 - exp(-n t)``: the probability that any of ``n`` rows gets the label rightly, if such rows are few."""
-    if n is None:
-        raise ValueError("coverage needs n, the number of rows to be decided")
-    missed = np.exp(-n * S.diagonal[..., -1])
+    value = found_once_of_label(S.rows, S.diagonal[..., -1], S.columns, n=n)
     none = np.zeros_like(S.diagonal)
     by_hits = none.copy()
-    by_hits[..., -1] = n * missed
-    return FirstOrder(1.0 - missed, by_hits, none, none)
+    by_hits[..., -1] = float(n or 0.0) * (1.0 - value)
+    return FirstOrder(value, by_hits, none, none)
+
+
+def found_once_of_label(_true: Array, hits: Array, _decided: Array, *, n: float | None = None) -> Array:
+    """Return `found_once` by the numbers of the label."""
+    if n is None:
+        raise ValueError("coverage needs n, the number of rows to be decided")
+    return 1.0 - np.exp(-n * hits)
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,14 @@ class Row:
 
 
 _OF_CLASSES = {metric.name: metric for module in (recalls, scores, shares) for metric in module.METRICS}
-FOUND_ONCE = Metric("coverage", Function(found_once), Concave(), "diagonal", (("n", None),), one_class="alone")
+FOUND_ONCE = Metric(
+    "coverage",
+    Function(found_once, found_once_of_label),
+    Concave(),
+    "diagonal",
+    (("n", None),),
+    one_class="alone",
+)
 
 
 def _view(name: str, inner: Metric | str, what: str, over: Over = "mean", **more: Any) -> Metric:

@@ -243,9 +243,6 @@ class Metric:
         true, hits, decided : ndarray (...)
             Of which share of all rows the class is true, is decided rightly, and is decided.
         """
-        if self.one_class == "alone":
-            only = Confusion(*(np.asarray(part)[..., None] for part in (true, hits, decided)))
-            return self.formula.values(only, **self._arguments)
         return self.formula.folded(true, hits, decided, **self._arguments)
 
     def on_segments(self, C: Confusion, V: Confusion) -> Callable[[Array], Array]:
