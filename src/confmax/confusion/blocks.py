@@ -273,11 +273,11 @@ class Labels(Blocks):
         by_hits, by_decisions = self.folded(a, b)
         L = rows.shape[-1]
         place = self.place(block, L)
-        # zero has one sign, since rule files hold offsets
         constants = np.zeros(by_hits.shape)
         if self.n_classes == 2:
             r, weight = (rows.sum(-1), L) if block is None else (rows[..., block], 1.0)
             constants = a[..., 0] * (weight - r) + weight * b[..., 0]
+        # zero has one sign, since rule files hold offsets
         return by_hits[..., None] * place, by_decisions[..., None] * place + 0.0, constants
 
     def place(self, block: int | None, n_labels: int) -> Array:

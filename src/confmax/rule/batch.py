@@ -459,6 +459,8 @@ def _from_prices(
     # most rows have their decision at these prices; others may get several
     may = np.zeros((M, n), dtype=np.bool_)
     may[where, row] = True
+    # very many copies of a row may get every decision: no two of them have room for all
+    may[:, copies > NEAREST] = True
     near = NEAREST
     found = None
     while True:
@@ -478,7 +480,11 @@ def _from_prices(
             wants = ~may & (worth > worth[where, row] + PROVED)
             if not wants.any():
                 break
-            may |= wants
+            # of all that want another decision, those that want it most move the prices
+            gain = np.where(wants, worth - worth[where, row], 0.0)
+            for j in range(M):
+                most = np.argpartition(-gain[j], min(near, n) - 1)[:near]
+                may[j, most] |= wants[j, most]
     out = np.repeat(where, copies)
     out[np.repeat(moves, copies)] = decisions
     return out
