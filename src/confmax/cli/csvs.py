@@ -75,10 +75,11 @@ def _text_columns(source: Source, header: Sequence[str], mark: str) -> pa.Table:
     # every block has an array for each column: with few rows in a block these arrays would be most of the work
     block = min(max(SMALL, BLOCK_LINES * sum(len(name) + 1 for name in header)), MOST_BLOCK)
     while True:
-        # opened anew each time: a thread of a reader that has failed may still read ahead
-        with source.open() as file:
-            size = file.seek(0, io.SEEK_END)
-            file.seek(0)
+        # opened anew each time: a thread of a reader that has failed may still read ahead, and would wait for ever if
+        # the file were one of Python's
+        data = source.data
+        with pa.OSFile(str(source.path)) if data is None else pa.BufferReader(data) as file:
+            size = file.size()
             how = pacsv.ReadOptions(use_threads=size > SMALL, block_size=block)
             try:
                 return pacsv.read_csv(file, how, parse_options=quoted, convert_options=text)
