@@ -133,27 +133,50 @@ def test_budgets_are_kept_and_bounded(name):
     assert equal >= 3
 
 
-@pytest.mark.parametrize("name", ["micro_f1", "micro_jaccard"])
+MICRO = ["micro_f1", "micro_jaccard", "micro_precision", "micro_recall"]
+
+
+@pytest.mark.parametrize("name", MICRO)
 @pytest.mark.parametrize("estimate", ["model", "labels"])
-def test_a_common_threshold_and_that_of_a_limited_label_keep_the_limits(name, estimate):
-    P, Y = drawn(12)
+def test_a_ratio_of_sums_has_the_best_thresholds_of_all_labels_within_limits(name, estimate):
+    P, Y = drawn(9)
     S = P if estimate == "model" else Y
     metric = label_metrics.get(name)
-    common, apart = [], []
-    every = (-1.0, *np.unique(P))
-    for t, own in itertools.product(every, every):
+    best = 0.0
+    for cut in itertools.product(*((-1.0, *np.unique(p)) for p in P.T)):
+        D = np.array(cut) < P
+        one = Confusion(S.mean(axis=0), (S * D).mean(axis=0), D.mean(axis=0))
+        if on_label("recall", 1)(one) >= 0.7 - 1e-12 and one.columns.sum() <= 1.5:
+            best = max(best, float(metric.values(one)))
+    limits = ["recall[b] >= 0.7", "labels_per_row <= 1.5"]
+    found = confmax.maximize(name, P, Y, confusion=estimate, constraints=limits, **PLAIN)
+    assert found.feasible
+    # a linear program leaves one label between two cuts, and one decision of nine rows is much
+    assert best - 0.03 <= found.value <= best + 1e-12
+    assert best <= found.upper_bound + 1e-12
+    with pytest.raises(confmax.Infeasible, match="labels_per_row <= 0"):
+        confmax.maximize(name, P, Y, constraints=["labels_per_row <= 0.1", "recall[b] >= 0.7"], **PLAIN)
+
+
+@pytest.mark.parametrize("name", ["micro_f1", "micro_jaccard"])
+def test_labels_without_limits_have_one_threshold_unless_an_estimate_is_named(name):
+    P, Y = drawn(60)
+    limits = ["recall[b] >= 0.7", "labels_per_row <= 2"]
+    metric = label_metrics.get(name)
+    share = 20.0 / (20.0 + Y.sum(axis=0))
+    S = share * P + (1.0 - share) * Y
+    best = 0.0
+    for t, own in itertools.product((-1.0, *np.unique(P)), repeat=2):
         D = np.where(np.arange(3) == 1, own, t) < P
         one = Confusion(S.mean(axis=0), (S * D).mean(axis=0), D.mean(axis=0))
         if on_label("recall", 1)(one) >= 0.7 - 1e-12 and one.columns.sum() <= 2.0:
-            (common if own == t else apart).append(float(metric.values(one)))
-    limits = ["recall[b] >= 0.7", "labels_per_row <= 2"]
-    found = confmax.maximize(name, P, Y, confusion=estimate, constraints=limits, **PLAIN)
-    assert found.feasible
-    # the limit on one label does not move the thresholds of the others
-    assert max(common) - 1e-12 <= found.value <= max(apart + common) + 1e-12
-    assert found.value <= found.upper_bound
-    with pytest.raises(confmax.Infeasible, match="labels_per_row <= 0"):
-        confmax.maximize(name, P, Y, constraints=["labels_per_row <= 0.1", "recall[b] >= 0.7"], **PLAIN)
+            best = max(best, float(metric.values(one)))
+    found = confmax.maximize(name, P, Y, constraints=limits, **PLAIN)
+    assert found.mode == "blend"
+    assert found.rule.thresholds[0] == found.rule.thresholds[2]
+    assert best - 1e-3 <= found.value <= best + 1e-12
+    named = confmax.maximize(name, P, Y, constraints=limits, confusion="blend", **PLAIN)
+    assert named.value >= found.value - 1e-12
 
 
 @pytest.mark.parametrize("seed", range(8))

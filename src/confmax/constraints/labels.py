@@ -6,7 +6,7 @@ A limit on one label is that of a class against the rest, seen among the labels 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +58,18 @@ class Budgets:
     weights: Array
     ceilings: Array
     signs: Array
+
+    @property
+    def labels(self) -> list[int]:
+        """The labels whose rates they read."""
+        return np.flatnonzero((self.weights != 0.0).any(axis=0)).tolist()
+
+    def blocks(self, limited: Sequence[int], tied: Collection[int]) -> list[tuple[int, ...]]:
+        """Return the ``limited`` labels and those that ceilings read; of ``tied`` ones those that they read alike."""
+        found: dict[Any, list[int]] = {}
+        for label in sorted({*limited, *self.labels}):
+            found.setdefault(self.weights[:, label].tobytes() if label in tied else label, []).append(label)
+        return [tuple(labels) for labels in found.values()]
 
     @classmethod
     def of(cls, limits: Limits, rows: Array) -> Budgets:

@@ -28,7 +28,7 @@ from confmax.solution.budgets import Met, farthest
 from confmax.solution.infeasible import Infeasible
 from confmax.solution.label_task import LabelPlan, LabelTask, task_of
 from confmax.solution.labels import LabelSolution
-from confmax.solution.several import Free, free_thresholds, refuse_unstored, solve
+from confmax.solution.several import Free, free_thresholds, is_protected, refuse_unstored, solve
 from confmax.tables.columns import columns_of
 from confmax.tables.decisions import Decisions
 from confmax.tables.several import dense_table, labels_table
@@ -136,7 +136,8 @@ class _Path:
         assert task.limits is not None and isinstance(task.target, Target)
         if self.free is None:
             return farthest(task, len(self.limits) - 1, tightest)
-        within = best_within(task.metric, task.target, task.limits, self.free.most, self.free.cuts)
+        most, cuts = self.free.most, self.free.cuts
+        within = best_within(task.metric, task.target, task.limits, most, cuts, together=bool(is_protected(task)))
         ends = [one.value for one in within.reached if one.constraint == len(self.limits) - 1]
         return ends[0] if ends else tightest
 

@@ -282,16 +282,12 @@ def sized(metric: Metric, n_rows: int) -> Metric:
     return metric.with_params({"n": float(n_rows)}) if dict(metric.params).get("n", n_rows) is None else metric
 
 
-def ratio_of(metric: Metric) -> tuple[float, float, float] | None:
-    """Return (hits, base, less) of a ``metric`` whose score is ``hits t / (base r + q - less t)``, else None.
+def fraction_of(metric: Metric) -> tuple[float, float, float, float] | None:
+    """Return (hits, base, decided, less) of a ``metric`` of ``hits t / (base r + decided q - less t)``, else None.
 
-    The score is that of every label, or of the sums over labels, of which ``base`` is positive.
+    The score is that of every label, or of the sums over labels.
     """
-    found = metric.formula.fraction(**dict(metric.params)) if isinstance(metric.formula, View) else None
-    if found is None or found[2] != 1.0 or (is_total(metric) and not found[1]):
-        return None
-    hits, base, _, less = found
-    return hits, base, less
+    return metric.formula.fraction(**dict(metric.params)) if isinstance(metric.formula, View) else None
 
 
 def each_of(metric: Metric, S: Confusion) -> Array:

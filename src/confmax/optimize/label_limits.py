@@ -13,8 +13,9 @@ others leave room for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -25,14 +26,16 @@ from confmax.confusion import Array, Confusion
 from confmax.constraints.labels import Budgets, labels_of, of_label, place_of
 from confmax.constraints.limits import Limits
 from confmax.kernels.label_bins import LEAST
-from confmax.kernels.order import stable_order
 from confmax.metrics import Metric
-from confmax.metrics.labels import is_total, ratio_of, shares_of
+from confmax.metrics.first_order import safe_ratio
+from confmax.metrics.labels import fraction_of, is_total, shares_of
 from confmax.optimize.cuts import Cuts, shortest
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
+    common_cut,
     counted_in,
+    most_at,
     score_of_one,
     thresholds_from,
 )
@@ -47,6 +50,9 @@ HALVINGS = 12
 LEVELS = 8  # of a ratio of sums, each from the one before
 FIRST = 32  # corners of each label that the linear program begins with
 ROUNDS = 60  # in which corners join it
+
+
+Block = tuple[int, ...]  # labels that are cut together
 
 
 class Reached(NamedTuple):
@@ -65,12 +71,6 @@ def of_label_rows(p: NDArray[np.floating], made: Array, weight: Array) -> Cuts:
 def cut_at(cuts: Cuts, threshold: float) -> int:
     """Return the cut that decides as a ``threshold`` of a label does."""
     return int(np.searchsorted(-cuts.x, -threshold)) if threshold > -np.inf else len(cuts.x)
-
-
-def cut_or(cuts: Cuts, threshold: float, values: Array) -> int:
-    """Return the cut at a ``threshold`` if it is allowed, else the best one by ``values`` (T,)."""
-    exact = cut_at(cuts, threshold)
-    return exact if cuts.allowed[exact] else cuts.best(values, EQUAL)
 
 
 def cut_near(cuts: Cuts, threshold: float) -> int:
@@ -105,9 +105,9 @@ class Within:
     values: Array
     most: float | None
     prices: Array
-    reached: tuple[Reached, ...] = ()
-    budgets: Budgets | None = None
-    cuts: dict[int, Cuts] = field(default_factory=dict)
+    reached: tuple[Reached, ...]
+    budgets: Budgets
+    cuts: dict[int, Cuts]
 
     def near(self, drawn: Array, free: Array) -> Array:
         """Return thresholds (L,) that protection has ``drawn`` from the ``free`` ones, as far as the limits allow.
@@ -115,21 +115,18 @@ class Within:
         A label takes the allowed cut that is nearest. With ceilings on sums of rates, what protection changes is
         changed in the thresholds within the ceilings, in logarithms, as much of it as keeps them.
         """
-        if self.budgets is None or not self.cuts:
-            return self.values
         W, ceilings = self.budgets.weights, self.budgets.ceilings
-        coupled = (W != 0.0).any(axis=0)
         moved = (drawn != free) & np.isfinite(drawn) & np.isfinite(free) & np.isfinite(self.values)
         towards = drawn.copy()
-        for label in np.flatnonzero(coupled & moved).tolist():
-            if self.values[label] != free[label]:
+        for label in self.budgets.labels:
+            if moved[label] and self.values[label] != free[label]:
                 towards[label] = self.values[label] * max(drawn[label], LEAST) / max(free[label], LEAST)
         changed = [label for label in self.cuts if moved[label]]
         best = {label: cut_near(cuts, self.values[label]) for label, cuts in self.cuts.items()}
 
         def rule(part: float) -> tuple[Array, Array]:
             """Return thresholds, and the sums of the rates, with a ``part`` of the change."""
-            values = np.where(np.isin(np.arange(len(drawn)), list(self.cuts)), self.values, drawn)
+            values = np.where((drawn == free) | np.isin(np.arange(len(drawn)), list(self.cuts)), self.values, drawn)
             rates = np.zeros(len(drawn))
             for label, cuts in self.cuts.items():
                 k = best[label]
@@ -160,66 +157,153 @@ def best_within(
     target: Target,
     limits: Limits,
     free: LabelThresholds,
-    known: dict[int, Cuts] | None = None,
+    known: dict[Block, Cuts] | None = None,
+    *,
+    together: bool = False,
 ) -> Within:
     """Return the best thresholds within ``limits``; those without limits are the ``free`` ones.
 
-    The cuts of labels that are ``known``, of the same target, are not sorted again; those that are sorted join them.
+    The cuts that are ``known``, of the same target, are not sorted again; those that are sorted join them. For a ratio
+    of sums over labels, those that ceilings read alike are cut ``together``: at one calibrated probability.
     """
     known = {} if known is None else known
-    if is_total(metric):
-        return _common_within(metric, target, limits, free, known)
     budgets = Budgets.of(limits, target.rows)
-    W, ceilings = budgets.weights, budgets.ceilings
-    coupled = np.flatnonzero((W != 0.0).any(axis=0)).tolist()
-    shares = shares_of(metric, target.rows)
-    thresholds = free.values.copy()
-    hits, decided = free.statistics.diagonal.copy(), free.statistics.columns.copy()
-    reached: list[Reached] = []
-    cuts: dict[int, Cuts] = {}
-    scores: dict[int, Array] = {}
-    chosen: dict[int, int] = {}
-    score = replace(metric, classes=None)
     limited = labels_of(limits)
-    for label in sorted({*limited, *coupled}):
-        found = _sorted(target, label, known)
-        if label in limited:
-            found, missed = _allowed(found, target, limits, label)
+    tied = set(counted_in(metric, target.table.n_classes)) - set(limited) if together and is_total(metric) else set()
+    reached: list[Reached] = []
+    cuts: dict[Block, Cuts] = {}
+    for block in budgets.blocks(limited, tied):
+        cuts[block] = _sorted(target, block, known)
+        if block[0] in limited:
+            cuts[block], missed = _allowed(cuts[block], target, limits, block[0])
             reached += missed
-        cuts[label] = found
-        scores[label] = shares[label] * score_of_one(score, target.rows[label])(found.hits, found.decided)
-        chosen[label] = found.best(scores[label], EQUAL)
+    if is_total(metric):
+        best = _by_levels(metric, target, free, cuts, budgets, together=together)
+    else:
+        best = _by_label(metric, target, free, cuts, budgets)
     prices = np.full(len(limits), np.nan)
-    beyond = 0.0
-    if len(W):
-        rest = [label for label in range(len(thresholds)) if label not in cuts]
-        assert not W[:, rest].any()
-        within = _Coupled([cuts[k] for k in coupled], [scores[k] for k in coupled], W[:, coupled], ceilings)
-        solved = within.solve([chosen[k] for k in coupled])
-        chosen |= dict(zip(coupled, solved.chosen, strict=True))
-        prices[budgets.numbers] = solved.prices
-        beyond = solved.beyond
-        reached += [
-            Reached(int(j), float(sign * (ceiling + least)), None)
-            for j, sign, ceiling, least in zip(budgets.numbers, budgets.signs, ceilings, solved.loosened, strict=True)
-            if least > 0.0
-        ]
-    for label, k in chosen.items():
-        thresholds[label] = threshold_of(cuts[label], k)
-        hits[label], decided[label] = cuts[label].hits[k], cuts[label].decided[k]
+    prices[budgets.numbers] = best.solved.prices
+    ends = zip(budgets.numbers.tolist(), budgets.signs, budgets.ceilings, best.solved.loosened, strict=True)
+    reached += [Reached(j, float(sign * (ceiling + least)), None) for j, sign, ceiling, least in ends if least > 0.0]
+    thresholds = best.others.copy()
+    for block, k in best.solved.chosen.items():
+        if len(block) == 1:
+            near = thresholds[block[0]] if is_total(metric) else np.nan
+            thresholds[block[0]] = threshold_of(cuts[block], k, near)
+    alone = {block[0]: one for block, one in cuts.items() if len(block) == 1}
+    return Within(thresholds, None if reached else best.most, prices, tuple(reached), budgets, alone)
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The best cuts of labels with limits, thresholds (L,) of the ``others``, and what the value does not exceed."""
+
+    solved: Solved
+    others: Array
+    most: float
+
+
+def _by_label(
+    metric: Metric, target: Target, free: LabelThresholds, cuts: dict[Block, Cuts], budgets: Budgets
+) -> _Best:
+    """Return the best cuts for a mean of scores of labels."""
+    shares = shares_of(metric, target.rows)
+    score = replace(metric, classes=None)
+    scores = {
+        block: shares[block[0]] * score_of_one(score, target.rows[block[0]])(one.hits, one.decided)
+        for block, one in cuts.items()
+    }
+    solved = priced(cuts, scores, budgets)
+    hits, decided = free.statistics.diagonal.copy(), free.statistics.columns.copy()
+    for block, k in solved.chosen.items():
+        hits[block[0]], decided[block[0]] = cuts[block].hits[k], cuts[block].decided[k]
     value = float(metric.values(Confusion(target.rows, hits, decided)))
     # what a search without sorting leaves open of the labels without limits
     left = max(0.0, free.most - float(metric.values(free.statistics)))
-    return Within(thresholds, None if reached else value + beyond + left, prices, tuple(reached), budgets, cuts)
+    return _Best(solved, free.values, value + solved.beyond + left)
 
 
-def _sorted(target: Target, label: int, known: dict[int, Cuts]) -> Cuts:
-    """Return the cuts of a label, which join those that are ``known``."""
-    if label not in known:
-        p, made, weight = target.columns(label)[0], target.column(label), target.weight
-        never = target.barred is not None and target.barred[label]
-        known[label] = Cuts.never(p.dtype) if never else of_label_rows(p, made, weight)
-    return known[label]
+def _by_levels(
+    metric: Metric,
+    target: Target,
+    free: LabelThresholds,
+    cuts: dict[Block, Cuts],
+    budgets: Budgets,
+    *,
+    together: bool,
+) -> _Best:
+    """Return the best cuts for a ratio of sums over labels, ``top t / (base r + spent q - less t)``.
+
+    At a level of the ratio, what the numerator has above the level times the denominator is a sum over labels. Where
+    its largest value is zero, the level is the largest ratio (Dinkelbach's method). Labels without limits have one
+    threshold, as they have where there are no limits. Where labels are cut ``together``, a label whose own limits this
+    threshold keeps has it, too.
+    """
+    coefficients = fraction_of(metric)
+    assert coefficients is not None
+    top, base, spent, less = coefficients
+    counted = counted_in(metric, target.table.n_classes)
+    inside = [block for block in cuts if block[0] in counted]
+    others = [label for label in counted if not any(label in block for block in inside)]
+    columns = budgets.weights.T
+    below = base * float(target.rows[counted].sum())
+    level, reached, most, thresholds = float(metric.values(free.statistics)), -np.inf, free.most, free.values
+    for _ in range(LEVELS):
+        gain, price = top + less * level, spent * level
+        tried = cuts
+        if together:
+            alone = [block for block in cuts if not columns[block[0]].any()]
+            tried = cuts | {block: _only_at(cuts[block], thresholds[block[0]]) for block in alone}
+        scores = {block: (gain * one.hits - price * one.decided) * (block in inside) for block, one in cuts.items()}
+        solved = priced(tried, scores, budgets)
+        sums = np.zeros(2)
+        for block in inside:
+            sums += [part[solved.chosen[block]] for part in (cuts[block].hits, cuts[block].decided)]
+        largest = solved.beyond + gain * sums[0] - price * sums[1]
+        # labels that ceilings read alike are cut at one probability
+        ends = {columns[one[0]].tobytes(): cuts[one].ends(k)[1] for one, k in solved.chosen.items() if len(one) > 1}
+        if others:
+            common = common_cut(target, others, partial(_gained, gain, price))
+            ends[columns[others[0]].tobytes()] = float(common.high[0])
+            sums += [common.hits[0], common.decided[0]]
+        if below and not together:
+            hits, decided, beyond = most_at(target, others, gain, price)
+            largest += gain * hits - price * decided + beyond
+            most = min(most, level + max(largest - level * below, 0.0) / below)
+        value = float(safe_ratio(top * sums[0], below + spent * sums[1] - less * sums[0]))
+        if value <= reached + EQUAL:
+            break
+        level, reached, thresholds = value, value, free.values.copy()
+        best = solved, thresholds
+        for column, end in ends.items():
+            same = [label for label, weights in enumerate(columns) if weights.tobytes() == column]
+            thresholds[same] = target.allowed(thresholds_from(target, end))[same]
+    return _Best(*best, max(most, reached))
+
+
+def _gained(gain: float, price: float, hits: Array, decided: Array) -> Array:
+    return np.asarray(gain * hits - price * decided)
+
+
+def _only_at(cuts: Cuts, threshold: float) -> Cuts:
+    """Return cuts of which that at a ``threshold`` alone is allowed, if it is; else the same."""
+    k = cut_at(cuts, threshold)
+    return cuts.among(np.arange(len(cuts)) == k) if cuts.allowed[k] else cuts
+
+
+def _sorted(target: Target, block: Block, known: dict[Block, Cuts]) -> Cuts:
+    """Return the cuts of a ``block``, which join those that are ``known``.
+
+    One label is cut by its given probabilities, and several are cut by the calibrated ones.
+    """
+    if block not in known:
+        columns = [target.columns(label)[len(block) > 1] for label in block]
+        made = [target.column(label) for label in block]
+        never = target.barred is not None and target.barred[block[0]]
+        weight = np.tile(target.weight, len(block))
+        p = np.concatenate(columns)
+        known[block] = Cuts.never(p.dtype) if never else of_label_rows(p, np.concatenate(made), weight)
+    return known[block]
 
 
 def _allowed(cuts: Cuts, target: Target, limits: Limits, label: int) -> tuple[Cuts, list[Reached]]:
@@ -269,49 +353,56 @@ def _nearest(
 
 
 @dataclass(frozen=True, eq=False)
-class _Solved:
-    """A cut of each label, how much more than their value no choice exceeds, prices, and by how much was loosened."""
+class Solved:
+    """A cut of each block, how much more than their value no choice exceeds, prices, and by how much was loosened."""
 
-    chosen: list[int]
+    chosen: dict[Block, int]
     beyond: float
     prices: Array
     loosened: Array
 
 
+def priced(every: Mapping[Block, Cuts], scores: Mapping[Block, Array], budgets: Budgets) -> Solved:
+    """Return the cuts with the largest sum of ``scores``, (T,) of each block, within the ceilings of ``budgets``.
+
+    Blocks that no ceiling reads have their best cut.
+    """
+    chosen = {block: cuts.best(scores[block], EQUAL) for block, cuts in every.items()}
+    blocks = [block for block in every if budgets.weights[:, block[0]].any()]
+    m = len(budgets.ceilings)
+    weights = budgets.weights[:, [block[0] for block in blocks]]
+    within = _Coupled([every[one] for one in blocks], [scores[one] for one in blocks], weights, budgets.ceilings)
+    if within.missed([chosen[one] for one in blocks]) == 0.0:
+        return Solved(chosen, 0.0, np.zeros(m), np.zeros(m))
+    corners = [within.corners(place) for place in range(len(blocks))]
+    loosened = within.least_loosened(corners)
+    eased = replace(within, ceilings=within.ceilings + loosened + np.where(loosened > 0.0, SPARE, 0.0))
+    columns, parts, prices = eased.generated(corners)
+    best = eased.improved(eased.rounded(columns, parts))
+    value = sum(one[k] for one, k in zip(eased.scores, best, strict=True))
+    # the Lagrangian of any prices bounds the value, whatever the precision of the linear program
+    most = prices @ eased.ceilings + sum(
+        float((one[k] - price * cuts.decided[k]).max())
+        for cuts, one, k, price in zip(eased.cuts, eased.scores, corners, prices @ eased.weights, strict=True)
+    )
+    return Solved(chosen | dict(zip(blocks, best, strict=True)), max(0.0, float(most - value)), prices, loosened)
+
+
 @dataclass(frozen=True, eq=False)
 class _Coupled:
-    """Labels with their cuts and scores, whose rates times ``weights`` (m, L) have ``ceilings`` (m,)."""
+    """Labels with their cuts and scores, whose rates times ``weights`` (m, C) have ``ceilings`` (m,)."""
 
     cuts: list[Cuts]
     scores: list[Array]
     weights: Array
     ceilings: Array
 
-    def solve(self, free: list[int]) -> _Solved:
-        """Return the best cuts within the ceilings, from the ``free`` ones, which are best without them."""
-        m = len(self.ceilings)
-        if self._missed(free) == 0.0:
-            return _Solved(free, 0.0, np.zeros(m), np.zeros(m))
-        corners = [self._corners(label) for label in range(len(self.cuts))]
-        loosened = self._least_loosened(corners)
-        eased = replace(self, ceilings=self.ceilings + loosened + np.where(loosened > 0.0, SPARE, 0.0))
-        columns, parts, prices = eased._generated(corners)
-        chosen = eased._improved(eased._rounded(columns, parts))
-        value = sum(scores[k] for scores, k in zip(self.scores, chosen, strict=True))
-        # the Lagrangian of any prices bounds the value, whatever the precision of the linear program
-        priced = prices @ self.weights
-        most = prices @ eased.ceilings + sum(
-            float((scores[k] - price * cuts.decided[k]).max())
-            for cuts, scores, k, price in zip(self.cuts, self.scores, corners, priced, strict=True)
-        )
-        return _Solved(chosen, max(0.0, float(most - value)), prices, loosened)
-
-    def _corners(self, label: int) -> NDArray[np.intp]:
+    def corners(self, label: int) -> NDArray[np.intp]:
         """Return the corners of the upper hull of a label's scores against its rate, of the allowed cuts."""
         some = np.flatnonzero(self.cuts[label].allowed)
         return some[upper_chain(self.cuts[label].decided[some], self.scores[label][some])]
 
-    def _missed(self, chosen: list[int]) -> float:
+    def missed(self, chosen: list[int]) -> float:
         """Return by how much all ceilings together are exceeded."""
         rates = np.array([cuts.decided[k] for cuts, k in zip(self.cuts, chosen, strict=True)])
         return float(self._excess((self.weights @ rates)[None])[0])
@@ -320,7 +411,7 @@ class _Coupled:
         over = sums - self.ceilings
         return np.asarray(np.where(over > NEGLIGIBLE, over, 0.0).sum(axis=-1))
 
-    def _least_loosened(self, corners: list[NDArray[np.intp]]) -> Array:
+    def least_loosened(self, corners: list[NDArray[np.intp]]) -> Array:
         """Return by how much the ceilings (m,) must be loosened so that draws between cuts keep them."""
         if (self.weights >= 0.0).all() and (self.ceilings >= 0.0).all():
             least = np.array([cuts.decided[k].min() for cuts, k in zip(self.cuts, corners, strict=True)])
@@ -330,7 +421,7 @@ class _Coupled:
         over = self._program([k[[0, -1]] for k in corners], eases=True)[0][-len(self.ceilings) :]
         return np.where(over > SPARE, over, 0.0)
 
-    def _generated(self, corners: list[NDArray[np.intp]]) -> tuple[list[NDArray[np.intp]], Array, Array]:
+    def generated(self, corners: list[NDArray[np.intp]]) -> tuple[list[NDArray[np.intp]], Array, Array]:
         """Return some of the corners, how much of each the best draw has, and the prices (m,) of the ceilings.
 
         On a model nearly every row is a corner. So the program has a few, the two ends among them, and those join that
@@ -383,7 +474,7 @@ class _Coupled:
             return first, np.zeros(m)
         return np.asarray(found.x), np.maximum(0.0 - np.asarray(found.ineqlin.marginals), 0.0)
 
-    def _rounded(self, corners: list[NDArray[np.intp]], parts: Array) -> list[int]:
+    def rounded(self, corners: list[NDArray[np.intp]], parts: Array) -> list[int]:
         """Return a corner of each label, of those that the best draw has, so that the ceilings are missed least."""
         split = np.split(parts, np.cumsum([len(k) for k in corners])[:-1])
         chosen = [int(k[np.argmax(part)]) for k, part in zip(corners, split, strict=True)]
@@ -398,10 +489,10 @@ class _Coupled:
             for (label, _), k in zip(between, ends, strict=True):
                 tried[label] = k
             value = sum(scores[k] for scores, k in zip(self.scores, tried, strict=True))
-            best, rank = min((best, rank), (tried, (self._missed(tried), -float(value))), key=lambda pair: pair[1])
+            best, rank = min((best, rank), (tried, (self.missed(tried), -float(value))), key=lambda pair: pair[1])
         return best
 
-    def _improved(self, chosen: list[int]) -> list[int]:
+    def improved(self, chosen: list[int]) -> list[int]:
         """Return cuts, each of which is the best allowed one that the others leave room for."""
         rates = np.array([cuts.decided[k] for cuts, k in zip(self.cuts, chosen, strict=True)])
         chosen = list(chosen)
@@ -420,111 +511,3 @@ class _Coupled:
             if chosen == before:
                 break
         return chosen
-
-
-def _common_within(
-    metric: Metric, target: Target, limits: Limits, free: LabelThresholds, known: dict[int, Cuts]
-) -> Within:
-    """Return one threshold for all labels without limits of their own, on calibrated probabilities, and one for others.
-
-    A label whose limits the common threshold does not keep takes the allowed cut that is best at the level of the
-    metric, and leaves that of the others as it is. Ceilings on sums of rates move the common threshold.
-    """
-    L = target.table.n_classes
-    cuts: dict[int, Cuts] = {}
-    reached: list[Reached] = []
-    for label in labels_of(limits):
-        cuts[label], missed = _allowed(_sorted(target, label, known), target, limits, label)
-        reached += missed
-    labels = counted_in(metric, L)
-    barred = np.zeros(L, dtype=np.bool_) if target.barred is None else target.barred
-    together_cut = [label for label in range(L) if label not in cuts and not barred[label]]
-    budgets = Budgets.of(limits, target.rows)
-    common = _Common.of(target, together_cut, labels, limits)
-    value = score_of_one(replace(metric, classes=None), float(target.rows[labels].sum()))
-    coefficients = ratio_of(metric)
-    assert coefficients is not None
-    top, _, less = coefficients
-    level = float(metric.values(free.statistics))
-    thresholds = free.values
-    best: tuple[float, Array, list[Reached]] = (-np.inf, thresholds, [])
-    for _ in range(LEVELS):
-        at = top + less * level
-        chosen = {
-            label: cut_or(one, thresholds[label], at * one.hits - level * one.decided) for label, one in cuts.items()
-        }
-        fixed = np.array(
-            [[cuts[label].hits[k], cuts[label].decided[k]] for label, k in chosen.items() if label in labels]
-        )
-        hits, decided = fixed.reshape(-1, 2).sum(axis=0)
-        rates = np.zeros(L)
-        rates[list(chosen)] = [cuts[label].decided[k] for label, k in chosen.items()]
-        k, missed = common.best(value, hits, decided, rates, limits, budgets)
-        level = float(value(common.hits[[k]] + hits, common.decided[[k]] + decided)[0])
-        if level <= best[0] + EQUAL:
-            break
-        thresholds = target.allowed(thresholds_from(target, float(common.x[k - 1]) if k else np.inf))
-        together = thresholds.copy()
-        for label, cut in chosen.items():
-            together[label] = threshold_of(cuts[label], cut, thresholds[label])
-        best = level, together, missed
-    _, thresholds, missed = best
-    reached += missed
-    # limits leave fewer thresholds than there are without them
-    most = None if reached else free.most
-    return Within(thresholds, most, np.full(len(limits), np.nan), tuple(reached))
-
-
-@dataclass(frozen=True, eq=False)
-class _Common:
-    """The places where the rows of several labels are cut together, by falling calibrated probabilities ``x`` (T - 1,).
-
-    ``hits`` and ``decided`` (T,) count the labels of the metric, and ``sums`` (T, m) what ceilings limit.
-    """
-
-    x: Array
-    hits: Array
-    decided: Array
-    sums: Array
-
-    @classmethod
-    def of(cls, target: Target, labels: list[int], counted: list[int], limits: Limits) -> _Common:
-        """Sort the rows of some ``labels``, of which those that are ``counted`` are in the metric."""
-        n = target.table.n_rows
-        every = np.concatenate([target.columns(label)[1] for label in labels] or [np.zeros(0)])
-        order = stable_order(-every)
-        x = every[order]
-        last = np.flatnonzero(np.append(x[1:] != x[:-1], True)) if len(x) else np.zeros(0, np.intp)
-        owner = np.array(labels, dtype=np.intp)[order // n]
-        w = target.weight[order % n]
-        made = np.concatenate([target.column(label) for label in labels] or [np.zeros(0)])[order] * w
-        inside = np.isin(owner, counted)
-        W = Budgets.of(limits, target.rows).weights
-
-        def summed(part: Array) -> Array:
-            return np.append(0.0, np.cumsum(part)[last])
-
-        sums = [summed(weights[owner] * w) for weights in W]
-        hits, decided = (summed(np.where(inside, part, 0.0)) for part in (made, w))
-        return cls(x[last], hits, decided, np.stack(sums, axis=1) if sums else np.zeros((len(last) + 1, 0)))
-
-    def best(
-        self,
-        value: Callable[[Array, Array], Array],
-        hits: float,
-        decided: float,
-        rates: Array,
-        limits: Limits,
-        budgets: Budgets,
-    ) -> tuple[int, list[Reached]]:
-        """Return the best cut beside labels with these ``hits``, decisions and ``rates`` (L,), within the ceilings."""
-        reached = self.sums + budgets.weights @ rates
-        ends = [limits.constraints[j] for j in budgets.numbers]
-        allowed = np.ones(len(self.hits), dtype=np.bool_)
-        missed: list[Reached] = []
-        if ends:
-            given = (budgets.ceilings - reached, budgets.signs * reached, allowed)
-            allowed, missed = _nearest(Limits(tuple(ends)), budgets.numbers.tolist(), *given)
-        reaches = np.where(allowed, value(self.hits + hits, self.decided + decided), -np.inf)
-        right = 2.0 * self.hits - self.decided
-        return int(np.argmax(np.where(reaches >= reaches.max() - EQUAL, right, -np.inf))), missed

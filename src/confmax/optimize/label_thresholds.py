@@ -26,7 +26,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, LEAST, MAPPED, bucket_of
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
-from confmax.metrics.labels import each_of, is_total, ratio_of, shares_of
+from confmax.metrics.labels import each_of, fraction_of, is_total, shares_of
 from confmax.optimize.cuts import shortest
 from confmax.optimize.label_cuts import (
     FEW,
@@ -404,10 +404,13 @@ def _levels(metric: Metric, target: Target) -> tuple[float, float, float] | None
 
 
 def levels_on_model(metric: Metric) -> tuple[float, float, float] | None:
-    """Return the coefficients of scores whose best levels `by_levels` finds on the model; None for other scores."""
-    found = ratio_of(metric)
+    """Return (hits, base, less) of scores whose best levels `by_levels` finds on the model; None for other scores."""
+    found = fraction_of(metric)
+    if found is None:
+        return None
+    hits, base, decided, less = found
     # a precision has no floor below its denominator
-    return found if found is not None and found[1] > 0.0 else None
+    return (hits, base, less) if base > 0.0 and decided == 1.0 else None
 
 
 def by_levels(metric: Metric, target: Target, coefficients: tuple[float, float, float]) -> LabelThresholds:
@@ -485,16 +488,16 @@ def most_of_sums(metric: Metric, target: Target, level: float) -> float:
 
     ``level`` is the value of some thresholds. At each level the best cut of a label does not depend on the others.
     """
-    found = ratio_of(metric)
+    found = fraction_of(metric)
     assert found is not None
-    top, base, less = found
+    top, base, spent, less = found
     labels = counted_in(metric, target.table.n_classes)
-    rows = float(target.rows[labels].sum())
-    most = level
-    for _ in range(ROUNDS):
-        hits, decided, beyond = most_at(target, labels, top + less * level, level)
-        below = base * rows + decided - less * hits
-        most = level + max(top * hits - level * below + beyond, 0.0) / (base * rows)
+    floor = base * float(target.rows[labels].sum())
+    most = level if floor else 1.0
+    for _ in range(ROUNDS if floor else 0):
+        hits, decided, beyond = most_at(target, labels, top + less * level, spent * level)
+        below = floor + spent * decided - less * hits
+        most = level + max(top * hits - level * below + beyond, 0.0) / floor
         if most - level <= EQUAL:
             break
         level = max(level, top * hits / below)

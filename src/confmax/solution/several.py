@@ -22,7 +22,7 @@ from confmax.metrics.labels import is_total
 from confmax.metrics.user import refuse_infinite
 from confmax.optimize import Status
 from confmax.optimize.cuts import Cuts
-from confmax.optimize.label_limits import Within, best_within
+from confmax.optimize.label_limits import Block, Within, best_within
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
@@ -137,12 +137,10 @@ def on_some_label_rows(plan: LabelPlan, table: MemoryTable) -> Callable[[Any, Ma
 def _is_shown(task: LabelTask, value: float, found: Found) -> bool:
     """Return whether enough rows show that a rule of this ``value``, which keeps the limits, is one of those searched.
 
-    One above their bound keeps a precision by labels of few rows. Micro averages are searched on one threshold alone.
+    One above their bound keeps a precision by labels of few rows.
     """
-    if task.plan.by_gains:
+    if task.plan.by_gains or task.limits is None:
         return True
-    if task.limits is None or is_total(task.metric):
-        return found.infeasibility is None
     return found.most is not None and value <= found.most + EQUAL
 
 
@@ -156,7 +154,7 @@ class Free:
     most: LabelThresholds
     model: LabelThresholds
     drawn: Array
-    cuts: dict[int, Cuts] = field(default_factory=dict)
+    cuts: dict[Block, Cuts] = field(default_factory=dict)
 
 
 def free_thresholds(task: LabelTask) -> Free:
@@ -174,7 +172,7 @@ def best_thresholds(task: LabelTask, free: Free) -> tuple[LabelRule, Found]:
     if task.limits is None:
         rule = LabelRule.from_thresholds(drawn, **task.settings)
         return rule, Found(most.most, model.most, alone=most.values, n_passes=passes)
-    within = best_within(task.metric, target, task.limits, most, free.cuts)
+    within = best_within(task.metric, target, task.limits, most, free.cuts, together=bool(is_protected(task)))
     rule = LabelRule.from_thresholds(within.near(drawn, most.values), **task.settings)
     # without limits the model's bound is one within limits too
     model_most = within.most if task.mode == "model" else model.most
@@ -189,9 +187,9 @@ def out_of_reach(task: LabelTask, within: Within) -> str:
     assert limits is not None
     first = within.reached[0]
     about = [j for j, one in enumerate(limits.constraints) if first.label is not None and place_of(one) == first.label]
-    common = is_total(task.metric)
+    common = is_total(task.metric) and is_protected(task)
     who = "no threshold of all labels keeps" if common else "no thresholds keep"
-    if first.label is not None and not common:
+    if first.label is not None:
         who = f"no threshold of the label {task.table.classes[first.label]!r} keeps"
     texts = [limits.texts[j] for j in about or range(len(limits.texts))]
     parts = [one for one in within.reached if one.label == first.label][:NAMED]
@@ -246,17 +244,20 @@ def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
     return target.best(task.metric)
 
 
+def is_protected(task: LabelTask) -> bool | float:
+    """Return whether thresholds are drawn together, or how many true rows the others count as."""
+    strength = task.plan.shrinkage
+    # who asks for one estimate by name gets what is best on it
+    return is_auto(task.plan.confusion) and task.mode == "blend" if is_auto(strength) else strength
+
+
 def protected(task: LabelTask, most: LabelThresholds, model: LabelThresholds) -> Array:
     """Return thresholds (L,) that hold on new rows, between the best ones and ones that few rows cannot move.
 
     The latter are, of means of scores such as F1, one for all labels, since the best threshold of a label is half of
     its best score; of other means those of the ``model``. Ratios of sums over labels have few numbers to choose.
     """
-    plan = task.plan
-    strength = plan.shrinkage
-    if is_auto(strength):
-        # who asks for one estimate by name gets what is best on it
-        strength = is_auto(plan.confusion) and task.mode == "blend"
+    strength = is_protected(task)
     alike = label_metrics.is_f_like(task.metric)
     if strength is True:
         strength = TOGETHER if alike else TO_MODEL
@@ -264,7 +265,7 @@ def protected(task: LabelTask, most: LabelThresholds, model: LabelThresholds) ->
         return most.values
     if not alike:
         return drawn_together(most.values, model.values, task.positives, float(strength))
-    own = steadied(task.metric, task.target, most, task.positives, plan.random_state)
+    own = steadied(task.metric, task.target, most, task.positives, task.plan.random_state)
     return drawn_together(own, np.full(len(own), most.common), task.positives, float(strength))
 
 
