@@ -226,7 +226,7 @@ def test_a_threshold_is_a_short_number_between_two_probabilities():
     for index in range(0, len(cuts), 25):
         number = shortest(*cuts.ends(index), np.dtype(np.float64), closed=True)
         assert ((P[:, 2] >= number).sum() if np.isfinite(number) else index and 300) == cuts.rows[index]
-    assert len(repr(shortest(*cuts.ends(150), np.dtype(np.float64), closed=True))) <= 8
+    assert len(repr(float(shortest(*cuts.ends(150), np.dtype(np.float64), closed=True)))) <= 8
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -127,7 +127,7 @@ def test_one_threshold_of_all_is_the_best_of_all(batch, monkeypatch):
     assert float(metric.values(found.statistics)) == pytest.approx(best, abs=1e-12)
     assert found.most >= best - 1e-12
     for high in (0.0, 1e-9, 0.3, 0.9, 1.0 - 1e-9, 1.0, np.inf, float(q[3, 3])):
-        assert ((thresholds_from(target, high).astype(np.float32) < P) == (q >= high)).all()
+        assert ((thresholds_from(target, -np.inf, high).astype(np.float32) < P) == (q >= high)).all()
 
 
 def test_statistics_of_gains_are_sums_over_what_they_decide():

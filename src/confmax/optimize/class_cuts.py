@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.structure import LinearFunctions
-from confmax.optimize.cuts import Cuts, blended, shortest, weights_of
+from confmax.optimize.cuts import Cuts, blended, weights_of
 from confmax.optimize.loop import MISSED, Problem, Solver, Status, Step
 from confmax.optimize.mixture import Limits, Mixture
 from confmax.optimize.rounding import PER_PASS, SINGLE, SINGULAR
@@ -143,8 +143,7 @@ def least_rows(cuts: Cuts, limits: Limits) -> int:
 
 def gains_of_cuts(cuts: Cuts, index: Sequence[int], k: int, n_classes: int, dtype: np.dtype[Any]) -> Gains:
     """Return gains (B) that decide class ``k`` by the cuts at ``index`` (B,), else the best other class."""
-    numbers = [shortest(*cuts.ends(int(one)), dtype, closed=True) for one in index]
-    return class_gains(np.array(numbers), k, n_classes)
+    return class_gains(cuts.numbers(index, dtype, closed=True), k, n_classes)
 
 
 def best_mixture(

@@ -10,13 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion
 from confmax.kernels.order import stable_order
 from confmax.tables import MemoryTable
 
 MOST_DIGITS = 17  # of a threshold: these tell any two floats apart
+EQUAL = 1e-12  # difference of values that is rounding
+EXACT_TEN, EXACT_DIGITS = 22, 15  # powers of ten, and whole numbers of so many digits, are floats
+TIE = 1e-3  # how near to the middle of two decimals their order is doubtful
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +108,7 @@ class Cuts:
     def best(self, values: Array, tol: float) -> int:
         """Return the best allowed cut by ``values`` (T,); of those within ``tol`` the one that is right most often."""
         values = np.where(self.allowed, np.nan_to_num(values, nan=-np.inf), -np.inf)
-        return int(np.argmax(np.where(values >= values.max() - tol, self.right, -np.inf)))
+        return int(best_of_each(values, self.right, np.zeros(1, np.intp), tol)[0])
 
     @property
     def middles(self) -> Array:
@@ -115,9 +118,29 @@ class Cuts:
         # between neighbouring floats there is no middle: the upper one cuts just below itself
         return np.concatenate([[np.inf], np.where(middle > low, middle, high), [-np.inf]])
 
-    def ends(self, k: int) -> tuple[float, float]:
-        """Return the largest number that cut ``k`` does not decide, and the smallest one that it decides."""
-        return float(self.x[k]) if k < len(self.x) else -np.inf, float(self.x[k - 1]) if k else np.inf
+    def ends(self, k: ArrayLike) -> tuple[Array, Array]:
+        """Return the largest number that each cut ``k`` (...) does not decide, and the smallest one that it decides."""
+        k, n = np.asarray(k), len(self.x)
+        x = self.x if n else np.zeros(1)
+        low, high = (x[part].astype(np.float64) for part in (np.minimum(k, n - 1), np.maximum(k, 1) - 1))
+        return np.where(k < n, low, -np.inf), np.where(k > 0, high, np.inf)
+
+    def numbers(self, k: ArrayLike, dtype: np.dtype[Any], *, closed: bool) -> Array:
+        """Return thresholds (...) of the cuts ``k`` (...) in few digits, as `shortest` does."""
+        return shortest(*self.ends(k), dtype, closed=closed)
+
+
+def best_of_each(values: Array, right: Array, starts: NDArray[np.intp], tol: float = EQUAL) -> NDArray[np.intp]:
+    """Return the best cut (m,) of each of m blocks, whose cuts lie in one row from ``starts`` (m,) on.
+
+    Of cuts whose ``values`` (T,) lie within ``tol`` of the largest of their block, it is the first that is ``right``
+    (T,) most often.
+    """
+    sizes = np.diff(np.append(starts, len(values)))
+    near = values >= np.repeat(np.maximum.reduceat(values, starts) - tol, sizes)
+    right = np.where(near, right, -np.inf)
+    places = np.flatnonzero(near & (right >= np.repeat(np.maximum.reduceat(right, starts) - EQUAL, sizes)))
+    return np.asarray(places[np.searchsorted(places, starts)])
 
 
 def weights_of(table: MemoryTable) -> Array:
@@ -141,24 +164,47 @@ def _sums(values: Array, ends: NDArray[np.intp], *, turned: bool = False) -> Arr
     return np.asarray(sums[len(values) - index if turned else index])
 
 
-def shortest(low: float, high: float, dtype: np.dtype[Any], *, closed: bool) -> float:
-    """Return the number with the fewest digits, near the middle, that cuts between two neighbouring numbers.
+def shortest(low: ArrayLike, high: ArrayLike, dtype: np.dtype[Any], *, closed: bool) -> Array:
+    """Return numbers (...) with the fewest digits, near the middle, that cut between two neighbouring numbers (...).
 
     What is ``high`` or more is decided and what is ``low`` or less is not, in ``dtype``. Infinity stands for never,
     minus infinity for always. Where a threshold itself is decided, it is ``closed``: it may be as large as ``high``,
     and not as small as ``low``; otherwise the other way round.
 
-    >>> shortest(0.25, 0.5, np.dtype(np.float64), closed=True)
-    0.38
+    >>> shortest([0.25, 0.5], [0.5, np.inf], np.dtype(np.float64), closed=True)
+    array([0.38,  inf])
     """
-    if not np.isfinite(high):
-        return np.inf
-    if not np.isfinite(low):
-        return -np.inf
-    middle = low + (high - low) / 2.0
+    low, high = np.broadcast_arrays(np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64))
+    out = np.where(np.isfinite(high), -np.inf, np.inf)
+    inside = np.isfinite(low) & np.isfinite(high)
+    lows, highs = low[inside], high[inside]
+    middle = lows + (highs - lows) / 2.0
+    short = highs.copy() if closed else lows.copy()
+    left = np.arange(len(middle))
     for digits in range(2, MOST_DIGITS):
-        short = float(np.format_float_positional(middle, digits, fractional=False))
+        tried = _rounded(middle[left], digits)
+        fits = np.ones(len(left), dtype=np.bool_)
         # a column in float32 compares rounded numbers
-        if all(low < x <= high if closed else low <= x < high for x in (short, dtype.type(short))):
-            return short
-    return high if closed else low
+        for x in (tried, tried.astype(dtype).astype(np.float64)):
+            fits &= (lows[left] < x) & (x <= highs[left]) if closed else (lows[left] <= x) & (x < highs[left])
+        short[left[fits]] = tried[fits]
+        left = left[~fits]
+        if not len(left):
+            break
+    out[inside] = short
+    return out
+
+
+def _rounded(x: Array, digits: int) -> Array:
+    """Return numbers (n,) with so many significant ``digits``: those that their decimals are read as."""
+    with np.errstate(divide="ignore"):
+        decimals = digits - 1.0 - np.floor(np.log10(np.abs(x)))
+    exact = (decimals >= 0.0) & (decimals <= EXACT_TEN) & (digits <= EXACT_DIGITS)
+    scale = 10.0 ** np.where(exact, decimals, 0.0)
+    whole = np.rint(x * scale)
+    # a product that is rounded to a tie may lie on either side of it
+    exact &= np.abs(np.abs(x * scale - whole) - 0.5) > TIE
+    out = whole / scale
+    for k in np.flatnonzero(~exact).tolist():
+        out[k] = float(np.format_float_positional(x[k], digits, fractional=False))
+    return np.asarray(out)

@@ -24,7 +24,7 @@ from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array, Gains
 from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, MAPPED, Binned, binned, bucket_of, mapped, rows_in
 from confmax.kernels.order import stable_order
-from confmax.optimize.stored_labels import EQUAL
+from confmax.optimize.cuts import EQUAL, best_of_each
 from confmax.tables import MemoryTable, Table
 from confmax.tables.array.label_columns import TOGETHER
 from confmax.tables.precision import gain_coefficients, is_wide
@@ -88,7 +88,10 @@ class Sorted(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """The hits and decisions of m labels in bins (m, B), each ``step`` of the kernel's, and which bins hold rows."""
+    """The hits and decisions of m labels in bins (m, B), each ``step`` of the kernel's, and which bins hold rows.
+
+    Where all rows are sorted, one bin of each label does.
+    """
 
     hits: Array
     decided: Array
@@ -96,12 +99,13 @@ class Counted(NamedTuple):
     step: int = 1
 
 
-class Cuts(NamedTuple):
+class BestCuts(NamedTuple):
     """A cut of each of m labels: decided are rows from ``high`` on, ``low`` is the largest probability that is not.
 
     ``beyond`` (m,) is how much better a cut between keys that are counted together may be. ``edges`` (m, U + 1) are the
     scores where labels are cut before each of the bins that are ``used`` (U,), and after the last one; of all labels
-    there are ``n_bins``.
+    there are ``n_bins``. ``inside`` (T,) are the scores at each different key of open bins, which
+    ends at one of ``ends`` (T,).
     """
 
     low: Array
@@ -110,6 +114,8 @@ class Cuts(NamedTuple):
     decided: Array
     beyond: Array
     edges: Array
+    ends: NDArray[np.intp]
+    inside: Array
     used: NDArray[np.intp]
     n_bins: int
 
@@ -368,7 +374,7 @@ def before(parts: Array) -> Array:
     return out
 
 
-def best_cuts(counted: Counted, values: Values, take: Callable[[NDArray[np.bool_]], Sorted], few: bool) -> Cuts:
+def best_cuts(counted: Counted, values: Values, take: Callable[[NDArray[np.bool_]], Sorted], few: bool) -> BestCuts:
     """Return the best cuts of m labels by ``values``; of equal ones those with most right decisions.
 
     ``take`` returns the entries of bins that are wanted (m, B). Of ``few`` rows all are sorted.
@@ -396,32 +402,32 @@ def best_cuts(counted: Counted, values: Values, take: Callable[[NDArray[np.bool_
     ends, sums = _cuts_inside(entries, at, inside, hits, decided)
     own = entries.label[ends]
     reached = np.nan_to_num(values(sums[0], sums[1], own), nan=-np.inf)
-    best = top.copy()
-    np.maximum.at(best, own, reached)
-    right = np.where(edges >= best[:, None] - EQUAL, 2.0 * hits - decided, -np.inf)
-    right_inside = np.where(reached >= best[own] - EQUAL, 2.0 * sums[0] - sums[1], -np.inf)
-    most_right = right.max(axis=1)
-    np.maximum.at(most_right, own, right_inside)
     # the edges first: rounding, which the order of rows changes, chooses between no cuts
-    k = (right >= most_right[:, None] - EQUAL).argmax(axis=1)
-    at_edge = right[m, k] >= most_right - EQUAL
-    chosen = np.flatnonzero((right_inside >= most_right[own] - EQUAL) & ~at_edge[own])
-    chosen = chosen[_first_of(own[chosen])]
+    label, k = np.nonzero(near)
+    block = np.concatenate([label, own])
+    order = np.argsort(block, kind="stable")
+    scores = np.concatenate([edges[label, k], reached])
+    right = np.concatenate([2.0 * hits[label, k] - decided[label, k], 2.0 * sums[0] - sums[1]])
+    best = order[best_of_each(scores[order], right[order], np.searchsorted(block[order], m))]
     begin = np.searchsorted(entries.label, np.arange(len(m) + 1))
-    cut = begin[:-1] + np.bincount(entries.label[at < k[entries.label]], minlength=len(m))
-    cut[own[chosen]] = ends[chosen] + 1
-    reach = [part[m, k] for part in (hits, decided)]
+    inner = np.flatnonzero(best >= len(label))
+    chosen = best[inner] - len(label)
+    outer = k[np.where(best < len(label), best, 0)]
+    outer[inner] = 0
+    cut = begin[:-1] + np.bincount(entries.label[at < outer[entries.label]], minlength=len(m))
+    cut[inner] = ends[chosen] + 1
+    reach = [part[m, outer] for part in (hits, decided)]
     for part, found in zip(reach, sums, strict=True):
-        part[own[chosen]] = found[chosen]
+        part[inner] = found[chosen]
     # a cut between keys that are counted together decides no more than their true rows, and no other
     beyond = np.zeros(len(m))
     rough = entries.top[ends] > entries.key[ends]
     if rough.any():
-        corner = values(sums[0], sums[1] - entries.weight[ends] + entries.hits[ends], own) - best[own]
+        corner = values(sums[0], sums[1] - entries.weight[ends] + entries.hits[ends], own) - scores[best][own]
         np.maximum.at(beyond, own[rough], np.nan_to_num(corner[rough], nan=0.0))
     high = np.where(cut > begin[:-1], np.append(entries.key, 0.0)[cut - 1], np.inf)
     low = np.where(cut < begin[1:], np.append(entries.top, 0.0)[cut], -np.inf)
-    return Cuts(low, high, reach[0], reach[1], beyond, edges, used, n_bins)
+    return BestCuts(low, high, reach[0], reach[1], beyond, edges, ends, reached, used, n_bins)
 
 
 def _cuts_inside(

@@ -29,7 +29,7 @@ from confmax.kernels.label_bins import LEAST
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
 from confmax.metrics.labels import fraction_of, is_total, shares_of
-from confmax.optimize.cuts import Cuts, shortest
+from confmax.optimize.cuts import EQUAL, Cuts, shortest
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
     Target,
@@ -40,7 +40,6 @@ from confmax.optimize.label_thresholds import (
     thresholds_from,
 )
 from confmax.optimize.rounding import NEGLIGIBLE
-from confmax.optimize.stored_labels import EQUAL
 from confmax.optimize.threshold import upper_chain
 
 SPARE = 1e-7  # by which a ceiling is looser than what is reached at least: the tolerance of the linear program
@@ -91,7 +90,7 @@ def threshold_of(cuts: Cuts, k: int, near: float = np.nan) -> float:
     low, high = cuts.ends(k)
     if low <= near < high and low <= cuts.x.dtype.type(near) < high:
         return near
-    return shortest(low, high, cuts.x.dtype, closed=False)
+    return float(shortest(low, high, cuts.x.dtype, closed=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,10 +260,14 @@ def _by_levels(
             sums += [part[solved.chosen[block]] for part in (cuts[block].hits, cuts[block].decided)]
         largest = solved.beyond + gain * sums[0] - price * sums[1]
         # labels that ceilings read alike are cut at one probability
-        ends = {columns[one[0]].tobytes(): cuts[one].ends(k)[1] for one, k in solved.chosen.items() if len(one) > 1}
+        ends = {
+            columns[one[0]].tobytes(): tuple(map(float, cuts[one].ends(k)))
+            for one, k in solved.chosen.items()
+            if len(one) > 1
+        }
         if others:
             common = common_cut(target, others, partial(_gained, gain, price))
-            ends[columns[others[0]].tobytes()] = float(common.high[0])
+            ends[columns[others[0]].tobytes()] = float(common.low[0]), float(common.high[0])
             sums += [common.hits[0], common.decided[0]]
         if below and not together:
             hits, decided, beyond = most_at(target, others, gain, price)
@@ -277,7 +280,7 @@ def _by_levels(
         best = solved, thresholds
         for column, end in ends.items():
             same = [label for label, weights in enumerate(columns) if weights.tobytes() == column]
-            thresholds[same] = target.allowed(thresholds_from(target, end))[same]
+            thresholds[same] = target.allowed(thresholds_from(target, *end))[same]
     return _Best(*best, max(most, reached))
 
 

@@ -27,12 +27,12 @@ from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, LEAST, MAPPED, buc
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
 from confmax.metrics.labels import each_of, fraction_of, is_total, shares_of
-from confmax.optimize.cuts import shortest
+from confmax.optimize.cuts import EQUAL, shortest
 from confmax.optimize.label_cuts import (
     FEW,
     MOST,
+    BestCuts,
     Counted,
-    Cuts,
     Entries,
     LabelBins,
     Sorted,
@@ -40,8 +40,7 @@ from confmax.optimize.label_cuts import (
     best_cuts,
     estimate,
 )
-from confmax.optimize.stored_labels import EQUAL, Stored
-from confmax.optimize.stored_labels import best_cuts as best_of_stored
+from confmax.optimize.stored_labels import Stored
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable, Table
 from confmax.tables.array.label_columns import MOST_KEPT
@@ -333,7 +332,7 @@ def best_per_label(metric: Metric, target: Target) -> LabelThresholds:
     low, high, hits, decided, beyond = (np.concatenate(parts) for parts in list(zip(*cuts, strict=True))[:5])
     statistics = Confusion(rows, hits, decided)
     most = float(metric.values(statistics)) + float(shares @ beyond)
-    return LabelThresholds(_thresholds(low, high, target), statistics, most, float(edges[np.argmax(together)]))
+    return LabelThresholds(_between(low, high, target), statistics, most, float(edges[np.argmax(together)]))
 
 
 def _scores_at(metric: Metric, rows: Array, hits: Array, decided: Array, label: NDArray[np.intp]) -> Array:
@@ -341,8 +340,21 @@ def _scores_at(metric: Metric, rows: Array, hits: Array, decided: Array, label: 
     return each_of(metric, Confusion(rows[label], hits, decided))
 
 
-def cuts_of(target: Target, labels: range, values: Values) -> Cuts:
-    """Return the best cuts of some ``labels`` (m,) by ``values`` of their hits and decisions."""
+def cuts_of(target: Target, labels: range, values: Values) -> BestCuts:
+    """Return the best cuts of some ``labels`` (m,) by ``values`` of their hits and decisions; of a sparse table of all.
+
+    Of a sparse table all entries are sorted. Rows that do not store a label are below its threshold.
+    """
+    stored = target.stored
+    if stored is not None:
+        weight = target.weight[stored.row]
+        entries = Sorted(stored.label, stored.p, stored.p, weight, weight * target.stored_estimate)
+        made, true = (
+            np.bincount(stored.label, part, len(labels)).astype(np.float64)[:, None] for part in (weight, entries.hits)
+        )
+        whole = Counted(true, made, np.diff(stored.edges)[:, None] > 0, BUCKETS)
+        cuts = best_cuts(whole, values, lambda _: entries, True)
+        return cuts._replace(low=np.maximum(cuts.low, stored.lowest))
     bins = target.bins
     sums = bins.sums(labels)
     total = target.table.weight_total
@@ -355,8 +367,22 @@ def cuts_of(target: Target, labels: range, values: Values) -> Cuts:
     return best_cuts(counted, values, take, target.table.n_rows <= FEW)
 
 
-def common_cut(target: Target, labels: list[int], values: Callable[[Array, Array], Array]) -> Cuts:
+def common_cut(target: Target, labels: list[int], values: Callable[[Array, Array], Array]) -> BestCuts:
     """Return the best cut (1,) of the calibrated probabilities of all ``labels`` by ``values``."""
+    n = target.table.n_rows * len(labels)
+    stored = target.stored
+    if stored is not None:
+        some = np.isin(stored.label, labels)
+        p, weight = stored.calibrated[some], target.weight[stored.row][some]
+        parts = (weight * target.stored_estimate[some], weight, np.ones(len(p)))
+        place = bucket_of(p)
+        hits, decided, count = (np.bincount(place, part, BUCKETS).astype(np.float64)[None] for part in parts)
+
+        def near(wanted: NDArray[np.bool_]) -> Sorted:
+            k = np.flatnonzero(wanted[0, place])
+            return Sorted.by_key(p[k], weight[k], parts[0][k])
+
+        return best_cuts(Counted(hits, decided, count > 0.0), lambda t, q, _: values(t, q), near, len(p) <= FEW)
     bins = target.bins
     counted = np.isin(np.arange(target.table.n_classes), labels)
     sums = np.zeros((3, 1, len(bins.edges) - 1))
@@ -370,31 +396,29 @@ def common_cut(target: Target, labels: list[int], values: Callable[[Array, Array
         return bins.cut(some, target.share, MAPPED, together=True)
 
     hits, decided = sums[:2] / target.table.weight_total
-    n = target.table.n_rows * len(labels)
     return best_cuts(Counted(hits, decided, sums[2] > 0.0, bins.step), lambda t, q, _: values(t, q), take, n <= FEW)
 
 
 def of_stored(metric: Metric, target: Target, stored: Stored) -> LabelThresholds:
-    """Return `best_per_label` of a sparse table: rows that do not store a label are below its threshold."""
+    """Return `best_per_label` of a sparse table."""
     rows = target.rows
-    weight = target.weight[stored.row]
-    found = best_of_stored(metric, stored, rows, shares_of(metric, rows), target.stored_estimate, weight)
-    changes = np.bincount(bucket_of(stored.p[stored.ends]) + 1, found.changes, BUCKETS + 1)
-    changes[0] += found.first
-    thresholds = _thresholds(found.low, found.high, target)
+    shares = shares_of(metric, rows)
+    cuts = cuts_of(target, range(len(rows)), partial(_scores_at, metric, rows))
+    # what each entry adds to the score of its label
+    label = stored.label[cuts.ends]
+    first = np.append(True, label[1:] != label[:-1])[: len(label)]
+    earlier = np.where(first, cuts.edges[label, 0], np.append(0.0, cuts.inside[:-1])[: len(label)])
+    changes = np.bincount(bucket_of(stored.p[cuts.ends]) + 1, shares[label] * (cuts.inside - earlier), BUCKETS + 1)
+    changes[0] += shares @ cuts.edges[:, 0]
+    thresholds = _between(cuts.low, cuts.high, target)
     statistics = target.counted(Gains.above(thresholds))[0]
     common = float(EDGES[np.argmax(np.cumsum(changes))])
     return LabelThresholds(thresholds, statistics, float(metric.values(statistics)), common)
 
 
-def _thresholds(low: Array, high: Array, target: Target) -> Array:
+def _between(low: Array, high: Array, target: Target) -> Array:
     """Return thresholds (L,) between what is not decided and what is."""
-    dtype = target.table.dtype
-    out = np.full(len(low), np.inf)
-    # most of very many labels are never decided
-    for label in np.flatnonzero(np.isfinite(high)).tolist():
-        out[label] = shortest(float(low[label]), float(high[label]), dtype, closed=False)
-    return out
+    return shortest(low, high, target.table.dtype, closed=False)
 
 
 def _levels(metric: Metric, target: Target) -> tuple[float, float, float] | None:
@@ -456,26 +480,11 @@ def best_for_all(metric: Metric, target: Target) -> LabelThresholds:
     """
     if (coefficients := _levels(metric, target)) is not None:
         return by_levels(metric, target, coefficients)
-    table = target.table
-    L = table.n_classes
-    labels = counted_in(metric, L)
+    labels = counted_in(metric, target.table.n_classes)
     # a ratio of sums reads nothing else of the three vectors
     values = score_of_one(replace(metric, classes=None), float(target.rows[labels].sum()))
-    stored = target.stored
-    if stored is None:
-        cut = common_cut(target, labels, values)
-        low, high = float(cut.low[0]), float(cut.high[0])
-        thresholds = thresholds_from(target, high)
-    else:
-        some = np.isin(stored.label, labels)
-        weight = target.weight[stored.row]
-        low, high = _cut_of_all(stored.calibrated[some], target.stored_estimate[some], weight[some], values)
-        ends = stored.within(stored.calibrated >= high)
-        if target.maps is None:
-            ends = np.full(L, max(low, stored.lowest.max())), np.full(L, high)
-        thresholds = _thresholds(*ends, target)
-    if target.maps is None:
-        thresholds[:] = shortest(low, high, table.dtype, closed=False)
+    cut = common_cut(target, labels, values)
+    thresholds = thresholds_from(target, cut.low[0], cut.high[0])
     statistics = target.counted(Gains.above(thresholds))[0]
     value = float(metric.values(statistics))
     # on the model's estimate, no thresholds of the labels are better than a common one
@@ -509,20 +518,13 @@ def most_at(target: Target, labels: list[int], gain: float, price: float) -> tup
 
     The third number is how much larger this may be, where probabilities are counted together.
     """
-    stored = target.stored
-    if stored is None:
-        counted = np.isin(np.arange(target.table.n_classes), labels)
-        sums = np.zeros(3)
-        for batch in target.bins.batches():
-            cuts = cuts_of(target, batch, lambda t, q, _: gain * t - price * q)
-            sums += [counted[batch] @ part for part in (cuts.hits, cuts.decided, cuts.beyond)]
-        return float(sums[0]), float(sums[1]), float(sums[2])
-    weight = target.weight[stored.row]
-    hits, decided = stored.sums(weight * target.stored_estimate), stored.sums(weight)
-    kept = np.zeros(target.table.n_classes, dtype=np.bool_)
-    kept[labels] = True
-    chosen = stored.largest(gain * hits - price * decided, kept)
-    return float(hits[chosen].sum()), float(decided[chosen].sum()), 0.0
+    L = target.table.n_classes
+    counted = np.isin(np.arange(L), labels)
+    sums = np.zeros(3)
+    for batch in target.bins.batches() if target.stored is None else [range(L)]:
+        cuts = cuts_of(target, batch, lambda t, q, _: gain * t - price * q)
+        sums += [counted[batch] @ part for part in (cuts.hits, cuts.decided, cuts.beyond)]
+    return float(sums[0]), float(sums[1]), float(sums[2])
 
 
 def counted_in(metric: Metric, n_labels: int) -> list[int]:
@@ -530,25 +532,15 @@ def counted_in(metric: Metric, n_labels: int) -> list[int]:
     return list(range(n_labels) if metric.classes is None else metric.classes)
 
 
-def thresholds_from(target: Target, high: float) -> Array:
-    """Return thresholds (L,) that decide every label where its calibrated probability is ``high`` or more."""
-    return _thresholds(*target.bins.ends(high), target)
+def thresholds_from(target: Target, low: float, high: float) -> Array:
+    """Return thresholds (L,) that decide every label where its calibrated probability is ``high`` or more, not ``low``.
 
-
-def _cut_of_all(
-    value: Array, made: Array, weight: Array, values: Callable[[Array, Array], Array]
-) -> tuple[float, float]:
-    """Return the ends of the best cut of all entries (m,) of a sparse table, with these estimates and weights."""
-    place = bucket_of(value)
-    parts = (weight * made, weight, np.ones(len(value)))
-    hits, decided, count = (np.bincount(place, part, BUCKETS).astype(np.float64)[None] for part in parts)
-
-    def take(wanted: NDArray[np.bool_]) -> Sorted:
-        some = np.flatnonzero(wanted[0, place])
-        return Sorted.by_key(value[some], weight[some], weight[some] * made[some])
-
-    cut = best_cuts(Counted(hits, decided, count > 0.0), lambda t, q, _: values(t, q), take, len(value) <= FEW)
-    return float(cut.low[0]), float(cut.high[0])
+    On the probabilities as they are given it is another one for every label that has a map.
+    """
+    if target.maps is None:
+        return np.full(target.table.n_classes, shortest(low, high, target.table.dtype, closed=False))
+    stored = target.stored
+    return _between(*(target.bins.ends(high) if stored is None else stored.within(stored.calibrated >= high)), target)
 
 
 def steadied(metric: Metric, target: Target, best: LabelThresholds, positives: NDArray[Any], seed: int) -> Array:

@@ -20,7 +20,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE, Ratios
 from confmax.optimize.conditional_gradient import line_searches
-from confmax.optimize.cuts import Cuts, blended, weights_of
+from confmax.optimize.cuts import EQUAL, Cuts, blended, weights_of
 from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.mixture import Mixture
@@ -35,7 +35,6 @@ SLOPE = SOLVED  # a gradient that promises less than this promises nothing
 MOST_EDGES = 256  # edges with the best ends, which are looked at inside
 SEARCHED = 8  # edges that are searched to the last digit
 INSIDE = 9  # points on each of the others
-EQUAL = 1e-12  # values that differ by no more are equal
 ROUNDS = 11  # of a grid of 65 points: the interval shrinks below 1e-16
 
 

@@ -307,5 +307,5 @@ def _on_given(rule: LabelRule, task: LabelTask) -> Array:
         low = float(p[~chosen[:, label]].max(initial=-np.inf))
         # the inverse of the calibration may lie on the other side of a probability by rounding
         if not low <= p.dtype.type(t) < high:
-            thresholds[label] = shortest(low, high, p.dtype, closed=False)
+            thresholds[label] = float(shortest(low, high, p.dtype, closed=False))
     return thresholds

@@ -21,7 +21,7 @@ from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import is_total
 from confmax.metrics.user import refuse_infinite
 from confmax.optimize import Status
-from confmax.optimize.cuts import Cuts
+from confmax.optimize.cuts import EQUAL, Cuts
 from confmax.optimize.label_limits import Block, Within, best_within
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
@@ -30,7 +30,6 @@ from confmax.optimize.label_thresholds import (
     steadied,
 )
 from confmax.optimize.loop import MISSED, ROUNDED
-from confmax.optimize.stored_labels import EQUAL
 from confmax.progress import bar_for, beside
 from confmax.rule.labels import LabelRule
 from confmax.rule.shares import LabelShares
