@@ -17,8 +17,9 @@ from confmax.calibration import Calibration, VectorScaling
 from confmax.confusion import Confusion
 from confmax.constraints.proportions import chances_of_counts, rows_for_floor
 from confmax.optimize import Status
-from confmax.optimize.class_cuts import ClassThreshold, Polygon, best_drawn_within, class_gains, cuts_of_class
-from confmax.optimize.cuts import shortest
+from confmax.optimize.class_cuts import ClassThreshold, Polygon, best_drawn_within, class_gains
+from confmax.optimize.cuts import Cuts, shortest
+from confmax.optimize.estimate import Estimate
 from confmax.oracle import make_table
 from confmax.solution.class_confidence import class_to_test
 from confmax.solution.one_class import calibration_of_class
@@ -158,7 +159,7 @@ def test_the_polygon_is_that_of_a_linear_program(seed):
     rng = np.random.default_rng(seed)
     P = rng.dirichlet([1.0, 0.7, 0.4], 30)
     table = make_table(P)
-    cuts = cuts_of_class(table.in_memory(), 2, 1.0)
+    cuts = Cuts.of(Estimate.alike(table.in_memory(), 1.0).one_class(2))
     limits = c.bind(["precision[2] >= 0.5", f"rate[2] <= {0.1 + 0.02 * seed}"], table, explicit=True).of_class(1, 2)
     functions = limits.functions(cuts.confusions.rows, 2)
     metric = confmax.metrics.get("recall[2]").numbered(3).of_class(1, 2)
@@ -222,7 +223,7 @@ def test_the_solver_can_be_named_and_refuses_what_it_cannot_search():
 
 def test_a_threshold_is_a_short_number_between_two_probabilities():
     P, y = sample(300)
-    cuts = cuts_of_class(make_table(P, y).in_memory(), 2, 0.0)
+    cuts = Cuts.of(Estimate.alike(make_table(P, y).in_memory(), 0.0).one_class(2))
     for index in range(0, len(cuts), 25):
         number = shortest(*cuts.ends(index), np.dtype(np.float64), closed=True)
         assert ((P[:, 2] >= number).sum() if np.isfinite(number) else index and 300) == cuts.rows[index]

@@ -10,7 +10,8 @@ from confmax.kernels.label_bins import BUCKETS, GIVEN, LOGIT, MAPPED
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import each_of
 from confmax.optimize import label_thresholds
-from confmax.optimize.label_thresholds import Target, best_for_all, best_per_label, thresholds_from
+from confmax.optimize.estimate import Estimate
+from confmax.optimize.label_thresholds import best_for_all, best_per_label, thresholds_from
 from confmax.tables.array import label_columns
 from confmax.tables.decisions import ANY
 from confmax.tables.several import labels_table
@@ -91,12 +92,12 @@ def test_the_best_cuts_are_the_best_of_all(name, few, monkeypatch):
         P, Y = rows(rng, n, L, rng.choice([np.float32, np.float64]), digits)
         weight = rng.integers(0, 3, n).astype(float) + (np.arange(n) == 0)
         maps = LabelScaling(rng.random(L) + 0.5, rng.normal(size=L)) if share else None
-        target = Target(labels_table(ANY, P, Y, weight), np.full(L, share), maps)
+        estimate = Estimate(labels_table(ANY, P, Y, weight), np.full(L, share), maps)
         metric = label_metrics.get(name)
-        found = best_per_label(metric, target)
+        found = best_per_label(metric, estimate)
         w = weight / weight.sum()
         for label in range(L):
-            p, y = target.table.proba[:, label], Y[:, label]
+            p, y = estimate.table.proba[:, label], Y[:, label]
             made = share * (p if maps is None else maps.column(p, label)) + (1.0 - share) * y
             hits, decided = all_cuts(p, made, w)
             values = np.nan_to_num(each_of(metric, Confusion(np.array([w @ made]), hits, decided)), nan=-np.inf)
@@ -118,16 +119,16 @@ def test_one_threshold_of_all_is_the_best_of_all(batch, monkeypatch):
     rng = np.random.default_rng(1)
     P, Y = rows(rng, 80, 19, np.float32)
     maps = LabelScaling(rng.random(19) + 0.5, rng.normal(size=19))
-    target = Target(labels_table(ANY, P, Y), np.linspace(0.0, 1.0, 19), maps)
+    estimate = Estimate(labels_table(ANY, P, Y), np.linspace(0.0, 1.0, 19), maps)
     metric = label_metrics.get("micro_f1")
-    found = best_for_all(metric, target)
+    found = best_for_all(metric, estimate)
     q = maps.transform(P)
-    S = target.share * q + (1.0 - target.share) * Y
+    S = estimate.share * q + (1.0 - estimate.share) * Y
     best = max(2.0 * S[q >= t].sum() / (S.sum() + (q >= t).sum()) for t in np.unique(q))
     assert float(metric.values(found.statistics)) == pytest.approx(best, abs=1e-12)
     assert found.most >= best - 1e-12
     for high in (0.0, 1e-9, 0.3, 0.9, 1.0 - 1e-9, 1.0, np.inf, float(q[3, 3])):
-        assert ((thresholds_from(target, -np.inf, high).astype(np.float32) < P) == (q >= high)).all()
+        assert ((thresholds_from(estimate, -np.inf, high).astype(np.float32) < P) == (q >= high)).all()
 
 
 def test_statistics_of_gains_are_sums_over_what_they_decide():
@@ -135,11 +136,11 @@ def test_statistics_of_gains_are_sums_over_what_they_decide():
     P, Y = rows(rng, 200, 10, np.float32, digits=2)
     weight = rng.random(200)
     maps = LabelScaling(rng.random(10) + 0.5, rng.normal(size=10))
-    target = Target(labels_table(ANY, P, Y, weight), np.full(10, 0.4), maps)
+    estimate = Estimate(labels_table(ANY, P, Y, weight), np.full(10, 0.4), maps)
     thresholds = np.array([0.0, 0.5, 1.0, -0.1, 1.2, 1e-30, np.inf, -np.inf, 0.25, 1.0 - 2.0**-24])
     falling = Gains.reduced([[-1.0] * 10], [[0.3] * 10])
     for gains in (Gains.concatenate([Gains.above(thresholds), Gains.reduced([[3.0] * 10], [[-0.7] * 10])]), falling):
-        found = target.counted(gains)
+        found = estimate.counted(gains)
         S = 0.4 * maps.transform(P) + 0.6 * Y
         first, second = (part.astype(np.float32) for part in gains.pair())
         for g, (a, b) in enumerate(zip(first, second, strict=True)):

@@ -14,7 +14,7 @@ import confmax
 from confmax.calibration.labels import fit
 from confmax.confusion import Gains
 from confmax.optimize import label_cuts
-from confmax.optimize.label_thresholds import Target
+from confmax.optimize.estimate import Estimate
 from confmax.solution.label_task import LabelPlan, task_of
 from confmax.tables.decisions import ANY, decisions_of
 from confmax.tables.several import labels_table
@@ -247,9 +247,9 @@ def test_calibrations_are_fitted_on_all_parts(tmp_path):
 def test_targets_in_parts_count_as_one_in_memory(tmp_path):
     P, Y, weight = rows(7)
     plan = LabelPlan.checked("macro_f1", ANY)
-    here, there = (task_of(plan, labels_table(ANY, *given)).target for given in
+    here, there = (task_of(plan, labels_table(ANY, *given)).estimate for given in
                    ((P, Y, weight), (opened(tmp_path, P, Y, weight),)))  # fmt: skip
-    assert isinstance(here, Target) and not there.table.is_whole
+    assert isinstance(here, Estimate) and not there.table.is_whole
     gains = Gains.reduced(np.ones((3, 5)), -np.random.default_rng(0).random((3, 5)))
     for one, other in ((here, there), (here.with_share(0.0), there.with_share(0.0))):
         for name in ("rows", "diagonal", "columns"):

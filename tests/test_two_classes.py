@@ -7,7 +7,8 @@ from scipy.spatial import ConvexHull, QhullError
 import confmax
 from benchmarks import every_threshold
 from confmax import metrics
-from confmax.optimize.threshold import all_cuts
+from confmax.optimize.cuts import Cuts
+from confmax.optimize.estimate import Estimate
 from confmax.oracle import make_table
 from tests.helpers import by_numpy
 from tests.witnesses import MEANS, best_by_definition, small_table
@@ -55,7 +56,7 @@ def test_other_metrics_draw_where_a_fine_grid_draws(name, mode):
     for seed in range(8):
         P, y, weight = small_table(seed)
         solution = confmax.maximize(name, P, y, sample_weight=weight, confusion=mode, calibration=None, randomized=True)
-        cuts = all_cuts(make_table(P, y, weight), float(mode == "model"), matrix=False).confusions
+        cuts = Cuts.of(Estimate.alike(make_table(P, y, weight), mode == "model").two_classes(1)).confusions
         steps = np.linspace(0, 1, 101)
         pairs = [(cuts[i], cuts[j]) for i in range(len(cuts)) for j in range(i)]
         best = max(float(metric.values(one.toward(other, steps)).max()) for one, other in pairs)

@@ -40,10 +40,10 @@ def labels_of(limits: Limits) -> list[int]:
 
 
 def of_label(limits: Limits, label: int) -> Limits:
-    """Return the limits of one ``label``, of a table that has it alone."""
+    """Return the limits of one ``label`` for two classes, of which it is the second one."""
     own = (one for one in limits.constraints if place_of(one) == label)
     return replace(
-        limits, constraints=tuple(replace(one, metric=label_view(without_view(one.metric), 0)) for one in own)
+        limits, constraints=tuple(replace(one, metric=without_view(one.metric).of_class(1, 2)) for one in own)
     )
 
 

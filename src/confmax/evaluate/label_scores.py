@@ -26,7 +26,8 @@ from confmax.evaluate.verdict import ROUNDING, LimitScore, Verdict
 from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import each_of, is_mean
-from confmax.optimize.label_thresholds import Target
+from confmax.optimize.estimate import Estimate
+from confmax.optimize.label_thresholds import best_of_labels
 from confmax.rule.labels import LabelRule
 from confmax.tables import MemoryTable
 from confmax.tables.columns import find, warn
@@ -161,7 +162,7 @@ def _above_their_own(table: MemoryTable, fold: NDArray[np.int64]) -> NDArray[np.
         present = others.label_weight() > 0.0
         if present.any():
             f1 = replace(label_metrics.get("macro_f1"), classes=tuple(np.flatnonzero(present).tolist()))
-            found = Target(others, np.where(present, 0.0, 1.0)).best(f1)
+            found = best_of_labels(f1, Estimate(others, np.where(present, 0.0, 1.0)))
             above[fold == k] = table.proba[fold == k] > np.where(present, found.values, np.inf)
     return above
 

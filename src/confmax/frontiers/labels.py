@@ -22,7 +22,6 @@ from confmax.errors import InputError
 from confmax.frontiers.levels import INSIDE, checked_levels, in_order, monotone, read_limit, refuse_alike
 from confmax.frontiers.result import Frontier
 from confmax.optimize.label_limits import best_within
-from confmax.optimize.label_thresholds import Target
 from confmax.progress import Bar, bar_for
 from confmax.solution.budgets import Met, farthest
 from confmax.solution.infeasible import Infeasible
@@ -133,11 +132,11 @@ class _Path:
         """Return the best value that the limited quantity can have beside the other limits."""
         task = self.at(tightest)
         # limits are searched on rows in memory
-        assert task.limits is not None and isinstance(task.target, Target)
+        assert task.limits is not None
         if self.free is None:
             return farthest(task, len(self.limits) - 1, tightest)
         most, cuts = self.free.most, self.free.cuts
-        within = best_within(task.metric, task.target, task.limits, most, cuts, together=bool(is_protected(task)))
+        within = best_within(task.metric, task.estimate, task.limits, most, cuts, together=bool(is_protected(task)))
         ends = [one.value for one in within.reached if one.constraint == len(self.limits) - 1]
         return ends[0] if ends else tightest
 

@@ -20,13 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.constraints.limits import Limits
 from confmax.metrics import Metric
 from confmax.metrics.structure import LinearFunctions
-from confmax.optimize.cuts import Cuts, blended, weights_of
+from confmax.optimize.cuts import Cuts, kept, shown
+from confmax.optimize.estimate import Estimate, probability_of_class
 from confmax.optimize.loop import MISSED, Problem, Solver, Status, Step
-from confmax.optimize.mixture import Limits, Mixture
+from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import PER_PASS, SINGLE, SINGULAR
-from confmax.optimize.threshold import SMALLEST, hull_chains
+from confmax.optimize.threshold import hull_chains
 from confmax.tables import MemoryTable, Table
 from confmax.tables.kinds import storage_named
 
@@ -50,14 +52,6 @@ def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | Non
 def of_two_columns(metric: Metric, limits: Limits | None) -> tuple[Metric, Limits | None]:
     """Return a metric of one class, and limits on it, for the rest in the first column and the class in the second."""
     return metric.of_class(1, 2), None if limits is None else limits.of_class(1, 2)
-
-
-def probability_of_class(table: MemoryTable, k: int) -> NDArray[Any]:
-    """Return the probability of class ``k`` of every row (n,), in host memory."""
-    p = np.zeros(table.n_rows, dtype=table.dtype)
-    for values, rows in table.storage.columns(table.proba, [k]):
-        p[rows] = values
-    return np.where(p < SMALLEST, p.dtype.type(0), p)
 
 
 def two_columns(table: MemoryTable, k: int) -> MemoryTable:
@@ -84,23 +78,6 @@ def class_gains(values: Array, k: int, n_classes: int) -> Gains:
     a[:, k] = between
     b[:, k] = np.where(between, -values, np.where(values > 0.0, -1.0, 1.0))
     return Gains.reduced(a, b)
-
-
-def cuts_of_class(table: MemoryTable, k: int, model_share: float) -> Cuts:
-    """Sort the rows of a ``table`` (n, K) by their probability of class ``k``, for an estimate of the confusion.
-
-    Rows that are not decided as the class are decided as the most probable other one.
-    """
-    two = two_columns(table, k)
-    truth = blended(two.proba, two.labels, model_share)
-    return Cuts.of(two.proba[:, 1], truth, weights_of(two), right_beside(table, k, model_share))
-
-
-def kept(cuts: Cuts, limits: Limits | None) -> NDArray[np.bool_]:
-    """Return which cuts (T,) keep all limits."""
-    if limits is None:
-        return np.ones(len(cuts), dtype=np.bool_)
-    return np.asarray((limits.slacks(cuts.confusions) >= -MISSED).all(axis=-1))
 
 
 def candidates(
@@ -214,14 +191,14 @@ class ClassThreshold(Solver):
         if not oracle.table.is_whole:
             return None, _step_in_parts(problem, metric, within, k)
         oracle.count()
-        cuts = self._cuts(oracle.table.in_memory(), k, oracle.model_share)
+        estimate = Estimate.alike(oracle.table.in_memory(), oracle.model_share)
+        cuts = self._cuts(estimate, k)
         model = None
         enough = None
         allowed = kept(cuts, within)
         if within is not None and 0.0 < oracle.model_share < 1.0 and within.least_rows > 1:
-            # the labels of few rows keep a precision by chance, unless the model keeps it alone
-            model = self._cuts(oracle.table.in_memory(), k, 1.0)
-            enough = kept(model, within) | (cuts.rows >= within.least_rows)
+            model = self._cuts(estimate.with_share(1.0), k)
+            enough = shown(cuts, within, model)
             allowed &= enough
         mixed = best_mixture(cuts, metric, within, enough)
         is_model = oracle.model_share == 1.0
@@ -244,13 +221,12 @@ class ClassThreshold(Solver):
         bound = max(mixed.value, problem.value(drawn.confusion)) if oracle.exact else None
         return None, Step(rule, (rule, drawn), bound, Status.OPTIMAL, prices=mixed.prices)
 
-    def _cuts(self, table: MemoryTable, k: int, model_share: float) -> Cuts:
-        if self.known is None:
-            return cuts_of_class(table, k, model_share)
-        key = (id(table), k, model_share)
-        if key not in self.known:
-            self.known[key] = cuts_of_class(table, k, model_share)
-        return self.known[key]
+    def _cuts(self, estimate: Estimate, k: int) -> Cuts:
+        known = {} if self.known is None else self.known
+        key = (id(estimate.table), k, float(estimate.share[k]))
+        if key not in known:
+            known[key] = Cuts.of(estimate.one_class(k))
+        return known[key]
 
 
 def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: int) -> Step:
@@ -260,7 +236,7 @@ def _step_in_parts(problem: Problem, metric: Metric, limits: Limits | None, k: i
     """
     table = problem.oracle.table
     K = len(problem.oracle.rows)
-    cuts = cuts_of_class(table.in_memory(), k, problem.oracle.model_share)
+    cuts = Cuts.of(Estimate.alike(table.in_memory(), problem.oracle.model_share).one_class(k))
     is_model = problem.oracle.model_share == 1.0
     centre = candidates(cuts.among(kept(cuts, limits)), metric, limits, problem.tol / 2.0, exact=is_model)[0]
     last = len(cuts) - 1
@@ -292,7 +268,7 @@ def with_thresholds(problem: Problem) -> Problem:
     if k is None or oracle.exact or not table.is_whole or problem.n_decisions != table.n_classes:
         return problem
     assert limits is not None
-    cuts = cuts_of_class(table.in_memory(), k, oracle.model_share)
+    cuts = Cuts.of(Estimate.alike(table.in_memory(), oracle.model_share).one_class(k))
     places = np.flatnonzero(kept(cuts, limits.of_class(1, 2)))
     if not len(places):
         return problem
@@ -324,22 +300,6 @@ def thresholds_beside(cuts: Cuts, places: NDArray[np.intp], k: int, table: Table
         offset[:, k] = b[:, k]
         parts.append(Gains(scale, offset))
     return Gains.concatenate(parts)
-
-
-def right_beside(table: MemoryTable, k: int, model_share: float) -> Array:
-    """Return how much of every row (n,) is decided rightly as the most probable class but ``k``."""
-    a = np.ones(table.n_classes)
-    b = np.zeros(table.n_classes)
-    a[k] = 0.0
-    b[k] = -1.0
-    other = table.storage.decide(table.proba, Gains.reduced(a, b))[0]
-    right = np.zeros(table.n_rows)
-    if model_share > 0.0:
-        right += model_share * table.probability_of(other)
-    if model_share < 1.0:
-        assert table.labels is not None
-        right += (1.0 - model_share) * (other == table.labels)
-    return right
 
 
 def _class_in(problem: Problem) -> int | None:

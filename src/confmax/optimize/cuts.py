@@ -13,13 +13,36 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion
+from confmax.constraints.limits import Limits
 from confmax.kernels.order import stable_order
-from confmax.tables import MemoryTable
+from confmax.optimize.rounding import NEGLIGIBLE
 
 MOST_DIGITS = 17  # of a threshold: these tell any two floats apart
 EQUAL = 1e-12  # difference of values that is rounding
 EXACT_TEN, EXACT_DIGITS = 22, 15  # powers of ten, and whole numbers of so many digits, are floats
 TIE = 1e-3  # how near to the middle of two decimals their order is doubtful
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """What is cut and what is counted of n rows.
+
+    Attributes
+    ----------
+    key : ndarray (n,)
+        The numbers that are compared with a threshold.
+    truth : ndarray (n, 2)
+        How much of each row is of both classes.
+    weight : ndarray (n,)
+        The weights of the rows, as fractions of all.
+    beside : ndarray (n,) or None
+        How much of each row is right where it is not decided as the second class; None: how much is of the first one.
+    """
+
+    key: NDArray[np.floating]
+    truth: Array
+    weight: Array
+    beside: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,23 +70,11 @@ class Cuts:
     allowed: NDArray[np.bool_]
 
     @classmethod
-    def of(
-        cls,
-        key: NDArray[np.floating],
-        truth: Array,
-        weight: Array,
-        beside: Array | None = None,
-        *,
-        matrix: bool = False,
-    ) -> Cuts:
-        """Sort rows by falling numbers ``key`` (n,), with ``weight`` (n,) as fractions of all.
-
-        ``truth`` (n, 2) says how much of each row is of both classes, and ``beside`` (n,) how much of it is right where
-        it is not decided as the second one; None is how much of it is of the first one.
-        """
-        order = stable_order(-key)
-        x, w = key[order], weight[order]
-        parts = truth[order] * w[:, None]
+    def of(cls, column: Column, *, matrix: bool = False) -> Cuts:
+        """Sort the rows of a ``column`` by falling numbers."""
+        order = stable_order(-column.key)
+        x, w = column.key[order], column.weight[order]
+        parts = column.truth[order] * w[:, None]
         ends = np.append(np.flatnonzero(x[1:] != x[:-1]), len(x) - 1)
         above, taken = _sums(parts, ends), _sums(w, ends)
         below, left = _sums(parts[::-1], ends, turned=True), _sums(w[::-1], ends, turned=True)
@@ -75,8 +86,8 @@ class Cuts:
             C,
         )
         right = 2.0 * above[:, 1] - taken
-        if beside is not None:
-            others = np.append(0.0, np.cumsum(w * beside[order]))[np.append(0, ends + 1)]
+        if column.beside is not None:
+            others = np.append(0.0, np.cumsum(w * column.beside[order]))[np.append(0, ends + 1)]
             right = above[:, 1] + (others[-1] - others)
         rows = np.append(0, np.cumsum(w > 0.0)[ends])
         return cls(x[ends], confusions, right, rows, np.ones(len(ends) + 1, dtype=np.bool_))
@@ -130,6 +141,21 @@ class Cuts:
         return shortest(*self.ends(k), dtype, closed=closed)
 
 
+def kept(cuts: Cuts, limits: Limits | None) -> NDArray[np.bool_]:
+    """Return which cuts (T,) keep all limits, of two columns."""
+    if limits is None:
+        return np.ones(len(cuts), dtype=np.bool_)
+    return np.asarray((limits.slacks(cuts.confusions) >= -NEGLIGIBLE).all(axis=-1))
+
+
+def shown(cuts: Cuts, limits: Limits, model: Cuts) -> NDArray[np.bool_]:
+    """Return of which cuts (T,) enough is known: labels of few rows keep a precision by chance, unless the model does.
+
+    ``model`` are the same cuts on the model's estimate.
+    """
+    return kept(model, limits) | (cuts.rows >= limits.least_rows)
+
+
 def best_of_each(values: Array, right: Array, starts: NDArray[np.intp], tol: float = EQUAL) -> NDArray[np.intp]:
     """Return the best cut (m,) of each of m blocks, whose cuts lie in one row from ``starts`` (m,) on.
 
@@ -141,20 +167,6 @@ def best_of_each(values: Array, right: Array, starts: NDArray[np.intp], tol: flo
     right = np.where(near, right, -np.inf)
     places = np.flatnonzero(near & (right >= np.repeat(np.maximum.reduceat(right, starts) - EQUAL, sizes)))
     return np.asarray(places[np.searchsorted(places, starts)])
-
-
-def weights_of(table: MemoryTable) -> Array:
-    """Return the weights of the rows of a table (n,), as fractions of all."""
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    return np.asarray(weight / weight.sum())
-
-
-def blended(proba: NDArray[Any], labels: NDArray[Any] | None, model_share: float) -> Array:
-    """Return how much of each row is of each of two classes (n, 2): what the model says, and its label."""
-    truth = model_share * proba.astype(np.float64)
-    if labels is not None:
-        truth += (1.0 - model_share) * (labels[:, None] == np.arange(2))
-    return truth
 
 
 def _sums(values: Array, ends: NDArray[np.intp], *, turned: bool = False) -> Array:

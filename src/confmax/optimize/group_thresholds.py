@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.optimize.columns import Columns
+from confmax.optimize.estimate import Estimate
 from confmax.optimize.loop import Problem
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import BATCH, DIGITS, HALVINGS, LEFT_OVER
@@ -48,8 +49,10 @@ class GroupThresholds:
         M = problem.n_decisions if layout is None else layout.n_decisions
         if not K == M == 2 or not table.sorts_rows or table.decisions.several:
             return None
-        groups = oracle.read_groups("the search of thresholds")
-        parts = [Thresholds.of(rows, part.model_share, matrix=problem.needs_matrix) for part, rows in groups]
+        parts = [
+            Thresholds.of(Estimate.alike(rows, part.model_share), matrix=problem.needs_matrix)
+            for part, rows in oracle.read_groups("the search of thresholds")
+        ]
         corners = (np.union1d(*hull_chains(part.confusions)) for part in parts)
         return cls(tuple(parts), tuple(corners), oracle.rows, layout)
 

@@ -309,7 +309,7 @@ def _cut(
     """Return what `LabelBins.cut` does of a part, where all rows weigh ``total``."""
     found = _entries(labels, wanted, by, step, bins)
     weight = found.weight / total
-    hits = weight * estimate(share[labels][found.label], found.value, found.true)
+    hits = weight * blended(share[labels][found.label], found.value, found.true)
     if together:
         every = Sorted.by_key(found.key, weight, hits)
     else:
@@ -362,7 +362,7 @@ def _ends(high: float, bins: LabelBins) -> tuple[Array, Array]:
 # --- cuts -------------------------------------------------------------------------------------------------------------
 
 
-def estimate(share: Array, value: Array, true: Any) -> Array:
+def blended(share: float | Array, value: Array, true: Any) -> Array:
     """Return what is true, of calibrated probabilities and truth: ``share value + (1 - share) true``."""
     return np.asarray(share * value + (1.0 - share) * true)
 

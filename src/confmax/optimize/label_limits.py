@@ -29,10 +29,10 @@ from confmax.kernels.label_bins import LEAST
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
 from confmax.metrics.labels import fraction_of, is_total, shares_of
-from confmax.optimize.cuts import EQUAL, Cuts, shortest
+from confmax.optimize.cuts import EQUAL, Cuts, kept, shortest, shown
+from confmax.optimize.estimate import Estimate
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
-    Target,
     common_cut,
     counted_in,
     most_at,
@@ -60,11 +60,6 @@ class Reached(NamedTuple):
     constraint: int
     value: float
     label: int | None
-
-
-def of_label_rows(p: NDArray[np.floating], made: Array, weight: Array) -> Cuts:
-    """Return the cuts of a label by its probabilities ``p`` (n,), where so much of each row is ``made`` true (n,)."""
-    return Cuts.of(p, np.stack([1.0 - made, made], axis=1), weight)
 
 
 def cut_at(cuts: Cuts, threshold: float) -> int:
@@ -153,7 +148,7 @@ class Within:
 
 def best_within(
     metric: Metric,
-    target: Target,
+    estimate: Estimate,
     limits: Limits,
     free: LabelThresholds,
     known: dict[Block, Cuts] | None = None,
@@ -162,24 +157,26 @@ def best_within(
 ) -> Within:
     """Return the best thresholds within ``limits``; those without limits are the ``free`` ones.
 
-    The cuts that are ``known``, of the same target, are not sorted again; those that are sorted join them. For a ratio
-    of sums over labels, those that ceilings read alike are cut ``together``: at one calibrated probability.
+    The cuts that are ``known``, of the same estimate, are not sorted again; those that are sorted join them. For a
+    ratio of sums over labels, those that ceilings read alike are cut ``together``: at one calibrated probability.
     """
     known = {} if known is None else known
-    budgets = Budgets.of(limits, target.rows)
+    budgets = Budgets.of(limits, estimate.rows)
     limited = labels_of(limits)
-    tied = set(counted_in(metric, target.table.n_classes)) - set(limited) if together and is_total(metric) else set()
+    tied = set[int]()
+    if together and is_total(metric):
+        tied = set(counted_in(metric, estimate.table.n_classes)) - set(limited)
     reached: list[Reached] = []
     cuts: dict[Block, Cuts] = {}
     for block in budgets.blocks(limited, tied):
-        cuts[block] = _sorted(target, block, known)
+        cuts[block] = _sorted(estimate, block, known)
         if block[0] in limited:
-            cuts[block], missed = _allowed(cuts[block], target, limits, block[0])
+            cuts[block], missed = _allowed(cuts[block], estimate, limits, block[0])
             reached += missed
     if is_total(metric):
-        best = _by_levels(metric, target, free, cuts, budgets, together=together)
+        best = _by_levels(metric, estimate, free, cuts, budgets, together=together)
     else:
-        best = _by_label(metric, target, free, cuts, budgets)
+        best = _by_label(metric, estimate, free, cuts, budgets)
     prices = np.full(len(limits), np.nan)
     prices[budgets.numbers] = best.solved.prices
     ends = zip(budgets.numbers.tolist(), budgets.signs, budgets.ceilings, best.solved.loosened, strict=True)
@@ -203,20 +200,20 @@ class _Best:
 
 
 def _by_label(
-    metric: Metric, target: Target, free: LabelThresholds, cuts: dict[Block, Cuts], budgets: Budgets
+    metric: Metric, estimate: Estimate, free: LabelThresholds, cuts: dict[Block, Cuts], budgets: Budgets
 ) -> _Best:
     """Return the best cuts for a mean of scores of labels."""
-    shares = shares_of(metric, target.rows)
+    shares = shares_of(metric, estimate.rows)
     score = replace(metric, classes=None)
     scores = {
-        block: shares[block[0]] * score_of_one(score, target.rows[block[0]])(one.hits, one.decided)
+        block: shares[block[0]] * score_of_one(score, estimate.rows[block[0]])(one.hits, one.decided)
         for block, one in cuts.items()
     }
     solved = priced(cuts, scores, budgets)
     hits, decided = free.statistics.diagonal.copy(), free.statistics.columns.copy()
     for block, k in solved.chosen.items():
         hits[block[0]], decided[block[0]] = cuts[block].hits[k], cuts[block].decided[k]
-    value = float(metric.values(Confusion(target.rows, hits, decided)))
+    value = float(metric.values(Confusion(estimate.rows, hits, decided)))
     # what a search without sorting leaves open of the labels without limits
     left = max(0.0, free.most - float(metric.values(free.statistics)))
     return _Best(solved, free.values, value + solved.beyond + left)
@@ -224,7 +221,7 @@ def _by_label(
 
 def _by_levels(
     metric: Metric,
-    target: Target,
+    estimate: Estimate,
     free: LabelThresholds,
     cuts: dict[Block, Cuts],
     budgets: Budgets,
@@ -241,11 +238,11 @@ def _by_levels(
     coefficients = fraction_of(metric)
     assert coefficients is not None
     top, base, spent, less = coefficients
-    counted = counted_in(metric, target.table.n_classes)
+    counted = counted_in(metric, estimate.table.n_classes)
     inside = [block for block in cuts if block[0] in counted]
     others = [label for label in counted if not any(label in block for block in inside)]
     columns = budgets.weights.T
-    below = base * float(target.rows[counted].sum())
+    below = base * float(estimate.rows[counted].sum())
     level, reached, most, thresholds = float(metric.values(free.statistics)), -np.inf, free.most, free.values
     for _ in range(LEVELS):
         gain, price = top + less * level, spent * level
@@ -266,11 +263,11 @@ def _by_levels(
             if len(one) > 1
         }
         if others:
-            common = common_cut(target, others, partial(_gained, gain, price))
+            common = common_cut(estimate, others, partial(_gained, gain, price))
             ends[columns[others[0]].tobytes()] = float(common.low[0]), float(common.high[0])
             sums += [common.hits[0], common.decided[0]]
         if below and not together:
-            hits, decided, beyond = most_at(target, others, gain, price)
+            hits, decided, beyond = most_at(estimate, others, gain, price)
             largest += gain * hits - price * decided + beyond
             most = min(most, level + max(largest - level * below, 0.0) / below)
         value = float(safe_ratio(top * sums[0], below + spent * sums[1] - less * sums[0]))
@@ -280,7 +277,7 @@ def _by_levels(
         best = solved, thresholds
         for column, end in ends.items():
             same = [label for label, weights in enumerate(columns) if weights.tobytes() == column]
-            thresholds[same] = target.allowed(thresholds_from(target, *end))[same]
+            thresholds[same] = estimate.allowed(thresholds_from(estimate, *end))[same]
     return _Best(*best, max(most, reached))
 
 
@@ -294,65 +291,41 @@ def _only_at(cuts: Cuts, threshold: float) -> Cuts:
     return cuts.among(np.arange(len(cuts)) == k) if cuts.allowed[k] else cuts
 
 
-def _sorted(target: Target, block: Block, known: dict[Block, Cuts]) -> Cuts:
+def _sorted(estimate: Estimate, block: Block, known: dict[Block, Cuts]) -> Cuts:
     """Return the cuts of a ``block``, which join those that are ``known``.
 
     One label is cut by its given probabilities, and several are cut by the calibrated ones.
     """
     if block not in known:
-        columns = [target.columns(label)[len(block) > 1] for label in block]
-        made = [target.column(label) for label in block]
-        never = target.barred is not None and target.barred[block[0]]
-        weight = np.tile(target.weight, len(block))
-        p = np.concatenate(columns)
-        known[block] = Cuts.never(p.dtype) if never else of_label_rows(p, np.concatenate(made), weight)
+        never = estimate.barred is not None and estimate.barred[block[0]]
+        known[block] = Cuts.never(estimate.table.dtype) if never else Cuts.of(estimate.labels(block))
     return known[block]
 
 
-def _allowed(cuts: Cuts, target: Target, limits: Limits, label: int) -> tuple[Cuts, list[Reached]]:
+def _allowed(cuts: Cuts, estimate: Estimate, limits: Limits, label: int) -> tuple[Cuts, list[Reached]]:
     """Return cuts of which those that keep the limits of a ``label`` are allowed, and what is reached if none does."""
     own = of_label(limits, label)
-    S = Confusion(target.rows[[label]], cuts.hits[:, None], cuts.decided[:, None])
-    slacks = own.slacks(S)
-    enough = np.ones(len(slacks), dtype=np.bool_)
-    if 0.0 < target.share[label] < 1.0 and own.least_rows > 1:
-        # labels of few rows keep a precision by chance, unless the model keeps it alone
-        model = target.with_share(1.0)
-        there = of_label_rows(target.columns(label)[0], model.column(label), target.weight)
-        on_model = Confusion(model.rows[[label]], there.hits[:, None], there.decided[:, None])
-        enough = _kept(own.slacks(on_model)).all(axis=-1) | (cuts.rows >= own.least_rows)
-    numbers = [j for j, one in enumerate(limits.constraints) if place_of(one) == label]
-    allowed, reached = _nearest(own, numbers, slacks, own.values(S), enough)
-    return cuts.among(allowed), [replaced._replace(label=label) for replaced in reached]
-
-
-def _kept(slacks: Array) -> NDArray[np.bool_]:
-    return np.asarray(slacks >= -NEGLIGIBLE)
-
-
-def _nearest(
-    own: Limits, numbers: list[int], slacks: Array, values: Array, enough: NDArray[np.bool_]
-) -> tuple[NDArray[np.bool_], list[Reached]]:
-    """Return which cuts (T,) keep limits with ``slacks`` (T, m), or miss them least, and what is reached if none does.
-
-    Only ``enough`` (T,) rows can show that a limit is kept.
-    """
-    kept = _kept(slacks).all(axis=-1) & enough
-    if kept.any():
-        return kept, []
+    enough = np.ones(len(cuts), dtype=np.bool_)
+    if 0.0 < estimate.share[label] < 1.0 and own.least_rows > 1:
+        enough = shown(cuts, own, Cuts.of(estimate.with_share(1.0).labels([label])))
+    allowed = kept(cuts, own) & enough
+    if allowed.any():
+        return cuts.among(allowed), []
+    slacks, values = own.slacks(cuts.confusions), own.values(cuts.confusions)
     least = np.where(enough, slacks.min(axis=-1), -np.inf)
+    numbers = [j for j, one in enumerate(limits.constraints) if place_of(one) == label]
     reached = []
     for j, one in enumerate(own.constraints):
-        fits = _kept(np.delete(slacks, j, axis=-1)).all(axis=-1) & enough
+        fits = (np.delete(slacks, j, axis=-1) >= -NEGLIGIBLE).all(axis=-1) & enough
         if fits.any():
             far = values[fits, j].max() if one.is_floor else values[fits, j].min()
-            reached.append(Reached(numbers[j], float(far), None))
+            reached.append(Reached(numbers[j], float(far), label))
     if not reached:
         # no cut keeps all but one of them
         k = int(np.argmax(least))
         missed = int(np.argmin(slacks[k]))
-        reached = [Reached(numbers[missed], float(values[k, missed]), None)]
-    return least >= least.max() - SPARE, reached
+        reached = [Reached(numbers[missed], float(values[k, missed]), label)]
+    return cuts.among(least >= least.max() - SPARE), reached
 
 
 @dataclass(frozen=True, eq=False)

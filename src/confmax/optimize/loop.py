@@ -13,9 +13,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.constraints.limits import Limits
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
-from confmax.optimize.mixture import Limits, Mixture
+from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import BINDS, DIGITS, HALF_DIGITS, NEGLIGIBLE, SINGLE
 from confmax.oracle import CountingOracle
 from confmax.oracle.ties import with_ties_broken

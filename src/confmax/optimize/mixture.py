@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
+from confmax.constraints.limits import Limits
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
-from confmax.metrics.structure import AffineFunctions, LinearFunctions, MeanFloor, Statistics
+from confmax.metrics.structure import AffineFunctions
 from confmax.optimize.rounding import BINDS, EXACT, HALF_DIGITS, LEFT_OVER, NEGLIGIBLE, SINGULAR
 from confmax.tables.decisions import ONE, Decisions
 
@@ -23,45 +24,6 @@ INTERIOR = HALF_DIGITS  # a weight that an interior point leaves behind
 # rounding of a statistic, and what a smallest function may lose
 SAME_MEAN = EXACT
 SAME_MINIMUM = LEFT_OVER
-
-
-class Limits(Protocol):
-    """What solvers read of constraints: `confmax.constraints.Limits` has these members."""
-
-    @property
-    def statistics(self) -> Statistics:
-        """What they read: "diagonal", "columns" or "matrix"."""
-
-    @property
-    def only_class(self) -> int | None:
-        """The class that all of them are about; None if they are about several, about all, or about groups."""
-
-    @property
-    def ask_for_hits(self) -> bool:
-        """Whether no limit on one class is better kept by deciding it where its probability is small."""
-
-    @property
-    def are_linear(self) -> bool:
-        """Whether every one of `functions` is by how much a limit is kept, in the unit of its metric."""
-
-    @property
-    def least_rows(self) -> int:
-        """How many rows must be decided as a class before labels count for the floors on its precision."""
-
-    def of_class(self, k: int, n_classes: int) -> Limits:
-        """Return the same limits for a table of K columns in which their class is column ``k``."""
-
-    def functions(self, rows: Array, n_decisions: int) -> LinearFunctions:
-        """Return the functions that must not fall below zero at row sums (K,), for M decisions."""
-
-    def leeway(self, n_classes: int) -> Array:
-        """Return for each function (m,) by how much the values of groups may differ; inf if it compares none."""
-
-    def curves(self, n_classes: int) -> tuple[MeanFloor, ...]:
-        """Return the floors on means of the recalls, of which the functions hold the recalls."""
-
-    def slacks(self, S: Confusion) -> Array:
-        """Return by how much each limit is kept (..., n), negative if it is violated, in the unit of its metric."""
 
 
 @dataclass(frozen=True, eq=False)

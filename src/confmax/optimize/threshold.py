@@ -20,17 +20,16 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE, Ratios
 from confmax.optimize.conditional_gradient import line_searches
-from confmax.optimize.cuts import EQUAL, Cuts, blended, weights_of
+from confmax.optimize.cuts import EQUAL, Cuts
+from confmax.optimize.estimate import Estimate
 from confmax.optimize.loop import Problem, Solver, Status, Step
 from confmax.optimize.masters.generic import Smooth
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.points import Space
 from confmax.optimize.rounding import LEAST_WEIGHT, SOLVED
 from confmax.oracle import CountingOracle, same_estimate
-from confmax.tables import MemoryTable
 
 MOST_JOINED = 50  # thresholds that join a mixture inside the hull
-SMALLEST = 1e-290  # probabilities below are zero: a threshold between them could not be scaled beside a weight of one
 SLOPE = SOLVED  # a gradient that promises less than this promises nothing
 MOST_EDGES = 256  # edges with the best ends, which are looked at inside
 SEARCHED = 8  # edges that are searched to the last digit
@@ -116,7 +115,8 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
         if mixed is not None:
             mixed = singles[1] if len(singles) == 2 else _between(metric, singles[1], singles[2])
         return singles[0], mixed, confusions
-    cuts = Thresholds.of(oracle.read_rows("the search of a threshold"), oracle.model_share, matrix=matrix)
+    rows = oracle.read_rows("the search of a threshold")
+    cuts = Thresholds.of(Estimate.alike(rows, oracle.model_share), matrix=matrix)
     confusions = cuts.confusions
     values = np.nan_to_num(metric.values(confusions), nan=-np.inf, posinf=np.inf)
     best = int(np.argmax(values))
@@ -143,11 +143,11 @@ class Thresholds:
     by: int
 
     @classmethod
-    def of(cls, table: MemoryTable, model_share: float, *, matrix: bool) -> Thresholds:
-        """Sort the rows of a table."""
+    def of(cls, estimate: Estimate, *, matrix: bool) -> Thresholds:
+        """Sort the rows of an ``estimate``."""
         # where class 0 is so rare that the other probability rounds to one, its own tells rows apart
-        by = 0 if table.mean_probability()[0] < np.sqrt(np.finfo(table.dtype).eps) else 1
-        return cls(all_cuts(table, model_share, matrix=matrix, by=by), by)
+        by = 0 if estimate.table.mean_probability()[0] < np.sqrt(np.finfo(estimate.table.dtype).eps) else 1
+        return cls(Cuts.of(estimate.two_classes(by), matrix=matrix), by)
 
     def __len__(self) -> int:
         return len(self.cuts)
@@ -212,14 +212,6 @@ def _between(metric: Metric, first_rule: Mixture, second_rule: Mixture) -> Mixtu
     pair = Confusion.stack([first_rule.confusion, second_rule.confusion])
     _, _, share = best_edge(metric, pair, metric.values(pair))
     return first_rule.toward(second_rule, share)
-
-
-def all_cuts(table: MemoryTable, model_share: float, *, matrix: bool, by: int = 1) -> Cuts:
-    """Return every cut of the rows by the probability of class 1, or with ``by`` 0 by minus that of class 0."""
-    table = table.dense("the search of a threshold")
-    p = table.proba[:, 1] if by == 1 else -table.proba[:, 0]
-    p = np.where(np.abs(p) < SMALLEST, p.dtype.type(0), p)
-    return Cuts.of(p, blended(table.proba, table.labels, model_share), weights_of(table), matrix=matrix)
 
 
 def _turned_round(confusions: Confusion) -> Confusion:

@@ -25,8 +25,9 @@ from confmax.metrics.labels import OfVectors, is_mean
 from confmax.metrics.limited import negative
 from confmax.optimize import Mixture, Outcome, Problem, Progress, Status
 from confmax.optimize.cuts import shortest
+from confmax.optimize.estimate import Estimate
 from confmax.optimize.given import GivenRule
-from confmax.optimize.label_thresholds import Target
+from confmax.optimize.label_thresholds import best_of_labels
 from confmax.optimize.path_query import first_gains
 from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
@@ -83,7 +84,7 @@ def best_gains(task: LabelTask, met: Met) -> tuple[LabelRule, Found]:
         met.free = _without_limits(task, table, _on_sample(task))
     known, model_most = met.free
     known = [*known, *met.before]
-    problem, outcome, most = _searched(task, table, task.target, known)
+    problem, outcome, most = _searched(task, table, task.estimate, known)
     model_most = most if task.mode == "model" else model_most
     value = problem.value(outcome.mixture.confusion)
     if task.mode == "model":
@@ -112,7 +113,7 @@ def _without_limits(task: LabelTask, table: Table, known: Sequence[Gains]) -> tu
         known += _of_named(task, table)
     elif task.mode != "model":
         # what bounds the metric holds on the model's estimate alone, within limits too; its rules are starts
-        _, first, model_most = _searched(free, table, task.target.with_share(1.0), known)
+        _, first, model_most = _searched(free, table, task.estimate.with_share(1.0), known)
         known += (first.mixture if task.metric.structure.is_concave else first.single).atoms
     return known, model_most
 
@@ -151,7 +152,7 @@ def farthest(task: LabelTask, j: int, end: float) -> float:
     if metric is None:
         return end
     problem, outcome, _ = _searched(
-        replace(task, metric=metric, limits=limits.without(j)), task.calibrated, task.target
+        replace(task, metric=metric, limits=limits.without(j)), task.calibrated, task.estimate
     )
     value = problem.value(outcome.mixture.confusion)
     return value if is_floor else -value
@@ -171,7 +172,7 @@ def _of_exactly(task: LabelTask, most: int) -> list[Gains]:
     table: Any = task.table
     table = replace(table, decisions=exactly)
     plan = replace(task.plan, decisions=exactly, callback=None)
-    rule, _ = best_gains(replace(task, plan=plan, table=table, target=task.target.deciding(exactly)), Met())
+    rule, _ = best_gains(replace(task, plan=plan, table=table, estimate=task.estimate.deciding(exactly)), Met())
     a, b = rule.gains.pair()
     # scores that are all above zero decide as many as there may be
     lowest = np.minimum(b, a + b).min(axis=1, keepdims=True)
@@ -184,7 +185,7 @@ def plain_rules(task: LabelTask) -> dict[str, LabelRule]:
     table = task.table
     k = task.plan.decisions.most
     if k is None:
-        half = task.target.allowed(np.full(table.n_classes, 0.5))
+        half = task.estimate.allowed(np.full(table.n_classes, 0.5))
         return {"p > 0.5": LabelRule.from_thresholds(half, **task.settings)}
     prior = table.label_weight() if table.has_labels else table.mean_probability()
     return {
@@ -196,7 +197,7 @@ def plain_rules(task: LabelTask) -> dict[str, LabelRule]:
 def _allowed(task: LabelTask, weights: Array) -> Gains:
     """Return the gain of ``weights`` (L,) that decides no label that no row has."""
     gains = Gains.reduced(weights)
-    return gains if task.target.barred is None else gains.without(task.target.barred, several=True)
+    return gains if task.estimate.barred is None else gains.without(task.estimate.barred, several=True)
 
 
 def _on_sample(task: LabelTask) -> Sequence[Gains]:
@@ -205,9 +206,9 @@ def _on_sample(task: LabelTask) -> Sequence[Gains]:
     if table.is_whole:
         return ()
     rows = table.in_memory().calibrated(None)
-    target = task.target
-    small = replace(task, table=rows, target=Target(rows, target.share, target.maps, target.barred))
-    _, found, _ = _searched(small, small.calibrated, small.target)
+    estimate = task.estimate
+    small = replace(task, table=rows, estimate=Estimate(rows, estimate.share, estimate.maps, estimate.barred))
+    _, found, _ = _searched(small, small.calibrated, small.estimate)
     return found.single.atoms if task.plan.randomized is not True else found.mixture.atoms
 
 
@@ -218,16 +219,16 @@ def _named(task: LabelTask) -> dict[str, Any]:
 
 
 def _searched(
-    task: LabelTask, table: Table, target: Any, known: Sequence[Gains] = ()
+    task: LabelTask, table: Table, estimate: Any, known: Sequence[Gains] = ()
 ) -> tuple[Problem, Outcome, float | None]:
-    """Return the problem of a calibrated ``table`` and the estimate of a ``target``, its outcome, and a bound.
+    """Return the problem of a calibrated ``table`` and an ``estimate``, its outcome, and a bound.
 
     The search starts from ``known`` rules too.
     """
     plan = task.plan
     metric = task.metric
     limits = task.limits
-    oracle = CountingOracle(table.oracle(target.share), barred=target.barred)
+    oracle = CountingOracle(table.oracle(estimate.share), barred=estimate.barred)
     L = table.n_classes
     exact = oracle.exact
     starts = [_plain_gains(oracle.rows, plan.decisions.most)]
@@ -241,7 +242,7 @@ def _searched(
         )
     bound = None
     if is_mean(metric) and not metric.structure.is_linear:
-        separate = target.deciding(ANY).best(metric)
+        separate = best_of_labels(metric, estimate.deciding(ANY))
         compromise = metric.gains(metric.at(separate.statistics))
         if compromise.is_finite:
             starts.append(compromise)
@@ -274,14 +275,14 @@ def _of_named(task: LabelTask, table: Table) -> list[Gains]:
     for name in NEAR:
         near = replace(task, metric=replace(label_metrics.get(name), classes=task.metric.classes))
         if task.plan.decisions.most is None:
-            thresholds = near.target.best(near.metric).values
+            thresholds = best_of_labels(near.metric, near.estimate).values
             if task.maps is not None:
                 inside = np.isfinite(thresholds)
                 calibrated = task.maps.transform(np.where(inside, thresholds, 0.5))
                 thresholds = np.where(inside, calibrated, thresholds)
             found.append(Gains.above(thresholds))
         else:
-            found += _searched(near, table, near.target)[1].single.atoms
+            found += _searched(near, table, near.estimate)[1].single.atoms
     return found
 
 

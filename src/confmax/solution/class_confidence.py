@@ -28,8 +28,9 @@ from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits
 from confmax.constraints.proportions import chances_of_counts, rows_for_floor, rows_needed, trials
 from confmax.metrics import Metric
-from confmax.optimize.class_cuts import class_of, cuts_of_class, gains_of_cuts, probability_of_class
+from confmax.optimize.class_cuts import class_of, gains_of_cuts
 from confmax.optimize.cuts import Cuts
+from confmax.optimize.estimate import Estimate, probability_of_class
 from confmax.optimize.given import GivenRule
 from confmax.solution.one_class import for_raw_order
 from confmax.solution.plan import Plan, Task
@@ -78,7 +79,7 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
     confidence = plan.confidence
     seed = plan.random_state
     assert limits is not None and confidence is not None
-    cuts = cuts_of_class(table, k, 0.0)
+    cuts = Cuts.of(Estimate.alike(table, 0.0).one_class(k))
     of_class = task.metric.of_class(1, 2)
     within = limits.of_class(1, 2)
     tests = _Tests(cuts, within, float(probability_of_class(table, k).sum()), 1.0 - confidence)

@@ -15,9 +15,10 @@ from confmax.metrics import Metric
 from confmax.metrics.limited import negative
 from confmax.metrics.views import without_view
 from confmax.optimize import ColumnGeneration, Outcome, Problem, Solver, Status, choose, run
-from confmax.optimize.class_cuts import class_of, cuts_of_class, least_rows
+from confmax.optimize.class_cuts import class_of, least_rows
 from confmax.optimize.column_generation import refused_within_limits
 from confmax.optimize.cuts import Cuts
+from confmax.optimize.estimate import Estimate
 
 T = TypeVar("T", bound=Tuned)
 
@@ -220,11 +221,11 @@ def _by_thresholds(problem: Problem) -> str | None:
     within = replace(limits, kept_by_none=False).of_class(1, 2)
     rows = table.in_memory()
     said = []
-    model = _reached_by_thresholds(cuts_of_class(rows, k, 1.0), within, on_labels=False)
+    model = _reached_by_thresholds(Cuts.of(Estimate.alike(rows, 1.0).one_class(k)), within, on_labels=False)
     if model is not None:
         said.append(f"the model expects {model}")
     if table.has_labels:
-        labels = _reached_by_thresholds(cuts_of_class(rows, k, 0.0), within, on_labels=True)
+        labels = _reached_by_thresholds(Cuts.of(Estimate.alike(rows, 0.0).one_class(k)), within, on_labels=True)
         said += [] if labels is None else [f"the labels show {labels}"]
     name = rows.classes[k]
     return f"no threshold on p({name}) keeps {', '.join(limits.texts)}: {', and '.join(said)}" if said else None

@@ -24,7 +24,7 @@ from confmax.metrics import Metric
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.labels import OfVectors, is_total
 from confmax.metrics.rates import LABELS_PER_ROW
-from confmax.optimize.label_thresholds import Target
+from confmax.optimize.estimate import Estimate
 from confmax.progress import Bar
 from confmax.rule.labels import LabelRule
 from confmax.solution.plan import CONFUSIONS, absent_of, check_search, is_auto
@@ -156,7 +156,7 @@ class LabelTask:
     metric: Metric
     table: Table
     mode: str
-    target: Target
+    estimate: Estimate
     maps: LabelScaling | None
     # (L,): how many rows have the label; as expected by the model, where there are no labels
     positives: NDArray[Any]
@@ -182,16 +182,16 @@ class LabelTask:
 
     def counted(self, rules: Sequence[LabelRule], share: float | None = None) -> list[Confusion]:
         """Return the statistics of ``rules`` on the estimate, or on that with the same ``share`` of the model."""
-        target = self.target if share is None else self.target.with_share(share)
+        estimate = self.estimate if share is None else self.estimate.with_share(share)
         # rules on the given probabilities share a pass
         given = [rule for rule in rules if rule.calibrator is None]
-        parts = iter(target.counted(Gains.concatenate([rule.gains for rule in given]))) if given else iter(())
+        parts = iter(estimate.counted(Gains.concatenate([rule.gains for rule in given]))) if given else iter(())
         found = []
         for rule in rules:
             if rule.calibrator is None:
                 answers = Confusion.stack([next(parts) for _ in rule.weights])
             else:
-                answers = self.calibrated.oracle(target.share).maximize(rule.gains)
+                answers = self.calibrated.oracle(estimate.share).maximize(rule.gains)
             found.append(answers.mix(rule.weights))
         return found
 
@@ -237,15 +237,15 @@ def task_of(plan: LabelPlan, table: Table) -> LabelTask:
     shares = {"model": np.ones(len(rows)), "labels": np.zeros(len(rows)), "blend": BLENDED / (BLENDED + counted)}
     # nothing but the model speaks of a label that no row has
     share = np.where(present, shares[mode], 1.0).astype(np.float64)
-    target = Target(table, share, maps, barred)
+    estimate = Estimate(table, share, maps, barred)
     kept = None if present.all() else tuple(np.flatnonzero(present).tolist())
     metric = label_metrics.sized(replace(plan.metric, classes=kept), table.n_rows)
     limits = None
     if plan.constraints:
         # rows of y judge limits, and of a label that is absent there are none
-        true = np.where(present, target.rows, 0.0)
+        true = np.where(present, estimate.rows, 0.0)
         limits = bind_labels(plan.constraints, table.classes, true, _of_one_row(table), absent)
-    return LabelTask(plan, metric, table, mode, target, maps, counted, limits)
+    return LabelTask(plan, metric, table, mode, estimate, maps, counted, limits)
 
 
 def _of_one_row(table: Table) -> float:

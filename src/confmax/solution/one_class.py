@@ -28,14 +28,12 @@ from confmax.evaluate.protocols import NOT_ASSURED, Tuned
 from confmax.optimize import Mixture, Outcome, Problem, Status
 from confmax.optimize.class_cuts import (
     class_of,
-    cuts_of_class,
     gains_of_cuts,
-    kept,
-    right_beside,
     thresholds_beside,
     two_columns,
 )
-from confmax.optimize.cuts import Cuts
+from confmax.optimize.cuts import Cuts, kept
+from confmax.optimize.estimate import Estimate, right_beside
 from confmax.optimize.loop import MISSED
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable, Table
@@ -214,7 +212,7 @@ def _best_threshold(
     assert isinstance(limits, Limits)
     oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle, barred=problem.oracle.barred)
     on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
-    cuts = cuts_of_class(table.in_memory(), k, 0.0)
+    cuts = Cuts.of(Estimate.alike(table.in_memory(), 0.0).one_class(k))
     # an answer that never decides the class is none
     of_class = replace(limits, constraints=tuple(about), kept_by_none=False)
     allowed = kept(cuts, of_class.of_class(1, 2)) & (cuts.rows >= of_class.least_rows)

@@ -22,10 +22,11 @@ from confmax.metrics.labels import is_total
 from confmax.metrics.user import refuse_infinite
 from confmax.optimize import Status
 from confmax.optimize.cuts import EQUAL, Cuts
+from confmax.optimize.estimate import Estimate
 from confmax.optimize.label_limits import Block, Within, best_within
 from confmax.optimize.label_thresholds import (
     LabelThresholds,
-    Target,
+    best_of_labels,
     drawn_together,
     steadied,
 )
@@ -158,20 +159,20 @@ class Free:
 
 def free_thresholds(task: LabelTask) -> Free:
     """Return the thresholds of a ``task`` without its limits."""
-    most = thresholds_of(task, task.target)
-    model = most if task.mode == "model" else thresholds_of(task, task.target.with_share(1.0))
-    return Free(most, model, task.target.allowed(protected(task, most, model)))
+    most = thresholds_of(task, task.estimate)
+    model = most if task.mode == "model" else thresholds_of(task, task.estimate.with_share(1.0))
+    return Free(most, model, task.estimate.allowed(protected(task, most, model)))
 
 
 def best_thresholds(task: LabelTask, free: Free) -> tuple[LabelRule, Found]:
     """Return the rule of thresholds, one for each label, and the largest values of such rules."""
-    target: Any = task.target
+    estimate = task.estimate
     most, model, drawn = free.most, free.model, free.drawn
-    passes = target.n_passes
+    passes = estimate.n_passes
     if task.limits is None:
         rule = LabelRule.from_thresholds(drawn, **task.settings)
         return rule, Found(most.most, model.most, alone=most.values, n_passes=passes)
-    within = best_within(task.metric, target, task.limits, most, free.cuts, together=bool(is_protected(task)))
+    within = best_within(task.metric, estimate, task.limits, most, free.cuts, together=bool(is_protected(task)))
     rule = LabelRule.from_thresholds(within.near(drawn, most.values), **task.settings)
     # without limits the model's bound is one within limits too
     model_most = within.most if task.mode == "model" else model.most
@@ -238,9 +239,9 @@ def slacks_of(task: LabelTask, S: Confusion) -> Array:
     return rounded(task.limits.slacks(S), rounding_of(task))
 
 
-def thresholds_of(task: LabelTask, target: Target) -> LabelThresholds:
+def thresholds_of(task: LabelTask, estimate: Estimate) -> LabelThresholds:
     """Return the best thresholds on an estimate."""
-    return target.best(task.metric)
+    return best_of_labels(task.metric, estimate)
 
 
 def is_protected(task: LabelTask) -> bool | float:
@@ -264,7 +265,7 @@ def protected(task: LabelTask, most: LabelThresholds, model: LabelThresholds) ->
         return most.values
     if not alike:
         return drawn_together(most.values, model.values, task.positives, float(strength))
-    own = steadied(task.metric, task.target, most, task.positives, task.plan.random_state)
+    own = steadied(task.metric, task.estimate, most, task.positives, task.plan.random_state)
     return drawn_together(own, np.full(len(own), most.common), task.positives, float(strength))
 
 
@@ -282,7 +283,7 @@ def finished(
     # of thresholds, labels of few rows may not show that a limit is kept
     why = None if kept and task.plan.by_gains else found.infeasibility or (None if kept else not_met(task))
     shares = LabelShares(
-        tuple(np.clip(task.target.mean, 0.0, 1.0).tolist()),
+        tuple(np.clip(task.estimate.mean, 0.0, 1.0).tolist()),
         worth(table)[0],
         tuple(np.clip(statistics.columns, 0.0, 1.0).tolist()),
         task.maps,
@@ -300,7 +301,7 @@ def finished(
         baselines=baselines,
         metric=task.metric,
         mode=task.mode,
-        model_share=float(task.target.share.mean()),
+        model_share=float(task.estimate.share.mean()),
         calibration=task.maps,
         model_value=model_value,
         model_upper_bound=None if found.model_most is None else max(found.model_most, model_value),
