@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 # what the extras of pyproject.toml bring
-OPTIONAL = ("click", "rich", "pyarrow", "matplotlib", "vl_convert", "torch", "triton", "dask", "distributed", "pyspark",
+OPTIONAL = ("click", "rich", "pyarrow", "matplotlib", "vl_convert", "torch", "dask", "distributed", "pyspark",
             "pandas", "polars", "sqlglot", "onnx", "onnxruntime", "skl2onnx", "duckdb", "lightgbm")  # fmt: skip
 # warnings are errors, but for one of PySpark's about the versions that are installed
 WARNINGS = ("-W", "error", "-W", "ignore:PySpark does not yet fully support pandas:FutureWarning")

@@ -1,16 +1,11 @@
 """The oracle on tensors: decisions and statistics against the reference, and what stays on the device."""
 
-import subprocess
-import sys
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confmax.checks import check_oracle
-from confmax.confusion import Gains
 from confmax.oracle import decide, make_oracle, make_table
 from confmax.oracle import decide as reference_decide
 from confmax.oracle.numpy import NumpyOracle
@@ -21,7 +16,6 @@ from tests.torch_helpers import FORMS, NARROW, WIDE, drawn_labels, random_gains,
 torch = pytest.importorskip("torch")
 
 from confmax.tables.tensor import oracle as _torch  # noqa: E402
-from confmax.tables.tensor import rows as _torch_rows  # noqa: E402
 
 # --- decisions --------------------------------------------------------------------------------------------------------
 
@@ -141,77 +135,3 @@ def test_no_temporary_is_as_large_as_the_table(monkeypatch):
             oracle.maximize(random_gains(rng, 50, form), matrix=True)
         decide(P, random_gains(rng, 50, "offsets"))
     assert 5000 <= seen.cells <= 3 * 5000 < P.numel() / 10
-
-
-# --- a kernel that disagrees ------------------------------------------------------------------------------------------
-
-
-def test_a_kernel_is_used_if_it_agrees_and_only_then(monkeypatch):
-    rng = np.random.default_rng(9)
-    table = make_table(torch.from_numpy(simplex(rng, 300, 4)))
-    gains, used = random_gains(rng, 4, "offsets"), []
-
-    def agreeing(part, share):
-        return lambda first, second: used.append(1) or _torch.scan(part, share, first, second)
-
-    monkeypatch.setattr(_torch, "fused_scan", agreeing)
-    oracle = make_oracle(table)
-    assert len(used) == 2, "with and without a decision beyond the classes"
-    oracle.maximize(gains)
-    assert len(used) == 3
-    oracle.maximize(gains, matrix=True)
-    assert len(used) == 3
-
-    def smallest_index(part, share):
-        turned = _torch_rows.DeviceRows(part.proba.flip(1))
-
-        def scan(first, second):
-            sums = _torch.scan(turned, share, first.flip(1), second.flip(1))
-            return _torch_rows.Sums(sums.columns.flip(1), sums.model.flip(1), sums.hits, sums.matrix, sums.counted)
-
-        return scan
-
-    def failing(*_):
-        raise RuntimeError("no such architecture")
-
-    tied = make_table(torch.full((5, 4), 0.25))
-    for broken, reason in ((smallest_index, "decides rows differently"), (failing, "RuntimeError: no such arch")):
-        monkeypatch.setattr(_torch, "fused_scan", broken)
-        with pytest.warns(UserWarning, match=f"the CUDA kernel of the torch oracle is not used .*{reason}"):
-            oracle = make_oracle(tied)
-        assert oracle.maximize(Gains.reduced(np.ones(4))).columns[0].tolist() == [0, 0, 0, 1]
-
-
-def test_there_is_no_kernel_for_tensors_in_host_memory():
-    assert _torch.fused_scan(_torch_rows.DeviceRows(torch.full((5, 4), 0.25)), 1.0) is None
-
-
-INTERPRETED = """
-import numpy as np, torch
-from confmax.tables.tensor import oracle as _torch, triton as _triton
-from confmax.tables.tensor.rows import DeviceRows
-rng = np.random.default_rng(0)
-for K in (2, 5, 33):
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        P = np.round(rng.dirichlet(np.ones(K), 300), 2) + 1e-4
-        wide = torch.zeros((300, K + 3), dtype=dtype)
-        wide[:, :K] = torch.from_numpy(P / P.sum(axis=1, keepdims=True))
-        for weight in (None, rng.random(300)):
-            table = DeviceRows(wide[:, :K], rng.integers(0, K, 300), weight)
-            for share in (1.0, 0.0, 0.3):
-                for further in (0, 2):
-                    first, second = _torch.device_gains(_torch._trial_gains(K, further), table.proba)
-                    plain = _torch.scan(table, share, first, second)
-                    kernel = _triton.fused_scan(table, share)(first, second)
-                    for name in ("columns", "model", "hits"):
-                        assert torch.equal(getattr(plain, name), getattr(kernel, name)), (K, dtype, share, name)
-print("equal")
-"""
-
-
-@pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
-def test_the_kernel_in_tritons_interpreter(monkeypatch):
-    """The kernel's operations one by one, without a device; what a compiler makes of them is another matter."""
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    done = subprocess.run([sys.executable, "-c", INTERPRETED], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "equal", done.stderr

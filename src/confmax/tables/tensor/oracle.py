@@ -3,26 +3,20 @@
 A chunk of rows at a time is multiplied, added to and compared, in the type of the scores and in separate operations, so
 that reduced gains decide as the reference does, bit for bit; the scores of the whole table never exist. Full gains are
 matrix products in float64, rounded to the type of the scores: rows whose two best scores are as close as rounding may
-be decided differently. On CUDA a kernel (`triton.py`) reads each probability once, if it agrees with this code.
+be decided differently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.tables.columns import warn
 from confmax.tables.precision import answered, decided, distances, gain_coefficients
 from confmax.tables.table import MemoryTable, TableOracle
 from confmax.tables.tensor.rows import DeviceRows, FixedPoint, Sums, Tensor, chunks, score_dtype, scores_of, take
-
-CHECKED_ROWS = 1 << 14  # on which a kernel must agree before it is used
-
-
-Fused = Callable[[Tensor, Tensor], Sums]
 
 
 def device_gains(gains: Gains, proba: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -77,8 +71,7 @@ class TorchOracle(TableOracle):
     """Oracle over a table on a device.
 
     Decisions are made from ``decides_on`` (n, K), other probabilities of the same rows, if these are given; the
-    statistics stay those of the table. A warning says if the kernel for CUDA does not agree with the plain operations
-    on the first rows: it is not used then.
+    statistics stay those of the table.
     """
 
     table: MemoryTable
@@ -88,7 +81,6 @@ class TorchOracle(TableOracle):
         self.exact = model_share == 1.0 and decides_on is None
         self._rows = DeviceRows(table.proba, table.labels, table.weight)
         self._decides_on = table.proba if decides_on is None else decides_on
-        self._fused = None if decides_on is not None else checked_fused(self._rows, model_share)
 
     def maximize(self, gains: Gains, *, matrix: bool = False) -> Confusion:
         P = self._decides_on
@@ -100,13 +92,7 @@ class TorchOracle(TableOracle):
 
     def _answers(self, source: Tensor, gains: Gains, *, matrix: bool) -> Confusion:
         first, second = device_gains(gains, source)
-        is_own = source is self._decides_on
-        if self._fused is not None and is_own and second is not None and not gains.power and not matrix:
-            sums = self._fused(first, second)
-        else:
-            sums = scan(
-                self._rows, self.model_share, first, second, power=gains.power, matrix=matrix, decides_on=source
-            )
+        sums = scan(self._rows, self.model_share, first, second, power=gains.power, matrix=matrix, decides_on=source)
         return self._confusion(sums, gains.n_decisions)
 
     def _confusion(self, sums: Sums, M: int) -> Confusion:
@@ -166,58 +152,3 @@ def scan(
             if matrix and codes is not None:
                 sums.counted[g].index_add_(0, decision * K + codes, counts)
     return sums
-
-
-def fused_scan(table: DeviceRows, share: float) -> Fused | None:
-    """Return the scan by a kernel, None where there is none for this table."""
-    if table.proba.device.type != "cuda":
-        return None
-    try:
-        from confmax.tables.tensor import triton
-    except ImportError:
-        return None
-    return triton.fused_scan(table, share)
-
-
-def checked_fused(table: DeviceRows, share: float) -> Fused | None:
-    """Return the scan by a kernel if its sums on the first rows equal those of the plain operations."""
-    P = table.proba
-    try:
-        fused = fused_scan(table, share)
-        if fused is None:
-            return None
-        # a compiler may fuse what must not be fused: the kernel's sums are integers, so they must be equal, not near
-        n = min(CHECKED_ROWS, len(P))
-        labels = None if table.labels is None else table.labels[:n]
-        weight = None if table.weight is None else table.weight[:n]
-        part = DeviceRows(P[:n], labels, weight)
-        tried = fused_scan(part, share)
-        assert tried is not None
-        if all(_agrees(part, share, tried, _trial_gains(P.shape[1], further)) for further in (0, 1)):
-            return fused
-        reason = "it decides rows differently"
-    except Exception as error:  # whatever a compiler or a driver raises
-        reason = f"{type(error).__name__}: {error}"
-    warn(f"the CUDA kernel of the torch oracle is not used ({reason}); results are the same, scans are slower")
-    return None
-
-
-def _agrees(part: DeviceRows, share: float, tried: Fused, gains: Gains) -> bool:
-    first, second = device_gains(gains, part.proba)
-    assert second is not None
-    mine = scan(part, share, first, second)
-    theirs = tried(first, second)
-    return all(torch.equal(getattr(mine, name), getattr(theirs, name)) for name in ("columns", "model", "hits"))
-
-
-def _trial_gains(K: int, further: int) -> Gains:
-    """Return gains of several kinds: plain argmax, weights, and offsets that make many scores nearly equal.
-
-    So many ``further`` decisions have the mean of the other offsets.
-    """
-    rng = np.random.default_rng(0)
-    a = 0.5 + rng.random((2, K))
-    near = 1.0 + 1e-3 * rng.random(K)
-    weights = np.array([np.ones(K), a[0], 1e-3 * a[1], near])
-    offsets = np.array([np.zeros(K), np.zeros(K), 1e-3 * a[0], -0.5 * near])
-    return Gains.reduced(weights, np.hstack([offsets, np.repeat(offsets.mean(axis=1, keepdims=True), further, axis=1)]))

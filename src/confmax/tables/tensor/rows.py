@@ -4,10 +4,9 @@ Checks run on the device, a chunk of rows at a time; what is refused is refused 
 and sums are fixed-point integers (`FixedPoint`): a sum of integers does not depend on the order of its terms, so that
 every statistic is the same, bit for bit, on any device, with any number of threads, and for any order of the rows.
 
-Products are rounded to ``2^-61`` of all weight, so atomic additions in any order give the same bytes on a CPU, on a GPU
-and in the kernel (`triton.py`). The kernel is used only if its sums on the first rows equal those of the plain
-operations. Rows of 16 bits are not divided by their sums, which differ from one by rounding: all statistics are linear
-in the rows, so gains stay exact. `Table.dense` is the only way to host memory, for code that searches or fits rows:
+Products are rounded to ``2^-61`` of all weight, so atomic additions in any order give the same bytes on a CPU and on a
+GPU. Rows of 16 bits are not divided by their sums, which differ from one by rounding: all statistics are linear in the
+rows, so gains stay exact. `Table.dense` is the only way to host memory, for code that searches or fits rows:
 calibration, thresholds, coordinates.
 """
 
