@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 import warnings
 from dataclasses import replace
 from importlib.resources import files
@@ -19,10 +20,12 @@ from confmax.calibration.shifted import raised, shifted
 from confmax.rule.shares import SourceShares
 from confmax.rule.shifted import shares_from
 from confmax.shift import likelihood as about
+from confmax.shift import priors as shares_of_rows
 from confmax.shift.likelihood import Likelihood, from_sample, most_likely
 from confmax.shift.priors import UNLIKE, misfit
 from confmax.shift.source import source_of
 from confmax.tables import make_table
+from tests.parts_helpers import cut
 
 
 def rows(K, n, seed=0, sharp=0.5):
@@ -125,6 +128,39 @@ def test_every_storage_says_the_same(monkeypatch):
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize("way", ["dense", "sparse", "counted", "in parts"])
+def test_many_classes_take_steps_without_second_derivatives(monkeypatch, way):
+    P, _ = rows(6, 400, sharp=0.2)
+    P[P < 1e-3] = 0.0
+    P /= P.sum(axis=1, keepdims=True)
+    pi = np.array([0.5, 0.3, 0.1, 0.05, 0.03, 0.02])
+    counts = np.arange(6.0) * (way == "counted")
+    given = {"sparse": csr_array(P), "in parts": cut(P, at=(150, 300))}.get(way, P)
+    likelihood = Likelihood.of(make_table(given), pi).with_counts(counts)
+    wanted = most_likely(likelihood, tol=1e-8)
+    monkeypatch.setattr(about, "BY_NEWTON", 2)
+    found = most_likely(likelihood, tol=1e-8)
+    assert likelihood.at(found.shares, bends=False).bends is None and 0.0 <= found.gap <= 1e-8
+    assert found.value == pytest.approx(log_likelihood(P, pi, counts)(found.shares), abs=1e-6)
+    assert found.value == pytest.approx(wanted.value, abs=1e-7)
+    np.testing.assert_allclose(found.shares, wanted.shares, atol=1e-4)
+
+
+def test_without_a_maximum_of_the_quadratic_model_a_step_is_one_of_expectation_maximisation(monkeypatch):
+    P, _ = rows(3, 150)
+    pi = np.array([0.5, 0.3, 0.2])
+    likelihood = Likelihood.of(make_table(P), pi)
+    wanted = most_likely(likelihood, tol=1e-8)
+
+    def fails(*_, **__):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr("scipy.optimize.nnls", fails)
+    found = most_likely(likelihood, tol=1e-5)
+    assert 0.0 <= found.gap <= 1e-5 and found.n_passes > wanted.n_passes
+    np.testing.assert_allclose(found.shares, wanted.shares, atol=2e-3)
+
+
 @pytest.fixture(scope="module")
 def tuned():
     """A rule for macro F1, the rows that it was tuned on, and others of the same population."""
@@ -183,7 +219,7 @@ def test_false_alarms_are_as_rare_as_the_level_says():
 def test_labelled_rows_count(tuned):
     solution, _, _, Q, z = tuned
     new, truth = of_shares(Q, z, np.array([0.05, 0.15, 0.3, 0.5]), 300)
-    some = [label if k < 150 else None for k, label in enumerate(truth)]
+    some = [label if k < 150 else (None, -1)[k % 2] for k, label in enumerate(truth)]
     with_labels = confmax.shift.estimate_priors(new, solution, y=some)
     np.testing.assert_array_equal(with_labels.labelled, np.bincount(truth[:150], minlength=4))
     shares = np.bincount(truth, minlength=4) / 300
@@ -195,10 +231,88 @@ def test_labelled_rows_count(tuned):
     noise = [[0.25] * 4 if k < 150 else row for k, row in enumerate(new.tolist())]
     again = confmax.shift.estimate_priors(noise, solution, y=some)
     np.testing.assert_allclose(again.raw_priors, with_labels.raw_priors, atol=1e-3)
-    names = confmax.shift.estimate_priors(new, solution, y=pd.Series(some, dtype="Int64"))
+    some = pd.Series(truth, dtype="Int64").mask(np.arange(300) >= 150)
+    names = confmax.shift.estimate_priors(new, solution, y=some)
     np.testing.assert_array_equal(names.labelled, with_labels.labelled)
     with pytest.raises(ValueError, match=r"every row of y has a class.*pass their shares as priors="):
         confmax.shift.estimate_priors(new, solution, y=truth)
+
+
+def test_as_much_of_a_shift_is_believed_as_is_asked(tuned):
+    solution, _, _, Q, z = tuned
+    new, _ = of_shares(Q, z, np.array([0.05, 0.15, 0.3, 0.5]), 300)
+    for shrink, part in ((None, 1.0), (0.25, 0.25), (np.float32(0.5), 0.5), (0, 0.0)):
+        shift = confmax.shift.estimate_priors(new, solution, shrink=shrink)
+        assert shift.shrinkage == part
+        np.testing.assert_allclose(shift.priors, (1 - part) * shift.source + part * shift.raw_priors)
+    for shrink in ("all", 1.5, -0.1, float("nan"), [0.5]):
+        with pytest.raises(ValueError, match=r"shrink is 'auto', None, or a part from 0 to 1; got"):
+            confmax.shift.estimate_priors(new, solution, shrink=shrink)
+
+
+def test_an_estimate_is_printed_with_a_line_for_each_class(tuned):
+    solution, _, _, Q, z = tuned
+    shift = confmax.shift.estimate_priors(of_shares(Q, z, np.array([0.05, 0.15, 0.3, 0.5]), 300)[0], solution)
+    said, *lines = str(shift).splitlines()
+    assert said == shift.sentence and len(lines) == 4 and repr(shift) == str(shift)
+    for k, line in enumerate(lines):
+        numbers = re.fullmatch(rf"  {k}: (.*) -> (.*) \(shown (.*), 90% (.*) to (.*)\)", line).groups()
+        wanted = [shift.source[k], shift.priors[k], shift.raw_priors[k], *shift.interval()[k]]
+        assert [float(number) for number in numbers] == pytest.approx(wanted, rel=0.01)
+    doubtful = replace(shift, warnings=("these rows are few",))
+    assert str(doubtful) == f"{shift}\nthese rows are few"
+    for level in (0.0, 1.0, 90, float("nan")):
+        with pytest.raises(ValueError, match=f"level lies between 0 and 1; got {level}"):
+            shift.interval(level)
+
+
+def test_a_detection_is_printed_with_its_shares(tuned):
+    with pytest.warns(UserWarning, match="20 rows are few for the shares of 4 classes"):
+        found = confmax.shift.detect(tuned[3][:20], tuned[0])
+    assert str(found) == repr(found) == f"{found.sentence}\n{found.shares}"
+
+
+def test_a_rule_that_decides_one_class_alone_has_no_other_decisions():
+    P, y = np.array([[0.9, 0.1], [0.7, 0.3]] * 50), np.array([0, 0, 0, 1] * 25)
+    solution = confmax.maximize("accuracy", P, y, calibration=None)
+    found = confmax.shift.detect(P[::-1], solution)
+    assert found.decided.tolist() == [1.0, 0.0]
+    assert found.p_values["decisions"] == 1.0 and not found.changed
+
+
+def test_of_very_many_classes_each_has_an_error_by_itself(monkeypatch, tuned):
+    _, P, y, Q, z = tuned
+    solution = confmax.maximize("accuracy", P, y, calibration=None)
+    new, _ = of_shares(Q, z, np.array([0.05, 0.15, 0.3, 0.5]), 300)
+    for module in (about, shares_of_rows):
+        monkeypatch.setattr(module, "BY_NEWTON", 2)
+    shift = confmax.shift.estimate_priors(new, solution, tuned_on=(P, y))
+    assert shift.misfit is None
+    R = (new + about.FLOOR) / shift.source
+    q = shift.raw_priors
+    seen = (R / (R @ q)[:, None]).sum(axis=0)
+    np.testing.assert_allclose(shift.stderr, np.sqrt(q / seen * (1 + 300 / len(P))), rtol=1e-6)
+
+
+def test_tuning_rows_without_a_class_say_less(tuned):
+    solution, P, y, Q, _ = tuned
+    full = confmax.shift.estimate_priors(Q, solution, tuned_on=(P, y))
+    for left in (0, 1):
+        some = np.r_[np.flatnonzero(y != 3), np.flatnonzero(y == 3)[:left]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            shift = confmax.shift.estimate_priors(Q, solution, tuned_on=(P[some], y[some]))
+        # with too few rows of a class nothing is tested, and errors are not known to be small
+        assert full.misfit is not None and shift.misfit is None
+        np.testing.assert_allclose(shift.raw_priors, full.raw_priors)
+        assert shift.stderr.max() > full.stderr.max()
+
+
+def test_two_probabilities_fit_some_shares_whatever_they_are():
+    P, y = np.array([[0.9, 0.1], [0.2, 0.8]] * 100), np.array(([0, 1] * 9 + [1, 0]) * 10)
+    solution = confmax.maximize("accuracy", P, y, calibration=None)
+    shift = confmax.shift.estimate_priors(P[:150], solution, tuned_on=(P, y))
+    assert shift.misfit is None and not shift.warnings
 
 
 # --- known shares -----------------------------------------------------------------------------------------------------
@@ -227,6 +341,36 @@ def test_the_rule_for_accuracy_is_exact(calibration):
     again = confmax.DecisionRule.from_json(solution.adapt(priors=q).rule.to_json())
     np.testing.assert_array_equal(again.predict(P), solution.adapt(priors=q).rule.predict(P))
     np.testing.assert_allclose(again.shares.meant, q)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_a_rule_for_new_shares_is_tuned_on_probabilities_alone(corrected):
+    P, y = rows(2, 300)
+    rule = confmax.maximize("accuracy", P[:200], y[:200], calibration=None).rule
+    new, q = P[200:], np.array([0.8, 0.2])
+    upstream = new * q / rule.shares.meant
+    upstream /= upstream.sum(axis=1, keepdims=True)
+    given = upstream if corrected else new
+    found = rule.shifted(q, metric="f1", proba=given, proba_shifted=corrected)
+    p = upstream[:, 1]
+    expected = [2 * p[p >= cut].sum() / (p.sum() + (p >= cut).sum()) for cut in p]
+    np.testing.assert_array_equal(found.predict(given), p >= p[np.argmax(expected)])
+    assert (found.metric, found.shares.shifted_to) == ("f1", tuple(q))
+
+
+def test_rules_that_other_shares_alone_do_not_change_say_what_they_need(tuned, by_groups):
+    _, P, y, _, _ = tuned
+    for rule, reason in (
+        (tuned[0].rule, r"the best rule for macro_f1 depends on the rows; pass proba=.*or use Solution\.adapt"),
+        (confmax.maximize("accuracy", P, y, constraints="rate[0] <= 0.2").rule, r"keeps limits.*; use Solution\.adapt"),
+        (
+            confmax.DecisionRule.from_weights([1.0, 2.0]),
+            r"does not know the class shares.*; pass tuned_on=\(proba, y\)",
+        ),
+        (by_groups.rule, "decides by groups, whose shares may change.*; tune a rule on rows of the new kind"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            rule.shifted("balanced")
 
 
 def test_weighted_rows_are_repeated_rows():
@@ -278,6 +422,9 @@ class Squared:
     def transform(self, proba):
         return proba**2 / (proba**2).sum(axis=1, keepdims=True)
 
+    def reordered(self, index):
+        return self
+
 
 def test_other_objects_are_wrapped_and_no_file_holds_them():
     P, _ = rows(3, 400, sharp=1.0)
@@ -294,6 +441,12 @@ def test_other_objects_are_wrapped_and_no_file_holds_them():
     upstream /= upstream.sum(axis=1, keepdims=True)
     known = solution.adapt(priors=[0.1, 0.3, 0.6], proba_shifted=True)
     assert (known.predict(upstream) == adapted.predict(P)).mean() > 0.99
+    # their classes in another order
+    index = [2, 0, 1]
+    for rule, given in ((adapted.rule, P), (known.rule, upstream)):
+        np.testing.assert_array_equal(rule.reordered(index).predict(given[:, index]), rule.predict(given))
+    with pytest.raises(ValueError, match=r"the calibration object has no reordered\(index\)"):
+        shifted(object(), pi := np.full(3, 1 / 3), pi).reordered(index)
 
 
 def test_models_that_were_corrected_upstream(tuned):
@@ -405,6 +558,8 @@ def test_files_with_other_shares_are_refused(tuned, shares, reason):
         ({"priors": [0.5, 0.5]}, r"priors have shape \(2,\), and the rule has 4 classes"),
         ({"priors": [0.25] * 4}, "the best rule for macro_f1 depends on the rows; pass tuned_on="),
         ({"priors": [0.25] * 4, "tuned_on": [[0.5, 0.5]]}, r"tuned_on is \(proba, y\) or"),
+        ({"priors": [0.25] * 4, "tuned_on": ([[0.25] * 4], None)}, r"needs the true classes .*; pass \(proba, y\)"),
+        ({"priors": ["many"] * 4}, "priors are numbers, the share of every class"),
         ({"new_proba": [[0.2, 0.8]]}, "4"),
         ({"new_proba": [[0.25] * 4], "proba_shifted": True}, "proba_shifted undoes a known shift; pass priors="),
         ({"new_proba": [[0.25] * 4], "y": [9]}, "row 0 of y has the class 9"),
@@ -597,5 +752,9 @@ def test_groups_of_new_rows_are_known(by_groups):
             confmax.shift.detect(P, by_groups, **given)
     with pytest.raises(ValueError, match=r"decides all groups alike.*leave `?group"):
         confmax.shift.detect(P, confmax.maximize("accuracy", P, y), group=group)
+    with pytest.raises(ValueError, match=r"decide by groups are checked on rows in memory; pass arrays of a sample"):
+        confmax.shift.detect(cut(P, at=(100,)), by_groups, group=group)
+    with pytest.raises(ValueError, match=r"which rows are of which group is not known; check a rule .* with group="):
+        confmax.shift.detect(P, replace(by_groups.rule, groups_known=False))
     with pytest.raises(ValueError, match="decides by groups, whose shares may change"):
         by_groups.adapt(P)

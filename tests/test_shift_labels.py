@@ -91,6 +91,11 @@ def test_rows_of_the_same_shares_change_nothing(tuned):
     assert not confmax.shift.estimate_priors(Q, tuned).detected
     with pytest.warns(UserWarning, match="20 rows are few"):
         tuned.adapt(Q[:20])
+    with pytest.warns(UserWarning, match="20 rows are few for the shares of labels; have at least 50"):
+        few = confmax.shift.estimate_priors(Q[:20], tuned)
+    said, doubt = str(few).splitlines()
+    assert said == few.sentence and "are as frequent in these 20 rows as in the tuning rows" in said
+    assert doubt == few.warnings[0]
 
 
 def test_means_of_recalls_keep_their_rule():

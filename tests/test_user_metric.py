@@ -153,6 +153,11 @@ TRACED = {
     "sort": lambda C: np.sort(recalls(C))[:2].sum(),
     "lists": lambda C: np.dot(C[0, :2], [1.0, 2.0]) + np.sum(C[:2, :2] * [[1, 0], [3, 1]]) + np.reshape(C, [-1])[0],
     "constant": lambda C: 1.0,
+    "reduce": lambda C: np.multiply.reduce(np.add.reduce(C)),
+    "shapes": lambda C: (C.reshape(-1, 1) ** 2).sum() + C.reshape(9)[1] + np.prod(C.flatten()[:3]),
+    "truth of a number": lambda C: C.trace() if C[0, 0] else 0.0,
+    "array of entries": lambda C: np.array([C[k, k] / C[k].sum() for k in range(len(C))]) @ C.sum(axis=0),
+    "places": lambda C: (C[np.nonzero(C)] ** 2).sum() / np.shape(C)[0],
 }
 
 
@@ -239,6 +244,20 @@ def test_the_fallback_is_differences_and_says_so_once(psi):
     assert caught[0].filename == __file__
     C = np.full((3, 3), 1 / 9)
     assert np.isfinite(metric.gradient(C)).all()
+
+
+@pytest.mark.parametrize(
+    ("psi", "words"),
+    [
+        (lambda C: np.add(C, 1.0, out=np.empty((3, 3))).sum(), r"an array is filled by out="),
+        (lambda C: np.add.accumulate(C).sum(), r"np\.add\.accumulate is not supported"),
+        (lambda C: np.lib.stride_tricks.sliding_window_view(C, 2, axis=0).sum(), "sliding_window_view has no derivat"),
+        (lambda C: C.sum(axis=0), "does not return one number"),
+    ],
+)
+def test_what_cannot_be_traced_is_named(psi, words):
+    with pytest.raises(_autodiff.NotTraceable, match=words):
+        _autodiff.gradient(psi, np.full((3, 3), 1 / 9))
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
