@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import f1_score
 
@@ -483,6 +484,10 @@ REFUSED = {
         ("score", "t.csv", "--labels", "sea,sun,rain", "--rule", "r.json", "--rule", "o.json"),
         "--rule is given 2 times, and score takes one rule; confmax compare takes several",
     ),
+    "explain beyond 1": (
+        ("explain", "r.json", "--proba", "0.5,1.5,0"),
+        "outside 0 to 1; give the probability of every",
+    ),
     "explain": (("explain", "r.json", "--proba", "0.5,0.5"), "gives 2 probabilities and the rule has 3 labels"),
     "explain a group": (("explain", "r.json", "--group", "a"), "--group is not for"),
 }
@@ -498,6 +503,137 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(name):
     confmax.DecisionRule.from_weights([1.0, 2.0], classes=["a", "b"]).save("one.json")
     assert sentence in refusal(*args)
     assert not Path("o.csv").exists()
+
+
+def further_files():
+    """Write files whose columns and arrays do not go together, beside those that do."""
+    P, Y = rows()
+    columns = dict(zip(NAMES, P.T, strict=True))
+    wrong = Y.copy()
+    wrong[1, 2] = 7
+    np.savez("two.npz", P=P, Q=P, Y=Y)
+    np.savez("t.npz", P=P, Y=Y, wrong=wrong, few=Y[:, :2], w=np.ones(119))
+    np.savez("ragged.npz", p_a=P[:, 0], p_b=P[:119, 1], a=Y[:, 0], b=Y[:119, 1], c=Y[:, 2])
+    pq.write_table(pa.table({**columns, "tags": [["sea"]] * 120, "none": [[]] * 120}), "lists.parquet")
+    pq.write_table(pa.table({"sea": Y[:, 0], "sun": Y[:, 1], "x": P[:, 0], "y": P[:, 1]}), "other.parquet")
+    pq.write_table(pa.table({"tags": ["sea|sun"] * 120}), "tags.parquet")
+
+
+APART = {
+    "weights of other rows": (
+        "t.npz --label Y --columns P --weight w",
+        "--weight names 119 rows of t.npz and there are",
+    ),
+    "labels of other rows": (
+        "ragged.npz --labels a,b",
+        "the columns of --labels differ in length in ragged.npz; choose",
+    ),
+    "probabilities of other rows": (
+        "ragged.npz --labels a,c --columns p_a,p_b",
+        "the columns p_a, p_b of ragged.npz differ in length; choose others",
+    ),
+    "a mark and no column": ("t.csv --separator |", "--separator is the mark between the labels in a column; name"),
+    "no labels": (
+        "lists.parquet --label none",
+        "no row of label column 'none' of lists.parquet has a label; name another with --label",
+    ),
+    "an array of other numbers": (
+        "t.npz --label wrong --columns P",
+        "row 1, column 2 of the array 'wrong' of t.npz holds 7, and labels are 0 or 1; name another array with --label",
+    ),
+    "a mark between lists": (
+        "lists.parquet --label tags --separator |",
+        "column 'tags' of lists.parquet holds lists; leave --separator out",
+    ),
+    "fewer labels than probabilities": (
+        "t.npz --label few --columns P",
+        "the array 'few' of t.npz has 2 labels and there are 3 columns of probabilities; name their table with",
+    ),
+    "labels by other names": (
+        "t.csv --labels sea,sun,rain --classes a,b,c --columns p_sea,p_sun,p_rain",
+        "--labels names sea, sun, rain and the labels are a, b, c; name these columns",
+    ),
+    "two tables": ("two.npz --label Y", "two.npz holds several tables (P, Q); choose with --columns NAME"),
+    "probabilities by other names": (
+        "other.parquet --labels sea,sun",
+        "no columns of probabilities that are named like the labels sea, sun (its other numeric columns: x, y); name",
+    ),
+    "no order": (
+        "other.csv --label tags --separator | --columns x,y,z",
+        "no column of --columns is called like a label (rain, sea, sun), so their order is not known; give the "
+        "labels in the same order with --classes",
+    ),
+    "no numbers": ("tags.parquet", "tags.parquet has no column of probabilities; name them with --columns"),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_does_not_go_together_is_refused_in_one_sentence(name):
+    further_files()
+    table()
+    table("other.csv", truth=None)
+    text = Path("other.csv").read_text()
+    Path("other.csv").write_text(text.replace("p_rain", "x", 1).replace("p_sea", "y", 1).replace("p_sun", "z", 1))
+    args, sentence = APART[name]
+    assert sentence in refusal("tune", *args.split(), *ANY, "--metric", "macro_f1")
+
+
+def test_columns_that_are_named_may_be_in_any_order_and_a_bad_one_is_named_alone():
+    path = table()
+    given = ("tune", path, *ANY, "--label", "tags", "--separator", "|", "--columns", "p_sun,p_rain,p_sea")
+    found = document(*given, "--metric", "macro_f1")
+    assert (found["columns"], found["classes"]) == (["p_rain", "p_sea", "p_sun"], sorted(NAMES))
+    assert found["tuned"] == pytest.approx(tuned().value)
+    Path(path).write_text(Path(path).read_text().replace(",0.", ",2.", 1))
+    said = refusal(*given, "--metric", "macro_f1")
+    assert "column 'p_rain'" in said and "columns taken" not in said
+
+
+def test_columns_of_labels_that_no_row_has_are_left_out_with_a_warning():
+    P, _ = rows()
+    columns = {**dict(zip(NAMES, P.T, strict=True)), "age": range(120), "code": ["0.7", *["none"] * 119]}
+    pd.DataFrame({**columns, "tags": ["sea", "sea|sun"] * 60}).to_csv("t.csv", index=False)
+    given = ("--label", "tags", "--separator", "|", "--metric", "macro_f1", "--json")
+    stdout, stderr = run("tune", "t.csv", *ANY, *given)
+    assert json.loads(stdout)["classes"] == ["sea", "sun"]
+    said = "the columns rain are like those of the labels sea, sun and were left out, because no row has such a label"
+    assert said in " ".join(stderr.split())
+
+
+def test_without_labels_and_prefixes_all_columns_of_numbers_are_probabilities():
+    P, _ = rows()
+    pq.write_table(pa.table(dict(zip(NAMES, P.T, strict=True))), "t.parquet")
+    found = document("tune", "t.parquet", *ANY, "--metric", "macro_f1")
+    assert found["classes"] == found["columns"] == NAMES
+
+
+def test_a_rule_that_draws_is_explained_part_by_part():
+    gains = Gains.reduced([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]], [[-0.5, -0.5, -0.5], [-0.1, -0.9, -0.5]])
+    confmax.LabelRule(gains, np.array([0.75, 0.25]), tuple(NAMES), decisions_of("any"), "macro_f1", seed=7).save(
+        "d.json"
+    )
+    text, _ = run("explain", "d.json", "--proba", "0.3,0.6,0.9")
+    assert "between 2 parts, by seed 7 and row" in text
+    assert "the rule decides at random: for each row it draws one of 2 parts" in text
+    lines = [line.split() for line in text.splitlines() if line.split()[:1] in (["label"], *([name] for name in NAMES))]
+    assert lines[-4:] == [
+        ["label", "probability", "score", "1", "score", "2", "decided"],
+        ["sea", "0.3000", "-0.2000", "0.2000", "25%"],
+        ["sun", "0.6000", "0.1000", "-0.3000", "75%"],
+        ["rain", "0.9000", "0.4000", "0.4000", "yes"],
+    ]
+    assert "step by step" not in run("explain", "d.json")[0]
+
+
+def test_of_many_labels_the_first_are_shown():
+    names = tuple(f"l{k}" for k in range(23))
+    gains = Gains.reduced(np.ones((1, 23)), np.full((1, 23), -0.5))
+    maps = LabelScaling(np.linspace(1.0, 2.0, 23), np.zeros(23))
+    confmax.LabelRule(gains, np.ones(1), names, decisions_of("any"), "macro_f1", calibrator=maps).save("many.json")
+    text, _ = run("explain", "many.json")
+    assert "... 3 more labels; --json shows all." in text
+    assert [line.split()[0] for line in text.splitlines() if re.match(r" *l\d+ +[\d.]+ +0$", line)] == list(names[:20])
+    assert document("explain", "many.json")["calibration"]["slopes"] == maps.a.tolist()
 
 
 def test_a_bad_probability_is_named_by_its_column():

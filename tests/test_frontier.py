@@ -1,6 +1,7 @@
 """Frontiers: against programs over all rows, against `maximize` at every level, and on rows that tuned nothing."""
 
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -245,6 +246,22 @@ def test_the_command(jobs):
         (("rate[L] <=", "--plot", "f.xyz"), "f.xyz has no ending of a picture; name it .png, .svg, .pdf"),
     ):
         assert sentence in refusal("frontier", "jobs.csv", *over, *given)
+    many = run("frontier", "jobs.csv", *over, "precision[L] >=", "--levels", "30", "--confusion", "model")[0]
+    assert "12 of 30 levels are shown; --json prints all." in many
+    limits = ("rate[L] <=", "--levels", "0.1,0.2", "--subject-to", "rate[L] >= 0.5")
+    assert "take looser levels, or loosen the further limits" in run("frontier", "jobs.csv", *over, *limits, code=3)[1]
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize(("ending", "first"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
+def test_the_picture(jobs, ending, first):
+    pytest.importorskip("matplotlib")
+    P, y = jobs[0]
+    P.assign(obs=y).to_csv("jobs.csv", index=False)
+    given = ("--label", "obs", "--metric", "recall[L]", "--over", "rate[L] <=", "--levels", "2", "--confusion", "model")
+    printed = run("frontier", "jobs.csv", *given, "--plot", f"f{ending}")[0]
+    assert f"Picture written to f{ending}." in printed
+    assert Path(f"f{ending}").read_bytes().startswith(first)
 
 
 @pytest.mark.filterwarnings("ignore:the rule never decides:UserWarning")
