@@ -242,3 +242,45 @@ def test_one_label_is_taken_as_of_arrays():
     np.testing.assert_array_equal(sparse.predict(sp.csr_matrix(P)).toarray(), dense.predict(P))
     with pytest.raises(ValueError, match=r"proba must have shape \(n, L\); got shape \(4, 0\)"):
         confmax.maximize("macro_f1", sp.csr_matrix((4, 0)), decisions="any")
+
+
+def test_zeros_that_are_stored_say_no_more_than_absent_entries():
+    P, Y = rows_of(0, 40, 6)
+    full = sp.csr_array((P.ravel(), np.tile(np.arange(6), 40), np.arange(0, 241, 6)), shape=P.shape)
+    table = labels_table(ANY, full, Y)
+    assert (full.nnz, table.proba.nnz) == (240, np.count_nonzero(P))
+    assert table.fingerprint() == labels_table(ANY, P, Y).fingerprint()
+
+
+def test_rows_without_a_true_label_have_no_hits():
+    P, _ = rows_of(0, 40, 6)
+    gains = Gains.reduced(np.ones((1, 6)), np.full((1, 6), -0.3))
+    for form in FORMS:
+        table = labels_table(decisions_of(form), sp.csr_array(P), sp.csr_array(P.shape, dtype=np.uint8))
+        counted = table.oracle(0.0).maximize(gains)
+        assert not counted.rows.any() and not counted.diagonal.any()
+        np.testing.assert_allclose(counted.columns, table.oracle(1.0).maximize(gains).columns)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
+def test_an_oracle_says_what_it_lacks(stored):
+    P, _ = rows_of(0, 40, 6)
+    table = labels_table(ANY, stored(P), None)
+    np.testing.assert_allclose(table.oracle(1.0).rows, P.mean(axis=0))
+    with pytest.raises(ValueError, match="a share of the model below 1 counts labels, and this table has none; pass"):
+        table.oracle(0.5)
+    with pytest.raises(ValueError, match="several labels per row have no confusion matrix; ask without"):
+        table.oracle(1.0).maximize(Gains.reduced(np.ones(6), -0.3), matrix=True)
+
+
+def test_decisions_are_those_of_their_argument():
+    for form, said in (
+        ("one", "one class for every row"),
+        ("any", "any labels"),
+        (1, "exactly 1 label for every row"),
+        (2, "exactly 2 labels for every row"),
+        (("at_most", 1), "at most 1 label for every row"),
+    ):
+        found = decisions_of(form)
+        assert (found.argument, str(found)) == (form, said)
+        assert decisions_of(found.argument) == decisions_of(found) == found

@@ -14,6 +14,8 @@ from confmax.evaluate.evidence import tuned_on
 from confmax.evaluate.trade_off import trade_off
 from confmax.metrics import get
 from confmax.oracle import make_table
+from confmax.page import sections
+from confmax.page.words import number
 from confmax.tables.draws import folds_to_judge
 from confmax.tables.groups import Groups
 from tests.report_helpers import judge, sample
@@ -91,6 +93,24 @@ def test_limits_of_groups_have_the_values_of_the_groups():
     )
     assert rate.unsure == (rate.labels.low <= 0.1 <= rate.labels.high)
     assert not all_rows.by_group and all_rows.labels.low is not None
+
+
+def test_groups_of_few_rows_are_named_and_one_group_has_no_spread():
+    P, y, group = grouped()
+    group = np.where(np.arange(500) < 5, "other", group)
+    rule = confmax.maximize("accuracy", P, y).rule
+    found = judged(rule, P, y, group=group)
+    assert "Too few rows of other (5): their values depend on single rows." in sections.compared(found)
+    assert sections.which(found).startswith("There are 3 groups: men (")
+    _, lines = sections.side_by_side(found)[0]
+    tuned_values, plain = ([getattr(row, rule).value for _, row in lines] for rule in ("tuned", "argmax"))
+    assert sections.spread(lines, "argmax") == (
+        f"largest difference of groups: argmax {number(max(plain) - min(plain))}, "
+        f"tuned rule {number(max(tuned_values) - min(tuned_values))}"
+    )
+    alone = judged(rule, P, y, group=np.full(500, "all"))
+    assert sections.which(alone) == "There is one group: all (500 rows). The rule decides all groups alike."
+    assert sections.spread(sections.side_by_side(alone)[0][1], "argmax") == ""
 
 
 def test_the_trade_off_ends_at_the_rule_of_every_group():

@@ -103,6 +103,40 @@ def test_limits_that_are_missed_and_those_that_cannot_be_judged_are_named():
     assert "cannot judge recall[1] >= 0.01: no row has the class" in sections.summary(absent)
 
 
+@pytest.mark.filterwarnings("ignore:not assured:UserWarning")
+def test_what_the_tests_of_the_tuning_say_of_a_limit():
+    P, y = sample(900)
+    solution = tuned(confidence=0.9)
+    row = judged(solution, P, y).limits.rows[0]
+    n = row.outcome.all_label_rows
+    for given, said in (
+        ({"assured": None}, "–"),
+        ({"assured": True}, f"yes, on {n} rows"),
+        ({"assured": False, "rows_needed": 5000}, f"no, on {n} rows; needs 5,000"),
+        ({"assured": False, "rows_needed": None}, f"no, on {n} rows; tighten or loosen it"),
+        ({"assured": False, "rows_needed": 10**7}, f"no, on {n} rows; tighten or loosen it"),
+    ):
+        assert sections.assured(replace(row, outcome=replace(row.outcome, **given))) == said
+    assert sections.assured(replace(row, outcome=None)) == "–"
+    assert sections.outcome(replace(row, vacuous=True)) == "no decision"
+
+
+def test_limits_that_no_rule_keeps_are_told_with_what_is_proved():
+    P, y = sample(700, seed=1)
+    far = {"constraints": ["recall[2] >= 0.99", "rate[2] <= 0.1"], "on_infeasible": "closest"}
+    found = judged(tuned(**far), P, y)
+    assert "within 2 limits. No rule keeps all limits on the tuning rows; this one misses them" in sections.summary(
+        found
+    )
+    why = found.evidence.solution.infeasibility
+    assert sections.certificate(found).lower() == f"{why.lower()}."
+    one = judged(replace(tuned().rule, constraints=("rate[0] <= 0.5",)), P, y)
+    told = sections.summary(replace(one, limits=replace(one.limits, reached=False)))
+    assert told == (
+        "The rule was tuned within one limit. As the probabilities of these rows expect, no rule keeps all limits here."
+    )
+
+
 def test_argmax_that_keeps_the_limits_is_compared_as_ever():
     P, y = sample(700, seed=1)
     found = judged(tuned("recall[2] >= 0.01"), P, y)

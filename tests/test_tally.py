@@ -153,3 +153,46 @@ def test_calibrated_rules_decide_rows(written, monkeypatch):
     assert rule.calibrator is not None
     scored(write(P, y), {"rule": rule}, monkeypatch, whole=False)
     assert not seen
+
+
+def test_a_label_that_is_no_class_is_named_behind_bad_probabilities(written):
+    write, seen = written
+    P, y, _ = labelled(3000, 3)
+    names = np.array(["a", "b", "c"])[y]
+    names[1000] = "z"
+
+    def score():
+        return confmax.score("macro_f1", write(P, names), classes=["a", "b", "c"], n_replicates=0)
+
+    with pytest.raises(
+        ValueError, match=r"row group 1 of .*: row 100 of y holds the label 'z', which is none of the 3"
+    ):
+        score()
+    assert len(seen) == 1
+    P[1001, 1] = np.nan
+    with pytest.raises(ValueError, match=r"row group 1 of .*: row 101, column 1 of proba is not a finite number"):
+        score()
+
+
+def test_row_groups_without_rows_count_nothing(written, monkeypatch, tmp_path):
+    write, seen = written
+    P, y, _ = labelled(2000, 3)
+    write(P, y)
+    rows = pq.read_table(tmp_path / "t.parquet")
+    with pq.ParquetWriter(tmp_path / "t.parquet", rows.schema) as file:
+        for part in (rows[:0], rows[:900], rows[:0], rows[900:], rows[:0]):
+            file.write_table(part)
+    found = scored(confmax.open_table(tmp_path / "t.parquet", label="label"), rules_of(3), monkeypatch, whole=False)
+    assert len(seen) == 2 and None not in seen and found.n_rows == 2000
+    np.testing.assert_array_equal(found.values, confmax.score(["macro_f1", "mcc"], P, y, rules=rules_of(3)).values)
+
+
+def test_lists_of_probabilities_are_checked_and_not_counted(written, monkeypatch, tmp_path):
+    _, seen = written
+    P, y, _ = labelled(2000, 3)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(P.ravel()), 3)
+    pq.write_table(pa.table({"probability": lists, "label": y}), tmp_path / "l.parquet", row_group_size=900)
+    table = confmax.open_table(tmp_path / "l.parquet", label="label", columns=["probability"])
+    found = scored(table, rules_of(3), monkeypatch, whole=False)
+    assert not seen and found.n_rows == 2000
+    np.testing.assert_array_equal(found.values, confmax.score(["macro_f1", "mcc"], P, y, rules=rules_of(3)).values)
