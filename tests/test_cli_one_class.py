@@ -1,5 +1,8 @@
 """Metrics of one named class on the command line."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +10,11 @@ import pytest
 import confmax
 from confmax import metrics
 from confmax.calibration import Temperature, VectorScaling
+from confmax.cli.columns import FileRows, TableOptions
+from confmax.cli.matching import check_applies, not_applicable, tuned_metric
 from confmax.confusion import Gains
 from confmax.metrics.alignment import aligned
-from confmax.metrics.catalogue import named
+from confmax.metrics.catalogue import metric_of, named
 from confmax.page.words import how_it_decides
 from confmax.rule.html import rule_table
 from tests.cli_helpers import document, run, small
@@ -330,3 +335,42 @@ def test_limits_of_one_class_of_numbers():
     two.rename(columns={"no": 0, "yes": 1})[[1, 0, "truth"]].to_csv("n.csv", index=False)
     tuned = document("tune", "n.csv", "--label", "truth", "--metric", "accuracy", "--subject-to", "recall >= 0.6")
     assert tuned["constraints"][0]["text"] == "recall[1] >= 0.6"
+
+
+@pytest.mark.parametrize(
+    ("written", "classes", "meant"),
+    [
+        ("f1", "ab", "f1"),
+        ("f1", "ba", "f1[b]"),
+        ("f1(classes=(0, 1))", "ab", "f1"),
+        ("f1[a]", "ba", "f1[a]"),
+        ("ams", "ba", "ams(classes=(1, 0))"),
+        ("macro_f1", "ba", "macro_f1"),
+        # names and places that the rule does not have, of files that were edited
+        ("f1[z]", "ab", None),
+        ("f1(classes=(4, 5))", "ab", None),
+        ("a function of mine", "ab", None),
+    ],
+)
+def test_the_metric_of_a_rule_file_is_meant_for_its_classes(written, classes, meant):
+    rule = replace(confmax.DecisionRule.from_weights([1.0, 2.0], classes=["a", "b"]), metric=written)
+    found = tuned_metric(rule, tuple(classes))
+    assert (found and repr(found)) == meant
+    if found is not None:
+        P = np.random.default_rng(0).random(40)
+        y = np.where(np.arange(40) % 3 == 0, "b", "a")
+        decided = np.where(P > 0.5, "b", "a")
+
+        def counted(names):
+            return np.array([[((y == true) & (decided == one)).sum() for one in names] for true in names]) / 40
+
+        own = aligned(metric_of(rule), ["a", "b"])
+        assert found.value(counted(classes)) == pytest.approx(own.value(counted("ab")))
+
+
+def test_a_metric_of_a_whole_matrix_has_no_value_on_very_many_classes():
+    many = FileRows(Path("t.csv"), TableOptions(), tuple(range(1001)), (), None, (), order_known=True)
+    assert not_applicable(metrics.get("macro_f1"), many) == ""
+    assert not_applicable(metrics.get("quadratic_kappa"), many) == "the confusion matrix of 1001 classes is too large"
+    with pytest.raises(ValueError, match="quadratic_kappa does not apply: the confusion matrix of 1001"):
+        check_applies(metrics.get("quadratic_kappa"), many)

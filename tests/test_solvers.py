@@ -8,10 +8,11 @@ import pytest
 import confmax
 from confmax import metrics
 from confmax.confusion import Confusion
-from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, Status, ThresholdSearch
+from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, Status, ThresholdSearch, warm
 from confmax.optimize.conditional_gradient import line_search, line_searches, open_loop
-from confmax.oracle import make_table
+from confmax.oracle import make_oracle, make_table
 from tests.helpers import all_deterministic_confusions, confusion_of, hull_of, most_over_hull, population
+from tests.parts_helpers import cut
 
 CONCAVE = ["g_mean", "h_mean", "q_mean", "min_recall"]
 RATIO = ["cohen_kappa", "linear_kappa", "quadratic_kappa", "micro_f1", "micro_f1_once"]
@@ -252,3 +253,52 @@ def test_brute_force_over_full_gains():
     assert solution.status is Status.CONVERGED or solution.status is Status.OPTIMAL
     best = max(metrics.get("quadratic_kappa").value(C) for C in all_deterministic_confusions(P))
     assert solution.value == pytest.approx(best, abs=1e-12)
+
+
+# --- samples of large tables ------------------------------------------------------------------------------------------
+
+
+def test_a_sample_is_used_if_it_has_the_classes_and_about_the_rows_that_were_asked(monkeypatch):
+    for name, value in (("SAMPLE_ROWS", 20), ("ROWS_PER_CLASS", 5), ("PART", 1000)):
+        monkeypatch.setattr(warm, name, value)
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 400)
+
+    def sample(P, y=None, weight=None):
+        return warm.sample_of(
+            make_oracle(make_table(P, y, weight, classes=range(3)), "model" if y is None else "labels")
+        )
+
+    found = sample(P)
+    assert 10 <= found.table.n_rows <= 40 and found.exact
+    chosen = (found.table.proba[:, None] == P).all(axis=2).any(axis=1)
+    assert chosen.all()
+    np.testing.assert_allclose(found.rows, found.table.proba.mean(axis=0))
+    # few rows, copies of one row, no weight in the sample
+    assert sample(P[:99]) is None
+    assert sample(np.repeat(P[:1], 400, axis=0)) is None
+    sampled = (P[:, None] == found.table.proba).all(axis=2).any(axis=1)
+    assert sample(P, weight=np.where(sampled, 0.0, 1.0)) is None
+    # the only row of a class is in the sample, or not
+    place = np.arange(400)
+    for inside in (True, False):
+        y = np.where(place == np.flatnonzero(sampled == inside)[0], 2, place % 2)
+        one = sample(P, y)
+        assert (one is not None) == inside
+        if inside:
+            np.testing.assert_allclose(one.rows, np.bincount(y[sampled], minlength=3) / sampled.sum())
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_parts_whose_sample_lacks_a_class_are_solved_within_limits_without_it(monkeypatch):
+    monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_CELLS", 300)
+    P = np.random.default_rng(0).dirichlet([1.0, 1.0, 0.01], 1000)
+    y = np.where(np.arange(1000) == 1, 2, P[:, :2].argmax(axis=1))
+    parts = cut(P, y, at=(300, 700))
+    assert 2 not in make_table(parts).in_one_place().labels
+    limits = ["rate[0] <= 0.25", "recall[1] >= 0.5"]
+    found = confmax.maximize("accuracy", parts, constraints=limits, confusion="labels", calibration=None)
+    decided = found.predict(P)
+    assert found.feasible and (decided == 0).mean() <= 0.25 and (decided[y == 1] == 1).mean() >= 0.5
+    # the rows decided as 0 are a quarter, and all others of this class are decided wrongly
+    assert found.value == pytest.approx((decided == y).mean())
+    assert 0.25 + (y == 1).mean() - 0.01 <= found.value <= 0.25 + (y != 0).mean()

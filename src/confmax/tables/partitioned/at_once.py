@@ -39,15 +39,16 @@ class AtOnce:
             if found is not None:
                 return found
             # a row that is to be divided is rarely the only one
-            self.declined = self.declined or len(part.proba) > 0
+            self.declined = True
             if isinstance(part.proba, Columns):
                 part = replace(part, proba=part.proba.rows())
             checked = self.check(part)
-            return work(checked), None if checked.table is None else self.also(checked.table)
+            # a source that has columns has no part without rows
+            assert checked.table is not None
+            return work(checked), self.also(checked.table)
 
         for result, more in self.source.run(on_part):
-            if more is not None:
-                self.take(more)
+            self.take(more)
             yield result
 
 
@@ -59,7 +60,7 @@ def counted_part(
     None where `as_table` has to look at the rows, because some are bad, and for gains that are not `is_tallied`.
     """
     proba = part.proba
-    if not isinstance(proba, Columns) or not len(proba) or len(proba.columns) != len(classes):
+    if not isinstance(proba, Columns) or len(proba.columns) != len(classes):
         return None
     if not is_tallied(gains, proba.dtype):
         return None
