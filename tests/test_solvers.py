@@ -302,3 +302,34 @@ def test_parts_whose_sample_lacks_a_class_are_solved_within_limits_without_it(mo
     # the rows decided as 0 are a quarter, and all others of this class are decided wrongly
     assert found.value == pytest.approx((decided == y).mean())
     assert 0.25 + (y == 1).mean() - 0.01 <= found.value <= 0.25 + (y != 0).mean()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("g_mean", {}),
+        ("q_mean", {"sample_weight": np.arange(1.0, 401.0)}),
+        ("macro_f1", {"confusion": "labels", "randomized": False}),
+        ("mcc", {"confusion": "labels", "randomized": False}),
+    ],
+)
+def test_a_search_that_begins_on_a_sample_ends_where_one_on_all_rows_does(name, settings, monkeypatch):
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(3), 400)
+    y = (P.cumsum(axis=1) > rng.random((400, 1))).argmax(axis=1)
+    given = {"confusion": "model", "calibration": None, "randomized": True, **settings}
+    alone = confmax.maximize(name, P, y, **given)
+    for size, value in (("SAMPLE_ROWS", 20), ("ROWS_PER_CLASS", 5), ("PART", 1000)):
+        monkeypatch.setattr(warm, size, value)
+    asked = []
+    begun = warm.warm_start
+    monkeypatch.setattr("confmax.optimize.warm_start", lambda *of: asked.append(begun(*of)) or asked[-1])
+    found = confmax.maximize(name, P, y, **given)
+    assert len(asked) == 1 and asked[0] is not None
+    if given["confusion"] == "model":
+        assert found.value == pytest.approx(alone.value, abs=1e-6) and 0.0 <= found.gap <= 1e-6
+    else:
+        # a search without a certificate may end elsewhere, at the value of its rule
+        decided = np.eye(3)[found.predict(P)]
+        assert found.value == pytest.approx(metrics.get(name).value(np.eye(3)[y].T @ decided / 400))
+        assert found.value >= alone.value - 0.02
