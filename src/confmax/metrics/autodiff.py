@@ -154,9 +154,12 @@ def _is_list_of_numbers(value: Any) -> bool:
 
 
 def _wrap(value: Any) -> Any:
-    """Replace autograd's arrays by traced ones."""
+    """Replace autograd's arrays by traced ones, and what holds several of them by a tuple of these."""
+    from autograd.builtins import SequenceBox
     from autograd.extend import Box
 
+    if isinstance(value, SequenceBox):
+        return tuple(_wrap(value[k]) for k in range(len(value)))
     if isinstance(value, Box):
         return Traced(value)
     if type(value) in (tuple, list):
