@@ -31,7 +31,7 @@ class Column:
     ----------
     key : ndarray (n,)
         The numbers that are compared with a threshold.
-    truth : ndarray (n, 2)
+    truth : ndarray (2, n)
         How much of each row is of both classes.
     weight : ndarray (n,)
         The weights of the rows, as fractions of all.
@@ -74,22 +74,17 @@ class Cuts:
         """Sort the rows of a ``column`` by falling numbers."""
         order = stable_order(-column.key)
         x, w = column.key[order], column.weight[order]
-        parts = column.truth[order] * w[:, None]
+        first, second = (part[order] * w for part in column.truth)
         ends = np.append(np.flatnonzero(x[1:] != x[:-1]), len(x) - 1)
-        above, taken = _sums(parts, ends), _sums(w, ends)
-        below, left = _sums(parts[::-1], ends, turned=True), _sums(w[::-1], ends, turned=True)
-        C = np.stack([below, above], axis=2) if matrix else None
-        confusions = Confusion(
-            parts.sum(axis=0),
-            np.stack([below[:, 0], above[:, 1]], axis=1),
-            np.stack([left, taken], axis=1),
-            C,
-        )
-        right = 2.0 * above[:, 1] - taken
-        if column.beside is not None:
-            others = np.append(0.0, np.cumsum(w * column.beside[order]))[np.append(0, ends + 1)]
-            right = above[:, 1] + (others[-1] - others)
-        rows = np.append(0, np.cumsum(w > 0.0)[ends])
+        hits, taken = _sums(second, ends), _sums(w, ends)
+        others, left = _beyond(first, ends), _beyond(w, ends)
+        C = None
+        if matrix:
+            C = np.stack([others, _sums(first, ends), _beyond(second, ends), hits], axis=1).reshape(-1, 2, 2)
+        sums = np.array([first.sum(), second.sum()])
+        confusions = Confusion(sums, np.stack([others, hits], axis=1), np.stack([left, taken], axis=1), C)
+        right = 2.0 * hits - taken if column.beside is None else hits + _beyond(w * column.beside[order], ends)
+        rows = np.append(0, ends + 1 if w.min() > 0.0 else np.cumsum(w > 0.0)[ends])
         return cls(x[ends], confusions, right, rows, np.ones(len(ends) + 1, dtype=np.bool_))
 
     @classmethod
@@ -169,11 +164,20 @@ def best_of_each(values: Array, right: Array, starts: NDArray[np.intp], tol: flo
     return np.asarray(places[np.searchsorted(places, starts)])
 
 
-def _sums(values: Array, ends: NDArray[np.intp], *, turned: bool = False) -> Array:
-    """Return the sums of no rows and of the rows up to each of ``ends``; of the others, for rows ``turned`` round."""
-    sums = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
-    index = np.append(0, ends + 1)
-    return np.asarray(sums[len(values) - index if turned else index])
+def _sums(values: Array, ends: NDArray[np.intp]) -> Array:
+    """Return the sums (T,) of no rows, and of the rows up to each of ``ends`` (T - 1,)."""
+    out = np.zeros(len(ends) + 1)
+    out[1:] = np.cumsum(values)[ends]
+    return out
+
+
+def _beyond(values: Array, ends: NDArray[np.intp]) -> Array:
+    """Return the sums (T,) of all rows, and of those beyond each of ``ends`` (T - 1,), from the last one on."""
+    out = np.zeros(len(ends) + 1)
+    running = np.cumsum(values[::-1])[::-1]
+    out[0] = running[0]
+    out[1:-1] = running[ends[:-1] + 1]
+    return out
 
 
 def shortest(low: ArrayLike, high: ArrayLike, dtype: np.dtype[Any], *, closed: bool) -> Array:

@@ -83,7 +83,8 @@ class Estimate:
         table = self.here.dense("the search of a threshold")
         p = table.proba[:, 1] if by == 1 else -table.proba[:, 0]
         p = np.where(np.abs(p) < SMALLEST, p.dtype.type(0), p)
-        return Column(p, blended(self.share, table.proba.astype(np.float64), _is(table.labels, 2)), self.weight)
+        truth = blended(self.share, table.proba.astype(np.float64), _is(table.labels, 2))
+        return Column(p, truth.T, self.weight)
 
     def one_class(self, k: int) -> Column:
         """Return class ``k`` against the rest. Rows that are not decided as it get the most probable other class."""
@@ -92,13 +93,13 @@ class Estimate:
         model = np.stack([p.dtype.type(1) - p, p], axis=1).astype(np.float64)
         of_class = None if table.labels is None else (table.labels == k).astype(np.int64)
         truth = blended(float(self.share[k]), model, _is(of_class, 2))
-        return Column(p, truth, self.weight, right_beside(table, k, float(self.share[k])))
+        return Column(p, truth.T, self.weight, right_beside(table, k, float(self.share[k])))
 
     def labels(self, block: Sequence[int]) -> Column:
         """Return one label by its given probabilities, or labels that are cut together by their calibrated ones."""
         p = np.concatenate([self.columns(label)[len(block) > 1] for label in block])
         made = np.concatenate([self.column(label) for label in block])
-        return Column(p, np.stack([1.0 - made, made], axis=1), np.tile(self.weight, len(block)))
+        return Column(p, np.stack([1.0 - made, made]), np.tile(self.weight, len(block)))
 
     def allowed(self, thresholds: Array) -> Array:
         """Return ``thresholds`` (L,), infinity for labels that are never decided."""

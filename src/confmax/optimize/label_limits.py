@@ -9,6 +9,10 @@ multiple-choice knapsack problem", Operations Research 27, 1979). A linear progr
 curve of score against rate bounds all choices and gives the prices of the ceilings. Only as many labels as there are
 ceilings lie between two corners in its solution. They are rounded, and every label takes the best threshold that the
 others leave room for.
+
+A mean of scores is such a sum. A ratio of sums over labels is one at every level of the ratio. Its labels need not have
+thresholds of their own: those that the limits read alike may be cut together, as one block of rows. Few numbers are
+chosen then, which hold better on new rows.
 """
 
 from __future__ import annotations
@@ -163,9 +167,8 @@ def best_within(
     known = {} if known is None else known
     budgets = Budgets.of(limits, estimate.rows)
     limited = labels_of(limits)
-    tied = set[int]()
-    if together and is_total(metric):
-        tied = set(counted_in(metric, estimate.table.n_classes)) - set(limited)
+    together = together and is_total(metric)
+    tied = set(counted_in(metric, estimate.table.n_classes)) - set(limited) if together else set[int]()
     reached: list[Reached] = []
     cuts: dict[Block, Cuts] = {}
     for block in budgets.blocks(limited, tied):
@@ -178,7 +181,13 @@ def best_within(
     else:
         best = _by_label(metric, estimate, free, cuts, budgets)
     prices = np.full(len(limits), np.nan)
-    prices[budgets.numbers] = best.solved.prices
+    most: float | None = best.most
+    if together:
+        # thresholds of their own are worth more, and prices would speak of these
+        alone = best_within(metric, estimate, limits, free, known).most
+        most = most if alone is None else alone
+    else:
+        prices[budgets.numbers] = best.solved.prices
     ends = zip(budgets.numbers.tolist(), budgets.signs, budgets.ceilings, best.solved.loosened, strict=True)
     reached += [Reached(j, float(sign * (ceiling + least)), None) for j, sign, ceiling, least in ends if least > 0.0]
     thresholds = best.others.copy()
@@ -186,8 +195,8 @@ def best_within(
         if len(block) == 1:
             near = thresholds[block[0]] if is_total(metric) else np.nan
             thresholds[block[0]] = threshold_of(cuts[block], k, near)
-    alone = {block[0]: one for block, one in cuts.items() if len(block) == 1}
-    return Within(thresholds, None if reached else best.most, prices, tuple(reached), budgets, alone)
+    single = {block[0]: one for block, one in cuts.items() if len(block) == 1}
+    return Within(thresholds, None if reached else most, prices, tuple(reached), budgets, single)
 
 
 @dataclass(frozen=True, eq=False)

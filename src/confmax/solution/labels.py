@@ -22,6 +22,10 @@ from confmax.rule.labels import LabelRule
 
 EXACT = 1e-12  # a gap of rounding size
 SHOWN = 12  # labels that are printed
+DRAWN = (
+    "the thresholds of labels with few true rows are drawn towards ones that few rows cannot move, so that they hold "
+    "on new rows: `shrinkage=False` switches this off"
+)
 BUDGET = {False: " with as many labels for every row", True: " with no more labels for a row"}
 ESTIMATES = {"model": "the model's estimate", "labels": "these labels", "blend": "the blend of labels and model"}
 
@@ -193,16 +197,15 @@ class LabelSolution(Tuned):
         if self.constraints:
             within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
             of = "thresholds, one for each label, within the limits"
-            return f"proved: no {of} have a higher {name} on {estimate}{within}"
+            text = f"proved: no {of} have a higher {name} on {estimate}{within}"
+            drawn = self.alone is not None and bool((self.rule.thresholds != self.alone).any())
+            return Sentence(f"{text}; {DRAWN}") if within and drawn else text
         if self.gap <= EXACT:
             return f"proved: no thresholds, one for each label, have a higher {name} on {estimate}"
         most = f"no thresholds, one for each label, exceed {self.upper_bound:.4g} on {estimate}"
         if is_total(self.metric):
             return f"{most}; the rule has one threshold for the calibrated probabilities of all labels"
-        return Sentence(
-            f"{most}; the thresholds of labels with few true rows are drawn towards ones that few rows cannot move, "
-            f"so that they hold on new rows: `shrinkage=False` switches this off"
-        )
+        return Sentence(f"{most}; {DRAWN}")
 
     def adapt(
         self, new_proba: Any = None, *, priors: Any = None, sample_weight: ArrayLike | None = None
