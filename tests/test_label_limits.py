@@ -444,3 +444,12 @@ def test_thresholds_that_are_no_list_of_numbers_are_refused(thresholds):
         confmax.LabelRule.from_thresholds(thresholds)
     with pytest.raises(ValueError, match="there are 2 thresholds, and classes names 1 labels"):
         confmax.LabelRule.from_thresholds([0.1, 0.2], classes=["a"])
+
+
+@pytest.mark.parametrize("limit", ["specificity[0] >= 0.5", "npv[0] >= 0.5", "rate[0] <= 0.1"])
+def test_a_label_that_is_never_decided_keeps_what_that_keeps(limit):
+    P, Y = drawn(30)
+    Y[:, 0] = 0
+    with pytest.warns(UserWarning, match="no row of y has the label 0"):
+        found = confmax.maximize("macro_f1", P, Y, decisions="any", constraints=limit)
+    assert found.feasible and found.upper_bound >= found.value

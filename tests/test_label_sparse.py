@@ -284,3 +284,13 @@ def test_decisions_are_those_of_their_argument():
         found = decisions_of(form)
         assert (found.argument, str(found)) == (form, said)
         assert decisions_of(found.argument) == decisions_of(found) == found
+
+
+@pytest.mark.parametrize("name", ["hamming", "macro_f1", "g_mean"])
+def test_of_equal_thresholds_sparse_and_dense_tables_get_the_same(name):
+    for seed in range(30):
+        P = np.random.default_rng(seed).choice([0.0, 0.5, 1.0], (16, 2))
+        dense, sparse = (
+            confmax.maximize(name, rows, decisions="any", calibration=None) for rows in (P, sp.csr_array(P))
+        )
+        np.testing.assert_array_equal(dense.rule.predict(P), sparse.rule.predict(P))

@@ -111,3 +111,23 @@ def test_values_without_the_numbers_of_the_rest_are_those_with_them(name):
     metric = label_metrics.get(name, **({"n": 20} if name == "coverage" else {}))
     S = drawn(9, 5, (4,))[2]
     np.testing.assert_allclose(metric.values(S), metric.at(S).value, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["hamming", "balanced_accuracy"])
+def test_linear_metrics_of_labels_are_their_linear_functions(name):
+    rng = np.random.default_rng(4)
+    metric = label_metrics.get(name)
+    rows = np.array([0.9, 0.85, 0.4])
+    hits = rows * rng.random((20, 3))
+    S = Confusion(rows, hits, hits + (1.0 - rows) * rng.random((20, 3)))
+    functions = metric.as_functions(rows, 3)
+    np.testing.assert_allclose(functions.values(S)[:, 0], metric.values(S), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["g_mean", "h_mean", "mcc", "cohen_kappa", "balanced_accuracy"])
+@pytest.mark.parametrize("share", [0.0, 1.0, 1.0 - 1e-15])
+def test_labels_that_no_row_or_every_row_has_have_finite_slopes(name, share):
+    first = label_metrics.get(name).at(
+        Confusion(np.array([share, 0.4]), np.array([0.5 * share, 0.2]), np.array([0.5, 0.3]))
+    )
+    assert np.isfinite(first.diagonal).all() and np.isfinite(first.columns).all()

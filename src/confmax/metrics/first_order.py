@@ -76,6 +76,10 @@ class Formula(ABC):
         """Whether it rises (1), falls (-1) or stays (0) where more of what is decided as its class is right."""
         return 1
 
+    def centre(self, rows: Array, n_decisions: int, *, matrix: bool) -> Confusion:
+        """Return a confusion that rules can have, at row sums ``rows`` (K,), with a ``matrix`` where one is asked."""
+        return Confusion.uniform(rows, n_decisions, matrix=matrix)
+
     @property
     def lift(self) -> Any:
         """Its linear functions and ratios, if it is a view of blocks (`confmax.metrics.views`); else None."""

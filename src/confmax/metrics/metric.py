@@ -329,7 +329,7 @@ class Metric:
             return structure.at(rows[self._index]).placed(self.classes or (), K, n_decisions)
         if isinstance(structure, Linear):
             # its tangent at any point: what is constant within a row of the gradient adds the same to every rule
-            centre = Confusion.uniform(rows, n_decisions, matrix=self.statistics == "matrix")
+            centre = self.formula.centre(rows, n_decisions, matrix=self.statistics == "matrix")
             first = self.at(centre)
             gains = self.gains(first)
             return AffineFunctions(gains, first.value - gains.dot(centre))

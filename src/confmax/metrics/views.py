@@ -83,6 +83,12 @@ class View(Formula):
 
     # --- values ---
 
+    def centre(self, rows: Array, n_decisions: int, *, matrix: bool) -> Confusion:
+        if not self.of_labels:
+            return super().centre(rows, n_decisions, matrix=matrix)
+        # every label is decided for half of the rows
+        return Confusion(rows, rows / 2.0, np.full(n_decisions, 0.5))
+
     def values(self, S: Confusion, **params: Any) -> Array:
         if self.is_separable:
             return np.asarray((self.shares(S.rows) * self.each(S, **params)).sum(-1))
@@ -210,7 +216,10 @@ def _first_order(metric: Metric, true: Array, hits: Array, decided: Array) -> tu
     if known is None:
         blocks = labels_of(metric)
         first = metric.at(blocks.unfolded(true, hits, decided))
-        return first.value, *blocks.folded(first.diagonal, first.columns)
+        # a mean of recalls that a class without rows makes zero has no slope
+        slopes = (np.where(np.isnan(part), 0.0, part) for part in blocks.folded(first.diagonal, first.columns))
+        of_hits, of_decisions = slopes
+        return first.value, of_hits, of_decisions
     top, base, by_decisions, less = known
     bottom = base * true + by_decisions * decided - less * hits
     value = safe_ratio(top * hits, bottom)

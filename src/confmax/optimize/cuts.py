@@ -88,11 +88,12 @@ class Cuts:
         return cls(x[ends], confusions, right, rows, np.ones(len(ends) + 1, dtype=np.bool_))
 
     @classmethod
-    def never(cls, dtype: np.dtype[Any]) -> Cuts:
-        """Return the cut of a class that is never decided, the only one there is."""
-        none = np.zeros((1, 2))
-        one = np.ones(1, dtype=np.bool_)
-        return cls(np.empty(0, dtype), Confusion(none[0], none, none), none[:, 0], np.zeros(1, np.int64), one)
+    def never(cls, dtype: np.dtype[Any], true: float) -> Cuts:
+        """Return the cut of a class that is never decided, the only one there is; of all weight so much is ``true``."""
+        rows = np.array([1.0 - true, true])
+        confusions = Confusion(rows, np.array([[rows[0], 0.0]]), np.array([[1.0, 0.0]]))
+        none = np.zeros(1)
+        return cls(np.empty(0, dtype), confusions, none, none.astype(np.int64), np.ones(1, dtype=np.bool_))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -402,10 +402,10 @@ def best_cuts(counted: Counted, values: Values, take: Callable[[NDArray[np.bool_
     ends, sums = _cuts_inside(entries, at, inside, hits, decided)
     own = entries.label[ends]
     reached = np.nan_to_num(values(sums[0], sums[1], own), nan=-np.inf)
-    # the edges first: rounding, which the order of rows changes, chooses between no cuts
     label, k = np.nonzero(near)
     block = np.concatenate([label, own])
-    order = np.argsort(block, kind="stable")
+    # from the highest threshold on
+    order = np.lexsort((np.concatenate([decided[label, k], sums[1]]), block))
     scores = np.concatenate([edges[label, k], reached])
     right = np.concatenate([2.0 * hits[label, k] - decided[label, k], 2.0 * sums[0] - sums[1]])
     best = order[best_of_each(scores[order], right[order], np.searchsorted(block[order], m))]

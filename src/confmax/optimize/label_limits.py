@@ -189,7 +189,9 @@ def best_within(
     else:
         prices[budgets.numbers] = best.solved.prices
     ends = zip(budgets.numbers.tolist(), budgets.signs, budgets.ceilings, best.solved.loosened, strict=True)
-    reached += [Reached(j, float(sign * (ceiling + least)), None) for j, sign, ceiling, least in ends if least > 0.0]
+    reached += [
+        Reached(j, float(sign * (ceiling + least) + 0.0), None) for j, sign, ceiling, least in ends if least > 0.0
+    ]
     thresholds = best.others.copy()
     for block, k in best.solved.chosen.items():
         if len(block) == 1:
@@ -307,7 +309,10 @@ def _sorted(estimate: Estimate, block: Block, known: dict[Block, Cuts]) -> Cuts:
     """
     if block not in known:
         never = estimate.barred is not None and estimate.barred[block[0]]
-        known[block] = Cuts.never(estimate.table.dtype) if never else Cuts.of(estimate.labels(block))
+        if never:
+            known[block] = Cuts.never(estimate.table.dtype, float(estimate.rows[block[0]]))
+        else:
+            known[block] = Cuts.of(estimate.labels(block))
     return known[block]
 
 
