@@ -18,7 +18,7 @@ from confmax.constraints.each_class import is_smallest, of_each
 from confmax.constraints.grammar import resolve
 from confmax.constraints.limits import Limits, naming, refuse_undecided
 from confmax.constraints.texts import metric_text
-from confmax.constraints.words import Constraint
+from confmax.constraints.words import Constraint, several_in
 from confmax.errors import InputError
 from confmax.metrics.limited import ratio_of, without_errors
 from confmax.metrics.rates import LABELS_PER_ROW, SumOfRates
@@ -196,6 +196,7 @@ def _place(name: Any, names: Sequence[str], hint: str = "") -> int:
     if text in names:
         return names.index(text)
     near = difflib.get_close_matches(text, names, 3)
+    hint = several_in(text).removeprefix("; ") or hint
     listed = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
     raise InputError(
         f"there is no label {text!r}", f"did you mean {' or '.join(near)}?" if near else hint or f"labels are {listed}"

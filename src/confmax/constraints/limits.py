@@ -6,7 +6,6 @@ At fixed row sums a limit on a ratio N / D is linear: a floor l is ``N - l D >= 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains, Layout
 from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.proportions import rows_for_floor
 from confmax.constraints.texts import metric_text, number_text
-from confmax.constraints.words import Constraint
+from confmax.constraints.words import Constraint, several_in
 from confmax.errors import InputError, extended
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
@@ -508,16 +507,6 @@ def naming(one: Constraint) -> Iterator[None]:
         raise extended(error, f"the constraint {one.text!r} cannot be used: ") from error
 
 
-def _several(label: str) -> str:
-    """Return the way out where several quantities in one text were read as the ``label`` of a strange class."""
-    if re.search(r"\]\s*[-+*/]", label):
-        return (
-            "; rates can be added, such as rate[a] + rate[b] <= 0.1, and other quantities cannot: limit each in a text "
-            "of its own"
-        )
-    return "; write every constraint as a text of its own" if "]" in label and "[" in label else ""
-
-
 def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, abstains: bool) -> Constraint:
     """Return a constraint whose metric is placed among the classes of a table."""
     # a constraint that was placed on another table is placed again by its name
@@ -543,7 +532,7 @@ def _placed(one: Constraint, table: Table, *, explicit: bool, pos_label: Any, ab
                 raise ValueError(
                     f"every row has one class, so the sum lies between {ends}; choose a limit between them"
                 )
-    several = _several(str(metric.label))
+    several = several_in(str(metric.label))
     with naming(one):
         try:
             metric = fit_metric(with_positive(metric, table.classes, pos_label), table, explicit=explicit)

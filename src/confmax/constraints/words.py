@@ -7,6 +7,7 @@ follows from the declared structure of a metric, and needs no table.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal, NoReturn
@@ -210,6 +211,16 @@ def of_a_number(label: object, limit: float) -> str:
     return f"a number of rows is one of a batch: pass at_most={{{of}}} to predict (confmax apply --at-most {number})"
 
 
+def several_in(label: str) -> str:
+    """Return the way out where several quantities in one text were read as the ``label`` of a strange class."""
+    if re.search(r"\]\s*[-+*/]", label):
+        return (
+            "; rates can be added, such as rate[a] + rate[b] <= 0.1, and other quantities cannot: limit each in a text "
+            "of its own"
+        )
+    return "; write every constraint as a text of its own" if "]" in label and "[" in label else ""
+
+
 def refused_sense(quantity: str, sense: str, limit: object) -> str:
     """Return why a constraint is not written with this sign, and how it is."""
     number = number_text(limit) if is_number(limit) else limit  # type: ignore[arg-type]
@@ -288,6 +299,8 @@ class Constraint:
             hint = f"; for {number} % write {number_text(round(self.limit / 100, 15))}" if 1 < self.limit <= 100 else ""
             if self.limit > 1 and self.metric.formula == RATE and not self.is_floor:
                 hint += f"; {of_a_number(self.metric.label, self.limit)}"
+            if several := several_in(str(self.metric.label)):
+                raise ValueError(f"{self.text}: this is no single quantity{several}")
             raise ValueError(
                 f"{self.text}: {what} lies between {number_text(low)} and {number_text(high)}, and {number} does not"
                 f"{hint or '; choose a limit between them'}"
