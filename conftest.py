@@ -14,7 +14,6 @@ sys.dont_write_bytecode = False
 
 NEEDED = {
     "src/confmax/tables/tensor/*.py": "torch",
-    "src/confmax/tables/tensor/triton.py": "triton",
     "src/confmax/tables/partitioned/dask.py": "dask",
     "src/confmax/plotting/*.py": "matplotlib",
 }

@@ -147,3 +147,13 @@ def test_statistics_of_gains_are_sums_over_what_they_decide():
             chosen = (P * a + b > 0) * (weight / weight.sum())[:, None]
             np.testing.assert_allclose(found.columns[g], chosen.sum(axis=0), atol=1e-14)
             np.testing.assert_allclose(found.diagonal[g], (chosen * S).sum(axis=0), atol=1e-14)
+
+
+def test_maps_of_labels_rise_and_are_taken_in_any_order():
+    maps = LabelScaling([0.5, 2.0, 1.0], [0.1, -0.3, 0.0])
+    p = np.linspace(0.01, 0.99, 9)
+    moved = maps.reordered([2, 0])
+    np.testing.assert_array_equal(moved.transform(np.stack([p, p], 1)), maps.transform(np.stack([p] * 3, 1))[:, [2, 0]])
+    for slopes, offsets in (([0.0], [0.0]), ([1.0], [np.inf]), ([1.0, 2.0], [0.0])):
+        with pytest.raises(ValueError, match="one positive slope and one finite offset for every label"):
+            LabelScaling(slopes, offsets)

@@ -148,3 +148,16 @@ def test_the_command_prints_the_frontier():
     assert "the best macro_f1 at" in printed and "p > 0.5, on the labels" in printed
     assert "--labels is for several labels per row" in refusal("frontier", path, *labels, *line[6:])
     assert "which --abstain is not for" in refusal(*line, "--abstain", "x")
+
+
+def test_other_rows_that_cannot_judge_a_frontier_are_refused():
+    P, Y = rows()
+    path = confmax.frontier("macro_f1", "recall[0] >=", P, Y, decisions="any", levels=2)
+    with pytest.raises(ValueError, match="read on labels; pass y, the true class of every row"):
+        path.on(P, None)
+    with pytest.raises(ValueError, match="group is of one class for every row"):
+        path.on(P, Y, group=Y[:, 0])
+    none = Y.copy()
+    none[:, 0] = 0
+    with pytest.raises(ValueError, match=r"these rows cannot judge recall\[0\]: no row has its label"):
+        path.on(P, none)

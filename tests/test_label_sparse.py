@@ -294,3 +294,22 @@ def test_of_equal_thresholds_sparse_and_dense_tables_get_the_same(name):
             confmax.maximize(name, rows, decisions="any", calibration=None) for rows in (P, sp.csr_array(P))
         )
         np.testing.assert_array_equal(dense.rule.predict(P), sparse.rule.predict(P))
+
+
+@pytest.mark.parametrize("name", ["micro_f1", "micro_jaccard"])
+def test_one_calibrated_threshold_of_sparse_rows_is_the_best_of_all(name):
+    rng = np.random.default_rng(8)
+    P = np.where(rng.random((300, 5)) < 0.4, rng.random((300, 5)).round(3), 0.0)
+    Y = (rng.random(P.shape) < 0.8 * P**1.5).astype(int)
+    maps = LabelScaling([0.5, 1.0, 2.0, 1.0, 0.7], [0.5, 0.0, -1.0, 1.0, 0.2])
+    found = confmax.maximize(name, sp.csr_array(P), Y, decisions="any", calibration=maps)
+    q = np.where(P > 0.0, maps.transform(P), 0.0)
+    share = 20.0 / (20.0 + Y.sum(axis=0))
+    S = share * q + (1.0 - share) * Y
+    less = float(name == "micro_jaccard")
+    best = max(
+        (2.0 - less) * (S * D).sum() / (S.sum() + D.sum() - less * (S * D).sum())
+        for D in (q >= t for t in np.unique(q[q > 0.0]))
+    )
+    assert found.value == pytest.approx(max(best, found.baselines["p > 0.5"]), abs=1e-12)
+    assert found.upper_bound >= found.value

@@ -7,6 +7,7 @@ import confmax
 from confmax.confusion import Confusion, Layout
 from confmax.metrics import labels as label_metrics
 from confmax.metrics.catalogue import plain_names, quantity
+from confmax.metrics.decided import of_decided
 from confmax.metrics.labels import FOUND_ONCE, shares_of
 from confmax.metrics.views import label_view, view
 
@@ -131,3 +132,21 @@ def test_labels_that_no_row_or_every_row_has_have_finite_slopes(name, share):
         Confusion(np.array([share, 0.4]), np.array([0.5 * share, 0.2]), np.array([0.5, 0.3]))
     )
     assert np.isfinite(first.diagonal).all() and np.isfinite(first.columns).all()
+
+
+def test_what_is_known_of_a_metric_of_a_group_is_that_of_the_metric():
+    layout = Layout(2, 3, 1)
+    metric = of_decided(quantity("g_mean"), 3)
+    seen = view(metric, layout, 1)
+    assert seen.formula.whole and seen.formula.takes_further
+    assert seen.formula.rises_with_hits == metric.formula.rises_with_hits
+    assert seen.formula.decides(6) == layout.decides(6)
+    rng = np.random.default_rng(5)
+    blocks = rng.dirichlet(np.ones(24)).reshape(2, 3, 4)
+    C = np.zeros((6, 8))
+    for group, block in enumerate(blocks):
+        C[3 * group : 3 * group + 3, layout.decisions(group)] = block
+    S, own = Confusion.from_matrix(C), Confusion.from_matrix(blocks[1] / blocks[1].sum())
+    found, alone = seen.as_climb(S.rows, 8), metric.as_climb(own.rows, 4)
+    assert found is not None and alone is not None
+    np.testing.assert_allclose(found.functions.values(S), alone.functions.values(own), atol=1e-12)

@@ -96,7 +96,7 @@ class Estimate:
         return Column(p, truth.T, self.weight, right_beside(table, k, float(self.share[k])))
 
     def labels(self, block: Sequence[int]) -> Column:
-        """Return one label by its given probabilities, or labels that are cut together by their calibrated ones."""
+        """Return one label of an array by its given probabilities, or labels cut together by their calibrated ones."""
         p = np.concatenate([self.columns(label)[len(block) > 1] for label in block])
         made = np.concatenate([self.column(label) for label in block])
         return Column(p, np.stack([1.0 - made, made]), np.tile(self.weight, len(block)))

@@ -148,7 +148,8 @@ def common_cut(estimate: Estimate, labels: list[int], values: Callable[[Array, A
             k = np.flatnonzero(wanted[0, place])
             return Sorted.by_key(p[k], weight[k], parts[0][k])
 
-        return best_cuts(Counted(hits, decided, count > 0.0), lambda t, q, _: values(t, q), near, len(p) <= FEW)
+        cuts = best_cuts(Counted(hits, decided, count > 0.0), lambda t, q, _: values(t, q), near, len(p) <= FEW)
+        return cuts._replace(low=np.maximum(cuts.low, stored.lowest.max()))
     bins = estimate.bins
     counted = np.isin(np.arange(estimate.table.n_classes), labels)
     sums = np.zeros((3, 1, len(bins.edges) - 1))

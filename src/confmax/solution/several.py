@@ -291,7 +291,7 @@ def finished(
     return LabelSolution(
         rule=replace(rule, tuned_on=table.fingerprint(), shares=shares),
         value=value,
-        upper_bound=None if found.most is None or why else max(found.most, value),
+        upper_bound=None if found.most is None or why else float(max(found.most, value)),
         randomization_loss=0.0 if found.drawn is None else max(0.0, found.drawn - value),
         status=Status.INFEASIBLE if why and found.infeasibility and not task.plan.by_gains else found.status,
         n_passes=found.n_passes,
@@ -304,7 +304,7 @@ def finished(
         model_share=float(task.estimate.share.mean()),
         calibration=task.maps,
         model_value=model_value,
-        model_upper_bound=None if found.model_most is None else max(found.model_most, model_value),
+        model_upper_bound=None if found.model_most is None else float(max(found.model_most, model_value)),
         counted=on_labels or statistics,
         counts=None if on_labels is None else in_rows(on_labels, table, *[rule.class_names] * 2),
         positives=task.positives if table.has_labels else None,
