@@ -23,10 +23,12 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_sample_of_each(folder):
     harness.run("multilabel-any", folder)
+    harness.run("multilabel-together", folder)
     harness.run("multilabel-quality", folder)
     harness.run("multilabel-bounds", folder)
     text = harness.PATH.read_text()
     assert "one | micro_f1 | " in text
+    assert "each ahead" in text
     assert "one | macro_f1@3 | " in text
     assert "macro_f1@1 | " in text
     assert "enumerated: 0 bounds were below the best of them" in text

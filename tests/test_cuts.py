@@ -40,9 +40,9 @@ def test_a_number_between_two_others_is_the_first_of_their_middle_that_cuts(dtyp
 
     for number, a, b in zip(found.tolist(), low.tolist(), high.tolist(), strict=True):
         middle = a + (b - a) / 2.0
-        tried = (float(f"{middle:.{digits - 1}e}") for digits in range(2, 17))
-        assert number == next((one for one in tried if (a < one <= b if closed else a <= one < b) and cuts(one, a, b)),
-                              b if closed else a)  # fmt: skip
+        tried = [float(f"{middle:.{digits - 1}e}") for digits in range(2, 17)]
+        inside = [one for one in tried if (a < one <= b if closed else a <= one < b) and cuts(one, a, b)]
+        assert number == [*inside, b if closed else a][0]
 
 
 def test_never_and_always_are_infinite():

@@ -22,7 +22,7 @@ from confmax.metrics.first_order import FirstOrder, Formula, Function
 from confmax.metrics.metric import ZERO_TO_ONE, Metric
 from confmax.metrics.structure import Concave, General, Linear, Ratio, Structure
 from confmax.metrics.user import at_reached, number_of
-from confmax.metrics.views import Over, View, ViewParts, labels_of
+from confmax.metrics.views import Fraction, Over, View, ViewParts, labels_of
 from confmax.tables.decisions import Decisions
 
 STEP = 1e-6  # of differences where a function cannot be traced
@@ -282,11 +282,8 @@ def sized(metric: Metric, n_rows: int) -> Metric:
     return metric.with_params({"n": float(n_rows)}) if dict(metric.params).get("n", n_rows) is None else metric
 
 
-def fraction_of(metric: Metric) -> tuple[float, float, float, float] | None:
-    """Return (hits, base, decided, less) of a ``metric`` of ``hits t / (base r + decided q - less t)``, else None.
-
-    The score is that of every label, or of the sums over labels.
-    """
+def fraction_of(metric: Metric) -> Fraction | None:
+    """Return the fraction that the score of every label is, or that of the sums over labels; else None."""
     return metric.formula.fraction(**dict(metric.params)) if isinstance(metric.formula, View) else None
 
 

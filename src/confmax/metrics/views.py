@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -23,6 +23,31 @@ from confmax.metrics.shares import Share, ShareParts
 from confmax.metrics.structure import AffineFunctions, affine
 
 Over = Literal["total", "mean", "by size"]
+
+
+class Fraction(NamedTuple):
+    """A score ``hits t / (base r + decided q - less t)`` of a label, or of sums over labels.
+
+    The label is true of ``r``, decided rightly for ``t`` and decided for ``q`` of all rows.
+    """
+
+    hits: float
+    base: float
+    decided: float
+    less: float
+
+    def below(self, r: Any, t: Any, q: Any) -> Any:
+        """Return the denominator."""
+        bottom = self.base * r + (q if self.decided == 1.0 else self.decided * q)
+        return bottom - self.less * t if self.less else bottom
+
+    def value(self, r: Any, t: Any, q: Any) -> Array:
+        """Return the score, 0 where the denominator is 0."""
+        return safe_ratio(self.hits * np.asarray(t), self.below(r, t, q))
+
+    def worth(self, level: Any) -> tuple[Any, Any]:
+        """Return what hits add to the numerator less ``level`` times the denominator, and what decisions take."""
+        return self.hits + self.less * level, self.decided * level
 
 
 @dataclass(frozen=True)
@@ -165,8 +190,8 @@ class View(Formula):
         constants = found.functions.constants
         return Climb(AffineFunctions(gains, beside if constants is None else constants + beside), found.of)
 
-    def fraction(self, **params: Any) -> tuple[float, float, float, float] | None:
-        """Return (hits, base, decided, less) of labels' ``hits t / (base r + decided q - less t)``, None for others."""
+    def fraction(self, **params: Any) -> Fraction | None:
+        """Return the fraction that the score of labels is; None for other scores."""
         return _fraction(self._inner(params)) if self.of_labels else None
 
     def fractions(self, rows: Array, **params: Any) -> Ratios:
@@ -205,9 +230,7 @@ def _folded(metric: Metric, true: Array, hits: Array, decided: Array) -> Array:
     known = _fraction(metric)
     if known is None:
         return metric.folded(true, hits, decided)
-    top, base, by_decisions, less = known
-    bottom = base * true + (decided if by_decisions == 1.0 else by_decisions * decided)
-    return safe_ratio(top * hits, bottom - less * hits if less else bottom)
+    return known.value(true, hits, decided)
 
 
 def _first_order(metric: Metric, true: Array, hits: Array, decided: Array) -> tuple[Array, Array, Array]:
@@ -220,14 +243,13 @@ def _first_order(metric: Metric, true: Array, hits: Array, decided: Array) -> tu
         slopes = (np.where(np.isnan(part), 0.0, part) for part in blocks.folded(first.diagonal, first.columns))
         of_hits, of_decisions = slopes
         return first.value, of_hits, of_decisions
-    top, base, by_decisions, less = known
-    bottom = base * true + by_decisions * decided - less * hits
-    value = safe_ratio(top * hits, bottom)
-    return value, safe_ratio(top + less * value, bottom), -safe_ratio(by_decisions * value, bottom)
+    value = known.value(true, hits, decided)
+    gain, price = (safe_ratio(part, known.below(true, hits, decided)) for part in known.worth(value))
+    return value, gain, -price
 
 
 @cache
-def _fraction(metric: Metric) -> tuple[float, float, float, float] | None:
+def _fraction(metric: Metric) -> Fraction | None:
     if metric.one_class != "alone" or not isinstance(metric.formula, (ClassScores, Share)):
         return None
     # a share of true rows is linear, and a ratio too
@@ -236,7 +258,7 @@ def _fraction(metric: Metric) -> tuple[float, float, float, float] | None:
     (hits, above), (less, decided) = found.top.pair(), found.bottom.pair()
     if above.any() or found.top_constant.any():
         return None
-    return float(hits[0, 0]), float(found.bottom_constant[0]), float(decided[0, 0]), 0.0 - float(less[0, 0])
+    return Fraction(float(hits[0, 0]), float(found.bottom_constant[0]), float(decided[0, 0]), 0.0 - float(less[0, 0]))
 
 
 def view(metric: Metric, layout: Layout | None, group: int | None = None) -> Metric:

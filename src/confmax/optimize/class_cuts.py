@@ -24,13 +24,12 @@ from confmax.constraints.limits import Limits
 from confmax.metrics import Metric
 from confmax.metrics.structure import LinearFunctions
 from confmax.optimize.cuts import Cuts, kept, shown
-from confmax.optimize.estimate import Estimate, probability_of_class
+from confmax.optimize.estimate import Estimate
 from confmax.optimize.loop import MISSED, Problem, Solver, Status, Step
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import PER_PASS, SINGLE, SINGULAR
 from confmax.optimize.threshold import hull_chains
-from confmax.tables import MemoryTable, Table
-from confmax.tables.kinds import storage_named
+from confmax.tables import Table
 
 UNSEEN = 2.0**-70  # weight of the other classes beside that of the class: it orders them and changes nothing else
 
@@ -52,14 +51,6 @@ def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | Non
 def of_two_columns(metric: Metric, limits: Limits | None) -> tuple[Metric, Limits | None]:
     """Return a metric of one class, and limits on it, for the rest in the first column and the class in the second."""
     return metric.of_class(1, 2), None if limits is None else limits.of_class(1, 2)
-
-
-def two_columns(table: MemoryTable, k: int) -> MemoryTable:
-    """Return the rows of a table with two columns, ``1 - p`` and ``p`` of the class ``k``."""
-    p = probability_of_class(table, k)
-    labels = None if table.labels is None else (table.labels == k).astype(np.int64)
-    proba = np.stack([p.dtype.type(1) - p, p], axis=1)
-    return MemoryTable(storage_named("array"), proba, labels=labels, weight=table.weight, classes=(0, 1))
 
 
 def class_gains(values: Array, k: int, n_classes: int) -> Gains:

@@ -24,6 +24,7 @@ from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable, Table
 from confmax.tables.array.label_columns import MOST_KEPT
 from confmax.tables.decisions import ANY, Decisions
+from confmax.tables.kinds import storage_named
 from confmax.tables.several import decide_labels
 
 SMALLEST = 1e-290  # probabilities below are zero: a threshold between them could not be scaled beside a weight of one
@@ -83,17 +84,15 @@ class Estimate:
         table = self.here.dense("the search of a threshold")
         p = table.proba[:, 1] if by == 1 else -table.proba[:, 0]
         p = np.where(np.abs(p) < SMALLEST, p.dtype.type(0), p)
-        truth = blended(self.share, table.proba.astype(np.float64), _is(table.labels, 2))
+        truth = blended(self.share, table.proba.astype(np.float64), _is(table.labels))
         return Column(p, truth.T, self.weight)
 
     def one_class(self, k: int) -> Column:
         """Return class ``k`` against the rest. Rows that are not decided as it get the most probable other class."""
-        table = self.here
-        p = probability_of_class(table, k)
-        model = np.stack([p.dtype.type(1) - p, p], axis=1).astype(np.float64)
-        of_class = None if table.labels is None else (table.labels == k).astype(np.int64)
-        truth = blended(float(self.share[k]), model, _is(of_class, 2))
-        return Column(p, truth.T, self.weight, right_beside(table, k, float(self.share[k])))
+        share = float(self.share[k])
+        two = two_columns(self.here, k)
+        truth = blended(share, two.proba.astype(np.float64), _is(two.labels))
+        return Column(two.proba[:, 1], truth.T, self.weight, right_beside(self.here, k, share))
 
     def labels(self, block: Sequence[int]) -> Column:
         """Return one label of an array by its given probabilities, or labels cut together by their calibrated ones."""
@@ -295,6 +294,14 @@ def probability_of_class(table: MemoryTable, k: int) -> NDArray[Any]:
     return np.where(p < SMALLEST, p.dtype.type(0), p)
 
 
+def two_columns(table: MemoryTable, k: int) -> MemoryTable:
+    """Return the rows of a table with two columns, ``1 - p`` and ``p`` of the class ``k``."""
+    p = probability_of_class(table, k)
+    labels = None if table.labels is None else (table.labels == k).astype(np.int64)
+    proba = np.stack([p.dtype.type(1) - p, p], axis=1)
+    return MemoryTable(storage_named("array"), proba, labels=labels, weight=table.weight, classes=(0, 1))
+
+
 def right_beside(table: MemoryTable, k: int, model_share: float) -> Array:
     """Return how much of every row (n,) is decided rightly as the most probable class but ``k``."""
     a = np.ones(table.n_classes)
@@ -311,6 +318,6 @@ def right_beside(table: MemoryTable, k: int, model_share: float) -> Array:
     return right
 
 
-def _is(labels: NDArray[Any] | None, n_classes: int) -> Any:
-    """Return which class each row is (n, K); zero where nothing is known, which no share of labels asks."""
-    return 0.0 if labels is None else labels[:, None] == np.arange(n_classes)
+def _is(labels: NDArray[Any] | None) -> Any:
+    """Return which of two classes each row is (n, 2); zero where nothing is known, which no share of labels asks."""
+    return 0.0 if labels is None else labels[:, None] == np.arange(2)

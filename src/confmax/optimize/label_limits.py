@@ -31,7 +31,6 @@ from confmax.constraints.labels import Budgets, labels_of, of_label, place_of
 from confmax.constraints.limits import Limits
 from confmax.kernels.label_bins import LEAST
 from confmax.metrics import Metric
-from confmax.metrics.first_order import safe_ratio
 from confmax.metrics.labels import fraction_of, is_total, shares_of
 from confmax.optimize.cuts import EQUAL, Cuts, kept, shortest, shown
 from confmax.optimize.estimate import Estimate
@@ -239,29 +238,29 @@ def _by_levels(
     *,
     together: bool,
 ) -> _Best:
-    """Return the best cuts for a ratio of sums over labels, ``top t / (base r + spent q - less t)``.
+    """Return the best cuts for a ratio of sums over labels.
 
     At a level of the ratio, what the numerator has above the level times the denominator is a sum over labels. Where
     its largest value is zero, the level is the largest ratio (Dinkelbach's method). Labels without limits have one
     threshold, as they have where there are no limits. Where labels are cut ``together``, a label whose own limits this
     threshold keeps has it, too.
     """
-    coefficients = fraction_of(metric)
-    assert coefficients is not None
-    top, base, spent, less = coefficients
+    fraction = fraction_of(metric)
+    assert fraction is not None
     counted = counted_in(metric, estimate.table.n_classes)
     inside = [block for block in cuts if block[0] in counted]
     others = [label for label in counted if not any(label in block for block in inside)]
     columns = budgets.weights.T
-    below = base * float(estimate.rows[counted].sum())
+    true = float(estimate.rows[counted].sum())
+    floor = fraction.base * true
     level, reached, most, thresholds = float(metric.values(free.statistics)), -np.inf, free.most, free.values
     for _ in range(LEVELS):
-        gain, price = top + less * level, spent * level
+        gain, price = fraction.worth(level)
         tried = cuts
         if together:
             alone = [block for block in cuts if not columns[block[0]].any()]
             tried = cuts | {block: _only_at(cuts[block], thresholds[block[0]]) for block in alone}
-        scores = {block: (gain * one.hits - price * one.decided) * (block in inside) for block, one in cuts.items()}
+        scores = {block: _gained(gain, price, one.hits, one.decided) * (block in inside) for block, one in cuts.items()}
         solved = priced(tried, scores, budgets)
         sums = np.zeros(2)
         for block in inside:
@@ -277,11 +276,11 @@ def _by_levels(
             common = common_cut(estimate, others, partial(_gained, gain, price))
             ends[columns[others[0]].tobytes()] = float(common.low[0]), float(common.high[0])
             sums += [common.hits[0], common.decided[0]]
-        if below and not together:
+        if floor and not together:
             hits, decided, beyond = most_at(estimate, others, gain, price)
             largest += gain * hits - price * decided + beyond
-            most = min(most, level + max(largest - level * below, 0.0) / below)
-        value = float(safe_ratio(top * sums[0], below + spent * sums[1] - less * sums[0]))
+            most = min(most, level + max(largest - level * floor, 0.0) / floor)
+        value = float(fraction.value(true, *sums))
         if value <= reached + EQUAL:
             break
         level, reached, thresholds = value, value, free.values.copy()
@@ -293,6 +292,7 @@ def _by_levels(
 
 
 def _gained(gain: float, price: float, hits: Array, decided: Array) -> Array:
+    """Return what is gained at a level (`confmax.metrics.views.Fraction.worth`)."""
     return np.asarray(gain * hits - price * decided)
 
 

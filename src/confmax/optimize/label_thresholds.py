@@ -26,6 +26,7 @@ from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, LEAST, MAPPED, buc
 from confmax.metrics import Metric
 from confmax.metrics.first_order import safe_ratio
 from confmax.metrics.labels import each_of, fraction_of, is_total, shares_of
+from confmax.metrics.views import Fraction
 from confmax.optimize.cuts import EQUAL, shortest
 from confmax.optimize.estimate import Estimate
 from confmax.optimize.label_cuts import (
@@ -82,8 +83,8 @@ def without(found: LabelThresholds, barred: NDArray[np.bool_] | None) -> LabelTh
 
 def best_per_label(metric: Metric, estimate: Estimate) -> LabelThresholds:
     """Return the best threshold of every label, for a ``metric`` that is a mean of scores of labels."""
-    if (coefficients := _levels(metric, estimate)) is not None:
-        return by_levels(metric, estimate, coefficients)
+    if (fraction := _on_model(metric, estimate)) is not None:
+        return by_levels(metric, estimate, fraction)
     if estimate.stored is not None:
         return of_stored(metric, estimate, estimate.stored)
     rows = estimate.rows
@@ -188,23 +189,17 @@ def _between(low: Array, high: Array, estimate: Estimate) -> Array:
     return shortest(low, high, estimate.table.dtype, closed=False)
 
 
-def _levels(metric: Metric, estimate: Estimate) -> tuple[float, float, float] | None:
-    """Return the coefficients of scores whose best levels `by_levels` finds; None where rows are counted and sorted."""
+def _on_model(metric: Metric, estimate: Estimate) -> Fraction | None:
+    """Return the fraction of scores whose best levels `by_levels` finds; None where rows are counted and sorted."""
     on_model = estimate.maps is None and not estimate.table.is_truncated and bool((estimate.share == 1.0).all())
-    return levels_on_model(metric) if on_model and estimate.table.n_rows * estimate.table.n_classes > FEW else None
-
-
-def levels_on_model(metric: Metric) -> tuple[float, float, float] | None:
-    """Return (hits, base, less) of scores whose best levels `by_levels` finds on the model; None for other scores."""
-    found = fraction_of(metric)
-    if found is None:
+    if not on_model or estimate.table.n_rows * estimate.table.n_classes <= FEW:
         return None
-    hits, base, decided, less = found
+    found = fraction_of(metric)
     # a precision has no floor below its denominator
-    return (hits, base, less) if base > 0.0 and decided == 1.0 else None
+    return found if found is not None and found.base > 0.0 and found.decided == 1.0 else None
 
 
-def by_levels(metric: Metric, estimate: Estimate, coefficients: tuple[float, float, float]) -> LabelThresholds:
+def by_levels(metric: Metric, estimate: Estimate, fraction: Fraction) -> LabelThresholds:
     """Return the best thresholds on the model, of scores such as F1, in a few scans without sorting.
 
     A score ``hits t / (base r + q - less t)``, of a label or of the sums over all, is largest where labels are decided
@@ -212,24 +207,23 @@ def by_levels(metric: Metric, estimate: Estimate, coefficients: tuple[float, flo
     level of some of the rows. What is left of the numerator at the last level bounds all scores.
     """
     table = estimate.table
-    top, base, less = coefficients
     pooled = is_total(metric)
     sample = table.in_memory()
     some = sample.proba[:: -(-sample.n_rows // max(1, SAMPLE // (table.n_classes if pooled else 1)))].astype(np.float64)
     some = -np.sort(-(some.reshape(-1, 1) if pooled else some), axis=0)
     hits = np.cumsum(some, axis=0)
     counts = np.arange(1.0, len(some) + 1.0)[:, None]
-    level = safe_ratio(top * hits, base * hits[-1] + counts - less * hits).max(axis=0)
+    level = fraction.value(hits[-1], hits, counts).max(axis=0)
     for _ in range(ROUNDS):
-        each = np.broadcast_to(level, (table.n_classes,))
-        thresholds = each / (top + less * each)
+        gain, price = fraction.worth(np.broadcast_to(level, (table.n_classes,)))
+        thresholds = price / gain
         S = estimate.counted(Gains.above(thresholds))[0]
         parts = (S.rows, S.diagonal, S.columns)
         r, t, q = (part.sum(keepdims=True) for part in parts) if pooled else parts
-        below = base * r + q - less * t
-        reached = safe_ratio(top * t, below)
+        reached = fraction.value(r, t, q)
         # at another level the numerator has no more than this left
-        most = level + safe_ratio(np.maximum(top * t - level * below, 0.0), base * r)
+        left = np.maximum(fraction.hits * t - level * fraction.below(r, t, q), 0.0)
+        most = level + safe_ratio(left, fraction.base * r)
         if (most - reached).max() <= EQUAL:
             break
         level = reached
@@ -245,8 +239,8 @@ def best_for_all(metric: Metric, estimate: Estimate) -> LabelThresholds:
 
     On the probabilities as they are given, it is another one for every label.
     """
-    if (coefficients := _levels(metric, estimate)) is not None:
-        return by_levels(metric, estimate, coefficients)
+    if (fraction := _on_model(metric, estimate)) is not None:
+        return by_levels(metric, estimate, fraction)
     labels = counted_in(metric, estimate.table.n_classes)
     # a ratio of sums reads nothing else of the three vectors
     values = score_of_one(replace(metric, classes=None), float(estimate.rows[labels].sum()))
@@ -264,19 +258,19 @@ def most_of_sums(metric: Metric, estimate: Estimate, level: float) -> float:
 
     ``level`` is the value of some thresholds. At each level the best cut of a label does not depend on the others.
     """
-    found = fraction_of(metric)
-    assert found is not None
-    top, base, spent, less = found
+    fraction = fraction_of(metric)
+    assert fraction is not None
     labels = counted_in(metric, estimate.table.n_classes)
-    floor = base * float(estimate.rows[labels].sum())
+    true = float(estimate.rows[labels].sum())
+    floor = fraction.base * true
     most = level if floor else 1.0
     for _ in range(ROUNDS if floor else 0):
-        hits, decided, beyond = most_at(estimate, labels, top + less * level, spent * level)
-        below = floor + spent * decided - less * hits
-        most = level + max(top * hits - level * below + beyond, 0.0) / floor
+        hits, decided, beyond = most_at(estimate, labels, *fraction.worth(level))
+        below = fraction.below(true, hits, decided)
+        most = level + max(fraction.hits * hits - level * below + beyond, 0.0) / floor
         if most - level <= EQUAL:
             break
-        level = max(level, top * hits / below)
+        level = max(level, fraction.hits * hits / below)
     return most
 
 

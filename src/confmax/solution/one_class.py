@@ -30,10 +30,9 @@ from confmax.optimize.class_cuts import (
     class_of,
     gains_of_cuts,
     thresholds_beside,
-    two_columns,
 )
 from confmax.optimize.cuts import Cuts, kept
-from confmax.optimize.estimate import Estimate, right_beside
+from confmax.optimize.estimate import Estimate, right_beside, two_columns
 from confmax.optimize.loop import MISSED
 from confmax.oracle import CountingOracle
 from confmax.tables import MemoryTable, Table
