@@ -95,11 +95,14 @@ def judged(decided, y, group, limit, metric):
         "all rows": 0.35 - every["rate"],
     }[limit]
     f1 = 2 * hits.sum(1) / np.maximum(decided.sum(1) + (y == 1).sum(), 1)
-    return (right.mean(1) if metric == "accuracy" else f1), slack
+    other = 2 * (right & ~decided).sum(1) / np.maximum((~decided).sum(1) + (y == 0).sum(), 1)
+    return {"accuracy": right.mean(1), "f1": f1, "macro_f1": (f1 + other) / 2}[metric], slack
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "f1"])
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize(
+    ("metric", "limit"),
+    [*itertools.product(["accuracy", "f1"], LIMITS), ("macro_f1", "difference"), ("macro_f1", "precision")],
+)
 def test_the_best_single_rule_is_that_of_all_pairs_of_thresholds(limit, metric):
     for seed in range(2):
         P, y, group = rows_of(40, seed)
@@ -107,6 +110,15 @@ def test_the_best_single_rule_is_that_of_all_pairs_of_thresholds(limit, metric):
         assert len(found.rule.weights) == 1
         values, slack = judged(all_rules(P, None if limit == "all rows" else group), y, group, limit, metric)
         assert found.value == pytest.approx(values[slack >= -1e-12].max(), abs=1e-12), seed
+
+
+def root_recalls(C):
+    return np.sqrt(np.diagonal(C) / C.sum(axis=1)).mean()
+
+
+def slope_of_roots(C):
+    with np.errstate(divide="ignore"):
+        return np.diag(0.5 / np.sqrt(np.diagonal(C) * C.sum(axis=1)) / len(C))
 
 
 def program(P, y, group, limit):
@@ -208,6 +220,32 @@ def test_of_rules_that_miss_a_limit_by_the_same_the_better_one_is_the_closest():
     assert not closest.feasible and closest.value == pytest.approx(7 / 12)
 
 
+def test_where_no_rule_keeps_the_limits_the_closest_is_that_of_all_thresholds():
+    P, y, _ = rows_of(60, 2)
+    limits = ["recall[1] >= 0.9", "rate[1] <= 0.2"]
+    closest = confmax.maximize(
+        "accuracy", P, y, constraints=limits, confusion="labels", calibration=None, randomized=False,
+        on_infeasible="closest",
+    )  # fmt: skip
+    decided = all_rules(P, None)
+    recall, rate = (decided & (y == 1)).sum(1) / (y == 1).sum(), decided.mean(1)
+    missed = np.maximum(0.9 - recall, rate - 0.2)
+    assert not closest.feasible and missed.min() > 0.05
+    at = {one.text: one.value for one in closest.constraints}
+    assert max(0.9 - at[limits[0]], at[limits[1]] - 0.2) == pytest.approx(missed.min(), abs=1e-12)
+
+
+def test_a_metric_without_a_slope_where_the_limits_lead_is_searched_all_the_same():
+    P, y, group = rows_of(40, 2)
+    roots = confmax.metrics.from_function(root_recalls, gradient=slope_of_roots, structure="concave", name="roots")
+    found = tuned(P, y, group, "max(recall[1] | group) <= 0", roots, randomized=False)
+    decided = all_rules(P, group)
+    # no row of class 1 may be found, and the root of a recall of zero has a slope without end
+    kept = ~(decided & (y == 1)).any(1)
+    specificity = (~decided & (y == 0)).sum(1) / (y == 0).sum()
+    assert found.feasible and found.value == pytest.approx(np.sqrt(specificity[kept]).max() / 2, abs=1e-12)
+
+
 def test_more_classes_abstaining_and_unknown_groups_have_no_thresholds(kept):
     P, y, group = rows_of(60, 0)
     tuned(P, y, group, "coverage >= 0.8", randomized=False, abstain=True)
@@ -220,15 +258,16 @@ def test_more_classes_abstaining_and_unknown_groups_have_no_thresholds(kept):
     assert [thresholds for _, thresholds in kept] == [None] * len(kept) and kept
 
 
-def test_large_groups_are_searched_near_and_far(monkeypatch):
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
+def test_large_groups_are_searched_near_and_far(monkeypatch, metric):
     from confmax.optimize import group_thresholds
 
     P, y, group = rows_of(200, 2)
     limit = LIMITS["difference"]
-    whole = tuned(P, y, group, limit, randomized=False)
+    whole = tuned(P, y, group, limit, metric, randomized=False)
     monkeypatch.setattr(group_thresholds, "CELLS", 2000)
     monkeypatch.setattr(group_thresholds, "BATCH", 300)
-    part = tuned(P, y, group, limit, randomized=False)
+    part = tuned(P, y, group, limit, metric, randomized=False)
     assert part.feasible and whole.value >= part.value >= whole.value - 0.01
 
 

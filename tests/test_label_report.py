@@ -170,6 +170,18 @@ def test_warnings_are_said(tmp_path):
     assert "Evaluated on the 300 rows that the rule was tuned on" in text_of(own)
 
 
+def test_labels_of_one_row_and_of_none_are_not_judged_in_silence(tmp_path):
+    P, Y = rows()
+    Y[:, 2] = 0
+    Y[:, 3] = np.arange(300) == 7
+    solved(constraints="recall[rain] >= 0.5").report(tmp_path / "page.html", P, Y, n_replicates=400)
+    text = text_of(tmp_path / "page.html")
+    assert "These rows cannot judge recall[rain] &gt;= 0.5: no row has the label." in text
+    said = re.search(r"Some replicates have no row with fog \(([0-9.]+)\s*%\), so that intervals are too narrow", text)
+    # a row is in no replicate of 300 draws with probability (1 - 1 / 300)^300
+    assert said and float(said[1]) / 100 == pytest.approx((1 - 1 / 300) ** 300, abs=0.08)
+
+
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path):
     P, Y = rows()
     path = tmp_path / "page.html"

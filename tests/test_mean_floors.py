@@ -107,3 +107,22 @@ def test_a_floor_out_of_reach_is_proved_and_says_what_is_reached(name):
     limits = [c.at_least(name, best.value + 0.02), "recall[0] >= 0.1"]
     closest = confmax.maximize("accuracy", P, constraints=limits, on_infeasible="closest", **MODEL)
     assert not closest.feasible and closest.constraints[0].value == pytest.approx(best.value, abs=1e-3)
+
+
+def test_on_labels_the_floor_is_kept_as_they_count():
+    P = table(300, 3)
+    y = (P.cumsum(axis=1) < np.random.default_rng(1).random((300, 1))).sum(axis=1).clip(0, 2)
+    given = {"confusion": "labels", "calibration": None, "randomized": True}
+
+    def counted(rule):
+        C = np.eye(3)[y].T @ rule.decision_probabilities(P) / len(P)
+        return np.trace(C), mean_and_slope("g_mean", np.diag(C) / C.sum(axis=1))[0]
+
+    accuracy, most = counted(confmax.maximize("g_mean", P, y, **given).rule)
+    _, reached = counted(confmax.maximize("accuracy", P, y, **given).rule)
+    floor = 0.5 * reached + 0.5 * most
+    found = confmax.maximize("accuracy", P, y, constraints=[c.at_least("g_mean", floor)], **given)
+    value, kept = counted(found.rule)
+    assert kept >= floor - 1e-12 and value == pytest.approx(found.value, abs=1e-12)
+    # the rule of the largest mean keeps the floor, too, and that of the largest accuracy does not
+    assert reached < floor and accuracy + 0.005 < value

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, eye_array, hstack, kron
 
 import confmax
 from confmax import constraints as c
@@ -203,6 +204,39 @@ def test_large_tables_take_few_passes(monkeypatch, metric, limits):
     other = confmax.maximize(metric, P, constraints=limits, **settings)
     assert other.n_passes > found.n_passes
     assert abs(found.value - other.value) < 2e-6
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "min_recall"])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"rate": (1, 0.1), "recall": (0, 0.6)},
+        # nearly all that this share of the rows can reach: the first rules do not keep both
+        {"rate": (0, 0.1), "recall": (0, 0.4326)},
+    ],
+)
+def test_a_small_sample_misleads_nobody(monkeypatch, metric, limits):
+    """Against a linear program over the decisions of all rows, whatever hundred of them show."""
+    monkeypatch.setattr("confmax.optimize.warm.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("confmax.optimize.warm.ROWS_PER_CLASS", 10)
+    P = np.random.default_rng(0).dirichlet([0.3, 0.75, 1.2], 1000)
+    (j, most), (k, least) = limits["rate"], limits["recall"]
+    texts = [f"rate[{j}] <= {most}", f"recall[{k}] >= {least}"]
+    found = confmax.maximize(metric, P, constraints=texts, randomized=True, **MODEL)
+    n, K = P.shape
+    of_class = [(P * (np.arange(K) == i) / P[:, i].sum()).ravel() for i in range(K)]
+    rate = np.tile(np.arange(K) == j, n) / n
+    # the last variable is the smallest recall, which only the second objective counts
+    smallest = metric == "min_recall"
+    objective = np.append(np.zeros(n * K) if smallest else -P.ravel() / n, -1.0 if smallest else 0.0)
+    A = np.array(
+        [*(np.append(-recall, 1.0) for recall in of_class), np.append(rate, 0.0), np.append(-of_class[k], 0.0)]
+    )
+    whole = hstack([kron(eye_array(n), np.ones((1, K))), csr_array((n, 1))])
+    program = linprog(objective, csr_array(A), [0.0] * K + [most, -least], whole, np.ones(n))
+    assert found.gap <= 1e-6 and found.value == pytest.approx(-program.fun, abs=2e-6)
+    chances = found.rule.decision_probabilities(P).ravel()
+    assert rate @ chances <= most + 1e-9 and of_class[k] @ chances >= least - 1e-9
 
 
 def test_a_large_table_of_few_different_rows_is_solved():

@@ -1,6 +1,7 @@
 """User functions: exact gradients of plain NumPy, and everything that is checked before a solver relies on them."""
 
 import copy
+import itertools
 import math
 from functools import partial
 
@@ -405,6 +406,36 @@ def test_metrics_of_functions_are_values():
 
 def recalls_mean(C):
     return recalls(C).mean()
+
+
+def root_recalls(C):
+    return np.sqrt(recalls(C)).mean()
+
+
+def slope_of_roots(C):
+    with np.errstate(divide="ignore"):
+        return np.diag(0.5 / np.sqrt(np.diagonal(C) * C.sum(axis=1)) / len(C))
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_a_bound_holds_where_a_limit_leaves_no_slope(by_group):
+    """Class 2 is never decided, and the root of its recall of zero has a slope without end."""
+    P = np.random.default_rng(0).dirichlet(np.full(3, 0.7), 10)
+    group = np.arange(10) % 2 if by_group else None
+    limits = ["max(rate[2] | group) <= 0", "difference(rate[0] | group) <= 0.2"] if by_group else ["rate[2] <= 0"]
+    metric = metrics.from_function(root_recalls, gradient=slope_of_roots, structure="concave")
+    given = {"confusion": "model", "calibration": None, "randomized": True}
+    found = confmax.maximize(metric, P, group=group, constraints=limits, **given)
+    decided = found.rule.decision_probabilities(P, group=group) if by_group else found.rule.decision_probabilities(P)
+    assert decided[:, 2].max() == 0.0
+    assert found.value == pytest.approx(root_recalls(P.T @ decided / 10), abs=1e-12)
+    # every decision of class 0 or 1
+    first = np.array(list(itertools.product([False, True], repeat=10)))
+    shares = np.array([first[:, 0::2].mean(axis=1), first[:, 1::2].mean(axis=1)])
+    kept = first[np.ptp(shares, axis=0) <= 0.2 + 1e-12] if by_group else first
+    hits = kept @ P[:, 0] / P[:, 0].sum(), ~kept @ P[:, 1] / P[:, 1].sum()
+    best = (np.sqrt(hits[0]) + np.sqrt(hits[1])).max() / 3
+    assert found.value + found.gap >= best
 
 
 # --- the cost of a value ----------------------------------------------------------------------------------------------

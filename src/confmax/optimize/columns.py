@@ -212,7 +212,9 @@ class Columns:
             if merits[k] < self.best_bound or (self.master.climbs and self.is_feasible):
                 point = at[min(k, len(at) - 1)]
                 following = replace(following, best_gain=duals[k], best_point=point, best_bound=float(merits[k]))
-        priced_out = (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT
+        priced_out = (
+            np.isfinite(optimum.gain).all() and (z @ optimum.gain).max() <= optimum.gain @ optimum.point + PRICED_OUT
+        )
         if priced_out and space.cuts is None and not (idle and self.points.layout):
             # no answer is worth more than the mixture at the master's own prices: its solution stays
             mixed = replace(optimum, weights=np.append(optimum.weights, np.zeros(len(z))))
@@ -374,10 +376,6 @@ def _padded(gains: Array, width: int) -> Array:
 
 def first_gain(points: Points) -> Array:
     """Return the gradient at the rule that decides at random, equal prices where there is none."""
-    if points.space.minimum_of is not None:
-        gain = np.zeros(points.z.shape[1])
-        gain[: len(points.space.minimum_of)] = 1.0 / len(points.space.minimum_of)
-        return gain
     slope = points.space.gradient(points.centre)
     return slope if np.isfinite(slope).all() else np.nan_to_num(slope, nan=1.0, posinf=1.0, neginf=-1.0)
 

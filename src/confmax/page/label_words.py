@@ -125,10 +125,8 @@ def how_it_decides(figures: LabelFigures) -> str:
     return f"A row gets {which_labels(rule)}.{drawn}"
 
 
-def threshold(value: float | None) -> str:
+def threshold(value: float) -> str:
     """Return from which probability a label is decided."""
-    if value is None:
-        return "–"
     return "always" if value < 0.0 else probability(value)
 
 

@@ -101,10 +101,12 @@ def _quadratic_model(space: Space, x: Array, mix: Array, value: float) -> Array 
     """Return points (A, r) whose mixture of least norm maximises the quadratic model; None where nothing is to gain."""
     at = mix @ x
     slope = space.gradient(at)
+    if not np.isfinite(slope).all():
+        return None
     away = x - at
     along = away @ slope
     largest = float(along.max())
-    if not np.isfinite(along).all() or largest <= SINGULAR * (1.0 + abs(value)):
+    if largest <= SINGULAR * (1.0 + abs(value)):
         return None
     bend = 1.0 / max(abs(value), largest)
     basis = away
