@@ -550,3 +550,16 @@ def test_a_floor_on_the_npv_is_tested_on_all_rows_of_several_classes():
     found = confmax.maximize("specificity[2]", P, y, constraints=limits, confidence=0.9)
     assert found.tested_on == "all rows" and [one.assured for one in found.constraints] == [True, True]
     assert found.constraints[0].label_rows == (found.predict(P) != 2).sum()
+
+
+def test_what_labels_show_is_that_of_both_orders_of_the_rows():
+    """The raw probability orders the rows better here than the calibrated one, and both are searched on labels."""
+    rng = np.random.default_rng(11)
+    Z = rng.normal(size=(500, 3))
+    y = (Z + 1.2 * rng.gumbel(size=(500, 3)) + [1.0, 0.0, -1.2]).argmax(axis=1)
+    P = np.exp(2.5 * Z)
+    P /= P.sum(axis=1, keepdims=True)
+    with pytest.raises(confmax.Infeasible) as told:
+        confmax.maximize("recall[2]", P, y, constraints="precision[2] >= 0.9")
+    right = np.cumsum(y[np.argsort(-P[:, 2])] == 2) / np.arange(1, 501)
+    assert f"the labels show at most {right[21:].max():.3g} on 22 rows or more" in str(told.value)

@@ -9,13 +9,13 @@ from scipy.stats import binomtest
 
 import confmax
 from benchmarks import confidence as benchmark
+from benchmarks import truth_confidence as truth
 from confmax import constraints as c
 from confmax.confusion import Confusion
 from confmax.constraints import ConstraintOutcome, bind
 from confmax.constraints.each_class import Separated
 from confmax.constraints.proportions import kept_on_new_rows, rows_needed
 from confmax.oracle import make_table
-from confmax.populations import coin
 from confmax.solution import Plan, tune
 from confmax.solution.confidence import (
     MOST_TESTED,
@@ -24,10 +24,11 @@ from confmax.solution.confidence import (
     Searches,
     _is_tested,
     _share_tested,
-    _Testing,
+    _sizes,
     _tightened,
 )
 from confmax.tables.draws import row_keys
+from confmax.tables.groups import Groups
 from tests.test_limits_on_labels import labelled
 
 
@@ -119,10 +120,7 @@ def test_labels_of_the_test_rows_change_no_rule_of_the_path():
     table = make_table(P, y).in_memory()
     test = _is_tested(table, row_keys(table), 0)
     keys = np.where(test & (y == 1), 0, y)
-    with (
-        pytest.warns(UserWarning, match="not assured with confidence 0.9: "),
-        pytest.warns(UserWarning, match="Loosen the limits"),
-    ):
+    with pytest.warns(UserWarning, match="not assured with confidence 0.9: "):
         solution = confmax.maximize(
             "accuracy", P, keys, constraints="recall[1] >= 0.6", confidence=0.9, classes=range(3)
         )
@@ -171,17 +169,59 @@ def test_limits_that_no_rule_was_met_for_are_an_error():
         confmax.maximize("accuracy", P, y, constraints=["recall[1] >= 0.99", "rate[1] <= 0.02"], confidence=0.9)
 
 
-def test_a_rule_that_draws_is_tested_by_its_draws():
-    """On one point that is repeated, the draws of rows with keys are a binomial number."""
-    X, y = coin().sample(800, 0)
-    P = coin().eta(X)
-    solution = confmax.maximize("accuracy", P, y, constraints=["rate[1] <= 0.6", "rate[0] <= 0.6"], confidence=0.9,
-                                calibration=None, classes=[0, 1], randomized=True)  # fmt: skip
-    shares = [one.label_value for one in solution.constraints]
-    assert sum(shares) == pytest.approx(1.0) and all(one.assured for one in solution.constraints)
-    expected = solution.rule.decision_probabilities(P[:1])[0, 1]
-    n = solution.constraints[0].label_rows
-    assert 0 < abs(shares[0] - expected) < 4 * np.sqrt(0.25 / n)
+@pytest.mark.parametrize("draws", [True, "auto"])
+def test_what_is_tested_is_what_predict_decides(draws):
+    """Few rows are distinct, and a rule that draws decides equal rows alike."""
+    rng = np.random.default_rng(3)
+    p1 = np.array([0.1, 0.3, 0.5, 0.8])[rng.choice(4, 300, p=[0.4, 0.3, 0.2, 0.1])]
+    P, y = np.stack([1.0 - p1, p1], axis=1), (rng.random(300) < p1).astype(int)
+    settings = {"confidence": 0.9, "calibration": None, "randomized": draws, "on_infeasible": "closest"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.6", **settings)
+        decided = found.predict(P)
+    assert found.rule.is_randomized <= (draws is True)
+    table = make_table(P, y).in_memory()
+    test = _is_tested(
+        table, row_keys(table), 0, _share_tested(bind(["recall[1] >= 0.6"], table, explicit=True), table, 0.9)
+    )
+    assert found.constraints[0].label_value == pytest.approx((decided[test & (y == 1)] == 1).mean())
+
+
+def test_a_sample_of_what_is_tested_and_applied():
+    for limit in truth.limits_of(4, 0):
+        run = truth.judged(4, 0, 0, limit, "auto")
+        assert run.rules == 1 and not (run.assured and run.missed)
+
+
+def test_a_class_gets_room_by_its_own_number_of_rows():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([3.0, 1.0, 0.3], 4000)
+    y = (P.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1)
+    table = make_table(P, y).in_memory()
+    apart = Separated.of(bind(["min_recall >= 0.3"], table, explicit=True), table.classes).limits
+    sizes = _sizes(apart, table, 1000)
+    assert [round(one) for (one,) in sizes] == np.round(np.bincount(y) / 4).astype(int).tolist()
+    room = [one.limit - 0.3 for one in _tightened(apart, 1.0, sizes).constraints]
+    errors = np.sqrt(0.3 * 0.7 / np.bincount(y) * 4.0)
+    assert room == pytest.approx(0.7 * (1.0 - np.exp(-errors / 0.7)), rel=1e-6)
+
+
+def test_a_group_gets_room_by_its_own_number_of_rows():
+    P, y = labelled(1000, 3)
+    group = np.array(["a", "b"])[(np.random.default_rng(0).random(1000) < 0.15).astype(int)]
+    plan = Plan.checked("accuracy", constraints="min(recall[1] | group) >= 0.5", confidence=0.9)
+    table = replace(make_table(P, y).in_memory(), groups=Groups.of(group, 1000))
+    limits = plan.on(table).limits
+    sizes = _sizes(limits, table, 1000)
+    (moved,) = _tightened(limits, 2.0, sizes).constraints
+    a, b = moved.across.own
+    assert 0.5 < a < b == moved.limit < 1.0 and sizes[0][0] > 4 * sizes[0][1]
+    values = np.array([a + 0.01, b - 0.01])
+    assert moved.across.slack(values, np.zeros(2, bool), moved.stated) == pytest.approx(-0.01)
+    outcome = confmax.maximize("accuracy", P, y, constraints="min(recall[1] | group) >= 0.3", group=group,
+                               confidence=0.9).constraints[0]  # fmt: skip
+    assert outcome.assured and not outcome.blocking
 
 
 @pytest.mark.parametrize(
@@ -231,7 +271,12 @@ def test_a_floor_on_the_smallest_recall_is_tested_for_each_class(floor, assured)
             if not kept
         ]
         assert smallest.rows_needed == (None if None in needs else max(needs))
-        assert f"of which class {smallest.of_class} has {smallest.label_rows:,}" in solution.guarantee
+        assert [one.name for one in smallest.blocking] == [f"class {k}" for k in range(3) if not passed[k]]
+        for k, one in (
+            (k, next(b for b in smallest.blocking if b.name == f"class {k}")) for k in range(3) if not passed[k]
+        ):
+            assert (one.label_rows, round(one.label_value * one.label_rows)) == (sizes[k], met[k])
+            assert f"class {k}" in solution.guarantee and f"{sizes[k]:,}" in solution.guarantee
 
 
 def test_limits_of_each_class_are_joined_again():
@@ -294,15 +339,14 @@ def test_the_rows_that_test_have_no_part_in_the_path():
     rules = []
     for shift in (0, 5):
         labels = y.copy()
-        # the same classes in other rows: their numbers say how far limits are tightened
         labels[test] = np.roll(y[test], shift)
         task = Plan.checked("accuracy", constraints=["recall[1] >= 0.5", "rate[2] <= 0.6"], confidence=0.9).on(
             make_table(P, labels, classes=range(3))
         )
         parts = task.but(raw=task.raw.take(~test), plan=task.plan.but(prove=False))
-        side = _Testing(task.raw.take(test), row_keys(table)[test])
+        sizes = _sizes(task.limits, parts.raw, int(test.sum()))
         searches = Searches(parts, 3)
-        rules.append([searches.following(_tightened(task.limits, step, side)).solution.rule for step in (4, 2, 0)])
+        rules.append([searches.following(_tightened(task.limits, step, sizes)).solution.rule for step in (4, 2, 0)])
     for one, other in zip(*rules, strict=True):
         np.testing.assert_array_equal(one.decision_probabilities(P), other.decision_probabilities(P))
 

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -374,7 +375,9 @@ def test_the_command_line_takes_limits():
     assert [one["value"] for one in found["constraints"]] == pytest.approx([o.value for o in solution.constraints])
     assert found["missed_by"] == list(solution.missed_by)
     assert found["rule"]["constraints"] == given["constraints"]
-    shown = run(*command, "--subject-to", "labels_per_row <= 0.4")[0]
+    # protected thresholds have room within the limit, which then has no price
+    assert "price: by how much" not in run(*command, "--subject-to", "labels_per_row <= 0.4")[0]
+    shown = run(*command, "--subject-to", "labels_per_row <= 0.4", "--shrinkage", "no")[0]
     assert "labels_per_row <= 0.4" in shown
     assert "price: by how much macro_f1 rises" in shown
     _, refused = run(*command, "--subject-to", "labels_per_row <= 0.01", "--subject-to", "recall[a] >= 0.9", code=3)
@@ -456,3 +459,29 @@ def test_a_label_that_is_never_decided_keeps_what_that_keeps(limit):
     with pytest.warns(UserWarning, match="no row of y has the label 0"):
         found = confmax.maximize("macro_f1", P, Y, decisions="any", constraints=limit)
     assert found.feasible and found.upper_bound >= found.value
+
+
+def test_what_is_reached_knows_the_least_number_of_rows():
+    """Labels of few rows keep a precision by chance: the sentence says what few rows reach, and what enough rows do."""
+    rng = np.random.default_rng(4)
+    P = rng.beta(0.6, 4.0, (400, 3))
+    Y = (rng.random((400, 3)) < P**1.3).astype(int)
+    given = {"decisions": "any", "calibration": None, "constraints": "precision[2] >= 0.7"}
+    with pytest.raises(confmax.Infeasible) as told:
+        confmax.maximize("macro_f1", P, Y, **given)
+    few, enough = (float(number) for number in re.findall(r"at most ([\d.]+\d)", str(told.value)))
+    assert "on 1 row," in str(told.value) and "the model or 7 rows" in str(told.value)
+    # by counting all thresholds of the label, on any blend
+    order = np.argsort(-P[:, 2])
+    ranks = np.arange(1, 401)
+    shares = [np.cumsum(column[order]) / ranks for column in (Y[:, 2], P[:, 2])]
+    low, high = np.minimum(*shares), np.maximum(*shares)
+    assert low.max() <= few + 5e-4 and few <= high.max() + 5e-4
+    assert low[6:].max() <= enough + 5e-4 and enough <= high[6:].max() + 5e-4 and enough < few
+    # and the proof is one of such thresholds
+    found = confmax.maximize("macro_f1", P, Y, **{**given, "constraints": "precision[2] >= 0.4"})
+    assert found.shown_by == 3 and "the model or 3 rows show a precision" in found.guarantee
+    on_labels = confmax.maximize(
+        "macro_f1", P, Y, **given | {"confusion": "labels", "constraints": "precision[2] >= 0.4"}
+    )
+    assert on_labels.shown_by == 1 and "rows show" not in on_labels.guarantee

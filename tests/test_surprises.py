@@ -1,5 +1,7 @@
 """Warnings of rules that are best for the metric and of no use: classes never decided, and few rows decided rightly."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -85,7 +87,7 @@ def test_labels_that_do_not_support_a_floor_on_a_precision():
     """The probabilities keep it; the labels of the rows that it decides say otherwise, or hardly anything."""
     asked = {"constraints": "precision[2] >= 0.8", "confusion": "model", "calibration": None}
     P, y = few_and_overrated(12, 9)
-    with pytest.warns(UserWarning, match=r"^precision\[2\] >= 0.8: 3 of 12 tuning rows are right, and the prob.*"):
+    with pytest.warns(UserWarning, match=r"labels refute precision\[2\] >= 0.8 .*precision\[2\] is 3 of 12 rows"):
         confmax.maximize("macro_f1", P, y, **asked)
     P, y = few_and_overrated(3, 2)
     with pytest.warns(UserWarning, match=r"^precision\[2\] >= 0.8: 1 of 3 tuning rows are right; 11 rows or more"):
@@ -101,3 +103,17 @@ def test_accuracy_that_a_limit_ruins():
     y = np.where(rng.random(800) < 0.05, 2, P.argmax(axis=1))
     with pytest.warns(UserWarning, match=r"and argmax \d\d.\d%; it is the best found for accuracy within the limits."):
         confmax.maximize("accuracy", P, y, constraints="recall[2] >= 0.9")
+
+
+def test_a_rule_that_draws_though_nobody_asked_for_it_is_named():
+    """No export can write it, and the user should know that at once."""
+    P, y = np.array([[0.5, 0.5]] * 8), [0, 1] * 4
+    limits = ["rate[1] <= 0.5", "rate[0] <= 0.5"]
+    with pytest.warns(UserWarning, match="draws between .* no export .*randomized=False"):
+        solution = confmax.maximize("accuracy", P, y, constraints=limits, confusion="model", calibration=None)
+    for write in (solution.rule.to_sql, solution.rule.to_python, solution.rule.to_onnx):
+        with pytest.raises(ValueError, match="randomised rule draws"):
+            write()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        confmax.maximize("accuracy", P, y, constraints=limits, confusion="model", calibration=None, randomized=True)

@@ -242,8 +242,8 @@ def test_shares_of_both_groups_show_the_limit():
     assert not kind.passes(Limit(-0.1, True), [0.6, 0.5], [2000, 2000], 0.9)
     assert kind.passes(Limit(0.1, False), [0.6, 0.5], [2000, 2000], 0.9)
     # both signs leave the same room, below zero too, and a third group says nothing
-    floor = kind.tightened(Limit(0.0, True), [50, 100, 1], 1.0)
-    assert 0.0 < floor == pytest.approx(-kind.tightened(Limit(0.0, False), [50, 100, 1], 1.0))
+    floor, _ = kind.tightened(Limit(0.0, True), [50, 100, 1], 1.0)
+    assert 0.0 < floor == pytest.approx(-kind.tightened(Limit(0.0, False), [50, 100, 1], 1.0)[0])
 
 
 def test_rows_without_one_of_the_groups_judge_nothing():

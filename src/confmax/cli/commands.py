@@ -326,7 +326,8 @@ def compare() -> None:
 @choice(
     "--randomized",
     "auto yes no",
-    "Whether the rule may decide at random; auto: only if that gains more than 0.001, within limits more than one row.",
+    "Whether the rule may decide at random; auto: only if that gains more than 0.001, within limits more than one row, "
+    "and not with --confidence.",
 )
 @click.option("--tol", type=float, metavar="X", default=1e-6, help="Stop when the gap is at most this.")
 @click.option("--max-passes", type=int, metavar="N", help="Most passes over the table.  [default: the solver's budget]")

@@ -397,7 +397,7 @@ def _without_folds(
 
     fails = f"no rule for {name} can be tuned without one of the folds"
     found = solutions_of_folds(tune, folds, {}, fails=fails, way_out="add rows of rare classes")
-    if missing := sum(not solution.feasible for solution in found):
+    if missing := sum(not solution.feasible_on_estimate for solution in found):
         app.warn(
             f"for {name}: in {missing} of {len(found)} folds no rule was met that keeps all limits on the other "
             f"folds, and the one that misses them least is used"

@@ -16,6 +16,7 @@ def constraint_document(one: ConstraintOutcome) -> Document:
         "on_labels": finite(one.label_value),
         "price": finite(one.price),
         "kept": one.kept,
+        "refuted_by": list(one.refuted_by),
         "vacuous": one.vacuous,
         "decided": finite(one.decided),
     }
@@ -38,7 +39,8 @@ def constraint_lines(one: Document, n_tested: int) -> list[list[str]]:
 
 def _line(one: Document) -> list[str]:
     """Return the cells of a constraint."""
-    kept = "no" if not one["kept"] else "no decision" if one["vacuous"] else "yes"
+    kept = "yes" if one["kept"] else "refuted" if one["refuted_by"] and (one["slack"] or 0.0) >= 0.0 else "no"
+    kept = "no decision" if one["kept"] and one["vacuous"] else kept
     cells = [one["text"], number(one["value"]), number(one["on_labels"]), number(one["price"]), kept]
     if "assured" not in one:
         return cells

@@ -248,7 +248,7 @@ def _without_folds(
 
     fails = f"no rule {name} can be tuned without one of the folds"
     solutions = solutions_of_folds(tune, fold, {}, fails=fails, way_out="add rows of rare labels")
-    missing = sum(not one.feasible for one in solutions)
+    missing = sum(not one.feasible_on_estimate for one in solutions)
     if missing:
         app.warn(
             f"{name}: in {missing} of {len(solutions)} folds no rule was met that keeps all limits on the other folds, "

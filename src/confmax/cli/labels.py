@@ -30,7 +30,7 @@ from confmax.cli.tables import DECISION, read_frame, write_decisions
 from confmax.cli.texts import joined
 from confmax.constraints.outcomes import price_note
 from confmax.evaluate.label_figures import FEW
-from confmax.evaluate.protocols import how_counted
+from confmax.evaluate.protocols import how_counted, refuted
 from confmax.metrics import labels as label_metrics
 from confmax.rule import LabelRule
 from confmax.rule.applied import DecidedPart, decided_tables, label_columns
@@ -63,8 +63,8 @@ _ANSWERS = {"auto": "auto", "yes": True, "no": False}
 # --- tune ------------------------------------------------------------------------------------------------------------
 
 
-def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, report: Path | None, **more: Any) -> None:
-    """Run `confmax tune` for several labels per row."""
+def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, report: Path | None, **more: Any) -> int:
+    """Run `confmax tune` for several labels per row, and return its exit code: 3 if labels refute a limit."""
     only_options((*_TUNE, "random_state", "out", "force", "report"), "--decisions means")
     decisions = decisions_of(more["decisions"])
     if more["metric"] is None:
@@ -97,6 +97,7 @@ def tune_labels(file: Path, out: Path | None, *, force: bool, as_json: bool, rep
         write_label_page(report, solution, rows, settings)
         document["report_file"] = str(report)
     print_document(document, as_json, partial(_show, solution=solution), out, report)
+    return 3 if refuted(solution) else 0
 
 
 def _solution_document(solution: LabelSolution) -> Document:

@@ -34,7 +34,7 @@ from confmax.constraints import Constraint
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.outcomes import price_note
 from confmax.errors import extended
-from confmax.evaluate.protocols import how_counted
+from confmax.evaluate.protocols import how_counted, refuted
 from confmax.metrics import Metric
 from confmax.progress import Bar
 from confmax.rule import DecisionRule
@@ -49,10 +49,9 @@ LOSSES = ("gap", "model_gap", "randomization_loss")
 def tune(
     file: Path, out: Path | None, force: bool, as_json: bool, report: Path | None, second: str, **more: Any
 ) -> int:
-    """Run `confmax tune`, and return its exit code: 3 if a limit is not assured with the confidence asked for."""
+    """Run `confmax tune`, and return its exit code: 3 if labels refute a limit, or do not assure it."""
     if more["decisions"] != "one":
-        tune_labels(file, out, force=force, as_json=as_json, report=report, second=second, **more)
-        return 0
+        return tune_labels(file, out, force=force, as_json=as_json, report=report, second=second, **more)
     refuse_label_options("several labels per row", "give --decisions any, or a number of labels, or leave it out")
     for name in ("decisions", *LABEL_OPTIONS):
         del more[name]
@@ -101,7 +100,7 @@ def tune(
         document["report_file"] = str(report)
     document["guarantee"] = app.in_words_of_options(document["guarantee"])
     print_document(document, as_json, partial(_show, rule=solution.rule), out, report)
-    return 3 if any(one.assured is False for one in solution.constraints) else 0
+    return 3 if refuted(solution) or any(one.assured is False for one in solution.constraints) else 0
 
 
 def _check(more: Mapping[str, Any], label: str | None, wanted: Sequence[Constraint], costs: Path | None) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.constraints.proportions import interval, kept_on_new_rows, rows_needed
+from confmax.constraints.proportions import REFUTED, interval, kept_on_new_rows, refutes, rows_needed
 from confmax.constraints.texts import metric_text, number_text
 from confmax.metrics import Metric
 from confmax.metrics.limited import count_of, functions_of_limit, scales_of
@@ -135,7 +135,11 @@ class Across(ABC):
     def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:
         """Return by how much the limit is kept (...), of the values (..., G), some of which are ``kept`` as 0/0."""
 
-    # --- with confidence ---
+    # --- what labels say ---
+
+    @abstractmethod
+    def refuted(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float]) -> list[int]:
+        """Return the places of the ``shares`` (G,), of ``sizes`` (G,) rows, by which labels refute the limit."""
 
     @abstractmethod
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
@@ -146,8 +150,11 @@ class Across(ABC):
         return None
 
     @abstractmethod
-    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
-        """Return the number tightened by so many standard errors of ``sizes`` (G,) rows, not as far as zero or one."""
+    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> tuple[float, Across]:
+        """Return the number and the kind of a limit with so many standard errors of ``sizes`` (G,) rows of room.
+
+        It goes not as far as zero or one.
+        """
 
 
 # --- all rows, and every group ----------------------------------------------------------------------------------------
@@ -156,14 +163,18 @@ class Across(ABC):
 class Separate(Across):
     """A limit that every value must keep, of all rows or of each group."""
 
+    def numbers(self, limit: Limit, count: int) -> Array:
+        """Return the number that each of the values (G,), of which there are ``count``, must keep."""
+        return np.full(count, limit.number)
+
     def n_functions(self, members: Sequence[Metric], n_classes: int) -> int:
         return sum(count_of(metric, n_classes) for metric in members)
 
     def functions(
         self, members: Sequence[Metric], parts: Sequence[Ratios], limit: Limit, rows: Array
     ) -> list[AffineFunctions]:
-        pairs = zip(members, parts, strict=True)
-        return [functions_of_limit(metric, part, limit.number, limit.sign, rows) for metric, part in pairs]
+        each = zip(members, parts, self.numbers(limit, len(members)).tolist(), strict=True)
+        return [functions_of_limit(metric, part, number, limit.sign, rows) for metric, part, number in each]
 
     def scales(self, members: Sequence[Metric], parts: Sequence[Ratios], values: Array, S: Confusion) -> list[Array]:
         return [scales_of(metric, part, S) for metric, part in zip(members, parts, strict=True)]
@@ -174,7 +185,14 @@ class Separate(Across):
         return np.where(vacuous.all(axis=-1), 0.0, limit.sign * least)
 
     def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:
-        return np.where(kept, 0.0, limit.sign * (values - limit.number)).min(axis=-1)
+        numbers = self.numbers(limit, values.shape[-1])
+        return np.where(kept, 0.0, limit.sign * (values - numbers)).min(axis=-1)
+
+    def refuted(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float]) -> list[int]:
+        """Return the places of the shares that the exact test of their own rows refutes."""
+        each = zip(shares, sizes, strict=True)
+        found = [refutes(share, n, limit.number, is_floor=limit.is_floor) for share, n in each]
+        return np.flatnonzero(found).tolist()
 
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
         """Whether the exact tests of all shares pass, which needs no correction."""
@@ -187,9 +205,14 @@ class Separate(Across):
         needed = [rows_needed(share, limit.number, is_floor=limit.is_floor, confidence=confidence) for share in shares]
         return None if None in needed else max(n for n in needed if n is not None)
 
-    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
-        """Return the number tightened by errors of the smallest group, which says least."""
-        error = float(np.sqrt(limit.number * (1.0 - limit.number) * (1.0 / min(sizes))))
+    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> tuple[float, Across]:
+        """Return a limit that has room by the errors of all rows."""
+        (size,) = sizes
+        return self._tightened(limit, size, step), self
+
+    @staticmethod
+    def _tightened(limit: Limit, size: float, step: float) -> float:
+        error = float(np.sqrt(limit.number * (1.0 - limit.number) / size))
         return limit.moved(1.0 - limit.number if limit.is_floor else limit.number, error, step)
 
 
@@ -208,9 +231,21 @@ class AllRows(Separate):
 
 @dataclass(frozen=True)
 class EveryGroup(Separate):
-    """The value in every group: the smallest has the floor, or the largest the ceiling."""
+    """The value in every group: the smallest has the floor, or the largest the ceiling.
+
+    While rules with a confidence are tuned, every group has a number of its ``own``, with room by its number of rows.
+    """
 
     words: ClassVar[Mapping[str, str]] = {"min": ">=", "max": "<="}
+    own: tuple[float, ...] = ()
+
+    def numbers(self, limit: Limit, count: int) -> Array:
+        return np.array(self.own) if self.own else super().numbers(limit, count)
+
+    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> tuple[float, Across]:
+        """Return a limit that has room in every group by the errors of its own rows; its number is the tightest."""
+        own = tuple(self._tightened(limit, size, step) for size in sizes)
+        return limit.sign * max(limit.sign * number for number in own), EveryGroup(own)
 
 
 # --- groups that are compared -----------------------------------------------------------------------------------------
@@ -278,26 +313,46 @@ class Pairs(Across):
     def slack(self, values: Array, kept: NDArray[np.bool_], limit: Limit) -> Array:
         return limit.sign * (self.value(values, kept, limit) - limit.number)
 
+    def refuted(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float]) -> list[int]:
+        """Return the places of pairs whose labels refute the limit.
+
+        How far a function of two values can be on the side that keeps the limit is known of each value by an exact
+        one-sided bound; the distances are squared and added (Newcombe, "Interval estimation for the difference between
+        independent proportions", Statistics in Medicine 17, 1998). That both values are at their bounds is less likely.
+        """
+        ends = _ends(shares, sizes, 1.0 - 2.0 * REFUTED)
+        w_a, w_b, constant = self.weights(limit)
+        found: set[int] = set()
+        for a, b in self.pairs(len(ends)):
+            far = np.hypot(w_a * (ends[a][w_a > 0.0] - shares[a]), w_b * (ends[b][w_b > 0.0] - shares[b]))
+            if w_a * shares[a] + w_b * shares[b] + constant + far < 0.0:
+                found |= {a, b}
+        return sorted(found)
+
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
         """Whether every pair keeps the limit at the ends of its intervals.
 
         Of two groups the one-sided limits of both proportions, each at half the error, must keep the limit; so must all
         pairs, which needs no correction.
         """
-        # each end of a two-sided interval is a one-sided limit at half of its error
-        ends = [interval(share, n, confidence) if n > 0 else (0.0, 1.0) for share, n in zip(shares, sizes, strict=True)]
+        ends = _ends(shares, sizes, confidence)
         w_a, w_b, constant = self.weights(limit)
         # a positive weight is least at the lower end
         return all(
             w_a * ends[a][w_a < 0.0] + w_b * ends[b][w_b < 0.0] + constant >= 0.0 for a, b in self.pairs(len(ends))
         )
 
-    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
-        """Return the number tightened by errors of the two smallest groups, which add up."""
+    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> tuple[float, Across]:
+        """Return a limit that has room by the errors of the two smallest groups, which add up."""
         error = float(np.sqrt(WIDEST * sum(1.0 / size for size in sorted(sizes)[:2])))
         # no difference and no ratio is made exactly equal: such rules draw
         room = 1.0 - limit.number if limit.is_floor else limit.number
-        return limit.moved(room * NOT_EQUAL, error, step)
+        return limit.moved(room * NOT_EQUAL, error, step), self
+
+
+def _ends(shares: Sequence[float], sizes: Sequence[float], level: float) -> list[tuple[float, float]]:
+    """Return the two-sided intervals of ``shares``, whose ends are one-sided limits at half of the error each."""
+    return [interval(share, n, level) if n > 0 else (0.0, 1.0) for share, n in zip(shares, sizes, strict=True)]
 
 
 @dataclass(frozen=True)

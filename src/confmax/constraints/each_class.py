@@ -12,21 +12,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from confmax.constraints.limits import Limits
-from confmax.constraints.outcomes import ConstraintOutcome, GroupValue
+from confmax.constraints.outcomes import Blocking, ConstraintOutcome, GroupValue
+from confmax.constraints.smallest import is_smallest, of_each, places
 from confmax.constraints.words import Constraint
-from confmax.metrics import Metric
-from confmax.metrics.catalogue import quantity
 from confmax.tables.labels import plain
-
-
-def is_tested(metric: Metric) -> bool:
-    """Whether exact tests on rows show that a limit on a ``metric`` is kept: it is a share, or the smallest of some."""
-    return bool(metric.formula.is_share) or is_smallest(metric)
-
-
-def is_smallest(metric: Metric) -> bool:
-    """Whether a ``metric`` is the smallest share of all classes, such as ``min_recall``."""
-    return metric.structure.is_minimum and metric.formula.smallest_of is not None
 
 
 class Separated(NamedTuple):
@@ -49,27 +38,9 @@ class Separated(NamedTuple):
         for place, outcome in zip(self.owner, found, strict=True):
             some[place].append(outcome)
         return tuple(
-            _joined(one, part, self.classes) if is_smallest(one.metric) else part[0]
+            _joined(one, part, self.classes) if is_smallest(one.metric) else _alone(one, *part)
             for one, part in zip(wanted.constraints, some, strict=True)
         )
-
-
-def of_each(one: Constraint, classes: Sequence[Any]) -> list[Constraint]:
-    """Return a limit for each class that a smallest share is one of; other limits as they are."""
-    metric = one.metric
-    name = metric.formula.smallest_of
-    if name is None or not is_smallest(metric):
-        return [one]
-    K = len(classes)
-    shares = (
-        replace(quantity(name), label=str(plain(classes[k])), binary=False).of_class(k, K) for k in _places(metric, K)
-    )
-    return [replace(one, metric=share) for share in shares]
-
-
-def _places(metric: Metric, K: int) -> tuple[int, ...]:
-    """Return the classes that a metric is computed over."""
-    return metric.classes or tuple(range(K))
 
 
 def _joined(one: Constraint, found: Sequence[ConstraintOutcome], classes: Sequence[Any]) -> ConstraintOutcome:
@@ -77,6 +48,7 @@ def _joined(one: Constraint, found: Sequence[ConstraintOutcome], classes: Sequen
 
     Rows are counted of the class that is farthest from being shown, or else of the one with the smallest share.
     """
+    names = [str(plain(classes[k])) for k in places(one.metric, len(classes))]
     failed = [part for part in found if not part.assured]
     needed = [part.rows_needed for part in failed]
     lowest = min(found, key=_on_labels)
@@ -93,10 +65,23 @@ def _joined(one: Constraint, found: Sequence[ConstraintOutcome], classes: Sequen
         label_interval=None,
         label_rows=counted.label_rows,
         assured=not failed,
-        of_class=plain(classes[_places(one.metric, len(classes))[found.index(counted)]]),
+        of_class=plain(classes[places(one.metric, len(classes))[found.index(counted)]]),
         rows_needed=None if None in needed else max((n for n in needed if n is not None), default=None),
+        blocking=tuple(
+            _of_class(name, part) for name, some in zip(names, found, strict=True) for part in some.blocking
+        ),
         by_group=tuple(min(parts, key=_on_labels) for parts in zip(*(part.by_group for part in found), strict=True)),
     )
+
+
+def _alone(one: Constraint, found: ConstraintOutcome) -> ConstraintOutcome:
+    """Return the outcome of a limit that is one test, or one of each group: only groups block it."""
+    return found if one.of_groups or not found.blocking else replace(found, blocking=())
+
+
+def _of_class(name: str, part: Blocking) -> Blocking:
+    """Return what blocks the limit of a class under the ``name`` of this class."""
+    return part._replace(name=f"class {name} in {part.name}" if part.name else f"class {name}")
 
 
 def _on_labels(part: ConstraintOutcome | GroupValue) -> float:

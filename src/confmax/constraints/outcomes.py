@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from confmax.confusion import Array, Confusion
 from confmax.constraints.limits import Limits
 from confmax.constraints.proportions import interval, trials
+from confmax.constraints.smallest import is_tested, of_each
+from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint
 from confmax.metrics import Metric
 
 BINDING = 1e-9  # a price below it is none
+FEW_ROWS = 3.0  # by which a single rule keeps a limit that binds: its values have steps of rows
 MOST_ROWS = 10**6  # that anybody has to test a limit on
 
 
@@ -43,6 +46,19 @@ class GroupValue:
     label_rows: int | None = None
 
 
+class Blocking(NamedTuple):
+    """A class, a group, or a class of a group, whose test a limit with a confidence fails.
+
+    ``name`` says which it is, ``label_value`` what its share is among the ``label_rows`` that test it, and
+    ``rows_needed`` about how many would be enough; None where more rows do not help.
+    """
+
+    name: str
+    label_value: float
+    label_rows: int
+    rows_needed: int | None
+
+
 @dataclass(frozen=True)
 class ConstraintOutcome:
     """One constraint at the rule that was returned.
@@ -59,9 +75,17 @@ class ConstraintOutcome:
         By how much the limit is kept, in the unit of the quantity; negative if it is missed.
     label_value : float or None
         The quantity at the rule on the labels, if there are any.
+    refuted_by : tuple of str
+        The shares of labelled rows that refute the limit, such as "recall[VF] is 3 of 40 rows"; empty where none does.
+        A rule that just keeps the limit in truth has so few rows right, or so many wrong, in less than one sample of
+        twenty (exact one-sided binomial test). Of a limit on every group, or on the smallest recall, each group and
+        each class is tested so by its own rows, and of a difference or a ratio of groups each pair, by the exact bounds
+        of both. Nothing is tested without labels, with unequal
+        weights, such as those of rows that `adapt` has weighted, and for quantities that are no shares of rows.
     price : float or None
-        By how much the best value of the metric rises if the limit is loosened by one unit, to first order; zero for a
-        limit that costs nothing. None where no rule keeps all limits.
+        By how much the best value of the metric rises if the limit is loosened by one unit, to first order. Zero for a
+        limit that costs nothing, and for one that the rule keeps by more than three rows: loosened a little, it changes
+        nothing. None where no rule keeps all limits.
     vacuous : bool
         Whether the limit is kept because its ratio is 0/0: a precision floor, and no row is decided as the class.
     label_interval : tuple of two floats, or None
@@ -84,6 +108,9 @@ class ConstraintOutcome:
     of_class : str, int, float or None
         Of a limit on the smallest recall, with a ``confidence``: the class whose rows `label_rows` and `rows_needed`
         count. It is the one that needs most of them, or where all classes pass the one with the smallest recall.
+    blocking : tuple of Blocking
+        Of a limit on the smallest recall, or on the value in every group, that is not assured: the classes and groups
+        whose tests fail, with their rows.
     decided : float or None
         Of a limit on a share of the rows that are decided as a class, such as a precision: how many rows these are, as
         a fraction of all weight. None for other limits, and for limits of groups.
@@ -113,8 +140,10 @@ class ConstraintOutcome:
     rows_needed: int | None = None
     model_slack: float | None = None
     of_class: Any = None
+    blocking: tuple[Blocking, ...] = ()
     by_group: tuple[GroupValue, ...] = ()
     decided: float | None = None
+    refuted_by: tuple[str, ...] = ()
 
     @property
     def binding(self) -> bool:
@@ -127,9 +156,20 @@ class ConstraintOutcome:
         return self.rows_needed is not None and self.rows_needed > MOST_ROWS
 
     @property
-    def kept(self) -> bool:
-        """Whether the rule keeps the limit."""
+    def refutation(self) -> str:
+        """That labels refute a limit which is kept on the estimate, in words; empty if they do not."""
+        by = self.refuted_by if self.kept_on_estimate else ()
+        return f"refuted by the labels: {', '.join(by)}" if by else ""
+
+    @property
+    def kept_on_estimate(self) -> bool:
+        """Whether the rule keeps the limit on the estimate that it was tuned on, whatever the labels say."""
         return self.slack >= 0.0
+
+    @property
+    def kept(self) -> bool:
+        """Whether the rule keeps the limit on the estimate that it was tuned on, and labels do not refute this."""
+        return self.kept_on_estimate and not self.refuted_by
 
     @property
     def parts(self) -> tuple[GroupValue, ...] | tuple[ConstraintOutcome]:
@@ -145,18 +185,15 @@ class ConstraintOutcome:
 def outcomes(
     limits: Limits,
     S: Confusion,
-    labels: Confusion | None,
     prices: Array | None,
     at: Confusion,
     *,
     rounding: float,
-    n_labelled: int | None = None,
 ) -> tuple[ConstraintOutcome, ...]:
-    """Return what became of each constraint at a rule.
+    """Return what became of each constraint at a rule whose confusion is ``S`` under the estimate that it was tuned on.
 
-    Its confusion is ``S`` under the estimate that it was tuned on, and ``labels`` on the labels, if there are any:
-    ``n_labelled`` rows, None if their weights are not equal. ``prices`` (m,) are the derivatives of the best value by
-    the functions of the limits, where the confusion is ``at``. Slacks that are missed by ``rounding`` or less are zero.
+    ``prices`` (m,) are the derivatives of the best value by the functions of the limits, where the confusion is ``at``.
+    Slacks that are missed by ``rounding`` or less are zero.
     """
     values = limits.values(S)
     slacks = rounded(limits.slacks(S), rounding)
@@ -164,7 +201,7 @@ def outcomes(
     worth = None
     if prices is not None:
         worth = prices_of(limits, prices, at)
-    found = tuple(
+    return tuple(
         ConstraintOutcome(
             one.text,
             one.limit,
@@ -178,7 +215,6 @@ def outcomes(
         )
         for k, one in enumerate(limits.constraints)
     )
-    return found if labels is None else on_labels(found, limits, labels, n_labelled)
 
 
 def prices_of(limits: Limits, prices: Array, at: Confusion) -> Array:
@@ -187,10 +223,36 @@ def prices_of(limits: Limits, prices: Array, at: Confusion) -> Array:
     return np.where(worth < BINDING, 0.0, worth)
 
 
-def on_labels(
-    found: Sequence[ConstraintOutcome], limits: Limits, S: Confusion, n_labelled: int | None
+def without_slack(
+    found: Sequence[ConstraintOutcome], limits: Limits, S: Confusion, n_rows: float
 ) -> tuple[ConstraintOutcome, ...]:
-    """Return outcomes with the values and intervals of the rule's confusion ``S`` on ``n_labelled`` rows."""
+    """Return outcomes whose price is zero where a rule of confusion ``S`` on ``n_rows`` keeps the limit with slack.
+
+    The prices are those of the best draw, which may just keep a limit where the rule has room.
+    """
+    return tuple(
+        replace(outcome, price=0.0)
+        if outcome.price and outcome.slack > FEW_ROWS * max(_step(m, S) for m in limits.members(one)) / n_rows
+        else outcome
+        for one, outcome in zip(limits.constraints, found, strict=True)
+    )
+
+
+def _step(metric: Metric, S: Confusion) -> float:
+    """Return by how much a metric changes, per share of all rows, if they are decided otherwise, to first order."""
+    first = metric.at(S)
+    if first.matrix is not None:
+        return float(np.ptp(first.matrix, axis=-1).max())
+    return float(np.abs(first.diagonal).max() + np.abs(first.columns).max())
+
+
+def on_labels(
+    found: Sequence[ConstraintOutcome], limits: Limits, S: Confusion, n_labelled: int | None, classes: Sequence[Any]
+) -> tuple[ConstraintOutcome, ...]:
+    """Return outcomes with what labels of ``classes`` (K,) say: the confusion ``S`` of the rule on ``n_labelled`` rows.
+
+    Their number is None if their weights are not equal.
+    """
     filled = []
     for one, outcome, value in zip(limits.constraints, found, limits.values(S).tolist(), strict=True):
         members = limits.members(one)
@@ -199,8 +261,24 @@ def on_labels(
             for part, metric in zip(outcome.by_group, members, strict=False)
         )
         whole = _counted(members[0], value, S, None if one.of_groups else n_labelled)
-        filled.append(replace(outcome, **whole, by_group=parts))
+        refuted = () if n_labelled is None else _refuted_by(limits, one, S, n_labelled, classes)
+        filled.append(replace(outcome, **whole, by_group=parts, refuted_by=refuted))
     return tuple(filled)
+
+
+def _refuted_by(limits: Limits, one: Constraint, S: Confusion, n: int, classes: Sequence[Any]) -> tuple[str, ...]:
+    """Return the shares that refute a limit, of a rule whose confusion is ``S`` on ``n`` labelled rows."""
+    if not is_tested(one.metric):
+        return ()
+    names = limits.groups if one.of_groups else (None,)
+    texts, shares, sizes = [], [], []
+    for part in of_each(one, classes):
+        for group, metric in zip(names, limits.members(part), strict=True):
+            texts.append(metric_text(part.metric, group if group is None else str(group)))
+            shares.append(float(metric.values(S)))
+            sizes.append(trials(metric, S, n))
+    places = one.across.refuted(one.stated, shares, sizes)
+    return tuple(f"{texts[k]} is {round(shares[k] * sizes[k]):,} of {round(sizes[k]):,} rows" for k in places)
 
 
 def _counted(metric: Metric, value: float, S: Confusion, n: int | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from confmax.metrics import Metric
 from confmax.tables import Table
 
 LEVEL = 0.95  # of the intervals of label values
+REFUTED = 0.05  # chance that labels refute a limit, by an exact one-sided test, which is just kept in truth
 CHANCE = 0.1  # of keeping a floor on all rows, for a class whose true share is the floor
 WHOLE = 1e-9  # a count that is this close to a whole number is one
 MOST_ROWS = 10**9  # that are worth naming: a share that needs more just meets its limit
@@ -81,6 +82,21 @@ def kept_on_new_rows(share: float, n: float, limit: float, *, is_floor: bool, co
     """
     count = np.floor(share * n + WHOLE) if is_floor else np.ceil(share * n - WHOLE)
     return bool(chances_of_counts(count, round(n), limit, is_floor=is_floor) <= 1.0 - confidence)
+
+
+def refutes(share: float, n: float, limit: float, *, is_floor: bool) -> bool:
+    """Whether labels refute a limit on a proportion, observed as ``share`` of ``n`` rows.
+
+    A proportion that just keeps the limit would be observed so far beyond it in less than one sample of twenty.
+
+    >>> [refutes(hits / 20, 20, 0.8, is_floor=True) for hits in (12, 13)]
+    [True, False]
+    """
+    if share >= limit if is_floor else share <= limit:
+        return False
+    # the expected count of a rule that draws need not be whole: it is then rounded toward the limit
+    count = np.ceil(share * n - WHOLE) if is_floor else np.floor(share * n + WHOLE)
+    return bool(chances_of_counts(count, round(n), limit, is_floor=not is_floor) < REFUTED)
 
 
 def chances_of_counts(counts: Any, n: Any, limit: float, *, is_floor: bool) -> Array:

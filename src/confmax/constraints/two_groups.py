@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
-from confmax.constraints.across import Limit, Pairs, Stated
+from confmax.constraints.across import Across, Limit, Pairs, Stated
 from confmax.constraints.texts import SIGNS, metric_text, number_text, plain_sign, read_number, summands
 from confmax.metrics import Metric
 
@@ -112,10 +112,11 @@ class TwoGroups(Pairs):
         a, b = self.places
         return np.asarray(values[..., a] - values[..., b])
 
-    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> float:
+    def tightened(self, limit: Limit, sizes: Sequence[float], step: float) -> tuple[float, Across]:
         # a ceiling has room below zero: it is a floor on the opposite difference
         floor = Limit(limit.sign * limit.number, True)
-        return limit.sign * super().tightened(floor, [sizes[place] for place in self.places], step)
+        number, _ = super().tightened(floor, [sizes[place] for place in self.places], step)
+        return limit.sign * number, self
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------

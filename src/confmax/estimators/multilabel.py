@@ -32,6 +32,7 @@ from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import LabelPlan
 from confmax.solution.labels import LabelSolution
 from confmax.solution.several import tune
+from confmax.solution.surprises import warn_of_refuted
 from confmax.tables.columns import column_names, first_repeated, warn
 from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState, dealt_labels
@@ -275,6 +276,7 @@ class MetricMultilabelCV(CrossFitting):
         tuned_with = None if weight is None else np.asarray(weight)[rows]
         table = labels_table(plan.decisions, proba, y[rows], tuned_with, names)
         self.solution_: LabelSolution = or_raise(tune(plan, table), plan.on_infeasible)
+        warn_of_refuted(self.solution_)
         self.rule_ = self.solution_.rule
         self._matrix_of = model
         if self._is_prefit:

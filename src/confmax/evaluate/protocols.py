@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
+from confmax.calibration.words import with_names
 from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import ConstraintOutcome
+from confmax.constraints.proportions import refutes, trials
+from confmax.errors import Sentence
 from confmax.metrics import Metric
 from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
@@ -76,11 +79,36 @@ class Tuned:
     plan: Any = None
     tuned_by: Any = None
     counts: Counts | None = None
+    group_shares: tuple[float, ...] = ()
 
     @property
     def feasible(self) -> bool:
-        """Whether the rule keeps all constraints."""
+        """Whether the rule keeps all constraints, and labels do not refute this."""
         return all(one.kept for one in self.constraints)
+
+    @property
+    def feasible_on_estimate(self) -> bool:
+        """Whether the rule keeps all constraints on the estimate that tuned it, whatever the labels say."""
+        return all(one.kept_on_estimate for one in self.constraints)
+
+    @property
+    def label_error(self) -> float:
+        """Standard error of ``label_value``: that of the linear part of the metric (the delta method).
+
+        It is taken at the counts of the labels and four rows more, spread over all cells, without which few rows have
+        errors near zero. NaN where it is not known: where weights differ, and of a metric that has no slope there.
+        """
+        if self.counts is None or self.counts.matrix is None or self.counts.unit != "rows":
+            return float("nan")
+        matrix, n = self.counts.matrix, float(self.counts.true.sum())
+        C = (matrix + MORE_ROWS / matrix.size) / (n + MORE_ROWS)
+        slopes = self.metric.gradient(C)
+        return float(np.sqrt(((C * slopes**2).sum() - (C * slopes).sum() ** 2) / n))
+
+    @property
+    def contradiction(self) -> str | None:
+        """Why the bound on other rules is not said: `refuted` or `beyond_model`; None if labels do not refute it."""
+        return refuted(self) or beyond_model(self)
 
     @property
     def gap(self) -> float | None:
@@ -95,9 +123,61 @@ class Tuned:
         return self.model_upper_bound - self.model_value
 
 
+NO_LABEL = "no label was used, so this trusts the probabilities"
 NOT_ASSURED = "not assured on new rows, unless you ask with a confidence"
 NAMED = 5  # classes in a sentence
+ERRORS = 2.0  # standard errors by which a value on labels lies above what the model allows, to refute it
+MORE_ROWS = 4.0  # rows: Agresti and Coull, The American Statistician 52 (1998)
 OWN_ROWS = "; these are the final model's probabilities of its own training rows"
+
+
+def refuted(solution: Tuned) -> Sentence | None:
+    """Return in a sentence which limits the labels refute that the estimate keeps, and the ways out; None if none.
+
+    With a confidence the guarantee says which limits fail their test.
+    """
+    against = [one for one in solution.constraints if one.refutation]
+    if not against or solution.confidence is not None:
+        return None
+    where = "on the estimate that tuned the rule"
+    ways_out = "" if solution.mode == "labels" else "`confusion='labels'` counts the labels alone, "
+    if solution.tuned_on == "refit":
+        where = "by the final model's probabilities of its own training rows"
+    elif isinstance(solution.rule, DecisionRule):
+        ways_out += "`confidence=0.9` tests the limits on rows apart, "
+    said = "; ".join(f"{one.text} ({one.value:.4g} {where}, but {', '.join(one.refuted_by)})" for one in against)
+    return Sentence(
+        f"the labels refute {said}: do not rely on {'it' if len(against) == 1 else 'them'}; {ways_out}a stricter limit "
+        f"leaves room, and more rows say more"
+    )
+
+
+def beyond_model(solution: Tuned) -> str | None:
+    """Return in a sentence that a rule is better on the labels than the model says any rule can be; None if it is not.
+
+    Labels show this of a share of rows by the exact test by which they refute a limit. Of other metrics the value on
+    the labels must lie above the bound by two standard errors (``label_error``).
+    """
+    most, value, counts = solution.model_upper_bound, solution.label_value, solution.counts
+    if most is None or value is None or value <= most or counts is None or counts.unit != "rows":
+        return None
+    metric = solution.metric
+    if metric.formula.is_share and counts.matrix is not None:
+        n = float(counts.true.sum())
+        shown = refutes(value, trials(metric, Confusion.from_matrix(counts.matrix / n), n), most, is_floor=False)
+    else:
+        shown = value > most + ERRORS * solution.label_error
+    if not shown:
+        return None
+    beyond = "less" if metric.is_cost else "more"
+    other, name = "such rule", solution.rule.metric
+    if isinstance(solution.rule, DecisionRule):
+        other, name = compared_rule(solution), with_names(metric.shown_name, solution.rule.class_names)
+    return (
+        f"the labels say more than the model allows: {name} is {metric.shown(value):.4g} on them, {beyond} than any "
+        f"{other} could have if the probabilities were right, so they are not right for these rows, and no bound on "
+        f"other rules is given"
+    )
 
 
 def if_right(solution: Tuned) -> str | None:
@@ -144,7 +224,8 @@ def of_blend(share: float | None) -> str:
     """Return what the confusion matrix of a blend is, of which ``share`` is the model's, in words."""
     percent = round(100 * (share or 0.0))
     if percent in (0, 100):
-        return "expected from the probabilities (the labels agree)" if percent else "counted on the labels"
+        expected = "expected from the probabilities (the labels agree, over all rows)"
+        return expected if percent else "counted on the labels"
     return f"{percent}% expected from the probabilities, the rest counted on the labels"
 
 

@@ -222,7 +222,7 @@ class LimitStudy:
         prices: Sequence[float | None] = [None] * len(self.limits)
         if self.reached and self.within is not None:
             at = self.within.mixture.confusion
-            priced = outcomes(self.limits, at, None, self.within.prices, at, rounding=MISSED)
+            priced = outcomes(self.limits, at, self.within.prices, at, rounding=MISSED)
             prices = [outcome.price for outcome in priced]
         M = evidence.decided.n_decisions
         rules = {name: evidence.judged[name]._replace(n_decisions=M) for name in RULES}

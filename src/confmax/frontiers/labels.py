@@ -15,9 +15,9 @@ import numpy as np
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
 from confmax.constraints import Constraint, resolve
-from confmax.constraints.each_class import is_smallest
 from confmax.constraints.labels import place_of
 from confmax.constraints.limits import Limits
+from confmax.constraints.smallest import is_smallest
 from confmax.errors import InputError
 from confmax.frontiers.levels import INSIDE, checked_levels, in_order, monotone, read_limit, refuse_alike
 from confmax.frontiers.result import Frontier

@@ -58,11 +58,19 @@ Block = tuple[int, ...]  # labels that are cut together
 
 
 class Reached(NamedTuple):
-    """How far a limit is met that no threshold keeps beside the other ones: its number, and the value reached."""
+    """How far a limit is met that no threshold keeps beside the other ones: its number, and the value reached.
+
+    Where it counts rows of one label and a threshold must decide some number of them, ``few`` is what thresholds reach
+    beyond the value that decide fewer, by so many ``rows``; else NaN. Where no threshold keeps all the others, the
+    value is that of the ``nearest`` one.
+    """
 
     constraint: int
     value: float
     label: int | None
+    few: float = np.nan
+    rows: int = 0
+    nearest: bool = False
 
 
 def cut_at(cuts: Cuts, threshold: float) -> int:
@@ -329,16 +337,20 @@ def _allowed(cuts: Cuts, estimate: Estimate, limits: Limits, label: int) -> tupl
     least = np.where(enough, slacks.min(axis=-1), -np.inf)
     numbers = [j for j, one in enumerate(limits.constraints) if place_of(one) == label]
     reached = []
-    for j, one in enumerate(own.constraints):
-        fits = (np.delete(slacks, j, axis=-1) >= -NEGLIGIBLE).all(axis=-1) & enough
-        if fits.any():
-            far = values[fits, j].max() if one.is_floor else values[fits, j].min()
-            reached.append(Reached(numbers[j], float(far), label))
+    for j in range(len(own)):
+        beside = (np.delete(slacks, j, axis=-1) >= -NEGLIGIBLE).all(axis=-1)
+        if not (beside & enough).any():
+            continue
+        far, best = (int(np.argmax(np.where(some, slacks[:, j], -np.inf))) for some in (beside & enough, beside))
+        found = Reached(numbers[j], float(values[far, j]), label)
+        if slacks[best, j] > slacks[far, j]:
+            found = found._replace(few=float(values[best, j]), rows=int(cuts.rows[best]))
+        reached.append(found)
     if not reached:
         # no cut keeps all but one of them
         k = int(np.argmax(least))
         missed = int(np.argmin(slacks[k]))
-        reached = [Reached(numbers[missed], float(values[k, missed]), label)]
+        reached = [Reached(numbers[missed], float(values[k, missed]), label, nearest=True)]
     return cuts.among(least >= least.max() - SPARE), reached
 
 

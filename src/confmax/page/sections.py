@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from confmax.evaluate.figures import Figures, GroupFigures, MetricRow, metric_name
 from confmax.evaluate.limits import LimitRow
-from confmax.evaluate.protocols import if_right
+from confmax.evaluate.protocols import if_right, refuted
 from confmax.evaluate.words import listed
 from confmax.page.words import FEW, capital, difference, interval, number, percent, rows
 
@@ -27,8 +27,10 @@ def summary(figures: Figures) -> str:
             f"precision are not defined."
         )
     solution = figures.evidence.solution
-    if solution is not None and not solution.feasible:
+    if solution is not None and not solution.feasible_on_estimate:
         text += " No rule keeps all limits on the tuning rows; this one misses them least."
+    elif solution is not None and (against := refuted(solution)) is not None:
+        text += f" {capital(against)}."
     elif limits.reached is False:
         text += " As the probabilities of these rows expect, no rule keeps all limits here."
     return text
@@ -193,8 +195,8 @@ def certificate(figures: Figures) -> str:
             "A saved rule holds no proof: how far it is from the best one was known when it was tuned. The figures "
             "above are the evidence here."
         )
-    if solution.infeasibility is not None:
-        return f"{capital(solution.infeasibility)}."
+    if (why := solution.infeasibility or solution.contradiction) is not None:
+        return f"{capital(why)}."
     # a proof is of the metric that the rule was tuned for, and the page may evaluate it by another one
     metric = solution.metric
     name = metric.shown_name if metric.cost_table else metric_name(repr(metric))

@@ -443,7 +443,7 @@ def tuned_on_training_rows(figures: Figures) -> str:
 def folds_that_miss(figures: Figures) -> str:
     """Rules of folds that keep not all limits on the rows that tuned them."""
     evidence = figures.evidence
-    missing = [f"{k + 1}" for k, solution in enumerate(evidence.solutions) if not solution.feasible]
+    missing = [f"{k + 1}" for k, solution in enumerate(evidence.solutions) if not solution.feasible_on_estimate]
     if not missing:
         return ""
     several = len(missing) > 1

@@ -77,7 +77,7 @@ def _values(solution: Any) -> list[list[str]]:
         for name, value in solution.baselines.items()
     ]
     rows.append([TUNED, f"{shown(solution.value):.6g}"])
-    if solution.upper_bound is not None:
+    if solution.upper_bound is not None and solution.contradiction is None:
         within = "rule that keeps the constraints" if solution.constraints else "rule"
         most = "costs less than" if solution.metric.is_cost else "exceeds"
         rows.append([f"no {within} {most}", f"{shown(solution.upper_bound):.6g}"])
@@ -113,7 +113,7 @@ def _limits(kept: Sequence[Any], metric: str, *, falls: bool) -> str:
 
 def _is_kept(one: Any) -> str:
     if not one.kept:
-        return "no"
+        return one.refutation or "no"
     if one.vacuous:
         return "yes, as 0/0"
     return "yes" if one.assured is None else "yes, assured" if one.assured else "here, not assured"

@@ -134,7 +134,7 @@ def _chosen(task: LabelTask, problem: Problem, outcome: Outcome) -> tuple[Mixtur
     if problem.shortfall(best.confusion) == 0.0:
         prices = outcome.prices
         return best, None if prices is None else prices_of(limits, prices, drawn.confusion), None
-    kept = outcomes(limits, best.confusion, None, None, best.confusion, rounding=problem.rounding)
+    kept = outcomes(limits, best.confusion, None, best.confusion, rounding=problem.rounding)
     met = problem.shortfall(drawn.confusion) == 0.0
     return best, None, infeasibility(problem, outcome.status, kept, drawn=met)
 

@@ -9,6 +9,16 @@ fixed sequence stops at the first rule that would be wrongly passed (Maurer, Hot
 limits, because a rule must pass all tests (Berger, 1982). No correction is needed for either. Questions about one class
 need no split: see `class_confidence.py`.
 
+A limit that reads several classes or groups is a limit for each of them, with room by its own number of rows: a share
+of few rows needs more room to pass. The first rule of the path has the most room that is within reach, and would pass
+on rows like those that tune. Between the
+rules of two searches lie others, whose gains are between theirs: where both decide alike, so do these. So the path
+moves by small steps, and one class whose test rows are unlucky stops it late. All of this is fixed by the rows that
+tune, and by how many rows there are.
+
+A rule draws only where that was asked for. What is tested is what `DecisionRule.predict` makes of a row: the draws of
+one seed are a function of the row, and equal rows are decided alike. So such a rule is a single one, too.
+
 Rows are split by a hash of their content, their label and the number of equal rows before them, so the order of the
 rows does not matter. Classes are not balanced between the parts: stratifying would hide variation that both halves
 share.
@@ -22,18 +32,19 @@ costs most, is not needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
+from confmax.confusion import Gains
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.constraints.each_class import Separated
-from confmax.constraints.outcomes import on_labels
+from confmax.constraints.outcomes import Blocking, on_labels
 from confmax.constraints.proportions import counted_rows, trials
 from confmax.errors import InputError, Sentence
 from confmax.optimize import Mixture, Outcome, Problem, Progress
@@ -43,15 +54,18 @@ from confmax.optimize.rounding import PROGRESS
 from confmax.solution.class_confidence import class_to_test, out_of_reach, threshold_with_confidence
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
+from confmax.solution.returned import evaluated, solution_of
 from confmax.solution.search import Prepared, prepare
-from confmax.solution.side_by_side import counted_by_draws, refuse_shared_rows, without_errors
+from confmax.solution.side_by_side import counted_as_predicted, refuse_shared_rows, without_errors
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, row_keys, uniform
 
-# standard errors by which the limits are tightened
-STEPS = (16.0, 12.0, 8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0)
-UNSHOWN = 4.0  # those of the rule that is returned where no rule passes
+# standard errors by which the limits of searches are tightened
+STEPS = (12.0, 8.0, 6.0, 4.5, 3.0, 1.5, 0.0)
+BETWEEN = 6  # steps of the path from the rule of one search to that of the next
+SMALLER = 10.0  # times: the level at which the first rule passes on rows like those that tune
+UNSHOWN = 4.5  # standard errors of the rule that is returned where no rule passes
 # share of the rows, and where half of them could not show a limit
 TESTED = 0.5
 MOST_TESTED = 0.75
@@ -75,9 +89,13 @@ def tune_with_confidence(task: Task) -> Solution:
     k = class_to_test(task.metric, task.limits, task.raw.n_classes)
     if k is not None and _is_of_a_threshold(task):
         return threshold_with_confidence(task, k)
+    if is_auto(task.plan.randomized):
+        task = task.but(plan=task.plan.but(randomized=False))
+    assert task.limits is not None
     apart = Separated.of(task.limits, task.raw.classes)
     limits = apart.limits
     tuning, side = _split(task.but(limits=limits))
+    sizes = _sizes(limits, tuning.raw.in_memory(), side.n_rows)
     searches = Searches(tuning, len(STEPS))
 
     @cache
@@ -86,16 +104,17 @@ def tune_with_confidence(task: Task) -> Solution:
         if place > 0:
             # whatever the rows that test say, a search follows the one before it on the path
             searched(STEPS[place - 1])
-        return searches.following(_tightened(limits, step, side))
+        return searches.following(_tightened(limits, step, sizes))
 
     def tested(solution: Solution) -> Solution:
         return _tested(solution, task, apart, side)
 
     passed = None
     failed = None
-    for solution in _path(searched):
-        if not _has_room(limits, solution):
-            continue
+    rules = (one for one in _path(searched, searches) if _has_room(limits, one))
+    confidence = task.plan.confidence
+    assert confidence is not None
+    for solution in _from_first(rules, lambda one: _would_pass(limits, sizes, one, side.n_rows, confidence)):
         last = tested(solution)
         if not _is_assured(last):
             failed = last
@@ -152,21 +171,57 @@ def _is_assured(solution: Solution) -> bool:
     return all(one.assured for one in solution.constraints)
 
 
-def _path(searched: Callable[[float], Searched]) -> Iterator[Solution]:
+def _path(searched: Callable[[float], Searched], searches: Searches) -> Iterator[Solution]:
     """Yield rules with less and less room.
 
-    Where limits are out of reach, the nearest rule has the most room, and the last of these has it at the right limits.
+    The rule that is nearest to limits out of reach is the first, if it has the room of those within reach.
     """
     nearest = None
+    last = None
     for step in STEPS:
         found = searched(step)
-        if step > 0.0 and (found.is_out_of_reach or not found.solution.feasible):
+        if last is None and step > 0.0 and (found.is_out_of_reach or not found.solution.feasible_on_estimate):
             nearest = found
             continue
-        if nearest is not None:
-            yield nearest.solution
-        nearest = None
-        yield found.solution
+        if last is None and nearest is not None and found.problem.shortfall(nearest.outcome.single.confusion) == 0.0:
+            last = nearest
+            yield last.solution
+        if last is not None:
+            yield from searches.between(last, found)
+        last = found
+        yield last.solution
+
+
+def _from_first(rules: Iterator[Solution], would_pass: Callable[[Solution], bool]) -> Iterator[Solution]:
+    """Yield the rules from the first that would pass its tests on; all of them where there is none."""
+    before = []
+    for one in rules:
+        if would_pass(one):
+            yield one
+            yield from rules
+            return
+        before.append(one)
+    yield from before
+
+
+def _would_pass(
+    limits: Limits, sizes: Sequence[Sequence[float]], solution: Solution, n_tested: int, confidence: float
+) -> bool:
+    """Whether a rule passes, even at a smaller level, where the rows that test are like those that tune.
+
+    A rule that decides next to nothing as a class keeps a floor on its precision, and no row shows it.
+    """
+    surely = 1.0 - (1.0 - confidence) / SMALLER
+    every = zip(limits.constraints, sizes, solution.constraints, strict=True)
+    return all(
+        one.across.passes(
+            one.stated,
+            [part.value for part in outcome.parts],
+            rows if one.of_groups else [trials(one.metric, solution.statistics, n_tested)],
+            surely,
+        )
+        for one, rows, outcome in every
+    )
 
 
 def _has_room(limits: Limits, solution: Solution) -> bool:
@@ -177,7 +232,7 @@ def _has_room(limits: Limits, solution: Solution) -> bool:
 # --- the split --------------------------------------------------------------------------------------------------------
 
 
-def _split(task: Task) -> tuple[Task, _Testing]:
+def _split(task: Task) -> tuple[Task, MemoryTable]:
     """Return the task on the rows that tune, and the rows that test."""
     table = task.raw.in_memory()
     limits = task.limits
@@ -186,10 +241,9 @@ def _split(task: Task) -> tuple[Task, _Testing]:
     keys = row_keys(table)
     share = _share_tested(limits, table, confidence)
     test = _is_tested(table, keys, task.plan.random_state, share)
-    side = _Testing(table.take(test), keys[test])
     # a bound on the rules that keep tightened limits is none on those that are wanted
     tuning = task.but(plan=task.plan.but(prove=False), raw=table.take(~test))
-    return tuning, side
+    return tuning, table.take(test)
 
 
 def _is_tested(table: MemoryTable, keys: NDArray[np.uint64], seed: int, share: float = TESTED) -> NDArray[np.bool_]:
@@ -221,26 +275,26 @@ def _share_tested(limits: Limits, table: MemoryTable, confidence: float) -> floa
 # --- the path and its tests -------------------------------------------------------------------------------------------
 
 
-class _Testing(NamedTuple):
-    """The rows that test, and their keys."""
+def _sizes(limits: Limits, tuning: MemoryTable, n_tested: int) -> list[list[float]]:
+    """Return of about how many of the rows that test every value of every limit is a share.
 
-    table: MemoryTable
-    keys: NDArray[np.uint64]
-
-
-def _tightened(limits: Limits, step: float, testing: _Testing) -> Limits:
-    """Return the limits tightened by so many standard errors of the test rows, without reaching zero or one."""
-    S = without_errors(testing.table, limits.layout)
-    n = testing.table.n_rows
-
-    def moved(one: Constraint) -> Constraint:
-        sizes = [max(trials(metric, S, n), 1.0) for metric in limits.members(one)]
-        return replace(one, limit=one.across.tightened(one.stated, sizes, step))
-
-    return replace(limits, constraints=tuple(moved(one) for one in limits.constraints))
+    The labels of the rows that tune say so, since those that test have no part in the path.
+    """
+    S = without_errors(tuning, limits.layout)
+    return [[max(trials(one, S, n_tested), 1.0) for one in limits.members(each)] for each in limits.constraints]
 
 
-def _tested(found: Solution, task: Task, apart: Separated, testing: _Testing) -> Solution:
+def _tightened(limits: Limits, step: float, sizes: Sequence[Sequence[float]]) -> Limits:
+    """Return the limits with so many standard errors of ``sizes`` rows of room, without reaching zero or one."""
+
+    def moved(one: Constraint, rows: Sequence[float]) -> Constraint:
+        number, across = one.across.tightened(one.stated, rows, step)
+        return replace(one, limit=number, across=across)
+
+    return replace(limits, constraints=tuple(map(moved, limits.constraints, sizes)))
+
+
+def _tested(found: Solution, task: Task, apart: Separated, side: MemoryTable) -> Solution:
     """Return a solution with what the test rows say of its rule and of the limits that are wanted.
 
     The solution is one within the limits ``apart``, which are tightened there.
@@ -249,14 +303,25 @@ def _tested(found: Solution, task: Task, apart: Separated, testing: _Testing) ->
     limits = apart.limits
     confidence = task.plan.confidence
     assert wanted is not None and confidence is not None
-    S = counted_by_draws(found.rule, testing.table, testing.keys)
+    S = counted_as_predicted(found.rule, side)
     whole = S if limits.layout is None else limits.layout.total(S)
-    values = on_labels(found.constraints, limits, S, testing.table.n_rows)
+    values = on_labels(found.constraints, limits, S, side.n_rows, side.classes)
     kept = []
     for one, outcome in zip(limits.constraints, values, strict=True):
         shares = [part.label_value or 0.0 for part in outcome.parts]
         sizes = [part.label_rows or 0 for part in outcome.parts]
         passes = one.across.passes(one.stated, shares, sizes, confidence)
+        alone = [] if passes or one.across.compares else zip(outcome.parts, shares, sizes, strict=True)
+        blocking = tuple(
+            Blocking(
+                f"group {part.group}" if part in outcome.by_group else "",
+                share,
+                n,
+                one.across.rows_needed(one.stated, [share], confidence),
+            )
+            for part, share, n in alone
+            if not one.across.passes(one.stated, [share], [n], confidence)
+        )
         kept.append(
             replace(
                 outcome,
@@ -265,6 +330,7 @@ def _tested(found: Solution, task: Task, apart: Separated, testing: _Testing) ->
                 slack=_slack(one, outcome),
                 assured=passes,
                 rows_needed=None if passes else one.across.rows_needed(one.stated, shares, confidence),
+                blocking=blocking,
             )
         )
     value = None
@@ -275,7 +341,7 @@ def _tested(found: Solution, task: Task, apart: Separated, testing: _Testing) ->
     why = found.infeasibility
     if why is not None and any(map(_differ, found.constraints, limits.constraints)):
         # it names the tightened limits
-        missed = [one.text for one in outcomes if not one.kept]
+        missed = [one.text for one in outcomes if not one.kept_on_estimate]
         why = f"no rule that keeps {', '.join(missed)} was met on the rows that tune" if missed else None
     # nor is one that the search itself has found
     return replace(
@@ -319,8 +385,8 @@ class Searched:
 
     @cached_property
     def solution(self) -> Solution:
-        """The solution, which is the closest one where the limits are out of reach."""
-        return self.search.solution(self.problem, self.search.closest(self.problem, self.outcome))
+        """The solution, of the rule that misses the limits by least where they are out of reach."""
+        return self.search.solution(self.problem, self.outcome)
 
 
 class Searches:
@@ -358,6 +424,28 @@ class Searches:
         self.rules = atoms_of(outcome)
         return Searched(search, problem, outcome)
 
+    def between(self, first: Searched, second: Searched) -> Iterator[Solution]:
+        """Yield solutions whose rules lie between those of two searches, from the first to the second.
+
+        Their gains are between those of the two. There is none between rules that draw, or are calibrated otherwise.
+        """
+        a = first.solution.rule
+        known = second.solution
+        b = known.rule
+        if a.is_randomized or b.is_randomized or a.calibrator is not b.calibrator:
+            return
+        # within the limits that are wanted
+        problem = replace(second.problem, limits=self.limits)
+        table = problem.oracle.table
+        table = table if table.calibrator is a.calibrator else table.calibrated(a.calibrator)
+        for part in np.arange(1, BETWEEN) / BETWEEN:
+            gains = a.gains.times((1.0 - part) / _scale(a.gains)).plus(b.gains, part / _scale(b.gains))
+            rule = Mixture.single(gains, second.outcome.single.confusion)
+            best = evaluated(problem, table, rule, b.seed)
+            best = best._replace(rule=replace(best.rule, abstain=b.abstain, columns=b.columns))
+            found = solution_of(problem, second.outcome, best, known.baselines, known.mode, known.calibration)
+            yield replace(found, missed_by=known.missed_by)
+
     def _numbered(self, callback: Callable[[Progress], Any], progress: Progress) -> Any:
         """Call back with the number of the search."""
         return callback(replace(progress, search=self.begun, n_searches=self.count))
@@ -365,3 +453,9 @@ class Searches:
     def _placed(self, limits: Limits) -> Limits:
         """Return the limits of the search with the numbers of others."""
         return replace(self.limits, constraints=limits.constraints)
+
+
+def _scale(gains: Gains) -> float:
+    """Return the largest coefficient of gains."""
+    parts = gains.coefficients() if gains.full is None else (gains.full,)
+    return float(max(np.abs(part).max() for part in parts)) or 1.0

@@ -126,7 +126,7 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
         return by_thresholds
     texts = ", ".join(limits.texts[:SHOWN]) + (", ..." if len(limits) > SHOWN else "")
     if status is not Status.INFEASIBLE:
-        missed = "; ".join(f"{one.text} at {one.value:.4g}" for one in kept if not one.kept)
+        missed = "; ".join(f"{one.text} at {one.value:.4g}" for one in kept if not one.kept_on_estimate)
         proof = "none was proved impossible" if problem.oracle.exact else "counts of labels prove nothing"
         passes = problem.oracle.n_passes
         table = problem.oracle.table
@@ -221,33 +221,39 @@ def _by_thresholds(problem: Problem) -> str | None:
     within = replace(limits, kept_by_none=False).of_class(1, 2)
     rows = table.in_memory()
     said = []
-    model = _reached_by_thresholds(Cuts.of(Estimate.alike(rows, 1.0).one_class(k)), within, on_labels=False)
+    model = _reached_by_thresholds([Cuts.of(Estimate.alike(rows, 1.0).one_class(k))], within, on_labels=False)
     if model is not None:
         said.append(f"the model expects {model}")
     if table.has_labels:
-        labels = _reached_by_thresholds(Cuts.of(Estimate.alike(rows, 0.0).one_class(k)), within, on_labels=True)
+        # labels are asked for thresholds on the raw probability, too
+        orders = [rows] if rows.calibrator is None else [rows, rows.calibrated(None)]
+        cuts = [Cuts.of(Estimate.alike(one, 0.0).one_class(k)) for one in orders]
+        labels = _reached_by_thresholds(cuts, within, on_labels=True)
         said += [] if labels is None else [f"the labels show {labels}"]
     name = rows.classes[k]
     return f"no threshold on p({name}) keeps {', '.join(limits.texts)}: {', and '.join(said)}" if said else None
 
 
-def _reached_by_thresholds(cuts: Cuts, limits: Limits, *, on_labels: bool) -> str | None:
-    """Return how far each limit is met that cannot be kept, by thresholds that keep the others, the nearest first."""
+def _reached_by_thresholds(every: Sequence[Cuts], limits: Limits, *, on_labels: bool) -> str | None:
+    """Return how far each limit is met that cannot be kept, by thresholds that keep the others, the nearest first.
+
+    The cuts are those of ``every`` order of the rows.
+    """
     said = []
-    slacks = limits.slacks(cuts.confusions)
-    values = limits.values(cuts.confusions)
+    slacks = [limits.slacks(cuts.confusions) for cuts in every]
     for j, one in enumerate(limits.constraints):
         alone = replace(limits, constraints=(one,))
-        wanted, least = (alone.least_rows, least_rows(cuts, alone)) if on_labels else (1, 1)
-        fits = (np.delete(slacks, j, axis=-1) >= 0.0).all(axis=-1) & (cuts.rows >= 1)
-        enough = fits & (cuts.rows >= least)
-        if not enough.any():
-            continue
-        if (slacks[enough, j] < 0.0).all():
-            far = values[enough, j].max() if one.is_floor else values[enough, j].min()
+        wanted, least = (alone.least_rows, least_rows(every[0], alone)) if on_labels else (1, 1)
+        enough = [
+            (np.delete(part, j, axis=-1) >= 0.0).all(axis=-1) & (cuts.rows >= least)
+            for cuts, part in zip(every, slacks, strict=True)
+        ]
+        reached = [float(part[some, j].max()) for part, some in zip(slacks, enough, strict=True) if some.any()]
+        if reached and max(reached) < 0.0:
+            far = one.limit + max(reached) * one.stated.sign
             about = one.across.text(one.metric, one.sense) + " " if len(limits.constraints) > 1 else ""
             among = f" on {least:,} rows or more" if least > 1 else ""
             # more rows than the class has cannot be right
             among += f" ({wanted:,} would be needed to show it)" if wanted > least else ""
-            said.append((abs(far - one.limit), f"{about}at {'most' if one.is_floor else 'least'} {far:.3g}{among}"))
+            said.append((-max(reached), f"{about}at {'most' if one.is_floor else 'least'} {far:.3g}{among}"))
     return " or ".join(text for _, text in sorted(said)) or None

@@ -14,7 +14,7 @@ from confmax.calibration.words import MISSES, printable, which_labels
 from confmax.confusion import Array, Confusion
 from confmax.constraints import ConstraintOutcome
 from confmax.errors import Sentence
-from confmax.evaluate.protocols import Tuned
+from confmax.evaluate.protocols import NO_LABEL, Tuned, beyond_model, refuted
 from confmax.metrics.first_order import safe_ratio
 from confmax.metrics.labels import is_total
 from confmax.rule.html import titled_table
@@ -97,6 +97,8 @@ class LabelSolution(Tuned):
         The estimate used.
     model_share : float
         Mean weight of the model in the estimate over all labels: in a blend it is the larger the fewer rows have one.
+    group_shares : tuple of float
+        Empty: limits of groups are on rows that have one class.
     calibration : LabelScaling or None
         The maps of the probabilities of every label.
     counted : Confusion
@@ -109,7 +111,9 @@ class LabelSolution(Tuned):
         What became of each constraint: its text, limit, value and slack, its value on the labels, and its price: for
         any number of labels that of a limit on a sum of rates, for a budget that of every limit.
     feasible : bool
-        Whether the rule keeps all constraints. Then ``upper_bound`` holds for the rules that keep them;
+        Whether the rule keeps all constraints on the estimate that was used, and labels do not refute it, as in
+        `confmax.Solution`. On the estimate alone that is ``feasible_on_estimate``, and then ``upper_bound`` holds for
+        the rules that keep them;
         ``model_upper_bound`` of another estimate holds for all rules.
     infeasibility : str or None
         Why no rule keeps all constraints, in a sentence; None where the rule does.
@@ -126,6 +130,10 @@ class LabelSolution(Tuned):
         The settings of the search, and the function that follows them.
     multipliers : ndarray (L,) or None
         None.
+    shown_by : int
+        How many rows must get a label for a blend of labels and model to count a floor on its precision, unless the
+        model keeps it, too: labels of fewer rows keep it by chance. The bound is one for such thresholds. One where all
+        thresholds count.
     labels : tuple of LabelOutcome
         Every label apart.
 
@@ -143,6 +151,7 @@ class LabelSolution(Tuned):
     counted: Confusion | None = None
     positives: NDArray[Any] | None = None
     alone: Array | None = None
+    shown_by: int = 1
 
     @property
     def labels(self) -> tuple[LabelOutcome, ...]:
@@ -177,13 +186,41 @@ class LabelSolution(Tuned):
         return np.stack([np.stack([1.0 - r - q + t, q - t], -1), np.stack([r - t, t], -1)], -2)
 
     @property
+    def label_error(self) -> float:
+        """A bound on the standard error of ``label_value`` (the delta method); NaN where it is not known.
+
+        Labels of a row may depend on each other in any way, so the errors of all labels are added up.
+        """
+        if self.counts is None or self.counts.unit != "rows" or self.counted is None or self.positives is None:
+            return float("nan")
+        S, first = self.counted, self.metric.at(self.counted)
+        n = self.positives.sum() / S.rows.sum()
+        by_hits, by_decisions = first.diagonal, first.columns
+        right, wrong = S.diagonal * (by_hits + by_decisions) ** 2, (S.columns - S.diagonal) * by_decisions**2
+        mean = by_hits * S.diagonal + by_decisions * S.columns
+        return float(np.sqrt(np.maximum(right + wrong - mean**2, 0.0) / n).sum())
+
+    @property
     def guarantee(self) -> str:
         """What is proved about the rule, or why nothing is proved, in a sentence."""
+        if self.infeasibility is not None:
+            return f"{self.infeasibility}; this rule misses the limits least"
+        if (against := refuted(self)) is not None:
+            return against
+        # the bound of thresholds is one on the estimate, and of that of the model labels may show more
+        on_model = self.mode == "model" or self.rule.thresholds is None
+        proved = (on_model and beyond_model(self)) or self._proved
+        if self.mode == "model" and self.label_value is None and self.calibration is None:
+            words = proved.marked if isinstance(proved, Sentence) else proved
+            return type(proved)(f"{words}; {NO_LABEL}")
+        return proved
+
+    @property
+    def _proved(self) -> str:
+        """What is proved about a rule that keeps its limits."""
         # the metric itself also lists the numbers of the labels that it is over, which may be thousands
         name = self.rule.metric
         estimate = ESTIMATES[self.mode]
-        if self.infeasibility is not None:
-            return f"{self.infeasibility}; this rule misses the limits least"
         if self.gap is None or self.upper_bound is None:
             text = f"no optimality guarantee: no upper bound is known for {name} on {estimate}"
             if self.model_upper_bound is None:
@@ -197,7 +234,8 @@ class LabelSolution(Tuned):
         if self.constraints:
             within = "" if self.gap <= EXACT else f" by more than {self.gap:.2g}"
             of = "thresholds, one for each label, within the limits"
-            text = f"proved: no {of} have a higher {name} on {estimate}{within}"
+            where = "" if self.shown_by <= 1 else f", where the model or {self.shown_by} rows show a precision,"
+            text = f"proved: no {of}{where} have a higher {name} on {estimate}{within}"
             drawn = self.alone is not None and bool((self.rule.thresholds != self.alone).any())
             return Sentence(f"{text}; {DRAWN}") if within and drawn else text
         if self.gap <= EXACT:
@@ -371,5 +409,8 @@ def with_values(one: ConstraintOutcome) -> str:
     """Return the line of a limit: its text, its values on the estimate and on labels, and its price."""
     more = [] if one.label_value is None else [f"{one.label_value:.6g} on the labels"]
     more += [] if one.price is None else [f"price {one.price:.4g}"]
+    more += [one.refutation] if one.refutation else []
     found = ", ".join(more)
-    return f"{one.text:<24} {one.value:.6g}{'' if one.kept else ', missed'}{f'  ({found})' if found else ''}"
+    return (
+        f"{one.text:<24} {one.value:.6g}{'' if one.kept_on_estimate else ', missed'}{f'  ({found})' if found else ''}"
+    )

@@ -151,7 +151,7 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     if k is None or abstains or not table.is_whole or not table.has_labels or problem.oracle.model_share == 0.0:
         return None
     of_one = class_of(problem.metric, limits, table.n_classes) is not None
-    missed = not solution.feasible
+    missed = not solution.feasible_on_estimate
     of_decided = any(one.metric.formula.side == "decided" for one in about)
     if not (missed or any(one.vacuous for one in solution.constraints) or (of_one and of_decided)):
         return None

@@ -18,7 +18,7 @@ from confmax.confusion import ABSENT, Array
 from confmax.constraints import Constraint, Limits, bind
 from confmax.constraints import resolve as resolve_constraints
 from confmax.constraints.across import ALL_ROWS
-from confmax.constraints.each_class import is_tested
+from confmax.constraints.smallest import is_tested
 from confmax.constraints.texts import metric_text, number_text
 from confmax.errors import InputError
 from confmax.metrics import Metric, resolve

@@ -13,14 +13,24 @@ from numpy.typing import ArrayLike, NDArray
 from confmax.calibration.words import MISSES, with_names
 from confmax.confusion import Array
 from confmax.constraints import ConstraintOutcome
+from confmax.constraints.outcomes import MOST_ROWS, Blocking
 from confmax.errors import Sentence
-from confmax.evaluate.protocols import Tuned, compared_rule, if_right, not_assured
+from confmax.evaluate.protocols import (
+    NO_LABEL,
+    Tuned,
+    beyond_model,
+    compared_rule,
+    if_right,
+    not_assured,
+    refuted,
+)
 from confmax.metrics import Metric
 from confmax.optimize import Status
 from confmax.rule.html import solution_table
 
 EXACT = 1e-12  # a gap of rounding size
 FOLDS_ONLY = "; this is about rows that the models of the folds decide, not about the final model"
+SHOWN = 4  # classes and groups in a sentence
 WORTH_SAYING = 1e-4  # what a mixture adds
 ENDINGS = {
     Status.STOPPED: "the callback stopped the search",
@@ -84,7 +94,9 @@ class Solution(Tuned):
     mode : {"model", "labels", "blend"}
         The confusion estimate used.
     model_share : float
-        Weight of the model in this estimate: 1 for the model, 0 for the labels.
+        Weight of the model in this estimate: 1 for the model, 0 for the labels; of groups its mean.
+    group_shares : tuple of float
+        Of limits of groups, in a blend: this weight in each group, which the rows of the group say.
     calibration : Calibration or None
         The calibration of the probabilities, with their log loss before and after.
     tuned_on : {"rows", "folds", "refit"}
@@ -102,7 +114,9 @@ class Solution(Tuned):
         How surely the constraints whose outcome is ``assured`` hold on new rows. Then ``value`` is that on the rows
         that tuned the rule, ``label_value`` that on the others, and there is no bound.
     feasible : bool
-        Whether the rule keeps all constraints. Then ``upper_bound`` holds for all rules that keep them.
+        Whether the rule keeps all constraints on the estimate that was used, and labels do not refute it (`refuted_by`
+        of `constraints`). `maximize` returns a rule whose limits labels refute, with a warning. On the estimate alone
+        that is ``feasible_on_estimate``, and then ``upper_bound`` holds for all rules that keep them.
     infeasibility : str or None
         Why no rule keeps all constraints, in a sentence; None where the rule does.
     missed_by : tuple of str
@@ -143,11 +157,14 @@ class Solution(Tuned):
             end = FOLDS_ONLY if self.tuned_on == "folds" else ""
             apart = self.tested_on == "other rows"
             return _assurance(self.confidence, self.constraints, apart=apart) + end
-        if not self.constraints or self.label_value is None:
-            return self._proved
-        proved = self._proved
+        if (against := refuted(self)) is not None:
+            return against
+        proved = beyond_model(self) or self._proved
+        end = not_assured(self) if self.constraints and self.label_value is not None else ""
+        if self.mode == "model" and self.label_value is None and self.calibration is None:
+            end = NO_LABEL
         words = proved.marked if isinstance(proved, Sentence) else proved
-        return type(proved)(f"{words}; {not_assured(self)}")
+        return type(proved)(f"{words}; {end}") if end else proved
 
     @property
     def _proved(self) -> str:
@@ -378,6 +395,7 @@ class Solution(Tuned):
     def __repr__(self) -> str:
         known = "no guarantee" if self.model_gap is None else f"gap {self.model_gap:.2g} on the model"
         known = known if self.gap is None else f"gap {self.gap:.2g}"
+        known = known if self.contradiction is None else "no guarantee"
         mode = f"blend, {self.model_share:.0%} model" if self.mode == "blend" else self.mode
         stated = with_names(self.metric.stated(self.value), self.rule.class_names)
         rows = [
@@ -399,6 +417,7 @@ def _with_values(one: ConstraintOutcome) -> str:
     more = ", ".join(f"{part.group}: {part.value:.4g}" for part in one.by_group)
     if one.decided is not None:
         more = f"decided for {100.0 * one.decided:.3g}% of the rows"
+    more = "; ".join(filter(None, [more, one.refutation]))
     # a difference of equal values is nothing but rounding
     return f"  {one.text:<24} {round(one.value, 12) + 0.0:.6g}{f'  ({more})' if more else ''}"
 
@@ -432,10 +451,25 @@ def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart:
             needed = "more rows or a looser limit are needed"
         rows = one.all_label_rows
         shown = f"its value is {one.label_value:.4g} on the {rows:,} rows that tuned nothing"
-        if one.of_class is not None:
-            counted = f"of which class {one.of_class} has {rows:,}"
-            shown = f"its value is {one.label_value:.4g} on rows that tuned nothing, {counted}"
+        if one.blocking:
+            shown = f"its value is {one.label_value:.4g} on rows that tuned nothing"
+            needed = _blocked(one.blocking, apart=apart)
         if not apart and one.label_value is not None:
             shown = f"kept by {round(one.label_value * rows):,} of {rows:,} rows"
         texts.append(f"{one.text} ({shown}; {needed})")
     return f"not assured with confidence {confidence:g}: {'; '.join(texts)}"
+
+
+def _blocked(blocking: Sequence[Blocking], *, apart: bool) -> str:
+    """Return in words which classes and groups fail their tests, those first that need most rows."""
+    known = sorted(blocking, key=lambda one: -(one.rows_needed or np.inf))
+    each = []
+    for one in known[:SHOWN]:
+        needed = "and more do not help: choose a looser limit"
+        if one.rows_needed is not None and one.rows_needed > MOST_ROWS:
+            needed = "and even a million would be too few: choose a looser limit"
+        elif one.rows_needed is not None:
+            needed = f"and about {one.rows_needed:,} are needed{', and as many more to tune on' * apart}"
+        each.append(f"{one.name} has {one.label_value:.4g} of {one.label_rows:,} rows, {needed}")
+    more = f", and {len(known) - SHOWN} more" * (len(known) > SHOWN)
+    return f"{'; '.join(each)}{more}"

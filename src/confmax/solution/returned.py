@@ -11,7 +11,7 @@ from confmax.calibration import Calibration
 from confmax.calibration.thresholds import abstaining_class_cuts
 from confmax.confusion import MAX_MATRIX_CLASSES, Confusion
 from confmax.constraints import ConstraintOutcome, Limits
-from confmax.constraints.outcomes import on_labels, outcomes
+from confmax.constraints.outcomes import on_labels, outcomes, without_slack
 from confmax.constraints.proportions import counted_rows, interval, trials
 from confmax.evaluate.decided import in_rows
 from confmax.metrics.alignment import class_asked_about, extra_names
@@ -122,12 +122,14 @@ def _within_limits(
     kept = outcomes(
         limits,
         best.statistics,
-        counted,
         outcome.prices if feasible else None,
         outcome.mixture.confusion,
         rounding=problem.rounding,
-        n_labelled=None if counted is None or (layout and layout.shared) else counted_rows(table),
     )
+    kept = without_slack(kept, limits, best.statistics, table.n_rows)
+    if counted is not None:
+        n_labelled = None if layout and layout.shared else counted_rows(table)
+        kept = on_labels(kept, limits, counted, n_labelled, table.classes)
     if feasible:
         return kept, None
     drawn = problem.shortfall(outcome.mixture.confusion) == 0.0
@@ -142,7 +144,7 @@ def refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> S
     matrix = few or "matrix" in (metric.statistics, limits and limits.statistics)
     S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
     if limits is not None:
-        kept = on_labels(kept, limits, S, counted_rows(out_of_fold))
+        kept = on_labels(kept, limits, S, counted_rows(out_of_fold), out_of_fold.classes)
     value = float(view(metric, out_of_fold.layout).values(S))
     counts = _counts(solution.rule, S, out_of_fold)
     return replace(solution, label_value=value, constraints=kept, tuned_on="refit", counts=counts)

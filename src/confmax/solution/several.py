@@ -12,8 +12,8 @@ from confmax.calibration.column_order import doubt_of_label_order
 from confmax.calibration.words import printable
 from confmax.confusion import Array, Confusion
 from confmax.constraints import ConstraintOutcome
-from confmax.constraints.labels import place_of
-from confmax.constraints.outcomes import on_model, outcomes, rounded
+from confmax.constraints.labels import of_label, place_of
+from confmax.constraints.outcomes import on_labels, on_model, outcomes, rounded, without_slack
 from confmax.constraints.proportions import counted_rows
 from confmax.errors import InputError
 from confmax.evaluate.decided import in_rows
@@ -40,7 +40,7 @@ from confmax.solution.infeasible import or_raise
 from confmax.solution.label_task import NAMED, LabelPlan, LabelTask, task_of
 from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import absent_of, is_auto
-from confmax.solution.surprises import warn_of_names, warn_of_unwritten
+from confmax.solution.surprises import warn_of_names, warn_of_refuted, warn_of_unwritten
 from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
 from confmax.tables.several import dense_table
@@ -76,6 +76,7 @@ def tune_all_label_rows(plan: LabelPlan, table: Table) -> LabelSolution:
     solution = tune(plan, table)
     warn(doubt_of_label_order(table))
     warn_of_unwritten(or_raise(solution, plan.on_infeasible))
+    warn_of_refuted(solution)
     return solution
 
 
@@ -197,9 +198,26 @@ def out_of_reach(task: LabelTask, within: Within) -> str:
     for one in parts:
         limit = limits.constraints[one.constraint]
         what = limit.across.text(limit.metric, limit.sense)
-        said.append(f"{what} is at {'most' if limit.is_floor else 'least'} {one.value:.3g}")
-    beside = " within the other limits" if len(texts) > 1 else ""
-    return f"{who} {', '.join(texts[:NAMED])}: on {ESTIMATES[task.mode]}, {' or '.join(said)}{beside}"
+        at = f"at {'most' if limit.is_floor else 'least'} "
+        few = ""
+        if not np.isnan(one.few):
+            on = "1 row, which shows" if one.rows == 1 else f"{one.rows} rows, which show"
+            few = f"{at}{one.few:.3g} on {on} too little, and "
+        said.append(f"{what} is {few}{'' if one.nearest else at}{one.value:.3g}{' at the nearest' * one.nearest}")
+    beside = " within the other limits" if len(texts) > 1 and not parts[0].nearest else ""
+    least = shown_by(task, first.label)
+    where = f" where the model or {least} rows show a precision" if least > 1 else ""
+    return f"{who} {', '.join(texts[:NAMED])}: on {ESTIMATES[task.mode]}, {' or '.join(said)}{beside}{where}"
+
+
+def shown_by(task: LabelTask, label: int | None = None) -> int:
+    """Return how many rows must get a ``label`` for a blend to count a floor on its precision that the model misses.
+
+    None are all labels. It is one where other thresholds count as well.
+    """
+    if task.mode != "blend" or task.limits is None or task.plan.by_gains:
+        return 1
+    return (task.limits if label is None else of_label(task.limits, label)).least_rows
 
 
 def not_met(task: LabelTask) -> str:
@@ -214,18 +232,15 @@ def outcomes_of(
     """Return what became of the limits of a task at a rule, by its statistics on the estimate, labels and model."""
     if task.limits is None:
         return ()
-    n_labelled = None if labels is None else counted_rows(task.table)
     rounding = rounding_of(task)
-    found = on_model(
-        outcomes(task.limits, S, labels, None, S, rounding=rounding, n_labelled=n_labelled),
-        task.limits,
-        model,
-        rounding=rounding,
-    )
+    found = on_model(outcomes(task.limits, S, None, S, rounding=rounding), task.limits, model, rounding=rounding)
+    if labels is not None:
+        found = on_labels(found, task.limits, labels, counted_rows(task.table), task.table.classes)
     if prices is None:
         return found
     known = [None if np.isnan(price) else float(price) for price in prices]
-    return tuple(replace(one, price=price) for one, price in zip(found, known, strict=True))
+    found = tuple(replace(one, price=price) for one, price in zip(found, known, strict=True))
+    return without_slack(found, task.limits, S, task.table.n_rows)
 
 
 def rounding_of(task: LabelTask) -> float:
@@ -279,7 +294,7 @@ def finished(
     on_model = statistics if task.mode == "model" else task.counted([rule], 1.0)[0]
     model_value = float(task.metric.values(on_model))
     outcomes = outcomes_of(task, statistics, on_labels, on_model, found.prices)
-    kept = all(one.kept for one in outcomes)
+    kept = all(one.kept_on_estimate for one in outcomes)
     # of thresholds, labels of few rows may not show that a limit is kept
     why = None if kept and task.plan.by_gains else found.infeasibility or (None if kept else not_met(task))
     shares = LabelShares(
@@ -311,4 +326,5 @@ def finished(
         alone=found.alone,
         constraints=outcomes,
         infeasibility=why,
+        shown_by=shown_by(task),
     )

@@ -152,13 +152,16 @@ def without_errors(table: MemoryTable, layout: Layout | None) -> Confusion:
     return Confusion(rows, rows, decisions, np.eye(len(rows), len(decisions)) * rows[:, None])
 
 
-def counted_by_draws(rule: DecisionRule, table: MemoryTable, keys: NDArray[np.uint64]) -> Confusion:
-    """Return the confusion of a rule on labelled rows, by its draws for ``keys`` (n,); of groups side by side."""
+def counted_as_predicted(rule: DecisionRule, table: MemoryTable) -> Confusion:
+    """Return the confusion of what `DecisionRule.predict` decides on labelled rows; of groups side by side.
+
+    A rule that draws decides equal rows alike: it is one function of a row.
+    """
     groups = table.groups
     labels = table.labels
     assert labels is not None
     decisions, shares, M = rule.decided(table)
-    atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, keys), "right")
+    atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, table.row_hashes()), "right")
     decided = decisions[atom, np.arange(table.n_rows)]
     if rule.layout is None:
         return _confusion(labels, decided, table.n_classes, M)

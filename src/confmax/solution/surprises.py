@@ -17,7 +17,7 @@ from confmax.calibration.words import with_names
 from confmax.confusion import Confusion, Gains
 from confmax.constraints import Limits
 from confmax.constraints.proportions import rows_for_floor
-from confmax.evaluate.protocols import Tuned
+from confmax.evaluate.protocols import Tuned, refuted
 from confmax.metrics.decided import as_written
 from confmax.metrics.rates import OR
 from confmax.metrics.shares import ACCURACY
@@ -60,17 +60,34 @@ def warn_of_unwritten(solution: Tuned) -> None:
         )
 
 
+def warn_of_refuted(solution: Tuned) -> None:
+    """Warn of limits that the rule of a ``solution`` keeps on its estimate and that the labels refute."""
+    warn(refuted(solution) or "")
+
+
+def warn_of_draws(solution: Solution) -> None:
+    """Warn of a rule that draws though nobody asked for that: the systems that exports are for cannot decide so."""
+    if solution.feasible and solution.rule.is_randomized:
+        warn(
+            f"the rule draws between {len(solution.rule.weights)} rules by chance, and no export to SQL, ONNX or "
+            f"Python can write such a rule; pass `randomized=False` for a single one"
+        )
+
+
 def warn_of_surprises(solution: Solution, task: Task) -> None:
-    """Warn if the rule never decides a class that is named, or decides less than half as many rows rightly as argmax.
+    """Warn of limits that labels refute, of a rule that never decides a class that is named, and if argmax is better.
+
+    The latter is so if it decides more than twice as many rows rightly.
 
     The labels of the rows are counted; without labels, what the calibrated probabilities expect. Of a rule that
     abstains the rows that it decides are compared. Tables in parts are not read again only to compare the two.
     """
+    warn_of_refuted(solution)
     raw = task.raw
     limits = task.limits
     metric = as_written(solution.metric)
     trivial = limits is None and metric.trivial_rule is not None
-    if trivial or not solution.feasible or raw.n_rows < FEW:
+    if trivial or not solution.feasible_on_estimate or raw.n_rows < FEW:
         return
     unused = _never_decided(solution, limits, [str(plain(name)) for name in raw.classes])
     # of classes that no row has, another warning has told
@@ -107,7 +124,7 @@ def warn_of_surprises(solution: Solution, task: Task) -> None:
 
 
 def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
-    """Return what labels say of floors on a precision that the estimate keeps: on too few rows, or that it is lower.
+    """Return of which floors on a precision, kept on the estimate, the labels of few rows say little.
 
     With confidence, and where labels decide in the place of the estimate, the guarantee says so.
     """
@@ -118,19 +135,12 @@ def _unsupported(solution: Solution, limits: Limits | None) -> list[str]:
     for one, outcome in zip(limits.constraints, solution.constraints, strict=True):
         rows = outcome.label_rows
         share = outcome.label_value
-        span = outcome.label_interval
-        if not (one.is_floor and one.metric.formula.side == "decided") or not rows or share is None or span is None:
+        if not (one.is_floor and one.metric.formula.side == "decided") or not rows or share is None:
             continue
         least = rows_for_floor(one.limit)
-        expected = outcome.value
-        if outcome.model_slack is not None:
-            expected = one.limit + outcome.model_slack
-        right = f"{outcome.text}: {round(share * rows)} of {rows} tuning rows are right"
-        if span[1] < one.limit:
-            said.append(
-                f"{right}, and the probabilities expect {expected:.2g}. Ask for a confidence, or count the labels alone"
-            )
-        elif rows < least and share < one.limit:
+        # what labels refute has a warning of its own
+        if rows < least and share < one.limit and not outcome.refuted_by:
+            right = f"{outcome.text}: {round(share * rows)} of {rows} tuning rows are right"
             said.append(f"{right}; {least} rows or more would be needed to tell whether a rule keeps it")
     return said
 

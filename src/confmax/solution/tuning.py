@@ -35,7 +35,7 @@ from confmax.solution.result import Solution
 from confmax.solution.search import search
 from confmax.solution.several import tune_all_label_rows
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
-from confmax.solution.surprises import warn_of_names, warn_of_surprises, warn_of_unwritten
+from confmax.solution.surprises import warn_of_draws, warn_of_names, warn_of_surprises, warn_of_unwritten
 from confmax.tables import MemoryTable, Table, make_table
 from confmax.tables.columns import column_names, columns_of, stated_order, warn
 from confmax.tables.decisions import decisions_of
@@ -124,9 +124,11 @@ def maximize(
         How surely the constraints hold on new rows, such as 0.9. A question about one class is tested on all rows; the
         sequences of tests of `precision` or `npv` share the error. Else about half of the rows tune, and the others
         only test: of rules with more and less room to spare, the best one is returned before the first that fails a
-        test. If none passes, a warning says so, and how many rows are needed. This needs labels, equal weights, and
+        test. Every class and group has room by its own number of rows. If no rule passes, a warning says which need
+        how many rows. This needs labels, equal weights, and
         constraints on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`, or on `min_recall`: every
-        class is then tested. A callback gets the number of the search in `Progress`.
+        class is then tested. A callback gets the number of the search in `Progress`. The rule draws only if that is
+        asked for (``randomized``).
     abstain : bool, str or int
         Whether the rule may leave rows undecided, and what it returns for them: True for "abstain" beside names and -1
         beside integers, or a name. The metric and the constraints are then those of the rows that are decided, except
@@ -170,7 +172,8 @@ def maximize(
         (within limits, of a share, more than one row),
         or if no single rule that keeps all constraints was met; with False, constraints are then infeasible. Of a
         blend, within limits on one class of few rows, a gain in accuracy must be more than noise. A question about one
-        class is answered by one threshold, and by a draw only for True.
+        class is answered by one threshold, and by a draw only for True. With a ``confidence`` "auto" is False, and a
+        rule that draws is tested by what `DecisionRule.predict` decides without keys: equal rows alike.
     tol : float
         Stop when ``gap - randomization_loss`` is at most this (a loss of None counts as zero).
     max_passes : int or None
@@ -213,7 +216,8 @@ def maximize(
         decides a class that the metric or a constraint names, or decides less than half as many rows rightly as
         argmax (not for tables of costs). If the calibrated probabilities tell nothing about ``y``; its rows are
         then probably in another order. If names of classes or groups are such
-        that no rule file holds them, as dates and bytes are: the rule then cannot be saved.
+        that no rule file holds them, as dates and bytes are: the rule then cannot be saved. If the rule draws and that
+        was not asked for: no export writes such a rule.
 
     Examples
     --------
@@ -252,7 +256,10 @@ def maximize(
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     plan = Plan.checked(metric, **settings)
     task, likely = task_of(plan, proba, y, sample_weight=sample_weight, classes=classes, **rows)
-    return tune_all_rows(task, likely)
+    solution = tune_all_rows(task, likely)
+    if is_auto(randomized):
+        warn_of_draws(solution)
+    return solution
 
 
 def task_of(
