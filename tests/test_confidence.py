@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import binomtest
 
 import confmax
@@ -182,10 +183,31 @@ def test_what_is_tested_is_what_predict_decides(draws):
         decided = found.predict(P)
     assert found.rule.is_randomized <= (draws is True)
     table = make_table(P, y).in_memory()
-    test = _is_tested(
-        table, row_keys(table), 0, _share_tested(bind(["recall[1] >= 0.6"], table, explicit=True), table, 0.9)
-    )
+    limits = bind(["recall[1] >= 0.6"], table, explicit=True)
+    # of a single threshold all rows test
+    test = _is_tested(table, row_keys(table), 0, _share_tested(limits, table, 0.9)) | (draws == "auto")
     assert found.constraints[0].label_value == pytest.approx((decided[test & (y == 1)] == 1).mean())
+
+
+@pytest.mark.parametrize("limit", ["recall[1] >= 0.6", "recall[0] >= 0.6", "rate[1] <= 0.3"])
+def test_two_classes_are_one_threshold_that_all_rows_test(limit):
+    """Of all cuts whose limit passes the exact test, none has a larger accuracy on the labels."""
+    rng = np.random.default_rng(6)
+    p = rng.beta(2, 3, 400)
+    y = (rng.random(400) < p).astype(int)
+    found = confmax.maximize("accuracy", np.c_[1 - p, p], y, constraints=limit, confidence=0.9, calibration=None)
+    assert found.tested_on == "all rows" and found.constraints[0].assured and not found.rule.is_randomized
+    number, best = float(limit[-3:]), 0.0
+    for cut in np.append(np.unique(p), 2.0):
+        decided = p >= cut
+        if limit.startswith("rate"):
+            passed = stats.binom.cdf(decided.sum(), 400, number) <= 0.1
+        else:
+            k = int(limit[7])
+            passed = stats.binom.sf((decided == y)[y == k].sum() - 1, (y == k).sum(), number) <= 0.1
+        best = max(best, (decided == y).mean() * passed)
+    assert found.label_value == pytest.approx(best, abs=1e-12)
+    assert (found.predict(np.c_[1 - p, p]) == y).mean() == pytest.approx(best, abs=1e-12)
 
 
 def test_a_sample_of_what_is_tested_and_applied():
@@ -409,7 +431,8 @@ def test_what_is_out_of_reach_without_a_confidence_is_with_one(metric, limit):
     said = []
     for more in ({}, {"confidence": 0.9}):
         with pytest.raises(confmax.Infeasible) as caught:
-            confmax.maximize(metric, P, y, constraints=limit, **more)
+            # with a confidence a rule is a single one
+            confmax.maximize(metric, P, y, constraints=limit, randomized=False, **more)
         said.append(str(caught.value))
     assert said[0] == said[1]
 

@@ -1,7 +1,8 @@
 """Limits on one class that hold on new data: thresholds on its raw probability, tested on all rows.
 
-The order of the rows by the raw probability of a class does not depend on their labels, so no row need be kept apart
-to test. A threshold is named by the number of rows that it decides as the class, its *count*.
+The order of the rows by the raw probability of a class does not depend on their labels, so no row need be kept apart to
+test. Of two classes every single rule is such a threshold, whatever is maximised. A threshold is named by the number of
+rows that it decides as the class, its *count*.
 
 * A limit on the recall, the rate, the specificity or the false positive rate is kept by all counts on one side of an
   order statistic. One exact binomial test, at the whole error, says which: the tolerance limits of Wilks,
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import choose
-from confmax.confusion import Array
+from confmax.confusion import Array, Confusion
 from confmax.constraints import Constraint, Limits
 from confmax.constraints.proportions import chances_of_counts, rows_for_floor, rows_needed, trials
 from confmax.metrics import Metric
@@ -54,6 +55,9 @@ def class_to_test(metric: Metric, limits: Limits, n_classes: int) -> int | None:
     These are questions about one class, if the thresholds that pass the test of every limit are known.
     """
     k = class_of(metric, limits, n_classes)
+    if k is None and n_classes == metric.n_decisions(2) == 2 and metric.statistics != "matrix":
+        # every single rule of two classes is a threshold
+        k = limits.only_class
     if k is None or not all(map(_counts_follow_thresholds, limits.constraints)):
         return None
     return k
@@ -70,8 +74,9 @@ def _counts_follow_thresholds(one: Constraint) -> bool:
 def threshold_with_confidence(task: Task, k: int) -> Solution:
     """Return the best threshold on the raw probability of class ``k`` whose limits hold with the plan's confidence.
 
-    The rows are labelled and of equal weight; metric and limits read class ``k`` alone. The calibration is that of the
-    other classes; the class keeps its raw probability. Warn if no threshold passes, or rows look like copies.
+    The rows are labelled and of equal weight; the limits read class ``k`` alone, and so does the metric of more
+    than two classes. The calibration is that of the other classes; the class keeps its raw probability. Warn if no
+    threshold passes, or rows look like copies.
     """
     plan = task.plan
     table = task.raw.in_memory()
@@ -80,12 +85,11 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
     seed = plan.random_state
     assert limits is not None and confidence is not None
     cuts = Cuts.of(Estimate.alike(table, 0.0).one_class(k))
-    of_class = task.metric.of_class(1, 2)
     within = limits.of_class(1, 2)
     tests = _Tests(cuts, within, float(probability_of_class(table, k).sum()), 1.0 - confidence)
     passed = np.logical_and.reduce([tests.passed(one) for one in within.constraints])
     assured = bool(passed.any())
-    index = cuts.among(passed).best(of_class.values(cuts.confusions), 0.0) if assured else tests.nearest()
+    index = cuts.among(passed).best(_values(task.metric, cuts, k), 0.0) if assured else tests.nearest()
     gains = gains_of_cuts(cuts, [index], k, table.n_classes, table.dtype)
     given = Plan(
         plan.metric,
@@ -114,6 +118,16 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
     if not assured and why is None:
         warn(solution.guarantee)
     return solution
+
+
+def _values(metric: Metric, cuts: Cuts, k: int) -> Array:
+    """Return the values (T,) of a metric of class ``k``, or of two classes, at all cuts of this class."""
+    S = cuts.confusions
+    if metric.class_place is not None:
+        return np.asarray(metric.of_class(1, 2).values(S))
+    order = [0, 1] if k else [1, 0]
+    values = metric.values(Confusion(S.rows[order], S.diagonal[:, order], S.columns[:, order]))
+    return np.asarray(np.nan_to_num(values, nan=-np.inf))
 
 
 def out_of_reach(task: Task) -> str | None:
