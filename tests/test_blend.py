@@ -1,5 +1,7 @@
 """The share of the model in a blend: what it should be where the truth is known, and a blend from end to end."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -7,9 +9,10 @@ from scipy.special import softmax
 import confmax
 from confmax import metrics
 from confmax.calibration import choice, choose
-from confmax.calibration.blend import _recall_differences, model_share
+from confmax.calibration.blend import _differences, model_share, shares_of_groups
 from confmax.calibration.choice import held_out
 from confmax.oracle import make_table
+from confmax.tables.groups import Groups
 from tests.helpers import confusion_of, labels_drawn
 
 
@@ -28,17 +31,40 @@ def test_a_calibrated_model_is_trusted_and_a_bad_one_is_not():
     assert np.mean(bad) < 0.25
 
 
-def test_the_variance_is_that_of_the_difference():
+@pytest.mark.parametrize(("K", "levels"), [(3, False), (2, False), (2, True)])
+def test_the_variance_is_that_of_the_difference(K, levels):
     """Labels drawn again and again from the same probabilities: V is the mean square of D."""
     rng = np.random.default_rng(0)
-    P = rng.dirichlet([3.0, 1.0, 1.0], 600)
+    P = rng.dirichlet([3.0, 1.0, 1.0][:K], 600)
     weight = rng.random(600) + 0.5
     squares, variances = [], []
     for _ in range(400):
-        D, V = _recall_differences(make_table(P, labels_drawn(P, rng), weight, range(3)))
+        D, V = _differences(make_table(P, labels_drawn(P, rng), weight, range(K)), levels=levels)
         squares.append(D**2)
         variances.append(V)
     np.testing.assert_allclose(np.mean(squares, axis=0), np.mean(variances, axis=0), rtol=0.25)
+
+
+def test_the_whole_order_of_two_classes_is_compared():
+    """Above .4 the model says .4: argmax, and p over the class sizes, see next to nothing of it."""
+    rng = np.random.default_rng(1)
+    p = rng.beta(1, 3, 4000)
+    q = np.where(p > 0.4, 0.4 + 0.01 * p, p)
+    y = (rng.random(4000) < p).astype(int)
+    assert model_share(make_table(np.c_[1 - q, q], y)) < 0.2
+    assert model_share(make_table(np.c_[1 - p, p], y)) > 0.5
+
+
+def test_a_group_that_contradicts_the_model_is_not_believed():
+    """In one of three groups half of the expected rows are true: recalls agree there, levels do not."""
+    rng = np.random.default_rng(2)
+    p = rng.beta(2, 2, 1500)
+    group = rng.integers(0, 3, 1500)
+    y = (rng.random(1500) < np.where(group == 2, p / 2, p)).astype(int)
+    table = make_table(np.c_[1 - p, p], y)
+    shares = shares_of_groups(replace(table, groups=Groups.of(group, 1500)))
+    assert shares[:2].min() > 0.4
+    assert shares[2] < 0.1
 
 
 def test_a_sample_speaks_for_all_rows(monkeypatch):

@@ -52,7 +52,7 @@ def test_the_ends_of_the_test():
 
 def test_a_group_that_its_labels_refute():
     P, y, g = groups()
-    given = {"constraints": "min(precision[1] | group) >= 0.6", "group": g}
+    given = {"constraints": "min(precision[1] | group) >= 0.6", "group": g, "confusion": "model"}
     with pytest.warns(UserWarning, match=r"labels refute min\(precision\[1\] \| group\) >= 0.6 .*confusion='labels'"):
         solution = confmax.maximize("accuracy", P, y, **given)
     (outcome,) = solution.constraints
@@ -147,6 +147,7 @@ def test_out_of_fold_labels_refute():
     P, y, g = groups(900)
     X = np.log(P[:, 1:] / P[:, :1])
     given = {"metric": "accuracy", "constraints": "min(precision[1] | group) >= 0.6", "fold_rules": False, "cv": 3}
+    given["confusion"] = "model"
     with pytest.warns(UserWarning, match=r"labels refute .*precision\[1 \| c\] is 0 of"):
         model = confmax.MetricClassifierCV(LogisticRegression(), **given).fit(X, y, group=g)
     assert model.solution_.feasible_on_estimate and not model.solution_.feasible
@@ -167,8 +168,9 @@ def test_rows_in_parts_refute_as_those_in_memory(tmp_path):
 
 def test_a_page_says_it():
     P, y, g = groups(600)
+    limit = "min(precision[1] | group) >= 0.6"
     with pytest.warns(UserWarning, match="labels refute"):
-        limited = confmax.maximize("accuracy", P, y, constraints="min(precision[1] | group) >= 0.6", group=g)
+        limited = confmax.maximize("accuracy", P, y, constraints=limit, group=g, confusion="model")
     limits = SimpleNamespace(rows=(limited.constraints,), absent=(), reached=True)
     figures = SimpleNamespace(limits=limits, evidence=SimpleNamespace(solution=limited))
     said = f"({limited.constraints[0].value:.4g} on the estimate that tuned the rule, but precision[1 | c]"
@@ -180,7 +182,7 @@ def test_the_command_says_it_and_ends_with_3():
     P, y, g = groups(600)
     pd.DataFrame({"0": P[:, 0], "1": P[:, 1], "y": y, "g": g}).to_csv("t.csv", index=False)
     command = ("tune", "t.csv", "--label", "y", "--group", "g", "--metric", "accuracy", "--columns", "0,1")
-    command = (*command, "--subject-to", "min(precision[1] | group) >= 0.6")
+    command = (*command, "--confusion", "model", "--subject-to", "min(precision[1] | group) >= 0.6")
     shown, warned = run(*command, "-o", "r.json", code=3)
     assert "refuted" in shown and "--confusion labels" in warned and "precision[1 | c]" in warned
     assert confmax.DecisionRule.load("r.json").groups == ("a", "b", "c")

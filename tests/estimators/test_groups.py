@@ -74,6 +74,7 @@ def test_groups_go_with_the_rows_that_are_tested(grouped, settings):
     assert (shares[np.arange(600), tuned.rule_.predict_index(proba, group=group)] > 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:the labels refute:UserWarning")
 def test_few_distinct_rows_are_tuned_on_the_final_model(grouped):
     """The values on labels are those of the out-of-fold rows, whose order is another one than that of X."""
     X, y, group = grouped

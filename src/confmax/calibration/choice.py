@@ -231,8 +231,10 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
 
     for part, calibrator in cross_fit(fitted, masks(fold)):
         out[part] = apply_calibrator(calibrator, rows.proba[part])
-    raw = table.dense("the fit of a calibration").with_rows(rows.proba, rows.labels, rows.weight)
-    return replace(raw, proba=out, raw=raw), fold
+    given_rows = table.dense("the fit of a calibration")
+    raw = given_rows.with_rows(rows.proba, rows.labels, rows.weight)
+    groups = None if given_rows.groups is None else given_rows.groups.take(rows.place)
+    return replace(raw, proba=out, raw=raw, groups=groups), fold
 
 
 def log_loss(table: Table) -> float | None:

@@ -46,11 +46,13 @@ class Rows(scaling.Sample):
     """Labelled rows that have weight, their weights in units of rows, and their folds.
 
     Weights are relative. They are scaled to sum to ``(sum w)^2 / sum w^2``, the number of equally weighted rows that
-    say as much (Kish): the prior of the fit and the errors of the choice see that number of rows.
+    say as much (Kish): the prior of the fit and the errors of the choice see that number of rows. ``place`` (n,) are
+    their places in the table.
     """
 
     proba: NDArray[Any]
     hashes: NDArray[np.uint64]
+    place: NDArray[np.intp]
     seed: int
     floor: float
 
@@ -86,6 +88,7 @@ class Rows(scaling.Sample):
             labels=self.labels[kept],
             weight=self.weight[kept],
             hashes=self.hashes[kept],
+            place=self.place[kept],
             z=self.z[kept],
         )
 
@@ -107,9 +110,11 @@ def labelled(table: Table, seed: int, floor: float | None = None) -> Rows:
     assert labels is not None
     P = table.proba
     weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    place = np.arange(len(P))
     if not weight.all():
         kept = weight > 0
         P = P[kept]
+        place = place[kept]
         labels = labels[kept]
         weight = weight[kept]
         hashes = hashes[kept]
@@ -119,7 +124,7 @@ def labelled(table: Table, seed: int, floor: float | None = None) -> Rows:
         # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of nine numbers
         few = _smallest(hashes, most_rows(P, FEW_CELLS))
         floor = scaling.best_floor(P[few], labels[few], weight[few])
-    return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, seed, floor)
+    return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, place, seed, floor)
 
 
 def most_rows(P: NDArray[Any], cells: int) -> int:

@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.constraints.proportions import REFUTED, interval, kept_on_new_rows, refutes, rows_needed
+from confmax.constraints.proportions import (
+    REFUTED,
+    chances_of_shares,
+    interval,
+    kept_on_new_rows,
+    refutes,
+    rows_needed,
+)
 from confmax.constraints.texts import metric_text, number_text
 from confmax.metrics import Metric
 from confmax.metrics.limited import count_of, functions_of_limit, scales_of
@@ -30,6 +37,12 @@ from confmax.metrics.views import view
 
 ROUNDING = 1e-15  # values of groups that differ by no more are alike
 WIDEST = 0.25  # the largest variance of one row of a share: those of groups that are compared are not known
+BAND = 0.5  # standard errors by which the values of groups must be nearer than a limit where labels alone count
+LEVEL = 0.1  # of the test that labels alone must pass
+ERRORS = 1.2816  # standard errors of this level
+LITTLE = 0.2  # of the variance of one row, by which a limit may be missed where labels alone count,
+LEAST_LITTLE = 0.01  # and by no less
+LEAST_MISS = 1e-6  # by which a share that fails a test counts as missing its limit
 NOT_EQUAL = 0.9  # part of the way to equality of groups that a limit is tightened, at most
 
 
@@ -142,6 +155,20 @@ class Across(ABC):
         """Return the places of the ``shares`` (G,), of ``sizes`` (G,) rows, by which labels refute the limit."""
 
     @abstractmethod
+    def beyond_chance(self, limit: Limit, values: Array, sizes: Array, kept: NDArray[np.bool_]) -> Array:
+        """Return by how much a limit is kept (...) beyond what chance explains, of shares ``values`` (..., G).
+
+        They are shares of ``sizes`` (..., G) rows that tuned, infinity where no test is asked for; some are ``kept`` as
+        0/0.
+        """
+
+    def rows_to_show(self, limit: Limit) -> int:
+        """Return how many rows can show that a share keeps the limit, if all of them do."""
+        return 1
+
+    # --- with confidence ---
+
+    @abstractmethod
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
         """Whether ``shares`` (G,) of ``sizes`` (G,) rows that tuned nothing show that new rows keep the limit."""
 
@@ -155,6 +182,15 @@ class Across(ABC):
 
         It goes not as far as zero or one.
         """
+
+
+def a_little_beyond(limit: Limit) -> float:
+    """Return by which share a limit is missed by a little: a fifth of the variance of one row, .042 at .7.
+
+    >>> round(a_little_beyond(Limit(0.7, is_floor=True)), 3), round(a_little_beyond(Limit(0.02, is_floor=False)), 3)
+    (0.658, 0.03)
+    """
+    return float(limit.number - limit.sign * max(LITTLE * limit.number * (1.0 - limit.number), LEAST_LITTLE))
 
 
 # --- all rows, and every group ----------------------------------------------------------------------------------------
@@ -193,6 +229,31 @@ class Separate(Across):
         each = zip(shares, sizes, strict=True)
         found = [refutes(share, n, limit.number, is_floor=limit.is_floor) for share, n in each]
         return np.flatnonzero(found).tolist()
+
+    def beyond_chance(self, limit: Limit, values: Array, sizes: Array, kept: NDArray[np.bool_]) -> Array:
+        """Return the smallest slack of shares that fail an exact one-sided test; infinity where none fails.
+
+        A share passes if the chance of it is small, were the limit missed by a little (`a_little_beyond`). It is the
+        slack there less the errors of the test, so that what fails by less is nearer.
+        """
+        found = np.full(values.shape[:-1], np.inf)
+        beyond = a_little_beyond(limit)
+        variance = limit.number * (1.0 - limit.number)
+        for g in np.flatnonzero(np.isfinite(sizes).reshape(-1, sizes.shape[-1]).any(axis=0)).tolist():
+            value, n = values[..., g], sizes[..., g]
+            chance = chances_of_shares(value, n, beyond, is_floor=limit.is_floor)
+            # rows that are too few for any share leave the choice to other groups
+            too_few = np.round(n) < self.rows_to_show(limit)
+            error = np.where(too_few, 0.0, ERRORS * np.sqrt(variance / np.maximum(n, 1.0)))
+            slack = limit.sign * (value - np.where(too_few, limit.number, beyond)) - error
+            failed = (chance > LEVEL) & ~kept[..., g]
+            found = np.minimum(found, np.where(failed, np.minimum(slack, -LEAST_MISS), np.inf))
+        return found
+
+    def rows_to_show(self, limit: Limit) -> int:
+        beyond = a_little_beyond(limit)
+        chance = beyond if limit.is_floor else 1.0 - beyond
+        return 1 if chance <= 0.0 else int(np.ceil(np.log(LEVEL) / np.log(chance)))
 
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
         """Whether the exact tests of all shares pass, which needs no correction."""
@@ -328,6 +389,11 @@ class Pairs(Across):
             if w_a * shares[a] + w_b * shares[b] + constant + far < 0.0:
                 found |= {a, b}
         return sorted(found)
+
+    def beyond_chance(self, limit: Limit, values: Array, sizes: Array, kept: NDArray[np.bool_]) -> Array:
+        """Return the slack less half a standard error of the shares that are tested."""
+        spread = (values * (1.0 - values) / np.maximum(sizes, 1.0)).sum(axis=-1)
+        return self.slack(values, kept, limit) - BAND * np.sqrt(np.maximum(spread, 0.0))
 
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
         """Whether every pair keeps the limit at the ends of its intervals.

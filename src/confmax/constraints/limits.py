@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains, Layout
+from confmax.constraints.across import AllRows
 from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.proportions import rows_for_floor
 from confmax.constraints.texts import metric_text, number_text
@@ -53,7 +54,8 @@ class Limits:
     the ratio is 0. ``needs_decisions`` says that limits on what is decided are missed where nothing is, of all rows or
     of a group: rules that leave every row keep them, and are no answer. ``least`` is the share of all rows that a ratio
     with a floor must count, where one of no rows keeps no floor: such as that of the rows with a label whose precision
-    is limited.
+    is limited. Of limits that labels alone must show, ``tested`` holds the number of rows that all weight is worth: of
+    all rows, or for each group, zero where the model counts, too.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class Limits:
     kept_by_none: bool = True
     needs_decisions: bool = False
     least: float = 0.0
+    tested: tuple[float, ...] = ()
 
     def __len__(self) -> int:
         return len(self.constraints)
@@ -115,6 +118,23 @@ class Limits:
         """Return constraints on one class for a table of K columns, ``n_classes``, in which it is column ``k``."""
         moved = tuple(replace(one, metric=one.metric.of_class(k, n_classes)) for one in self.constraints)
         return replace(self, constraints=moved)
+
+    def of_group(self, g: int, share: float) -> Limits:
+        """Return what every value of group ``g`` must keep, as limits of its rows alone; without groups those of all.
+
+        The group has a ``share`` of all weight. Limits that compare groups, and those of all rows where there are
+        groups, are not among them.
+        """
+        if self.layout is None:
+            return self
+        own = (one for one in self.constraints if one.of_groups and not one.across.compares)
+        return replace(
+            self,
+            constraints=tuple(replace(one, metric=without_view(one.metric), across=AllRows()) for one in own),
+            layout=None,
+            groups=(),
+            tested=(self.tested[g] * share,) if self.tested else (),
+        )
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -228,6 +248,8 @@ class Limits:
         missed by all that they ask for where nothing is decided.
         """
         slacks = self._slacks(S)
+        if any(self.tested):
+            slacks = np.minimum(slacks, self._beyond_chance(S))
         if not self.needs_decisions:
             return slacks
         ends = [one.range[0] - one.limit if one.is_floor else one.limit - one.range[1] for one in self.constraints]
@@ -246,6 +268,28 @@ class Limits:
             for one, (values, vacuous) in zip(self.constraints, self.of_all_members(S), strict=True)
         ]
         return np.stack(slacks, axis=-1)
+
+    @property
+    def untested(self) -> Limits:
+        """The same limits, as the model alone judges them."""
+        return replace(self, tested=())
+
+    def shown(self, S: Confusion) -> NDArray[np.bool_]:
+        """Return at which confusions ``S``, a batch (...) of `tested` labels, chance does not explain what is kept."""
+        return np.asarray((self._beyond_chance(S) >= 0.0).all(axis=-1))
+
+    def _beyond_chance(self, S: Confusion) -> Array:
+        """Return by how much limits (..., n) are kept beyond what chance explains where labels alone are counted."""
+        out = []
+        every = zip(self.constraints, self._members, self.of_all_members(S), strict=True)
+        for one, members, (values, vacuous) in every:
+            found = np.full(values.shape[:-1], np.inf)
+            if len(self.tested) == len(members) and one.metric.formula.is_share:
+                among = np.stack([np.asarray(metric.among(S)) for metric in members], axis=-1)
+                sizes = np.where(self.tested, among * self.tested, np.inf)
+                found = one.across.beyond_chance(one.stated, values, sizes, vacuous & self.kept_by_none)
+            out.append(found)
+        return np.stack(out, axis=-1)
 
     def scales(self, S: Confusion) -> Array:
         """Return by how much each of the m rows of `functions` (m,) changes with its metric, D / D_0, at ``S``.

@@ -80,8 +80,7 @@ def kept_on_new_rows(share: float, n: float, limit: float, *, is_floor: bool, co
     >>> [kept_on_new_rows(met / 20, 20, 0.8, is_floor=True, confidence=0.9) for met in (18, 19)]
     [False, True]
     """
-    count = np.floor(share * n + WHOLE) if is_floor else np.ceil(share * n - WHOLE)
-    return bool(chances_of_counts(count, round(n), limit, is_floor=is_floor) <= 1.0 - confidence)
+    return bool(chances_of_shares(np.asarray(share), np.asarray(n), limit, is_floor=is_floor) <= 1.0 - confidence)
 
 
 def refutes(share: float, n: float, limit: float, *, is_floor: bool) -> bool:
@@ -97,6 +96,13 @@ def refutes(share: float, n: float, limit: float, *, is_floor: bool) -> bool:
     # the expected count of a rule that draws need not be whole: it is then rounded toward the limit
     count = np.ceil(share * n - WHOLE) if is_floor else np.floor(share * n + WHOLE)
     return bool(chances_of_counts(count, round(n), limit, is_floor=not is_floor) < REFUTED)
+
+
+def chances_of_shares(shares: Array, n: Array, limit: float, *, is_floor: bool) -> Array:
+    """Return `chances_of_counts` of proportions, observed as ``shares`` (...) of ``n`` (...) rows, rounded outward."""
+    met = shares * n
+    counts = np.floor(met + WHOLE) if is_floor else np.ceil(met - WHOLE)
+    return chances_of_counts(counts, np.round(n), limit, is_floor=is_floor)
 
 
 def chances_of_counts(counts: Any, n: Any, limit: float, *, is_floor: bool) -> Array:

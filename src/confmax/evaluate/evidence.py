@@ -219,7 +219,7 @@ def tuned_on(solution: Tuned, table: Table) -> bool:
         return False
     calibrator = None if solution.calibration is None else solution.calibration.calibrator
     # the oracle of the tuning, on these rows: equal rows give equal statistics
-    share = solution.model_share if solution.mode == "blend" else None
+    share = np.array(solution.group_shares) if solution.group_shares else solution.model_share
     counted = rule.evaluate(make_oracle(same.calibrated(calibrator), solution.mode, model_share=share))
     # the statistics of a solution are those of all rows
     if rule.layout is not None:

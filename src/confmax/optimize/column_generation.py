@@ -247,7 +247,8 @@ class ColumnGeneration(Solver):
         if state.thresholds is not None:
             rule, confusion, is_best = state.thresholds.single(problem, columns, (incumbent.mixture, incumbent.single))
             yield Step(Mixture.single(rule[0], confusion[0]))
-            if is_best:
+            # the thresholds of all groups are all rules, and few of them pass tests of labels
+            if is_best or (problem.limits is not None and any(problem.limits.tested)):
                 return
         # what metric and limits do not tell apart is decided for accuracy and not searched; a limit that does not bind
         # counts if it is missed without a search

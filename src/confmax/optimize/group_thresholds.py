@@ -49,10 +49,16 @@ class GroupThresholds:
         M = problem.n_decisions if layout is None else layout.n_decisions
         if not K == M == 2 or not table.sorts_rows or table.decisions.several:
             return None
-        parts = [
-            Thresholds.of(Estimate.alike(rows, part.model_share), matrix=problem.needs_matrix)
-            for part, rows in oracle.read_groups("the search of thresholds")
-        ]
+        parts = []
+        shares = oracle.rows.reshape(-1, 2).sum(axis=1).tolist()
+        for g, (part, rows) in enumerate(oracle.read_groups("the search of thresholds")):
+            cuts = Thresholds.of(Estimate.alike(rows, part.model_share), matrix=problem.needs_matrix)
+            if problem.limits is not None and any(problem.limits.tested):
+                own = problem.limits.of_group(g, shares[g])
+                some = own.shown(cuts.confusions) if len(own) else np.zeros(0, dtype=np.bool_)
+                # where no threshold shows it, the search says how near the limits come
+                cuts = cuts.among(some) if some.any() else cuts
+            parts.append(cuts)
         corners = (np.union1d(*hull_chains(part.confusions)) for part in parts)
         return cls(tuple(parts), tuple(corners), oracle.rows, layout)
 

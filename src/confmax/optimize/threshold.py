@@ -8,8 +8,7 @@ reward errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -137,9 +136,10 @@ def best_cut(metric: Metric, oracle: CountingOracle) -> tuple[Mixture, Mixture |
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """All ``cuts`` of two classes by the probability of class 1, or ``by`` minus that of class 0."""
+    """Cuts of two classes at ``values`` (T,) of the probability of class 1, or ``by`` minus that of class 0."""
 
-    cuts: Cuts
+    confusions: Confusion
+    values: Array
     by: int
 
     @classmethod
@@ -147,25 +147,20 @@ class Thresholds:
         """Sort the rows of an ``estimate``."""
         # where class 0 is so rare that the other probability rounds to one, its own tells rows apart
         by = 0 if estimate.table.mean_probability()[0] < np.sqrt(np.finfo(estimate.table.dtype).eps) else 1
-        return cls(Cuts.of(estimate.two_classes(by), matrix=matrix), by)
+        cuts = Cuts.of(estimate.two_classes(by), matrix=matrix)
+        return cls(cuts.confusions, cuts.middles.astype(np.float64), by)
 
     def __len__(self) -> int:
-        return len(self.cuts)
+        return len(self.values)
 
-    @property
-    def confusions(self) -> Confusion:
-        """Those of all cuts."""
-        return self.cuts.confusions
+    def among(self, some: NDArray[np.bool_]) -> Thresholds:
+        """Return ``some`` of them, a mask (T,)."""
+        return replace(self, confusions=self.confusions[np.flatnonzero(some)], values=self.values[some])
 
     def drawn(self, index: list[int], weights: Array) -> Mixture:
         """Return the rule that draws between the listed thresholds with ``weights``, without those of weight zero."""
         used = np.array(index)[weights > 0.0]
         return Mixture.drawn(self.gains(used), self.confusions[used], weights[weights > 0.0])
-
-    @cached_property
-    def values(self) -> Array:
-        """The thresholds (T,)."""
-        return self.cuts.middles.astype(np.float64)
 
     def gains(self, index: NDArray[np.intp]) -> Gains:
         """Return the gains (B) that decide as the listed thresholds do."""

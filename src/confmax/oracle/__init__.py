@@ -32,7 +32,7 @@ BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
 
 
 def make_oracle(
-    table: Table, confusion: str = "model", *, backend: str | None = None, model_share: float | None = None
+    table: Table, confusion: str = "model", *, backend: str | None = None, model_share: Any = None
 ) -> Oracle:
     """Return an oracle over a checked table.
 
@@ -45,8 +45,8 @@ def make_oracle(
     backend : {"array", "numpy", "sparse", "torch", "parts"} or None
         The scan of an array, the slow reference, the scan of the stored entries of a sparse table, of a tensor on its
         device, or of a table in parts; None: the one for this kind of table.
-    model_share : float or None
-        Weight of the model in the blend, from 0 to 1.
+    model_share : float, ndarray (G,) or None
+        Weight of the model in the blend, from 0 to 1; of groups side by side also one for each.
 
     Raises
     ------
@@ -68,11 +68,11 @@ def make_oracle(
     if confusion != "model" and not table.has_labels:
         raise ValueError(f"confusion={confusion!r} needs y, the true classes; pass y, or use confusion='model'")
     if confusion != "blend":
-        share = float(confusion == "model")
-    elif model_share is None or not 0.0 <= model_share <= 1.0:
+        share: Any = float(confusion == "model")
+    elif model_share is None or not 0.0 <= np.min(model_share) <= np.max(model_share) <= 1.0:
         raise ValueError(f"a blend needs model_share, a number from 0 to 1; got {model_share!r}")
     else:
-        share = float(model_share)
+        share = model_share if np.ndim(model_share) else float(model_share)
     return table.oracle(share) if backend is None else BACKENDS[backend](table, share)
 
 
@@ -123,6 +123,16 @@ class CountingOracle:
         """Return ``gains`` that decide none of the classes that are never decided."""
         several = self.table.layout is not None or self.table.decisions.several
         return gains.without(self.barred, several=several)
+
+    @property
+    def reads_model(self) -> bool:
+        """Whether the model has a share in the estimate."""
+        return bool(np.any(np.asarray(self.model_share) > 0.0))
+
+    @property
+    def is_blend(self) -> bool:
+        """Whether both the model and the labels have a share in the estimate."""
+        return self.reads_model and bool(np.any(np.asarray(self.model_share) < 1.0))
 
     def read_rows(self, what: str) -> MemoryTable:
         """Return all rows as an array in host memory, which ``what`` sorts or searches, and count one pass.

@@ -398,7 +398,8 @@ class Searches:
         if task.plan.callback is not None:
             task = task.but(plan=task.plan.but(callback=partial(self._numbered, task.plan.callback)))
         self.prepared = prepare(task).sorting_once()
-        self.limits = self.prepared.limits
+        # other rows test them
+        self.limits = self.prepared.limits.untested
         self.record = Record(self.prepared.read, matrix=self.prepared.problem().needs_matrix)
         self.rules: tuple[Mixture, ...] = ()
 

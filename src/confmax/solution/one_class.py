@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Calibration, MatrixScaling, Scaling, VectorScaling, choose, log_loss
-from confmax.calibration.blend import model_share
 from confmax.calibration.calibrators import kept_class
 from confmax.calibration.choice import held_out
 from confmax.confusion import Confusion, Gains
@@ -118,11 +117,6 @@ def _loss_of_order(table: MemoryTable, k: int) -> float | None:
     """Return the log loss in nats of "class k or not" on left-out rows; None if there are too few."""
     found = choose(two_columns(table, k), "vector")
     return None if found is None else found.cv_log_loss_after
-
-
-def share_of_class(honest: MemoryTable, k: int, fraction: float) -> float:
-    """Return the weight of the model in the blend for "class k or not" (`confmax.calibration.blend.model_share`)."""
-    return model_share(two_columns(honest, k), fraction)
 
 
 # --- what labels say where the model has no rule ----------------------------------------------------------------------
@@ -253,7 +247,7 @@ def expected_by_model(problem: Problem, S: Confusion, kept: Sequence[ConstraintO
     limits = problem.limits
     assert isinstance(limits, Limits)
     values = limits.values(S)
-    slacks = limits.slacks(S)
+    slacks = limits.untested.slacks(S)
     said = []
     for one, value, slack in zip(kept, values, slacks, strict=True):
         if slack >= 0.0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def solution_of(
     layout = table.layout
     label_value = best.value if table.has_labels else None
     counted = best.statistics if table.has_labels else None
-    if table.has_labels and oracle.model_share > 0.0:
+    if table.has_labels and oracle.reads_model:
         # the labels are not the estimate, or not all of it: they take one more scan
         few = table.n_classes <= MAX_MATRIX_CLASSES
         counted = best.rule.evaluate(oracle.second_estimate(0.0), matrix=few or problem.needs_matrix)
@@ -74,6 +74,8 @@ def solution_of(
         multipliers[list(metric.classes)] = outcome.multipliers
     statistics = best.statistics if layout is None else layout.total(best.statistics)
     kept, why = _within_limits(problem, outcome, best, counted, status)
+    shares = np.asarray(oracle.model_share)
+    of_groups: Any = table
     if why is not None:
         upper = None
         paid = None
@@ -90,12 +92,13 @@ def solution_of(
         base,
         without_view(metric),
         mode,
-        oracle.model_share,
+        float(np.average(shares, weights=of_groups.shares if shares.ndim else None)),
         fitted,
         multipliers=multipliers,
         constraints=kept,
         infeasibility=why,
         counts=None if counted is None else _counts(best.rule, counted, table),
+        group_shares=tuple(shares.tolist()) if shares.ndim else (),
     )
 
 
@@ -234,8 +237,7 @@ def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
     alone takes them as they are.
     """
     limits = problem.limits
-    is_blend = 0.0 < problem.oracle.model_share < 1.0
-    n = counted_rows(problem.oracle.table) if is_blend else None
+    n = counted_rows(problem.oracle.table) if problem.oracle.is_blend else None
     if not isinstance(limits, Limits) or limits.only_class is None or n is None:
         return False
     if not all(metric.formula.is_share for metric in (problem.metric, *(one.metric for one in limits.constraints))):

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from confmax import optimize
 from confmax.calibration import Calibration
 from confmax.calibration import choose as choose_calibration
-from confmax.calibration.blend import model_share
+from confmax.calibration.blend import model_share, shares_of_groups
 from confmax.calibration.choice import held_out
 from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import Limits
@@ -39,6 +39,7 @@ from confmax.metrics import Metric
 from confmax.optimize import Mixture, Outcome, Problem, Solver, Status
 from confmax.optimize.abstaining import first_rules
 from confmax.optimize.class_cuts import ClassThreshold, class_of, with_thresholds
+from confmax.optimize.estimate import two_columns
 from confmax.optimize.loop import MISSED, WarmStart, declared
 from confmax.optimize.path_query import first_gains
 from confmax.optimize.warm import with_rules_of_sample
@@ -49,7 +50,6 @@ from confmax.solution.one_class import (
     expected_by_model,
     for_raw_order,
     kept_on_labels,
-    share_of_class,
     uncalibrated,
 )
 from confmax.solution.plan import Task, is_auto
@@ -58,10 +58,12 @@ from confmax.solution.returned import best_rule, evaluated, refitted, solution_o
 from confmax.solution.second_objective import worth_of_single
 from confmax.solution.side_by_side import as_solved
 from confmax.tables import MemoryTable, Table
+from confmax.tables.groups import Groups
 from confmax.tables.memory import TransferredDecisions
 
 # confusion="auto" where there are labels: benchmarks/RESULTS.md, sections confusion and limits: estimates
 WITH_LABELS = "blend"
+LITTLE = 0.2  # share of the model below which it does not count, and labels must show that a limit is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,7 @@ class Prepared:
         oracle = self.oracle
         table = oracle.table
         # the final evaluation is counted too, on labels once more where they are not the estimate
-        reserved = 2 if oracle.model_share > 0.0 and table.has_labels else 1
+        reserved = 2 if oracle.reads_model and table.has_labels else 1
         allowed = plan.max_passes
         if allowed is None:
             allowed = optimize.passes_allowed(self.method, table.n_rows)
@@ -194,6 +196,7 @@ def prepare(task: Task) -> Prepared:
     task = _of_one_class(task.but(plan=plan))
     labelled = (task.raw if task.out_of_fold is None else task.out_of_fold).in_memory()
     fitted, share = _estimate(task, labelled)
+    task, share = _believed(task, share)
     barred = np.isin(np.arange(task.raw.n_classes), task.absent)
     task, table = as_solved(task, fitted)
     # groups side by side have all classes each
@@ -226,8 +229,8 @@ def _of_one_class(task: Task) -> Task:
     return task.but(one_class=k, limits=None if limits is None else replace(limits, kept_by_none=False))
 
 
-def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, float | None]:
-    """Return the calibration, and the share of the model in a blend.
+def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, Any]:
+    """Return the calibration, and the share of the model in a blend, of groups a share for each (G,).
 
     Both are those of one class where the metric and the limits read one class alone.
     """
@@ -250,7 +253,28 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, fl
     if not is_blend:
         return fitted, None
     part = 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted)
-    return fitted, model_share(honest, part) if k is None else share_of_class(honest, k, part)
+    limits = task.limits
+    if limits is not None and limits.speak_of_groups and raw.is_whole and isinstance(honest.groups, Groups):
+        return fitted, shares_of_groups(honest, part)
+    return fitted, model_share(honest if k is None else two_columns(honest, k), part, levels=limits is not None)
+
+
+def _believed(task: Task, share: Any) -> tuple[Task, Any]:
+    """Return a task with limits, and the ``share`` of the model, which is zero where it is small.
+
+    There labels alone must show that a limit is kept, if one threshold answers it.
+    """
+    limits = task.limits
+    by_cuts = task.one_class is not None or task.raw.n_classes == task.n_decisions == 2
+    if share is None or limits is None or not by_cuts or not task.raw.is_whole:
+        return task, share
+    raw = task.raw.in_memory()
+    counts = np.asarray(share) >= LITTLE
+    parts = raw.groups.beside(raw).parts if counts.ndim else (raw,)
+    sizes = [part.weight_total for part in parts]
+    rows = [part.n_weighted * raw.weight_total / size if size else 0.0 for part, size in zip(parts, sizes, strict=True)]
+    limits = replace(limits, tested=tuple(np.where(counts, 0.0, rows).reshape(-1).tolist()))
+    return task.but(limits=limits), share * counts
 
 
 def _method(task: Task, oracle: CountingOracle, *, in_parts: bool) -> Solver:
@@ -374,6 +398,7 @@ def with_model_bound(
     left = None if max_passes is None else max_passes - solution.n_passes
     if solution.status is Status.STOPPED or in_parts or (left is not None and left < LEAST_PASSES):
         return solution
+    limits = None if limits is None else limits.untested
     oracle = searched.anew(make_oracle(table, "model"))
     statistics = solution.rule.evaluate(oracle, matrix="matrix" in (metric.statistics, limits and limits.statistics))
     value = float(metric.values(statistics))

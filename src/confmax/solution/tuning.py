@@ -359,7 +359,7 @@ def _with_shares(solution: Solution, plan: Plan, raw: Table) -> Solution:
     share = solution.model_share
     fitted = None if solution.calibration is None else solution.calibration.calibrator
     whole = solution.confidence is None and rule.calibrator is fitted and before_shift(fitted) is fitted
-    if whole and share >= LEAST_OF_MODEL:
+    if whole and share >= LEAST_OF_MODEL and not solution.group_shares:
         # the row sums of a blend are those of the labels and of the model
         of_labels = (1.0 - share) * raw.label_weight() if share < 1.0 else 0.0
         known = (solution.statistics.rows - of_labels) / share

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.tables.columns import column_names
@@ -269,7 +269,7 @@ class GroupedTable(SideBySide):
                 total += share * part
         return total
 
-    def oracle(self, model_share: float) -> Oracle:
+    def oracle(self, model_share: ArrayLike) -> Oracle:
         return GroupedOracle(self, model_share)
 
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
@@ -290,11 +290,12 @@ class GroupedTable(SideBySide):
 class GroupedOracle:
     """The oracle of a table whose groups lie side by side: one scan of the rows of every group that has weight."""
 
-    def __init__(self, table: GroupedTable, model_share: float) -> None:
+    def __init__(self, table: GroupedTable, model_share: ArrayLike) -> None:
         self.table = table
-        self.model_share = model_share
-        self.exact = model_share == 1.0
-        self.parts = {g: part.oracle(model_share) for g, part in enumerate(table.parts) if table.shares[g]}
+        self.model_share: Any = model_share
+        shares = np.broadcast_to(np.asarray(model_share, dtype=np.float64), (len(table.groups),)).tolist()
+        self.exact = min(shares) == 1.0
+        self.parts = {g: part.oracle(shares[g]) for g, part in enumerate(table.parts) if table.shares[g]}
         K = table.layout.n_classes
         self.rows = np.concatenate(
             [table.shares[g] * self.parts[g].rows if g in self.parts else np.zeros(K) for g in range(len(table.groups))]

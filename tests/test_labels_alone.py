@@ -1,0 +1,107 @@
+"""Limits where the labels contradict the model: labels alone must show that they are kept, by an exact test."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import confmax
+from confmax.constraints.across import EveryGroup, Limit, a_little_beyond
+
+LEVEL = 0.1
+
+
+def grouped(share, n=1500, seed=3):
+    """Return rows of three groups: in the last one a ``share`` of the rows that the model expects are true."""
+    rng = np.random.default_rng(seed)
+    p = 1 / (1 + np.exp(-1.2 * rng.normal(size=n)))
+    group = rng.choice(["a", "b", "c"], n, p=[0.45, 0.4, 0.15])
+    y = (rng.random(n) < np.where(group == "c", share * p, p)).astype(int)
+    return np.c_[1 - p, p], y, group
+
+
+def passes(hits, n, floor):
+    """Whether so many hits are less likely than one in ten where the floor is missed by a fifth of a row's variance."""
+    return stats.binom.sf(hits - 1, n, floor - 0.2 * floor * (1 - floor)) <= LEVEL
+
+
+def test_a_recall_is_shown_by_the_labels_of_its_group():
+    P, y, group = grouped(0.5)
+    solution = confmax.maximize("accuracy", P, y, constraints="min(recall[1] | group) >= 0.7", group=group)
+    assert solution.feasible and solution.group_shares[2] == 0.0 < min(solution.group_shares[:2])
+    decided = solution.predict(P, group=group) == 1
+    there = group == "c"
+    best = 0.0
+    for cut in np.unique(P[there, 1]):
+        above = P[there, 1] >= cut
+        if passes(int(y[there][above].sum()), y[there].sum(), 0.7):
+            best = max(best, (above == y[there]).mean())
+    assert passes(int((decided & (y == 1))[there].sum()), y[there].sum(), 0.7)
+    assert (decided == y)[there].mean() == best
+
+
+def test_a_group_whose_precision_nothing_shows_is_not_decided():
+    P, y, group = grouped(0.2)
+    solution = confmax.maximize("accuracy", P, y, constraints="min(precision[1] | group) >= 0.6", group=group)
+    decided = solution.predict(P, group=group) == 1
+    there = group == "c"
+    for cut in np.unique(P[there, 1]):
+        above = there & (P[:, 1] >= cut)
+        assert not passes(int(y[above].sum()), above.sum(), 0.6)
+    assert not decided[there].any() and decided[~there].any() and solution.feasible
+
+
+@pytest.mark.filterwarnings("ignore:group .c. has:UserWarning")
+def test_a_group_too_small_is_named_with_the_rows_that_it_needs():
+    P, y, group = grouped(0.02)
+    few = int(((group == "c") & (y == 1)).sum())
+    limit = "min(recall[1] | group) >= 0.7"
+    said = (
+        rf"group 'c' contradict the model, and {few} of them are too few to show recall\[1\] >= 0.7: 6 would be needed"
+    )
+    with pytest.raises(confmax.Infeasible, match=said) as refused:
+        confmax.maximize("accuracy", P, y, constraints=limit, group=group)
+    assert 0 < few < 6 and passes(6, 6, 0.7) and not passes(5, 5, 0.7)
+    # the closest rule keeps the limit in the other groups
+    values = [one.value for one in refused.value.closest.constraints[0].by_group]
+    assert min(values[:2]) >= 0.7 - 1e-6 and not refused.value.closest.feasible
+
+
+def test_a_difference_is_smaller_by_half_a_standard_error():
+    P, y, group = grouped(0.5)
+    found = confmax.maximize("accuracy", P, y, constraints="difference(fpr[1] | group) <= 0.05", group=group)
+    (outcome,) = found.constraints
+    values = [one.value for one in outcome.by_group]
+    n = ((group == "c") & (y == 0)).sum()
+    error = np.sqrt(values[2] * (1 - values[2]) / n)
+    assert found.feasible and 0.05 - 0.5 * error - np.ptp(values) == pytest.approx(outcome.slack, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("limit", "maximised"), [("recall[1] >= 0.7", "precision[1]"), ("precision[1] >= 0.5", "recall[1]")]
+)
+def test_one_class_has_the_best_threshold_that_passes(limit, maximised):
+    """Every cut is tried: of those that pass the test on the labels, none is better."""
+    rng = np.random.default_rng(5)
+    p = rng.beta(1, 2, 900)
+    q = np.where(p > 0.3, 0.3 + 0.1 * p, p)
+    y = (rng.random(900) < p).astype(int)
+    solution = confmax.maximize(maximised, np.c_[1 - q, q], y, constraints=limit, calibration=None)
+    assert solution.model_share == 0.0
+    floor, best = float(limit[-3:]), -1.0
+    for cut in np.unique(q):
+        hits, decided = int(y[q >= cut].sum()), int((q >= cut).sum())
+        shown, other = (y.sum(), decided) if "recall" in limit else (decided, y.sum())
+        if hits / shown >= floor and passes(hits, shown, floor):
+            best = max(best, hits / other)
+    assert solution.value == pytest.approx(best, abs=1e-12) and solution.feasible
+
+
+def test_what_passes_is_what_the_binomial_says():
+    for limit in (Limit(0.7, True), Limit(0.2, False), Limit(1.0, True), Limit(0.0, False)):
+        beyond = a_little_beyond(limit)
+        n = np.arange(1, 400)
+        perfect = np.full(len(n), float(limit.is_floor))
+        found = EveryGroup().beyond_chance(limit, perfect[:, None], n[:, None].astype(float), np.zeros((399, 1), bool))
+        chance = (beyond if limit.is_floor else 1 - beyond) ** n
+        assert (np.isinf(found) == (chance <= LEVEL)).all()
+        assert np.argmax(np.isinf(found)) + 1 == EveryGroup().rows_to_show(limit)
