@@ -123,7 +123,7 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
 def _values(metric: Metric, cuts: Cuts, k: int) -> Array:
     """Return the values (T,) of a metric of class ``k``, or of two classes, at all cuts of this class."""
     S = cuts.confusions
-    if metric.class_place is not None:
+    if metric.class_place == k:
         return np.asarray(metric.of_class(1, 2).values(S))
     order = [0, 1] if k else [1, 0]
     values = metric.values(Confusion(S.rows[order], S.diagonal[:, order], S.columns[:, order]))
