@@ -28,9 +28,9 @@ from confmax.confusion import ABSENT, Array, Gains
 from confmax.tables import MemoryTable, Table, decide
 
 ROUNDING = 1e-12  # a recall that differs by less than 1e-8 does not differ
-TENTHS = 10
-STEPS = 12  # of the rows of either class
-QUANTILES = 24  # of the order of two classes, at which recalls are compared
+QUANTILES = 24  # of the rows in the order of two classes, at which recalls are compared,
+STEPS = 12  # and of the rows that are expected of either class
+LEVELS = 10  # parts of the order, up to whose ends labels are counted
 ALONG = 1.5  # times V: what chance explains of the square of D along one order
 LEAST_VARIANCE = 1e-4  # so that classes whose recall is certain do not decide alone
 
@@ -58,7 +58,7 @@ def model_share(table: Table, fraction: float = 1.0, *, levels: bool = False) ->
 
 
 def shares_of_groups(table: MemoryTable, fraction: float = 1.0) -> Array:
-    """Return the `model_share` of every group (G,) of a table, with levels."""
+    """Return the `model_share` of every group (G,) of a table with limits; without rows that of all groups."""
     whole = model_share(table, fraction, levels=True)
     shares = np.full(len(table.groups), whole)
     for g in range(len(shares)):
@@ -132,14 +132,14 @@ def _along_order(
             differences.append(observed - recall)
             variances.append(((1.0 - recall) ** 2 * own + recall**2 * (spread[-1] - own)) / model[-1] ** 2)
         if levels and above:
-            some_rows = np.append(_at(ends, rows, TENTHS - 1), len(key))
-            differences.append((labels - model)[some_rows] / rows[some_rows])
-            variances.append(spread[some_rows] / rows[some_rows] ** 2)
+            there = np.append(_at(ends, rows, LEVELS - 1), len(key))
+            differences.append((labels - model)[there] / rows[there])
+            variances.append(spread[there] / rows[there] ** 2)
     return np.concatenate([np.zeros(0), *differences]), np.concatenate([np.zeros(0), *variances])
 
 
 def _at(ends: NDArray[np.intp], rows: Array, n: int) -> NDArray[np.intp]:
-    """Return the ends of equal numbers that lie at ``n`` quantiles of the sums ``rows`` (n + 1,), but that of all."""
+    """Return the ends of equal numbers at ``n`` quantiles of the running sums ``rows``, without the end of all."""
     wanted = rows[-1] * np.arange(1, n + 1) / (n + 1)
     some = ends[np.unique(np.searchsorted(rows[ends], wanted).clip(max=len(ends) - 1))]
     return np.asarray(some[some < ends[-1]])

@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.constraints.proportions import (
+    CHANCE,
     REFUTED,
     chances_of_shares,
     interval,
     kept_on_new_rows,
     refutes,
+    rows_for_floor,
     rows_needed,
 )
 from confmax.constraints.texts import metric_text, number_text
@@ -38,10 +40,9 @@ from confmax.metrics.views import view
 ROUNDING = 1e-15  # values of groups that differ by no more are alike
 WIDEST = 0.25  # the largest variance of one row of a share: those of groups that are compared are not known
 BAND = 0.5  # standard errors by which the values of groups must be nearer than a limit where labels alone count
-LEVEL = 0.1  # of the test that labels alone must pass
-ERRORS = 1.2816  # standard errors of this level
-LITTLE = 0.2  # of the variance of one row, by which a limit may be missed where labels alone count,
-LEAST_LITTLE = 0.01  # and by no less
+ERRORS = 1.2816  # standard errors that chance explains at the level `CHANCE`
+BEYOND = 0.2  # of the variance of one row: how far beyond a limit labels alone must rule a share out,
+LEAST_BEYOND = 0.01  # and no less far
 LEAST_MISS = 1e-6  # by which a share that fails a test counts as missing its limit
 NOT_EQUAL = 0.9  # part of the way to equality of groups that a limit is tightened, at most
 
@@ -185,12 +186,12 @@ class Across(ABC):
 
 
 def a_little_beyond(limit: Limit) -> float:
-    """Return by which share a limit is missed by a little: a fifth of the variance of one row, .042 at .7.
+    """Return a share that misses a limit by a little: by a fifth of the variance of one row, .042 at .7.
 
     >>> round(a_little_beyond(Limit(0.7, is_floor=True)), 3), round(a_little_beyond(Limit(0.02, is_floor=False)), 3)
     (0.658, 0.03)
     """
-    return float(limit.number - limit.sign * max(LITTLE * limit.number * (1.0 - limit.number), LEAST_LITTLE))
+    return float(limit.number - limit.sign * max(BEYOND * limit.number * (1.0 - limit.number), LEAST_BEYOND))
 
 
 # --- all rows, and every group ----------------------------------------------------------------------------------------
@@ -246,14 +247,13 @@ class Separate(Across):
             too_few = np.round(n) < self.rows_to_show(limit)
             error = np.where(too_few, 0.0, ERRORS * np.sqrt(variance / np.maximum(n, 1.0)))
             slack = limit.sign * (value - np.where(too_few, limit.number, beyond)) - error
-            failed = (chance > LEVEL) & ~kept[..., g]
+            failed = (chance > CHANCE) & ~kept[..., g]
             found = np.minimum(found, np.where(failed, np.minimum(slack, -LEAST_MISS), np.inf))
         return found
 
     def rows_to_show(self, limit: Limit) -> int:
         beyond = a_little_beyond(limit)
-        chance = beyond if limit.is_floor else 1.0 - beyond
-        return 1 if chance <= 0.0 else int(np.ceil(np.log(LEVEL) / np.log(chance)))
+        return rows_for_floor(beyond if limit.is_floor else 1.0 - beyond)
 
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
         """Whether the exact tests of all shares pass, which needs no correction."""

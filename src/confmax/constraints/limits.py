@@ -274,8 +274,8 @@ class Limits:
         """The same limits, as the model alone judges them."""
         return replace(self, tested=())
 
-    def shown(self, S: Confusion) -> NDArray[np.bool_]:
-        """Return at which confusions ``S``, a batch (...) of `tested` labels, chance does not explain what is kept."""
+    def passed(self, S: Confusion) -> NDArray[np.bool_]:
+        """Return at which confusions ``S`` of `tested` labels, a batch (...), all limits pass their tests."""
         return np.asarray((self._beyond_chance(S) >= 0.0).all(axis=-1))
 
     def _beyond_chance(self, S: Confusion) -> Array:

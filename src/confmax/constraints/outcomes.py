@@ -80,8 +80,8 @@ class ConstraintOutcome:
         A rule that just keeps the limit in truth has so few rows right, or so many wrong, in less than one sample of
         twenty (exact one-sided binomial test). Of a limit on every group, or on the smallest recall, each group and
         each class is tested so by its own rows, and of a difference or a ratio of groups each pair, by the exact bounds
-        of both. Nothing is tested without labels, with unequal
-        weights, such as those of rows that `adapt` has weighted, and for quantities that are no shares of rows.
+        of both. Nothing is tested without labels, with unequal weights, such as those of rows that `adapt` has
+        weighted, and for quantities that are no shares of rows.
     price : float or None
         By how much the best value of the metric rises if the limit is loosened by one unit, to first order. Zero for a
         limit that costs nothing, and for one that the rule keeps by more than three rows: loosened a little, it changes

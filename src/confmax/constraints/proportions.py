@@ -17,7 +17,7 @@ from confmax.tables import Table
 
 LEVEL = 0.95  # of the intervals of label values
 REFUTED = 0.05  # chance that labels refute a limit, by an exact one-sided test, which is just kept in truth
-CHANCE = 0.1  # of keeping a floor on all rows, for a class whose true share is the floor
+CHANCE = 0.1  # of so many hits on labels, for a share that does not keep the limit
 WHOLE = 1e-9  # a count that is this close to a whole number is one
 MOST_ROWS = 10**9  # that are worth naming: a share that needs more just meets its limit
 

@@ -140,15 +140,15 @@ def refuted(solution: Tuned) -> Sentence | None:
     if not against or solution.confidence is not None:
         return None
     where = "on the estimate that tuned the rule"
-    ways_out = "" if solution.mode == "labels" else "`confusion='labels'` counts the labels alone, "
+    ways_out = [] if solution.mode == "labels" else ["`confusion='labels'` counts the labels alone"]
     if solution.tuned_on == "refit":
         where = "by the final model's probabilities of its own training rows"
     elif isinstance(solution.rule, DecisionRule):
-        ways_out += "`confidence=0.9` tests the limits on rows apart, "
+        ways_out.append("`confidence=0.9` tests the limits on rows apart")
+    ways_out.append(f"{'and ' if ways_out else ''}a stricter limit leaves room")
     said = "; ".join(f"{one.text} ({one.value:.4g} {where}, but {', '.join(one.refuted_by)})" for one in against)
     return Sentence(
-        f"the labels refute {said}: do not rely on {'it' if len(against) == 1 else 'them'}; {ways_out}a stricter limit "
-        f"leaves room, and more rows say more"
+        f"the labels refute {said}: do not rely on {'it' if len(against) == 1 else 'them'}; {', '.join(ways_out)}"
     )
 
 

@@ -55,9 +55,9 @@ class GroupThresholds:
             cuts = Thresholds.of(Estimate.alike(rows, part.model_share), matrix=problem.needs_matrix)
             if problem.limits is not None and any(problem.limits.tested):
                 own = problem.limits.of_group(g, shares[g])
-                some = own.shown(cuts.confusions) if len(own) else np.zeros(0, dtype=np.bool_)
-                # where no threshold shows it, the search says how near the limits come
-                cuts = cuts.among(some) if some.any() else cuts
+                passed = own.passed(cuts.confusions) if len(own) else np.zeros(0, dtype=np.bool_)
+                # where no threshold passes, the search says how near the limits come
+                cuts = cuts.among(passed) if passed.any() else cuts
             parts.append(cuts)
         corners = (np.union1d(*hull_chains(part.confusions)) for part in parts)
         return cls(tuple(parts), tuple(corners), oracle.rows, layout)

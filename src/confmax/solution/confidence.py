@@ -11,10 +11,9 @@ need no split: see `class_confidence.py`.
 
 A limit that reads several classes or groups is a limit for each of them, with room by its own number of rows: a share
 of few rows needs more room to pass. The first rule of the path has the most room that is within reach, and would pass
-on rows like those that tune. Between the
-rules of two searches lie others, whose gains are between theirs: where both decide alike, so do these. So the path
-moves by small steps, and one class whose test rows are unlucky stops it late. All of this is fixed by the rows that
-tune, and by how many rows there are.
+on rows like those that tune. Between the rules of two searches lie others, whose gains are between theirs: where both
+decide alike, so do these. So the path moves by small steps, and one class whose test rows are unlucky stops it late.
+All of this is fixed by the rows that tune, and by how many rows there are.
 
 A rule draws only where that was asked for. What is tested is what `DecisionRule.predict` makes of a row: the draws of
 one seed are a function of the row, and equal rows are decided alike. So such a rule is a single one, too.

@@ -63,7 +63,7 @@ from confmax.tables.memory import TransferredDecisions
 
 # confusion="auto" where there are labels: benchmarks/RESULTS.md, sections confusion and limits: estimates
 WITH_LABELS = "blend"
-LITTLE = 0.2  # share of the model below which it does not count, and labels must show that a limit is kept
+LEAST_SHARE = 0.2  # of the model: below it labels alone must show that a limit is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +269,7 @@ def _believed(task: Task, share: Any) -> tuple[Task, Any]:
     if share is None or limits is None or not by_cuts or not task.raw.is_whole:
         return task, share
     raw = task.raw.in_memory()
-    counts = np.asarray(share) >= LITTLE
+    counts = np.asarray(share) >= LEAST_SHARE
     parts = raw.groups.beside(raw).parts if counts.ndim else (raw,)
     sizes = [part.weight_total for part in parts]
     rows = [part.n_weighted * raw.weight_total / size if size else 0.0 for part, size in zip(parts, sizes, strict=True)]
