@@ -8,6 +8,7 @@ import confmax
 from confmax.constraints.across import EveryGroup, Limit, a_little_beyond
 
 LEVEL = 0.1
+OF_CUTS = LEVEL / 4  # of a share whose rows are those that a cut decides
 
 
 def grouped(share, n=1500, seed=3):
@@ -19,9 +20,9 @@ def grouped(share, n=1500, seed=3):
     return np.c_[1 - p, p], y, group
 
 
-def passes(hits, n, floor):
+def passes(hits, n, floor, level=LEVEL):
     """Whether so many hits are less likely than one in ten where the floor is missed by a fifth of a row's variance."""
-    return stats.binom.sf(hits - 1, n, floor - 0.2 * floor * (1 - floor)) <= LEVEL
+    return stats.binom.sf(hits - 1, n, floor - 0.2 * floor * (1 - floor)) <= level
 
 
 def test_a_recall_is_shown_by_the_labels_of_its_group():
@@ -46,7 +47,7 @@ def test_a_group_whose_precision_nothing_shows_is_not_decided():
     there = group == "c"
     for cut in np.unique(P[there, 1]):
         above = there & (P[:, 1] >= cut)
-        assert not passes(int(y[above].sum()), above.sum(), 0.6)
+        assert not passes(int(y[above].sum()), above.sum(), 0.6, OF_CUTS)
     assert not decided[there].any() and decided[~there].any() and solution.feasible
 
 
@@ -91,7 +92,7 @@ def test_one_class_has_the_best_threshold_that_passes(limit, maximised):
     for cut in np.unique(q):
         hits, decided = int(y[q >= cut].sum()), int((q >= cut).sum())
         shown, other = (y.sum(), decided) if "recall" in limit else (decided, y.sum())
-        if hits / shown >= floor and passes(hits, shown, floor):
+        if hits / shown >= floor and passes(hits, shown, floor, LEVEL if "recall" in limit else OF_CUTS):
             best = max(best, hits / other)
     assert solution.value == pytest.approx(best, abs=1e-12) and solution.feasible
 
@@ -101,7 +102,9 @@ def test_what_passes_is_what_the_binomial_says():
         beyond = a_little_beyond(limit)
         n = np.arange(1, 400)
         perfect = np.full(len(n), float(limit.is_floor))
-        found = EveryGroup().beyond_chance(limit, perfect[:, None], n[:, None].astype(float), np.zeros((399, 1), bool))
+        found = EveryGroup().beyond_chance(
+            limit, perfect[:, None], n[:, None].astype(float), np.zeros((399, 1), bool), LEVEL
+        )
         chance = (beyond if limit.is_floor else 1 - beyond) ** n
         assert (np.isinf(found) == (chance <= LEVEL)).all()
         assert np.argmax(np.isinf(found)) + 1 == EveryGroup().rows_to_show(limit)

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
 from confmax.constraints.proportions import (
-    CHANCE,
     REFUTED,
     chances_of_shares,
     interval,
@@ -40,7 +39,7 @@ from confmax.metrics.views import view
 ROUNDING = 1e-15  # values of groups that differ by no more are alike
 WIDEST = 0.25  # the largest variance of one row of a share: those of groups that are compared are not known
 BAND = 0.5  # standard errors by which the values of groups must be nearer than a limit where labels alone count
-ERRORS = 1.2816  # standard errors that chance explains at the level `CHANCE`
+ERRORS = 1.2816  # standard errors that chance explains at a level of a tenth
 BEYOND = 0.2  # of the variance of one row: how far beyond a limit labels alone must rule a share out,
 LEAST_BEYOND = 0.01  # and no less far
 LEAST_MISS = 1e-6  # by which a share that fails a test counts as missing its limit
@@ -156,11 +155,11 @@ class Across(ABC):
         """Return the places of the ``shares`` (G,), of ``sizes`` (G,) rows, by which labels refute the limit."""
 
     @abstractmethod
-    def beyond_chance(self, limit: Limit, values: Array, sizes: Array, kept: NDArray[np.bool_]) -> Array:
+    def beyond_chance(self, limit: Limit, values: Array, sizes: Array, kept: NDArray[np.bool_], level: float) -> Array:
         """Return by how much a limit is kept (...) beyond what chance explains, of shares ``values`` (..., G).
 
         They are shares of ``sizes`` (..., G) rows that tuned, infinity where no test is asked for; some are ``kept`` as
-        0/0.
+        0/0. The tests are of a ``level``.
         """
 
     def rows_to_show(self, limit: Limit) -> int:
@@ -231,7 +230,7 @@ class Separate(Across):
         found = [refutes(share, n, limit.number, is_floor=limit.is_floor) for share, n in each]
         return np.flatnonzero(found).tolist()
 
-    def beyond_chance(self, limit: Limit, values: Array, sizes: Array, kept: NDArray[np.bool_]) -> Array:
+    def beyond_chance(self, limit: Limit, values: Array, sizes: Array, kept: NDArray[np.bool_], level: float) -> Array:
         """Return the smallest slack of shares that fail an exact one-sided test; infinity where none fails.
 
         A share passes if the chance of it is small, were the limit missed by a little (`a_little_beyond`). It is the
@@ -247,7 +246,7 @@ class Separate(Across):
             too_few = np.round(n) < self.rows_to_show(limit)
             error = np.where(too_few, 0.0, ERRORS * np.sqrt(variance / np.maximum(n, 1.0)))
             slack = limit.sign * (value - np.where(too_few, limit.number, beyond)) - error
-            failed = (chance > CHANCE) & ~kept[..., g]
+            failed = (chance > level) & ~kept[..., g]
             found = np.minimum(found, np.where(failed, np.minimum(slack, -LEAST_MISS), np.inf))
         return found
 
@@ -390,7 +389,7 @@ class Pairs(Across):
                 found |= {a, b}
         return sorted(found)
 
-    def beyond_chance(self, limit: Limit, values: Array, sizes: Array, kept: NDArray[np.bool_]) -> Array:
+    def beyond_chance(self, limit: Limit, values: Array, sizes: Array, kept: NDArray[np.bool_], level: float) -> Array:
         """Return the slack less half a standard error of the shares that are tested."""
         spread = (values * (1.0 - values) / np.maximum(sizes, 1.0)).sum(axis=-1)
         return self.slack(values, kept, limit) - BAND * np.sqrt(np.maximum(spread, 0.0))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from confmax.confusion import ABSENT, Array, Confusion, Gains, Layout
 from confmax.constraints.across import AllRows
 from confmax.constraints.grammar import parse, resolve
-from confmax.constraints.proportions import rows_for_floor
+from confmax.constraints.proportions import CHANCE, rows_for_floor
 from confmax.constraints.texts import metric_text, number_text
 from confmax.constraints.words import Constraint, several_in
 from confmax.errors import InputError, extended
@@ -42,6 +42,7 @@ T = TypeVar("T")
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
 MOST_KEPT = 8  # row sums for which limits are kept as functions and ratios: those of a table, its sample and its labels
 SHOWN = 8  # groups in a sentence
+CUTS = 4.0  # by which the level of a test is divided whose rows are those of a cut
 ALIKE = 1e-12  # difference between limits that rounding explains
 
 
@@ -287,7 +288,9 @@ class Limits:
             if len(self.tested) == len(members) and one.metric.formula.is_share:
                 among = np.stack([np.asarray(metric.among(S)) for metric in members], axis=-1)
                 sizes = np.where(self.tested, among * self.tested, np.inf)
-                found = one.across.beyond_chance(one.stated, values, sizes, vacuous & self.kept_by_none)
+                # the best of many cuts keeps a share of the decided rows by chance
+                level = CHANCE / (1.0 if one.metric.formula.side is None else CUTS)
+                found = one.across.beyond_chance(one.stated, values, sizes, vacuous & self.kept_by_none, level)
             out.append(found)
         return np.stack(out, axis=-1)
 
