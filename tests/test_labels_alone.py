@@ -49,6 +49,8 @@ def test_a_group_whose_precision_nothing_shows_is_not_decided():
         above = there & (P[:, 1] >= cut)
         assert not passes(int(y[above].sum()), above.sum(), 0.6, OF_CUTS)
     assert not decided[there].any() and decided[~there].any() and solution.feasible
+    parts = solution.constraints[0].by_group
+    assert [part.vacuous for part in parts] == [False, False, True] and "c: no decision" in repr(solution)
 
 
 @pytest.mark.filterwarnings("ignore:group .c. has:UserWarning")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confmax.cli.show import Document, finite, number
 from confmax.constraints import ConstraintOutcome
-from confmax.constraints.outcomes import MOST_ROWS
+from confmax.constraints.outcomes import MOST_ROWS, NONE_DECIDED
 
 
 def constraint_document(one: ConstraintOutcome) -> Document:
@@ -22,7 +22,11 @@ def constraint_document(one: ConstraintOutcome) -> Document:
     }
     if one.by_group:
         document["by_group"] = {
-            str(part.group): {"value": finite(part.value), "on_labels": finite(part.label_value)}
+            str(part.group): {
+                "value": finite(part.value),
+                "on_labels": finite(part.label_value),
+                "vacuous": part.vacuous,
+            }
             for part in one.by_group
         }
     if one.assured is None:
@@ -32,15 +36,18 @@ def constraint_document(one: ConstraintOutcome) -> Document:
 
 def constraint_lines(one: Document, n_tested: int) -> list[list[str]]:
     """Return the cells of a constraint, and below it those of every group; ``n_tested`` columns are of its test."""
-    cells = [(f"  {name}", part["value"], part["on_labels"]) for name, part in one.get("by_group", {}).items()]
-    rest = [""] * (2 + n_tested)
-    return [_line(one), *([name, number(value), number(on_labels), *rest] for name, value, on_labels in cells)]
+    rest = [""] * n_tested
+    lines = []
+    for name, part in one.get("by_group", {}).items():
+        values = [number(part["value"]), number(part["on_labels"]), "", ""]
+        lines.append([f"  {name}", *(["-", "-", "", NONE_DECIDED] if part["vacuous"] else values), *rest])
+    return [_line(one), *lines]
 
 
 def _line(one: Document) -> list[str]:
     """Return the cells of a constraint."""
     kept = "yes" if one["kept"] else "refuted" if one["refuted_by"] and (one["slack"] or 0.0) >= 0.0 else "no"
-    kept = "no decision" if one["kept"] and one["vacuous"] else kept
+    kept = NONE_DECIDED if one["kept"] and one["vacuous"] else kept
     cells = [one["text"], number(one["value"]), number(one["on_labels"]), number(one["price"]), kept]
     if "assured" not in one:
         return cells

@@ -16,6 +16,7 @@ from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint
 from confmax.metrics import Metric
 
+NONE_DECIDED = "no decision"  # of a share of no row, which a limit may keep
 BINDING = 1e-9  # a price below it is none
 FEW_ROWS = 3.0  # by which a single rule keeps a limit that binds: its values have steps of rows
 MOST_ROWS = 10**6  # that anybody has to test a limit on
@@ -37,6 +38,8 @@ class GroupValue:
         Its interval, as that of `ConstraintOutcome`.
     label_rows : int or None
         Number of rows that it is a share of.
+    vacuous : bool
+        Whether the group keeps the limit because its ratio is 0/0, as `ConstraintOutcome.vacuous` says of all rows.
     """
 
     group: Any
@@ -44,6 +47,12 @@ class GroupValue:
     label_value: float | None = None
     label_interval: tuple[float, float] | None = None
     label_rows: int | None = None
+    vacuous: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The value as a text."""
+        return NONE_DECIDED if self.vacuous else f"{self.value:.4g}"
 
 
 class Blocking(NamedTuple):
@@ -329,5 +338,6 @@ def _by_group(limits: Limits, one: Constraint, S: Confusion) -> tuple[GroupValue
     """Return the values of a limit of groups in each of them; nothing for others."""
     if not one.of_groups:
         return ()
-    members = zip(limits.groups, limits.members(one), strict=True)
-    return tuple(GroupValue(name, float(metric.values(S))) for name, metric in members)
+    values, nothing = limits.of_all_members(S)[limits.constraints.index(one)]
+    found = zip(limits.groups, values.tolist(), (nothing & limits.kept_by_none).tolist(), strict=True)
+    return tuple(GroupValue(name, value, vacuous=vacuous) for name, value, vacuous in found)

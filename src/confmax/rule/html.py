@@ -102,7 +102,7 @@ def _limits(kept: Sequence[Any], metric: str, *, falls: bool) -> str:
         if of_decided:
             row.append("-" if one.decided is None else f"{100.0 * one.decided:.3g}% of the rows")
         if by_group:
-            each = [f"{printable(str(part.group))} {part.value:.4g}" for part in one.by_group[:MOST]]
+            each = [f"{printable(str(part.group))} {part.shown}" for part in one.by_group[:MOST]]
             left = len(one.by_group) - len(each)
             row.append(", ".join(each) + (f" and {left} more" if left else ""))
         rows.append(row)

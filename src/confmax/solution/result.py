@@ -414,7 +414,7 @@ class Solution(Tuned):
 
 def _with_values(one: ConstraintOutcome) -> str:
     """Return the line of a limit: its text, its value, and the rows or groups that it speaks of."""
-    more = ", ".join(f"{part.group}: {part.value:.4g}" for part in one.by_group)
+    more = ", ".join(f"{part.group}: {part.shown}" for part in one.by_group)
     if one.decided is not None:
         more = f"decided for {100.0 * one.decided:.3g}% of the rows"
     more = "; ".join(filter(None, [more, one.refutation]))
