@@ -75,10 +75,8 @@ def _text_columns(source: Source, header: Sequence[str], mark: str) -> pa.Table:
     # every block has an array for each column: with few rows in a block these arrays would be most of the work
     block = min(max(SMALL, BLOCK_LINES * sum(len(name) + 1 for name in header)), MOST_BLOCK)
     while True:
-        # opened anew each time: a thread of a reader that has failed may still read ahead, and would wait for ever if
-        # the file were one of Python's
-        data = source.data
-        with pa.OSFile(str(source.path)) if data is None else pa.BufferReader(data) as file:
+        # opened anew each time: a thread of a reader that has failed may still read ahead
+        with arrow_file(source) as file:
             size = file.size()
             how = pacsv.ReadOptions(use_threads=size > SMALL, block_size=block)
             try:
@@ -88,6 +86,11 @@ def _text_columns(source: Source, header: Sequence[str], mark: str) -> pa.Table:
                 if "straddling" not in str(error) or block >= min(size, MOST_BLOCK):
                     raise
         block = min(8 * block, MOST_BLOCK)
+
+
+def arrow_file(source: Source) -> pa.NativeFile:
+    """Return a source as an open file of pyarrow, whose threads may wait for ever for a file of Python's."""
+    return pa.OSFile(str(source.path)) if source.data is None else pa.BufferReader(source.data)
 
 
 def csv_bytes(table: pa.Table, separator: str = ",", *, header: bool = True) -> bytes:

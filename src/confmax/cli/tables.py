@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from confmax.cli import csvs
 from confmax.cli.cells import Source, is_number, read_cells_of
-from confmax.cli.csvs import as_names, refuse_repeated
+from confmax.cli.csvs import arrow_file, as_names, refuse_repeated
 from confmax.cli.texts import EXTENSIONS, STANDARD, TEXT, format_of, piped
 from confmax.places import Address, is_stream, write_whole
 from confmax.tables.columns import PROBABILITY
@@ -262,7 +262,7 @@ def _read_parquet(source: Source) -> Frame:
 
     path = source.path
     try:
-        with source.open() as file:
+        with arrow_file(source) as file:
             table = pq.ParquetFile(file).read()
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} is a damaged Parquet file: {short(error)}; write it again") from None
