@@ -236,7 +236,7 @@ def test_a_threshold_on_given_probabilities_is_counted_by_the_calibration(tmp_pa
 
 def test_a_strange_calibration_of_counts_is_refused():
     Q, y = overconfident(500, 1)
-    rule = confmax.maximize("recall[1]", Q, y, constraints="precision[1] >= 0.6").rule
+    rule = confmax.maximize("recall[1]", Q, y, constraints="precision[1] >= 0.4").rule
     document = json.loads(rule.to_json())
     for strange in (None, [], {"kind": "matrix"}, {"kind": "temperature", "temperature": "x", "floor": 0.0}):
         document["shares"]["calibration"] = strange

@@ -76,7 +76,7 @@ PRINTED = {
     ),
     "plot_limits_capacity.py": (r"argmax flags 0\.05[1-9] of the jobs, the rule 0\.04",),
     "plot_limits_recall.py": (
-        r"kept on the tuning rows: missed in [45]\d% of", r"floor tested: missed in \d% of",
+        r"kept on the tuning rows: missed in [45]\d% of", r"floor tested: missed in 1?\d% of",
         r"assured in (9\d|100)% of",
     ),
     "plot_several_labels.py": (

@@ -1,6 +1,7 @@
 """Limits where the labels contradict the model: labels alone must show that they are kept, by an exact test."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -38,6 +39,18 @@ def test_a_recall_is_shown_by_the_labels_of_its_group():
             best = max(best, (above == y[there]).mean())
     assert passes(int((decided & (y == 1))[there].sum()), y[there].sum(), 0.7)
     assert (decided == y)[there].mean() == best
+
+
+def test_groups_in_parts_have_the_shares_of_those_in_memory(tmp_path):
+    P, y, group = grouped(0.5)
+    frame = pd.DataFrame({"0": P[:, 0], "1": P[:, 1], "y": y.astype(str), "group": group})
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=400)
+    table = confmax.open_table(str(tmp_path / "t.parquet"), columns=["0", "1"], label="y", group="group")
+    asked = {"metric": "accuracy", "constraints": "min(recall[1] | group) >= 0.5"}
+    memory = confmax.maximize(proba=P, y=y.astype(str), group=group, **asked)
+    parts = confmax.maximize(proba=table, **asked)
+    assert parts.group_shares == pytest.approx(memory.group_shares) and parts.group_shares[2] == 0.0
+    assert parts.model_share == pytest.approx(memory.model_share)
 
 
 def test_a_group_whose_precision_nothing_shows_is_not_decided():

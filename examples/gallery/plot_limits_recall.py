@@ -50,7 +50,7 @@ print(confmax.score(["recall[malignant]", "accuracy"], P_test, y_test, solution)
 # %%
 # With labels, the floor is kept on a blend of the labels and what the probabilities expect; on the labels alone the
 # recall is slightly lower here. Its interval shows how little these rows say about the floor. So the next rule is tuned
-# with ``confidence=0.9``: about half of the tuning rows tune rules with more and less room, the other half tests them.
+# with ``confidence=0.9``: it is one threshold, which passes an exact test of the floor on all tuning rows.
 
 with warnings.catch_warnings(record=True):
     warnings.simplefilter("always")
@@ -92,8 +92,8 @@ print(f"assured in {results['floor tested'][:, 2].mean():.0%} of the splits")
 
 # %%
 # A floor that is just kept on the tuning rows is missed on other rows about half of the time. The tested rule misses it
-# in less than one split of ten. It pays for that with about five points of accuracy: where the rows are few, only a
-# rule with much room passes the test. If no rule passes, a warning says how many rows are needed.
+# in about one split of ten, and pays for that with less than one point of accuracy. If no rule passes the test, a
+# warning says how many rows are needed.
 
 import matplotlib.pyplot as plt
 

@@ -275,7 +275,7 @@ class RiskCoverageDisplay(OfRows):
     >>> path = confmax.frontier("accuracy", "coverage >=", P, y, levels=[0.5, 0.75, 1.0], abstain=True)
     >>> display = RiskCoverageDisplay(curves={"tuned": path.on_labels, "Chow's rule": path.on_labels.chow})
     >>> {name: round(area, 3) for name, area in display.areas.items()}
-    {'tuned': 0.0, "Chow's rule": 0.125}
+    {'tuned': 0.0, "Chow's rule": 0.062}
     """
 
     curves: Mapping[str, Curve]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,7 +75,6 @@ def solution_of(
     statistics = best.statistics if layout is None else layout.total(best.statistics)
     kept, why = _within_limits(problem, outcome, best, counted, status)
     shares = np.asarray(oracle.model_share)
-    of_groups: Any = table
     if why is not None:
         upper = None
         paid = None
@@ -92,7 +91,7 @@ def solution_of(
         base,
         without_view(metric),
         mode,
-        float(np.average(shares, weights=of_groups.shares if shares.ndim else None)),
+        float(np.average(shares, weights=oracle.rows.reshape(len(shares), -1).sum(axis=1) if shares.ndim else None)),
         fitted,
         multipliers=multipliers,
         constraints=kept,

@@ -254,7 +254,7 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
         return fitted, None
     part = 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted)
     limits = task.limits
-    if limits is not None and limits.speak_of_groups and raw.is_whole and isinstance(honest.groups, Groups):
+    if limits is not None and limits.speak_of_groups and isinstance(honest.groups, Groups):
         return fitted, shares_of_groups(honest, part)
     return fitted, model_share(honest if k is None else two_columns(honest, k), part, levels=limits is not None)
 
@@ -262,14 +262,16 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
 def _believed(task: Task, share: Any) -> tuple[Task, Any]:
     """Return a task with limits, and the ``share`` of the model, which is zero where it is small.
 
-    There labels alone must show that a limit is kept, if one threshold answers it.
+    There labels alone must show that a limit is kept, if one threshold answers it and all rows are in one place.
     """
     limits = task.limits
     by_cuts = task.one_class is not None or task.raw.n_classes == task.n_decisions == 2
-    if share is None or limits is None or not by_cuts or not task.raw.is_whole:
+    if share is None or limits is None or not by_cuts:
         return task, share
-    raw = task.raw.in_memory()
     counts = np.asarray(share) >= LEAST_SHARE
+    if not task.raw.is_whole:
+        return task, share * counts
+    raw = task.raw.in_memory()
     parts = raw.groups.beside(raw).parts if counts.ndim else (raw,)
     sizes = [part.weight_total for part in parts]
     rows = [part.n_weighted * raw.weight_total / size if size else 0.0 for part, size in zip(parts, sizes, strict=True)]

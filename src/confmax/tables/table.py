@@ -239,8 +239,11 @@ class TableOracle:
     def __init__(self, table: Table, model_share: ArrayLike) -> None:
         self.table = table
         self.model_share: Any = model_share
-        # of several labels per row, each may have its own share
-        self.shares = np.broadcast_to(np.asarray(model_share, dtype=np.float64), (table.n_classes,))
+        # of several labels per row, each may have its own share; of groups side by side, each group
+        shares = np.asarray(model_share, dtype=np.float64)
+        if shares.ndim and table.layout is not None:
+            shares = np.repeat(shares, table.layout.n_classes)
+        self.shares = np.broadcast_to(shares, (table.n_classes,))
         self.exact = bool((self.shares == 1.0).all())
         # at once, because it refuses a table without labels
         self._of_labels = 0.0 if self.exact else (1.0 - self.shares) * table.label_weight()
