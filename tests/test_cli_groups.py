@@ -15,6 +15,7 @@ from confmax.oracle import make_table
 from confmax.tables.draws import folds_to_judge
 from tests.cli_helpers import document, refusal, run
 from tests.export_helpers import function_of
+from tests.test_labels_alone import grouped as contradicted
 
 LIMIT = ("--subject-to", "min(recall[b] | group) >= 0.6")
 SCORE = ("score", "t.csv", "--label", "truth")
@@ -289,3 +290,14 @@ def test_compare_takes_rules_whose_groups_are_numbers(table):
     row = document(*arguments)["rules"][-1]
     decided = rule.predict(table[list("abc")], group=table["code"])
     assert row["values"]["accuracy"] == pytest.approx((decided == table["truth"]).mean())
+
+
+def test_a_group_without_a_decision_has_no_value_of_zero():
+    P, y, group = contradicted(0.5)
+    frame = pd.DataFrame({"0": P[:, 0], "1": P[:, 1], "y": y.astype(str), "group": group})
+    frame.to_csv("rows.csv", index=False)
+    common = ("rows.csv", "--label", "y", "--group", "group", "--metric", "accuracy")
+    run("tune", *common, "--subject-to", "min(precision[1] | group) >= 0.6", "-o", "r.json")
+    limit = document("score", *common, "--rule", "r.json")["constraints"][0]
+    assert limit["by_group"]["c"] == {"value": None} and limit["by_group"]["a"]["value"] > 0.5
+    assert re.search(r"^  c +- +no decision$", run("score", *common, "--rule", "r.json")[0], re.MULTILINE)

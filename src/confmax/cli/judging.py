@@ -24,6 +24,7 @@ from confmax.cli.show import Document, Page, between, finite
 from confmax.cli.texts import joined
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits, resolve
+from confmax.constraints.outcomes import NONE_DECIDED
 from confmax.evaluate import Estimate, Score, uncertainty
 from confmax.evaluate.decided import Decided
 from confmax.evaluate.limits import judged_limits
@@ -300,14 +301,16 @@ def each_of(document: Document) -> list[tuple[str, Any]]:
 
 def limit_cells(one: Document) -> list[list[str]]:
     """Return the cells of a limit, and below it what it limits in every group."""
-    kept = {None: "cannot be judged", False: "no", True: "no decision" if one["vacuous"] else "yes"}[one["kept"]]
-    parts = one.get("by_group", {}).items()
-    return [[one["text"], with_interval(one), kept], *([f"  {name}", with_interval(part), ""] for name, part in parts)]
+    kept = {None: "cannot be judged", False: "no", True: NONE_DECIDED if one["vacuous"] else "yes"}[one["kept"]]
+    lines = [[one["text"], with_interval(one), kept]]
+    for name, part in one.get("by_group", {}).items():
+        lines.append([f"  {name}", with_interval(part), NONE_DECIDED if part["value"] is None else ""])
+    return lines
 
 
 def _interval(scores: Score, it: Estimate) -> Document:
-    """Return the interval of a value, nothing without replicates."""
-    return {"interval": [it.low, it.high]} if scores.n_replicates else {}
+    """Return the interval of a value, nothing without replicates or an interval."""
+    return {} if it.low is None or not scores.n_replicates else {"interval": [it.low, it.high]}
 
 
 def with_interval(one: Document) -> str:

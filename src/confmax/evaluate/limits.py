@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from confmax.evaluate.scores import Score, percentiles
 from confmax.evaluate.verdict import Difference, Estimate, LimitScore
 from confmax.tables import MemoryTable
 
+UNKNOWN = Estimate(math.nan, None, None)  # 0/0
 MISSED = 1e-12  # a limit that is missed by no more, which rounding explains, counts as kept
 
 
@@ -53,7 +55,10 @@ def side_by_side(
 
 
 class Judged(NamedTuple):
-    """What a rule makes of a limit on labelled rows; ``by_group`` are the values in each group of a limit of groups."""
+    """What a rule makes of a limit on labelled rows; ``by_group`` are the values in each group of a limit of groups.
+
+    The value of a group of which no row is decided is `UNKNOWN`.
+    """
 
     estimate: Estimate
     kept: bool
@@ -74,7 +79,8 @@ def judged_limits(limits: Limits, score: Score, rule: str, decided: Decided, tab
         estimate = Estimate(float(value), None, None)
         by_group = {}
         if one.of_groups:
-            by_group = {name: part.estimate(rule, str(one)) for name, part in score.by_group.items()}
+            parts = zip(score.by_group.items(), uncounted, strict=True)
+            by_group = {name: UNKNOWN if none else part.estimate(rule, str(one)) for (name, part), none in parts}
             estimate = Estimate(float(value), *_ends_across(one, score, rule, uncounted))
         else:
             estimate = score.estimate(rule, str(one))._replace(value=float(value))
