@@ -12,7 +12,7 @@ import confmax
 from confmax import constraints as c
 from confmax.constraints import grammar
 from confmax.constraints.across import Limit, Pairs
-from confmax.constraints.limits import judged
+from confmax.constraints.binding import judged
 from confmax.constraints.two_groups import TwoGroups
 from confmax.oracle import make_table
 from confmax.tables.groups import Groups

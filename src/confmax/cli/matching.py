@@ -20,7 +20,7 @@ from confmax.cli.tables import read_frame
 from confmax.cli.texts import joined
 from confmax.confusion import MAX_MATRIX_CLASSES
 from confmax.constraints import Constraint
-from confmax.constraints.limits import naming
+from confmax.constraints.binding import naming
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, or_its_name
 from confmax.metrics.catalogue import metric_of

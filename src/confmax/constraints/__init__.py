@@ -5,9 +5,10 @@ Every quantity of the catalogue that can be limited is a function here, such as 
 
 from typing import Any
 
+from confmax.constraints.binding import bind
 from confmax.constraints.grammar import parse, resolve
 from confmax.constraints.labels import bind_labels
-from confmax.constraints.limits import Limits, bind, least_coverage
+from confmax.constraints.limits import Limits, least_coverage
 from confmax.constraints.outcomes import ConstraintOutcome, GroupValue
 from confmax.constraints.quantities import FUNCTIONS, at_least, at_most, cost, labels_per_row, quantity
 from confmax.constraints.words import Constraint, Quantity

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import ABSENT, Array, Confusion
+from confmax.constraints.binding import naming, refuse_undecided
 from confmax.constraints.grammar import resolve
-from confmax.constraints.limits import Limits, naming, refuse_undecided
+from confmax.constraints.limits import Limits
 from confmax.constraints.smallest import is_smallest, of_each
 from confmax.constraints.texts import metric_text
 from confmax.constraints.words import Constraint, several_in

@@ -20,7 +20,7 @@ from confmax import optimize
 from confmax.calibration.words import describe
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits, least_coverage
-from confmax.constraints.limits import judged
+from confmax.constraints.binding import judged
 from confmax.constraints.outcomes import outcomes
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.curves import CoverageFigures, Curve, Undecided, chow_curve, coverage_curve

@@ -21,7 +21,7 @@ from confmax import metrics as catalogue
 from confmax.calibration.column_order import doubt_of_order
 from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import Limits, resolve
-from confmax.constraints.limits import judged as judgeable
+from confmax.constraints.binding import judged as judgeable
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.bootstrap import Counter, replicates, tally
 from confmax.evaluate.decided import Decided, rows_decided

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from confmax.confusion import Array
 from confmax.constraints import Constraint
+from confmax.constraints.binding import judged
 from confmax.constraints.labels import place_of
-from confmax.constraints.limits import judged
 from confmax.errors import InputError
 from confmax.evaluate.curves import ROUNDING, Curve, chow_curve, curve_through, in_columns, written
 from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on, plain_decisions
