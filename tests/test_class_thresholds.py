@@ -358,7 +358,7 @@ def test_where_nothing_passes_the_nearest_rule_says_how_many_rows_are_needed():
     # the highest floor that is kept on 14 rows or more, and is just met there
     shares = np.cumsum(y[np.argsort(-P[:60, 2])] == 2) / np.arange(1, 61)
     limit = f"precision[2] >= {float(shares[13:].max())!r}"
-    with pytest.warns(UserWarning, match="so more rows do not help: choose a looser limit"):
+    with pytest.warns(UserWarning, match="missed or just met there: loosen the limit"):
         confmax.maximize("recall[2]", P[:60], y[:60], constraints=limit, confidence=0.9)
 
 

@@ -113,8 +113,8 @@ def test_what_the_tests_of_the_tuning_say_of_a_limit():
         ({"assured": None}, "–"),
         ({"assured": True}, f"yes, on {n} rows"),
         ({"assured": False, "rows_needed": 5000}, f"no, on {n} rows; needs 5,000"),
-        ({"assured": False, "rows_needed": None}, f"no, on {n} rows; tighten or loosen it"),
-        ({"assured": False, "rows_needed": 10**7}, f"no, on {n} rows; tighten or loosen it"),
+        ({"assured": False, "rows_needed": None}, f"no, on {n} rows; loosen it or test more rows"),
+        ({"assured": False, "rows_needed": 10**7}, f"no, on {n} rows; loosen it or test more rows"),
     ):
         assert sections.assured(replace(row, outcome=replace(row.outcome, **given))) == said
     assert sections.assured(replace(row, outcome=None)) == "–"

@@ -32,6 +32,7 @@ QUANTILES = 24  # of the rows in the order of two classes, at which recalls are 
 STEPS = 12  # and of the rows that are expected of either class
 LEVELS = 10  # parts of the order, up to whose ends labels are counted
 ALONG = 1.5  # times V: what chance explains of the square of D along one order
+LEAST_SHARE = 0.2  # of the model: where it is smaller, labels alone count within limits on one class, or two
 LEAST_VARIANCE = 1e-4  # so that classes whose recall is certain do not decide alone
 
 
@@ -58,12 +59,17 @@ def model_share(table: Table, fraction: float = 1.0, *, levels: bool = False) ->
 
 
 def shares_of_groups(table: MemoryTable, fraction: float = 1.0) -> Array:
-    """Return the `model_share` of every group (G,) of a table with limits; without rows that of all groups."""
+    """Return the `model_share` of every group (G,) of a table with limits.
+
+    A group without a labelled row of some class has that of all groups, and no less than `LEAST_SHARE`: its labels know
+    no recall.
+    """
+    assert table.labels is not None
     whole = model_share(table, fraction, levels=True)
-    shares = np.full(len(table.groups), whole)
+    shares = np.full(len(table.groups), max(whole, LEAST_SHARE))
     for g in range(len(shares)):
         there = np.flatnonzero(table.groups.codes == g)
-        if len(there):
+        if len(np.unique(table.labels[there])) == table.n_classes:
             raw = None if table.raw is None else table.raw.take(there)
             shares[g] = model_share(replace(table.take(there), raw=raw), fraction, levels=True)
     return shares

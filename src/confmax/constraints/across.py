@@ -26,7 +26,6 @@ from confmax.constraints.proportions import (
     interval,
     kept_on_new_rows,
     refutes,
-    rows_for_floor,
     rows_needed,
 )
 from confmax.constraints.texts import metric_text, number_text
@@ -162,10 +161,6 @@ class Across(ABC):
         0/0. The tests are of a ``level``.
         """
 
-    def rows_to_show(self, limit: Limit) -> int:
-        """Return how many rows can show that a share keeps the limit, if all of them do."""
-        return 1
-
     # --- with confidence ---
 
     @abstractmethod
@@ -242,17 +237,10 @@ class Separate(Across):
         for g in np.flatnonzero(np.isfinite(sizes).reshape(-1, sizes.shape[-1]).any(axis=0)).tolist():
             value, n = values[..., g], sizes[..., g]
             chance = chances_of_shares(value, n, beyond, is_floor=limit.is_floor)
-            # rows that are too few for any share leave the choice to other groups
-            too_few = np.round(n) < self.rows_to_show(limit)
-            error = np.where(too_few, 0.0, ERRORS * np.sqrt(variance / np.maximum(n, 1.0)))
-            slack = limit.sign * (value - np.where(too_few, limit.number, beyond)) - error
+            slack = limit.sign * (value - beyond) - ERRORS * np.sqrt(variance / np.maximum(n, 1.0))
             failed = (chance > level) & ~kept[..., g]
             found = np.minimum(found, np.where(failed, np.minimum(slack, -LEAST_MISS), np.inf))
         return found
-
-    def rows_to_show(self, limit: Limit) -> int:
-        beyond = a_little_beyond(limit)
-        return rows_for_floor(beyond if limit.is_floor else 1.0 - beyond)
 
     def passes(self, limit: Limit, shares: Sequence[float], sizes: Sequence[float], confidence: float) -> bool:
         """Whether the exact tests of all shares pass, which needs no correction."""

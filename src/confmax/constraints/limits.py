@@ -44,8 +44,8 @@ class Limits:
     the ratio is 0. ``needs_decisions`` says that limits on what is decided are missed where nothing is, of all rows or
     of a group: rules that leave every row keep them, and are no answer. ``least`` is the share of all rows that a ratio
     with a floor must count, where one of no rows keeps no floor: such as that of the rows with a label whose precision
-    is limited. Of limits that labels alone must show, ``tested`` holds the number of rows that all weight is worth: of
-    all rows, or for each group, zero where the model counts, too.
+    is limited. Of groups of two classes whose labels alone must show that limits are kept, ``tested`` holds the number
+    of rows that all weight is worth, zero for the other groups.
 
     Examples
     --------
@@ -272,14 +272,19 @@ class Limits:
         """Return by how much limits (..., n) are kept beyond what chance explains where labels alone are counted."""
         out = []
         every = zip(self.constraints, self._members, self.of_all_members(S), strict=True)
+        # a recall, or a rate, of rows that are all decided alike is zero or one, whatever their labels
+        alike = (S.columns.reshape(*S.columns.shape[:-1], -1, 2) > 0.0).sum(axis=-1) < 2
         for one, members, (values, vacuous) in every:
             found = np.full(values.shape[:-1], np.inf)
             if len(self.tested) == len(members) and one.metric.formula.is_share:
                 among = np.stack([np.asarray(metric.among(S)) for metric in members], axis=-1)
                 sizes = np.where(self.tested, among * self.tested, np.inf)
+                of_decided = one.metric.formula.side is not None
+                certain = alike if one.metric.one_class and not of_decided else np.zeros_like(alike)
                 # the best of many cuts keeps a share of the decided rows by chance
-                level = CHANCE / (1.0 if one.metric.formula.side is None else CUTS)
-                found = one.across.beyond_chance(one.stated, values, sizes, vacuous & self.kept_by_none, level)
+                level = CHANCE / (CUTS if of_decided else 1.0)
+                kept = (vacuous & self.kept_by_none) | certain
+                found = one.across.beyond_chance(one.stated, values, sizes, kept, level)
             out.append(found)
         return np.stack(out, axis=-1)
 

@@ -52,7 +52,7 @@ class GroupValue:
     @property
     def shown(self) -> str:
         """The value as a text."""
-        return NONE_DECIDED if self.vacuous else f"{self.value:.4g}"
+        return NONE_DECIDED if self.vacuous else f"{round(self.value, 12) + 0.0:.4g}"
 
 
 class Blocking(NamedTuple):
@@ -94,7 +94,7 @@ class ConstraintOutcome:
     price : float or None
         By how much the best value of the metric rises if the limit is loosened by one unit, to first order. Zero for a
         limit that costs nothing, and for one that the rule keeps by more than three rows: loosened a little, it changes
-        nothing. None where no rule keeps all limits.
+        nothing. None where no rule keeps all limits, and where a test asks for room: the rule keeps no limit just so.
     vacuous : bool
         Whether the limit is kept because its ratio is 0/0: a precision floor, and no row is decided as the class.
     label_interval : tuple of two floats, or None
@@ -237,8 +237,11 @@ def without_slack(
 ) -> tuple[ConstraintOutcome, ...]:
     """Return outcomes whose price is zero where a rule of confusion ``S`` on ``n_rows`` keeps the limit with slack.
 
-    The prices are those of the best draw, which may just keep a limit where the rule has room.
+    The prices are those of the best draw, which may just keep a limit where the rule has room. What the room is worth
+    that a test asks for, they do not say.
     """
+    if any(limits.tested):
+        return tuple(replace(outcome, price=None) for outcome in found)
     return tuple(
         replace(outcome, price=0.0)
         if outcome.price and outcome.slack > FEW_ROWS * max(_step(m, S) for m in limits.members(one)) / n_rows
@@ -281,7 +284,7 @@ def _refuted_by(limits: Limits, one: Constraint, S: Confusion, n: int, classes: 
         return ()
     names = limits.groups if one.of_groups else (None,)
     texts, shares, sizes = [], [], []
-    for part in of_each(one, classes):
+    for part in of_each(one, classes if limits.layout is None else classes[: limits.layout.n_classes]):
         for group, metric in zip(names, limits.members(part), strict=True):
             texts.append(metric_text(part.metric, group if group is None else str(group)))
             shares.append(float(metric.values(S)))

@@ -49,7 +49,8 @@ def counted_rows(table: Table) -> int | None:
     copies = kept.astype(np.int64) if rows.copies is None else kept * rows.copies
     given = rows.weight[kept] / copies[kept]
     # a sample says nothing of the weights of the other rows
-    return int(copies.sum()) if table.is_whole and np.ptp(given) <= WHOLE * given.max() else None
+    whole = table.is_whole or table.in_one_place() is table
+    return int(copies.sum()) if whole and np.ptp(given) <= WHOLE * given.max() else None
 
 
 def interval(share: float, n: float, level: float = LEVEL) -> tuple[float, float]:

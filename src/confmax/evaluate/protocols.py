@@ -182,7 +182,8 @@ def beyond_model(solution: Tuned) -> str | None:
 
 def if_right(solution: Tuned) -> str | None:
     """Return in a sentence what the model says of a rule that labels helped to tune; None if it says nothing."""
-    right = f"if the {'' if solution.calibration is None else 'calibrated '}probabilities are right"
+    calibrated = solution.calibration is not None and solution.calibration.calibrator is not None
+    right = f"if the {'calibrated ' * calibrated}probabilities are right"
     missed = [one for one in solution.constraints if (one.model_slack or 0.0) < 0.0]
     if missed:
         by = " and ".join(f"{one.text} by {-(one.model_slack or 0.0):.2g}" for one in missed)

@@ -234,7 +234,10 @@ class LimitStudy:
             outcome = outcome_of.get(str(limit))
             members = limits.members(limit) if limit.of_groups else ()
             parts = (one.by_group.values() for one in (rule, argmax, prior))
-            values = (float(metric.values(S)) for metric in members)
+            # of a group of which the rule decides none nothing is expected
+            decided = (not np.isnan(part.value) for part in rule.by_group.values())
+            pairs = zip(members, decided, strict=True)
+            values = (float(metric.values(S)) if some else float("nan") for metric, some in pairs)
             by_group = [GroupLimit(str(name), *part) for name, *part in zip(rule.by_group, values, *parts, strict=True)]
             rows.append(
                 LimitRow(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from confmax.constraints.outcomes import NONE_DECIDED
 from confmax.evaluate.figures import Figures, GroupFigures, MetricRow, metric_name
 from confmax.evaluate.limits import LimitRow
 from confmax.evaluate.protocols import if_right, refuted
@@ -39,7 +40,9 @@ def summary(figures: Figures) -> str:
 def outcome(row: LimitRow) -> str:
     """Return whether the rule keeps a limit, and whether chance could explain it."""
     if row.vacuous:
-        return "no decision"
+        return NONE_DECIDED
+    if row.kept and row.outcome is not None and row.outcome.refuted_by:
+        return "refuted by the tuning labels"
     return ("kept" if row.kept else "missed") + (", could be noise" if row.unsure else "")
 
 
@@ -51,7 +54,7 @@ def assured(row: LimitRow) -> str:
     if tested.assured:
         return f"yes, on {tested.all_label_rows:,} rows"
     needs = (
-        "tighten or loosen it"
+        "loosen it or test more rows"
         if tested.rows_needed is None or tested.is_hardly_met
         else f"needs {tested.rows_needed:,}"
     )

@@ -543,7 +543,7 @@ def miscalibrated(figures: Figures) -> str:
     return (
         f"The probabilities are poorly calibrated: {after}the most probable class is correct "
         f"{100 * used.ece:.1f} percentage points more or less often than stated, on average (with calibrated "
-        f"probabilities, about {100 * used.ece_by_chance:.1f}). A better calibrated model would improve the rule."
+        f"probabilities, about {100 * used.ece_by_chance:.1f}). A better calibrated model may improve the rule."
     )
 
 

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
-from confmax.confusion import Gains
+from confmax.confusion import Array, Gains
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
 from confmax.constraints.each_class import Separated
 from confmax.constraints.outcomes import Blocking, on_labels
@@ -50,6 +50,7 @@ from confmax.optimize import Mixture, Outcome, Problem, Progress
 from confmax.optimize.along import Record, RecordingOracle, atoms_of
 from confmax.optimize.loop import MISSED
 from confmax.optimize.rounding import PROGRESS
+from confmax.rule import DecisionRule
 from confmax.solution.class_confidence import class_to_test, out_of_reach, threshold_with_confidence
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution
@@ -59,6 +60,7 @@ from confmax.solution.side_by_side import counted_as_predicted, refuse_shared_ro
 from confmax.tables import MemoryTable
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, row_keys, uniform
+from confmax.tables.groups import Groups
 
 # standard errors by which the limits of searches are tightened
 STEPS = (12.0, 8.0, 6.0, 4.5, 3.0, 1.5, 0.0)
@@ -106,7 +108,7 @@ def tune_with_confidence(task: Task) -> Solution:
         return searches.following(_tightened(limits, step, sizes))
 
     def tested(solution: Solution) -> Solution:
-        return _tested(solution, task, apart, side)
+        return replace(_tested(solution, task, apart, side), missed_by=searches.missed_by)
 
     passed = None
     failed = None
@@ -239,22 +241,42 @@ def _split(task: Task) -> tuple[Task, MemoryTable]:
     assert limits is not None and confidence is not None
     keys = row_keys(table)
     share = _share_tested(limits, table, confidence)
-    test = _is_tested(table, keys, task.plan.random_state, share)
+    groups = None if limits.layout is None else table.groups
+    test = _is_tested(table, keys, task.plan.random_state, share, groups)
     # a bound on the rules that keep tightened limits is none on those that are wanted
     tuning = task.but(plan=task.plan.but(prove=False), raw=table.take(~test))
     return tuning, table.take(test)
 
 
-def _is_tested(table: MemoryTable, keys: NDArray[np.uint64], seed: int, share: float = TESTED) -> NDArray[np.bool_]:
-    """Return which rows (n,) test; a row of every class tunes."""
+def _is_tested(
+    table: MemoryTable, keys: NDArray[np.uint64], seed: int, share: float = TESTED, groups: Groups | None = None
+) -> NDArray[np.bool_]:
+    """Return which rows (n,) test; a row of every class tunes, of every one of limited ``groups``."""
     assert table.labels is not None
     draws = uniform(seed, keys, FOLDS)
     test = draws < share
-    for k in np.unique(table.labels):
-        mine = np.flatnonzero(table.labels == k)
+    codes = np.zeros_like(table.labels) if groups is None else groups.codes
+    cells = codes * table.n_classes + table.labels
+    for cell in np.unique(cells):
+        mine = np.flatnonzero(cells == cell)
         if test[mine].all():
             test[mine[np.argmax(draws[mine])]] = False
+    if groups is not None:
+        _test_every_group(groups, draws, test)
     return test
+
+
+def _test_every_group(groups: Groups, draws: Array, test: NDArray[np.bool_]) -> None:
+    """Take a row of every group among those that ``test`` (n,), the one with the least draw; a ValueError for one."""
+    for g, name in enumerate(groups.names):
+        mine = np.flatnonzero(groups.codes == g)
+        if len(mine) == 1:
+            raise InputError(
+                f"`confidence` tests a limit of groups on rows that tuned nothing, and group {name!r} has one row",
+                "join it with another group",
+            )
+        if not test[mine].any():
+            test[mine[np.argmin(draws[mine])]] = True
 
 
 def _share_tested(limits: Limits, table: MemoryTable, confidence: float) -> float:
@@ -306,11 +328,16 @@ def _tested(found: Solution, task: Task, apart: Separated, side: MemoryTable) ->
     whole = S if limits.layout is None else limits.layout.total(S)
     values = on_labels(found.constraints, limits, S, side.n_rows, side.classes)
     kept = []
+    never = _never_decided(found.rule, limits)
     for one, outcome in zip(limits.constraints, values, strict=True):
-        shares = [part.label_value or 0.0 for part in outcome.parts]
-        sizes = [part.label_rows or 0 for part in outcome.parts]
+        parts: Sequence[Any] = outcome.parts
+        if one.is_floor and one.metric.formula.side == "decided" and not one.across.compares:
+            # no row can be one of those whose share the precision is
+            parts = [part for part, none in zip(parts, never[:, one.metric.class_place], strict=True) if not none]
+        shares = [part.label_value or 0.0 for part in parts]
+        sizes = [part.label_rows or 0 for part in parts]
         passes = one.across.passes(one.stated, shares, sizes, confidence)
-        alone = [] if passes or one.across.compares else zip(outcome.parts, shares, sizes, strict=True)
+        alone = [] if passes or one.across.compares else zip(parts, shares, sizes, strict=True)
         blocking = tuple(
             Blocking(
                 f"group {part.group}" if part in outcome.by_group else "",
@@ -327,6 +354,8 @@ def _tested(found: Solution, task: Task, apart: Separated, side: MemoryTable) ->
                 text=one.text,
                 limit=one.limit,
                 slack=_slack(one, outcome),
+                # that of the search is one of the tightened limit
+                price=None,
                 assured=passes,
                 rows_needed=None if passes else one.across.rows_needed(one.stated, shares, confidence),
                 blocking=blocking,
@@ -353,6 +382,18 @@ def _tested(found: Solution, task: Task, apart: Separated, side: MemoryTable) ->
         infeasibility=why,
         doubt=None,
     )
+
+
+def _never_decided(rule: DecisionRule, limits: Limits) -> NDArray[np.bool_]:
+    """Return the decisions that no row of a group can get (G, M), of all rows where there are no groups (1, M).
+
+    Some other decision has a larger score at every corner of the simplex.
+    """
+    layout = limits.layout
+    parts = [rule.gains] if layout is None else [layout.gains_of(rule.gains, g) for g in range(layout.n_groups)]
+    scores = np.stack([part.matrices() for part in parts])
+    smaller = np.all(scores[..., :, None] < scores[..., None, :], axis=-3)
+    return np.asarray(smaller.any(axis=-1).all(axis=1))
 
 
 def _differ(outcome: ConstraintOutcome, one: Constraint) -> bool:
@@ -402,6 +443,11 @@ class Searches:
         self.record = Record(self.prepared.read, matrix=self.prepared.problem().needs_matrix)
         self.rules: tuple[Mixture, ...] = ()
 
+    @cached_property
+    def missed_by(self) -> tuple[str, ...]:
+        """The rules to compare with that miss a limit, as it is wanted, on the rows that tune."""
+        return self.prepared.missed_by(replace(self.prepared.problem(), limits=self.limits))
+
     def alone(self, limits: Limits) -> Solution:
         """Return the solution within ``limits`` of a search that nothing else has an effect on."""
         # no further one follows it
@@ -443,8 +489,7 @@ class Searches:
             rule = Mixture.single(gains, second.outcome.single.confusion)
             best = evaluated(problem, table, rule, b.seed)
             best = best._replace(rule=replace(best.rule, abstain=b.abstain, columns=b.columns))
-            found = solution_of(problem, second.outcome, best, known.baselines, known.mode, known.calibration)
-            yield replace(found, missed_by=known.missed_by)
+            yield solution_of(problem, second.outcome, best, known.baselines, known.mode, known.calibration)
 
     def _numbered(self, callback: Callable[[Progress], Any], progress: Progress) -> Any:
         """Call back with the number of the search."""

@@ -8,9 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from confmax.confusion import Confusion
 from confmax.constraints import Constraint, ConstraintOutcome, Limits
-from confmax.constraints.texts import metric_text, number_text
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.protocols import Tuned
 from confmax.metrics import Metric
@@ -123,9 +121,6 @@ def infeasibility(problem: Problem, status: Status, kept: Sequence[ConstraintOut
         listed = ", ".join(limits.texts[:SHOWN])
         way_out = "`randomized=True` returns one that draws and keeps them"
         return Sentence(f"no single rule that keeps {listed} was met; {way_out}")
-    too_few = _too_few_to_show(limits, problem)
-    if too_few is not None:
-        return too_few
     by_thresholds = None if status in (Status.STOPPED, Status.MAX_PASSES) else _by_thresholds(problem)
     if by_thresholds is not None:
         return by_thresholds
@@ -209,26 +204,6 @@ def _best_under_others(problem: Problem, limits: Limits, k: int) -> float | None
     return far if (one.limit - far) * sign > 0.0 else None
 
 
-def _too_few_to_show(limits: Limits, problem: Problem) -> str | None:
-    """Return in a sentence that labels contradict the model where they are too few to show that a limit is kept."""
-    rows = problem.oracle.rows
-    perfect = Confusion(rows, rows, rows)
-    for one in limits.constraints:
-        counts = one.metric.formula.is_share and one.metric.formula.side != "decided"
-        members = limits.members(one) if counts else ()
-        for g, (metric, n) in enumerate(zip(members, limits.tested, strict=False)):
-            counted = round(float(metric.among(perfect)) * n)
-            needed = one.across.rows_to_show(one.stated)
-            if n and len(members) == len(limits.tested) and counted < needed:
-                where = f"group {limits.groups[g]!r}" if limits.groups else "these rows"
-                what = metric_text(without_view(metric))
-                return (
-                    f"the labels of {where} contradict the model, and {counted} of them are too few to show "
-                    f"{what} {one.sense} {number_text(one.limit)}: {needed} would be needed"
-                )
-    return None
-
-
 def _apart(limits: Limits, k: int) -> tuple[Metric, Limits | None]:
     """Return the metric that limit ``k`` is on, and the other limits; None if there are none."""
     return limits.members(limits.constraints[k])[0], limits.without(k)
@@ -243,7 +218,7 @@ def _by_thresholds(problem: Problem) -> str | None:
     k = class_of(problem.metric, limits, table.n_classes)
     if k is None:
         return None
-    within = replace(limits.untested, kept_by_none=False).of_class(1, 2)
+    within = replace(limits, kept_by_none=False).of_class(1, 2)
     rows = table.in_memory()
     said = []
     model = _reached_by_thresholds([Cuts.of(Estimate.alike(rows, 1.0).one_class(k))], within, on_labels=False)
@@ -253,7 +228,7 @@ def _by_thresholds(problem: Problem) -> str | None:
         # labels are asked for thresholds on the raw probability, too
         orders = [rows] if rows.calibrator is None else [rows, rows.calibrated(None)]
         cuts = [Cuts.of(Estimate.alike(one, 0.0).one_class(k)) for one in orders]
-        labels = _reached_by_thresholds(cuts, replace(within, tested=limits.tested), on_labels=True)
+        labels = _reached_by_thresholds(cuts, within, on_labels=True)
         said += [] if labels is None else [f"the labels show {labels}"]
     name = rows.classes[k]
     return f"no threshold on p({name}) keeps {', '.join(limits.texts)}: {', and '.join(said)}" if said else None
@@ -265,7 +240,7 @@ def _reached_by_thresholds(every: Sequence[Cuts], limits: Limits, *, on_labels: 
     The cuts are those of ``every`` order of the rows.
     """
     said = []
-    slacks = [limits.untested.slacks(cuts.confusions) for cuts in every]
+    slacks = [limits.slacks(cuts.confusions) for cuts in every]
     for j, one in enumerate(limits.constraints):
         alone = replace(limits, constraints=(one,))
         wanted, least = (alone.least_rows, least_rows(every[0], alone)) if on_labels else (1, 1)
@@ -274,16 +249,7 @@ def _reached_by_thresholds(every: Sequence[Cuts], limits: Limits, *, on_labels: 
             for cuts, part in zip(every, slacks, strict=True)
         ]
         reached = [float(part[some, j].max()) for part, some in zip(slacks, enough, strict=True) if some.any()]
-        kept = [(part >= 0.0).all(axis=-1) & some for part, some in zip(slacks, enough, strict=True)]
-        if any(limits.tested) and any(some.any() for some in kept):
-            # the cut that chance explains least
-            _, share, n = max(
-                (float(limits.slacks(cuts.confusions)[k, j]), float(limits.values(cuts.confusions)[k, j]), cuts.rows[k])
-                for cuts, some in zip(every, kept, strict=True)
-                for k in np.flatnonzero(some).tolist()
-            )
-            said.append((0.0, f"{share:.3g} where {n:,} rows are decided, which may be chance"))
-        elif reached and max(reached) < 0.0:
+        if reached and max(reached) < 0.0:
             far = one.limit + max(reached) * one.stated.sign
             about = one.across.text(one.metric, one.sense) + " " if len(limits.constraints) > 1 else ""
             among = f" on {least:,} rows or more" if least > 1 else ""

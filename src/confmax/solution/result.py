@@ -31,6 +31,8 @@ from confmax.rule.html import solution_table
 EXACT = 1e-12  # a gap of rounding size
 FOLDS_ONLY = "; this is about rows that the models of the folds decide, not about the final model"
 SHOWN = 4  # classes and groups in a sentence
+LOOSEN = "loosen the limit, or test more rows, which may show more"
+NOTHING_SHOWN = "which show nothing: test more rows, or leave the limit out"
 WORTH_SAYING = 1e-4  # what a mixture adds
 ENDINGS = {
     Status.STOPPED: "the callback stopped the search",
@@ -439,8 +441,10 @@ def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart:
         return f"every constraint holds on new rows with confidence {confidence:g}: {how}"
     texts = []
     for one in failed:
-        needed = "it is missed or just met there, so more rows do not help: choose a looser limit"
-        if one.is_hardly_met:
+        needed = f"it is missed or just met there: {LOOSEN}"
+        if one.all_label_rows == 0:
+            needed = NOTHING_SHOWN
+        elif one.is_hardly_met:
             needed = "it is met so narrowly there that even a million rows would be too few: choose a looser limit"
         elif one.rows_needed is not None:
             needed = f"about {one.rows_needed:,} such rows are needed{', and as many more to tune on' * apart}"
@@ -454,6 +458,8 @@ def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart:
         if one.blocking:
             shown = f"its value is {one.label_value:.4g} on rows that tuned nothing"
             needed = _blocked(one.blocking, apart=apart)
+        if one.all_label_rows == 0:
+            shown = "it is a share of 0 rows there"
         if not apart and one.label_value is not None:
             shown = f"kept by {round(one.label_value * rows):,} of {rows:,} rows"
         texts.append(f"{one.text} ({shown}; {needed})")
@@ -465,11 +471,13 @@ def _blocked(blocking: Sequence[Blocking], *, apart: bool) -> str:
     known = sorted(blocking, key=lambda one: -(one.rows_needed or np.inf))
     each = []
     for one in known[:SHOWN]:
-        needed = "and more do not help: choose a looser limit"
-        if one.rows_needed is not None and one.rows_needed > MOST_ROWS:
+        needed = f"which miss it or just meet it: {LOOSEN}"
+        if one.label_rows == 0:
+            needed = NOTHING_SHOWN
+        elif one.rows_needed is not None and one.rows_needed > MOST_ROWS:
             needed = "and even a million would be too few: choose a looser limit"
         elif one.rows_needed is not None:
             needed = f"and about {one.rows_needed:,} are needed{', and as many more to tune on' * apart}"
-        each.append(f"{one.name} has {one.label_value:.4g} of {one.label_rows:,} rows, {needed}")
+        each.append(f"{one.name}: {round(one.label_value * one.label_rows):,} of {one.label_rows:,} rows, {needed}")
     more = f", and {len(known) - SHOWN} more" * (len(known) > SHOWN)
     return f"{'; '.join(each)}{more}"

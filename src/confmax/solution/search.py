@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from confmax import optimize
 from confmax.calibration import Calibration
 from confmax.calibration import choose as choose_calibration
-from confmax.calibration.blend import model_share, shares_of_groups
+from confmax.calibration.blend import LEAST_SHARE, model_share, shares_of_groups
 from confmax.calibration.choice import held_out
 from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints import Limits
@@ -39,9 +39,10 @@ from confmax.metrics import Metric
 from confmax.optimize import Mixture, Outcome, Problem, Solver, Status
 from confmax.optimize.abstaining import first_rules
 from confmax.optimize.class_cuts import ClassThreshold, class_of, with_thresholds
-from confmax.optimize.estimate import two_columns
+from confmax.optimize.estimate import Estimate, two_columns
 from confmax.optimize.loop import MISSED, WarmStart, declared
 from confmax.optimize.path_query import first_gains
+from confmax.optimize.threshold import Thresholds
 from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
 from confmax.solution.infeasible import best_of_closest
@@ -63,7 +64,6 @@ from confmax.tables.memory import TransferredDecisions
 
 # confusion="auto" where there are labels: benchmarks/RESULTS.md, sections confusion and limits: estimates
 WITH_LABELS = "blend"
-LEAST_SHARE = 0.2  # of the model: below it labels alone must show that a limit is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +158,13 @@ class Prepared:
         """Return an outcome of `run_once` as `run` does."""
         return best_of_closest(problem, outcome, self.method) if self.task.one_class is None else outcome
 
+    def missed_by(self, problem: Problem) -> tuple[str, ...]:
+        """Return the rules to compare with that miss a limit on the estimate, whatever a test says of them."""
+        if problem.limits is None:
+            return ()
+        problem = replace(problem, limits=problem.limits.untested)
+        return tuple(name for name, rule in self.plain.items() if problem.shortfall(rule.confusion) > 0.0)
+
     def solution(self, problem: Problem, outcome: Outcome) -> Solution:
         """Return the solution of an ``outcome``."""
         task = self.task
@@ -167,10 +174,8 @@ class Prepared:
         blended = self.by_default and plan.confusion == "blend"
         if blended and task.limits is not None and task.out_of_fold is None:
             solution = _as_labels_say(task, solution, problem, outcome, self.fitted, self.labelled)
-        missed_by = tuple(name for name, rule in self.plain.items() if problem.shortfall(rule.confusion) > 0.0)
-        solution = replace(
-            solution, missed_by=missed_by, rule=replace(solution.rule, abstain=task.abstain, columns=plan.columns)
-        )
+        rule = replace(solution.rule, abstain=task.abstain, columns=plan.columns)
+        solution = replace(solution, missed_by=self.missed_by(problem), rule=rule)
         if plan.prove:
             rules = (outcome.mixture, outcome.single)
             solution = with_model_bound(
@@ -262,21 +267,27 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
 def _believed(task: Task, share: Any) -> tuple[Task, Any]:
     """Return a task with limits, and the ``share`` of the model, which is zero where it is small.
 
-    There labels alone must show that a limit is kept, if one threshold answers it and all rows are in one place.
+    If that is a group of two classes, its labels alone must show by a test that its limits are kept, as far as some
+    threshold passes. Of all rows `confmax.maximize` is asked for such tests: by a confidence.
     """
     limits = task.limits
     by_cuts = task.one_class is not None or task.raw.n_classes == task.n_decisions == 2
     if share is None or limits is None or not by_cuts:
         return task, share
     counts = np.asarray(share) >= LEAST_SHARE
-    if not task.raw.is_whole:
+    if not (task.raw.is_whole and counts.ndim):
         return task, share * counts
     raw = task.raw.in_memory()
-    parts = raw.groups.beside(raw).parts if counts.ndim else (raw,)
-    sizes = [part.weight_total for part in parts]
-    rows = [part.n_weighted * raw.weight_total / size if size else 0.0 for part, size in zip(parts, sizes, strict=True)]
-    limits = replace(limits, tested=tuple(np.where(counts, 0.0, rows).reshape(-1).tolist()))
-    return task.but(limits=limits), share * counts
+    tested = []
+    for g, part in enumerate(raw.groups.beside(raw).parts):
+        size = part.weight_total / raw.weight_total
+        rows = 0.0 if counts[g] or not size else part.n_weighted / size
+        own = replace(limits, tested=(rows,) * len(counts)).of_group(g, size)
+        if rows and len(own):
+            cuts = Thresholds.of(Estimate.alike(part, 0.0), matrix=own.statistics == "matrix")
+            rows *= float(own.passed(cuts.confusions).any())
+        tested.append(rows)
+    return task.but(limits=replace(limits, tested=tuple(tested))), share * counts
 
 
 def _method(task: Task, oracle: CountingOracle, *, in_parts: bool) -> Solver:
