@@ -374,3 +374,11 @@ def test_a_metric_of_a_whole_matrix_has_no_value_on_very_many_classes():
     assert not_applicable(metrics.get("quadratic_kappa"), many) == "the confusion matrix of 1001 classes is too large"
     with pytest.raises(ValueError, match="quadratic_kappa does not apply: the confusion matrix of 1001"):
         check_applies(metrics.get("quadratic_kappa"), many)
+
+
+@pytest.mark.usefixtures("file")
+def test_a_frontier_names_the_levels_that_it_leaves_out():
+    wanted = ("two.csv", "--label", "truth", "--metric", "recall[yes]", "--over", "precision[yes] >=", "--levels")
+    _, said = run("frontier", *wanted, "0.3,0.999999")
+    assert "0.999999" in said and "left out" in said
+    assert "left out" not in run("frontier", *wanted, "0.2,0.3")[1]

@@ -59,17 +59,12 @@ def model_share(table: Table, fraction: float = 1.0, *, levels: bool = False) ->
 
 
 def shares_of_groups(table: MemoryTable, fraction: float = 1.0) -> Array:
-    """Return the `model_share` of every group (G,) of a table with limits.
-
-    A group without a labelled row of some class has that of all groups, and no less than `LEAST_SHARE`: its labels know
-    no recall.
-    """
-    assert table.labels is not None
+    """Return the `model_share` of every group (G,) of a table with limits; without rows that of all groups."""
     whole = model_share(table, fraction, levels=True)
-    shares = np.full(len(table.groups), max(whole, LEAST_SHARE))
+    shares = np.full(len(table.groups), whole)
     for g in range(len(shares)):
         there = np.flatnonzero(table.groups.codes == g)
-        if len(np.unique(table.labels[there])) == table.n_classes:
+        if len(there):
             raw = None if table.raw is None else table.raw.take(there)
             shares[g] = model_share(replace(table.take(there), raw=raw), fraction, levels=True)
     return shares

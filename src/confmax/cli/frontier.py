@@ -17,6 +17,7 @@ from confmax.cli.matching import check_applies, check_limits, name_beside
 from confmax.cli.outputs import check_output, refuse_same, write_file
 from confmax.cli.show import Document, Page, between, number, print_document, show_source, source_document
 from confmax.cli.tables import read_frame
+from confmax.cli.texts import joined
 from confmax.cli.tune import named_metric
 from confmax.constraints import resolve as resolve_constraints
 from confmax.frontiers import Frontier
@@ -78,6 +79,10 @@ def frontier(file: Path, plot: Path | None, over: str, levels: int | list[float]
             app.fail(error.sentence, 3)
     source = label_source(rows) if decisions.several else source_document(rows)
     document: Document = {**source, **found.to_dict()}
+    reached = np.array([point["level"] for point in document["points"]])
+    missing = [level for level in ([] if isinstance(levels, int) else levels) if not np.isclose(reached, level).any()]
+    if missing:
+        app.warn(f"levels are left out, because no rule was met that keeps them: {joined(missing)}")
     if plot is not None:
         _draw(found, plot)
         document["plot_file"] = str(plot)

@@ -267,8 +267,8 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
 def _believed(task: Task, share: Any) -> tuple[Task, Any]:
     """Return a task with limits, and the ``share`` of the model, which is zero where it is small.
 
-    If that is a group of two classes, its labels alone must show by a test that its limits are kept, as far as some
-    threshold passes. Of all rows `confmax.maximize` is asked for such tests: by a confidence.
+    If that is a group of two classes, its labels alone must show by a test that its limits are kept, if some threshold
+    passes. All rows together are tested where a confidence asks for it.
     """
     limits = task.limits
     by_cuts = task.one_class is not None or task.raw.n_classes == task.n_decisions == 2
