@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import confmax
-from confmax.calibration.thresholds import class_cut
+from confmax.calibration.thresholds import class_cut, cuts
 from confmax.confusion import Gains
 from confmax.evaluate.trade_off import reduced_path
+from confmax.optimize.class_cuts import class_gains
 from confmax.oracle import decide
 from tests.report_helpers import sample
 
@@ -77,3 +78,13 @@ def test_which_gains_are_a_cut_on_one_class():
     ):
         assert class_cut(Gains.reduced(a, b)) == expected
     assert class_cut(Gains.from_matrix(np.eye(3))) is None
+
+
+@pytest.mark.parametrize("k", [0, 1])
+@pytest.mark.parametrize("cut", [0.02, 0.45, 0.9])
+def test_a_threshold_of_two_classes_moves_from_argmax_to_its_own(k, cut):
+    """The scores of the other class are next to nothing: their logarithms would decide everything alike."""
+    found = np.array(cuts(reduced_path(class_gains(np.array([cut]), k, 2), STEPS), None, k))
+    assert found[STEPS == 0.0] == pytest.approx(0.5) and found[STEPS == 1.0] == pytest.approx(cut)
+    away = np.diff(found) * np.sign(cut - 0.5)
+    assert (away > 0.0).all()

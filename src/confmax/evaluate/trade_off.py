@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from confmax.calibration.thresholds import class_cut
+from confmax.calibration.thresholds import BEYOND, class_cut, cuts
 from confmax.confusion import Array, Confusion, Gains
 from confmax.evaluate.protocols import frequent_gain
 from confmax.evaluate.uncertainty import values_at
@@ -100,6 +100,11 @@ def reduced_path(gain: Gains, t: Array) -> Gains:
     a, b = (part[0] for part in gain.pair())
     at = t[:, None]
     of_class = class_cut(gain)
+    if of_class is None and gain.n_classes == gain.n_decisions == 2 and a.max() > BEYOND * a.min():
+        # a threshold of one class, whose scores are compared with hardly anything
+        k = int(a.argmax())
+        (cut,) = cuts(gain, None, k)
+        of_class = None if cut is None else (k, cut)
     if of_class is not None:
         return _one_class_path(a, b, of_class, at)
     # powers of two: products with them are exact, so that ties at 0 and at 1 are those of argmax and of the gain
