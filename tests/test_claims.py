@@ -60,7 +60,7 @@ def test_labels_guarantee_nothing_and_the_default_says_what_the_model_knows(metr
     assert solution.guarantee == (
         "search finished; no optimality guarantee on labels, confusion='model' gives one"
         if confusion == "labels"
-        else f"if the calibrated probabilities are right, no rule exceeds {most:.4g}; this one has {value:.4g}"
+        else f"if the probabilities are right, no rule exceeds {most:.4g}; this one has {value:.4g}"
     )
     assert solution.guarantee in repr(solution) and solution.guarantee in html.unescape(solution._repr_html_())
     assert solution.gap is None and solution.status is not Status.CONVERGED

@@ -104,7 +104,7 @@ def test_tune_is_maximize(hpc):
 @pytest.mark.parametrize(
     ("more", "guarantee"),
     [
-        ((), "if the calibrated probabilities are right, no rule exceeds "),
+        ((), "if the probabilities are right, no rule exceeds "),
         (("--confusion", "model"), "proved: no rule"),
     ],
 )
