@@ -126,3 +126,40 @@ def test_what_passes_is_what_the_binomial_says():
         )
         chance = (beyond if limit.is_floor else 1 - beyond) ** n
         assert (np.isinf(found) == (chance <= LEVEL)).all()
+
+
+@pytest.mark.parametrize("weight", [None, np.ones(1500), np.full(1500, 3e5)], ids=["rows", "ones", "large"])
+def test_equal_weights_of_groups_refute_as_rows_do(weight):
+    P, y, group = grouped(0.35)
+    given = {"constraints": "min(precision[1] | group) >= 0.6", "confusion": "model", "sample_weight": weight}
+    with pytest.warns(UserWarning, match="labels refute"):
+        (outcome,) = confmax.maximize("accuracy", P, y, group=group, **given).constraints
+    assert len(outcome.refuted_by) == 1 and "precision[1 | c] is " in outcome.refuted_by[0] and not outcome.kept
+
+
+@pytest.mark.parametrize(
+    "limits", ["min(min_recall | group) >= 0.5", ["min_recall >= 0.5", "min(accuracy | group) >= 0.3"]]
+)
+def test_the_smallest_recall_is_refuted_beside_groups(limits):
+    P, y, group = grouped(1.0)
+    solution = confmax.maximize("accuracy", P, y, constraints=limits, group=group)
+    assert solution.feasible
+    decided = solution.predict(P, group=group)
+    assert min((decided[y == k] == k).mean() for k in (0, 1)) >= 0.5
+
+
+def test_a_precision_of_a_group_that_is_never_decided_is_assured():
+    P, y, group = grouped(0.35)
+    given = {"constraints": "min(precision[1] | group) >= 0.5", "confidence": 0.9, "group": group}
+    solution = confmax.maximize("accuracy", P, y, **given)
+    (outcome,) = solution.constraints
+    rows = np.linspace(0.0, 1.0, 101)
+    assert not solution.predict(np.c_[1 - rows, rows], group=["c"] * 101).any()
+    assert outcome.assured and outcome.price is None and [part.vacuous for part in outcome.by_group][2]
+
+
+def test_a_group_of_one_row_cannot_be_tested():
+    P, y, group = grouped(1.0, n=200)
+    group = np.where(np.arange(200) == 0, "alone", group)
+    with pytest.raises(ValueError, match="'alone' has one row; join it with another group"):
+        confmax.maximize("accuracy", P, y, constraints="max(rate[1] | group) <= 0.5", group=group, confidence=0.9)
