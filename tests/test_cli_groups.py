@@ -301,3 +301,17 @@ def test_a_group_without_a_decision_has_no_value_of_zero():
     limit = document("score", *common, "--rule", "r.json")["constraints"][0]
     assert limit["by_group"]["c"] == {"value": None} and limit["by_group"]["a"]["value"] > 0.5
     assert re.search(r"^  c +- +no decision$", run("score", *common, "--rule", "r.json")[0], re.MULTILINE)
+
+
+def test_rows_needed_are_those_of_the_group_that_needs_most():
+    P, y, group = contradicted(1.0)
+    pd.DataFrame({"0": P[:, 0], "1": P[:, 1], "y": y.astype(str), "group": group}).to_csv("rows.csv", index=False)
+    limit = ("--subject-to", "min(precision[1] | group) >= 0.7", "--confidence", "0.99")
+    asked = ("tune", "rows.csv", "--label", "y", "--group", "group", "--metric", "accuracy", *limit)
+    document_of = document(*asked, code=3)
+    (found,) = document_of["constraints"]
+    said = [
+        int(number.replace(",", "")) for number in re.findall(r"about ([\d,]+) are needed", document_of["guarantee"])
+    ]
+    assert found["assured"] is False and len(said) == 2 and found["rows_needed"] == max(said)
+    assert "see below" in run(*asked, code=3)[0]

@@ -53,5 +53,7 @@ def _line(one: Document) -> list[str]:
         return cells
     needed = one["rows_needed"]
     more = "-" if one["assured"] else "more" if needed is None and (one["slack"] or 0.0) > 0.0 else "loosen it"
-    more = f"{needed:,}" if needed is not None and needed <= MOST_ROWS else more
+    if needed is not None and needed <= MOST_ROWS:
+        # of limits of groups it is the number of one group, which the guarantee names
+        more = "see below" if one.get("by_group") else f"{needed:,}"
     return [*cells, f"{one['rows_tested']:,}", "yes" if one["assured"] else "no", more]

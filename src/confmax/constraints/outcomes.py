@@ -110,8 +110,9 @@ class ConstraintOutcome:
         None if no confidence was asked for.
     rows_needed : int or None
         If it is not assured, about how many such rows would be enough at this ``label_value``: a little more than ``z^2
-        f (1 - f) / margin^2`` with the limit f and the normal quantile z. None if the limit is missed or just
-        met there, and for a difference or a ratio of groups.
+        f (1 - f) / margin^2`` with the limit f and the normal quantile z. Of a limit on every group it is the largest
+        number that one of the groups needs whose tests fail (`blocking`). None if the limit is missed or just met
+        there, and for a difference or a ratio of groups.
     model_slack : float or None
         By how much the limit is kept on the model's estimate alone; None where it was not computed.
     of_class : str, int, float or None

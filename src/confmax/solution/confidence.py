@@ -357,7 +357,7 @@ def _tested(found: Solution, task: Task, apart: Separated, side: MemoryTable) ->
                 # that of the search is one of the tightened limit
                 price=None,
                 assured=passes,
-                rows_needed=None if passes else one.across.rows_needed(one.stated, shares, confidence),
+                rows_needed=None if passes else _rows_needed(one, shares, blocking, confidence),
                 blocking=blocking,
             )
         )
@@ -382,6 +382,16 @@ def _tested(found: Solution, task: Task, apart: Separated, side: MemoryTable) ->
         infeasibility=why,
         doubt=None,
     )
+
+
+def _rows_needed(
+    one: Constraint, shares: Sequence[float], blocking: Sequence[Blocking], confidence: float
+) -> int | None:
+    """Return about how many rows a limit needs: of those whose tests fail the largest number, where they are known."""
+    if not blocking:
+        return one.across.rows_needed(one.stated, shares, confidence)
+    needed = [part.rows_needed for part in blocking]
+    return None if None in needed else max(n for n in needed if n is not None)
 
 
 def _never_decided(rule: DecisionRule, limits: Limits) -> NDArray[np.bool_]:

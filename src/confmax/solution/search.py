@@ -285,7 +285,8 @@ def _believed(task: Task, share: Any) -> tuple[Task, Any]:
         own = replace(limits, tested=(rows,) * len(counts)).of_group(g, size)
         if rows and len(own):
             cuts = Thresholds.of(Estimate.alike(part, 0.0), matrix=own.statistics == "matrix")
-            rows *= float(own.passed(cuts.confusions).any())
+            # where no threshold passes there is nothing to choose from
+            rows = rows if own.passed(cuts.confusions).any() else 0.0
         tested.append(rows)
     return task.but(limits=replace(limits, tested=tuple(tested))), share * counts
 
