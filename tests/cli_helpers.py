@@ -22,6 +22,14 @@ cli = importlib.import_module("confmax.cli.app")
 SOURCE = Path(library.__file__).parents[1]
 HPC = Path(library.__file__).parent / "data" / "hpc_cv.csv"
 CLASSES = ["VF", "F", "M", "L"]
+# no file of the process grows beyond the limit: a write then fails as it does on a full disk. Python would write the
+# beginning of compiled modules, too, and whoever imports them next would fail
+FEW_BYTES = """
+import os, resource, signal
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+"""
 
 
 @functools.cache
@@ -62,11 +70,21 @@ def shell(line, code=0):
     return done.stdout, done.stderr
 
 
-def run_process(*args, code="from confmax.__main__ import main; main()", **extra):
-    """Run a command in a process of its own."""
+def run_process(*args, code="from confmax.__main__ import main; main()", first="", **extra):
+    """Run a command in a process of its own, which runs the code ``first`` before."""
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "80", **extra.pop("env", {})}
-    command = [sys.executable, "-W", "error", "-c", code, *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False, **extra)
+    command = after(first, [sys.executable, "-W", "error", "-c", code, *map(str, args)])
+    extra = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **extra}
+    return subprocess.run(command, text=True, env=environment, timeout=120, check=False, **extra)
+
+
+def after(first, command):
+    """Return a command whose process runs the code ``first`` before.
+
+    It stands for `preexec_fn`, which runs in a child of a process with threads: a lock of one of these stays locked
+    there, and the child may wait for it for ever.
+    """
+    return [sys.executable, "-ISc", f"{first}\nimport os, sys\nos.execv(sys.argv[1], sys.argv[1:])", *command]
 
 
 def document(*args, code=0):

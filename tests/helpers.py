@@ -1,6 +1,7 @@
 """Independent witnesses: rules, confusions and optima by enumeration, and labels rebuilt from counts."""
 
 import itertools
+import sys
 from contextlib import contextmanager
 
 import numpy as np
@@ -171,3 +172,20 @@ def entropy_gradient(C):
     slope[0, 2] = slope[2, 0] = -2 * (T[0, 2] + T[2, 0])
     # the row sums are fixed: their derivative is a constant of each row
     return slope / rows
+
+
+@contextmanager
+def files_of_at_most(size):
+    """Let writes beyond ``size`` bytes of a file fail in this process, as on a full disk.
+
+    Python would write the beginning of modules that it compiles, too, and whoever imports them next would fail.
+    """
+    resource = pytest.importorskip("resource")
+    before, compiled = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = compiled
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -3,7 +3,6 @@
 import errno
 import importlib
 import os
-import signal
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +13,9 @@ import pytest
 import confmax
 from confmax.confusion import Gains
 from confmax.tables.decisions import decisions_of
-from tests.cli_helpers import document, refusal, run, run_process
+from tests.cli_helpers import FEW_BYTES, document, refusal, run, run_process
 from tests.parts_helpers import cut, labelled
-from tests.test_signals import SAID, SIGNALS, obey
+from tests.test_signals import OBEY, SAID, SIGNALS
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -389,9 +388,7 @@ def test_a_signal_leaves_the_old_folder(number, call):
     PLAIN.save("rule.json")
     run("apply", "rule.json", "scores", "-o", "out")
     before = contents()
-    done = run_process(
-        "apply", "rule.json", "scores", "-o", "out", code=AT_RENAME.format(call, number), preexec_fn=obey
-    )
+    done = run_process("apply", "rule.json", "scores", "-o", "out", code=AT_RENAME.format(call, number), first=OBEY)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number])
     assert contents() == before and not [name for name in names() if "confmax" in name]
 
@@ -479,7 +476,7 @@ def test_the_command_refuses_in_one_sentence():
 
 
 def test_a_file_that_cannot_grow_is_an_error_and_nothing_is_left(monkeypatch):
-    resource = pytest.importorskip("resource")
+    pytest.importorskip("resource")
     # a process whose lines are counted would write a file of its own
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.delenv(name, raising=False)
@@ -488,12 +485,8 @@ def test_a_file_that_cannot_grow_is_an_error_and_nothing_is_left(monkeypatch):
     PLAIN.save("rule.json")
     before = contents()
 
-    def few_bytes():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
-
     for name, out in (("scores", "out.parquet"), ("scores", "out"), ("p.npy", "out.csv")):
-        done = run_process("apply", "rule.json", name, "-o", out, preexec_fn=few_bytes)
+        done = run_process("apply", "rule.json", name, "-o", out, first=FEW_BYTES)
         sentence = f"error: {out} cannot be written ({os.strerror(errno.EFBIG)}); choose another place\n"
         assert (done.returncode, done.stderr) == (2, sentence)
     assert contents() == before and not [name for name in names() if "confmax" in name]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import stat
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 import confmax as library
 from tests.cli_helpers import document, refusal, run, small
+from tests.helpers import files_of_at_most
 
 RULE = library.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc"))
 NOT_A_RULE = (
@@ -176,11 +176,8 @@ def test_two_outputs_are_two_files(tmp_path):
 def test_a_write_that_fails_is_one_sentence_with_the_path(name):
     command = outputs()[name]
     run(*command, "before.csv")
-    before, limit = everything(), resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limit[1]))
-    try:
+    before = everything()
+    with files_of_at_most(10):
         said = refusal(*command, "out.csv")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert said == "error: out.csv cannot be written (File too large); choose another place\n"
     assert everything() == before

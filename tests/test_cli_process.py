@@ -10,13 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
+from contextlib import suppress
 
 import click
 import pytest
 
 import confmax as library
-from tests.cli_helpers import SOURCE, cli, refusal, run, run_process, small
+from tests.cli_helpers import SOURCE, after, cli, refusal, run, run_process, small
 
 pytest.importorskip("pyarrow")
 COMMANDS = sorted(cli.confmax.commands)
@@ -127,17 +127,24 @@ def test_a_reader_that_stops_ends_the_command_quietly(args):
 def test_an_interruption_is_130_and_leaves_no_file(tmp_path):
     """Ctrl-C while the file is read."""
     # a shell starts what runs in its background with interruptions ignored, and processes inherit that
-    obey = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    obey = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)"
     os.mkfifo("slow.csv")
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    process = subprocess.Popen([sys.executable, "-m", "confmax", "tune", "slow.csv", "--metric", "macro_f1"], env=env,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               preexec_fn=obey)  # fmt: skip
-    # opening a pipe to write returns when the command has opened it to read
-    with open("slow.csv", "w"):
+    command = after(obey, [sys.executable, "-m", "confmax", "tune", "slow.csv", "--metric", "macro_f1"])
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # a pipe can be opened to write when the command has opened it to read
+    writer = None
+    while writer is None:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+        with suppress(OSError):
+            writer = os.open("slow.csv", os.O_WRONLY | os.O_NONBLOCK)
+    try:
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
+    finally:
+        os.close(writer)
     assert (process.returncode, stdout, stderr.strip()) == (130, "", "interrupted")
     assert [path.name for path in tmp_path.iterdir()] == ["slow.csv"]
 

@@ -3,19 +3,17 @@
 import errno
 import json
 import os
-import signal
 from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 
 import confmax
-from tests.cli_helpers import run_process, small
+from tests.cli_helpers import FEW_BYTES, run_process, small
 
 pytest.importorskip("pyarrow")
-resource = pytest.importorskip("resource")
+pytest.importorskip("resource")
 pytestmark = pytest.mark.usefixtures("inside")
-LIMIT = 200  # bytes that a file may have
 TUNE = ["tune", "small.csv", "--label", "y", "--metric", "g_mean"]
 TUNED_ON = ["--tuned-on", "small.csv", "--tuned-label", "y"]
 # every command that writes, by the file that it writes
@@ -67,12 +65,6 @@ def unmeasured(monkeypatch):
         monkeypatch.delenv(name)
 
 
-def few_bytes():
-    """Let no file of this process grow beyond the limit: a write then fails as it does on a full disk."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
-
-
 def test_every_command_says_so_and_leaves_the_old_file(tmp_path):
     small(tmp_path)
     plain = confmax.DecisionRule.from_weights([1.0, 2.0, 1.0], classes=list("abc"))
@@ -81,7 +73,7 @@ def test_every_command_says_so_and_leaves_the_old_file(tmp_path):
         if name not in ("old.json", "new.json"):
             (tmp_path / name).write_text("old")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    done = run_process(json.dumps(list(WRITING.values())), code=SEVERAL, preexec_fn=few_bytes)
+    done = run_process(json.dumps(list(WRITING.values())), code=SEVERAL, first=FEW_BYTES)
     assert done.returncode == 0, done.stderr
     for name, (code, said) in zip(WRITING, json.loads(done.stdout), strict=True):
         sentence = f"error: {name} cannot be written ({os.strerror(errno.EFBIG)}); choose another place"
@@ -91,7 +83,7 @@ def test_every_command_says_so_and_leaves_the_old_file(tmp_path):
 
 def test_stdout_on_a_full_disk_is_an_error(tmp_path):
     with open(tmp_path / "out.json", "wb") as out:
-        done = run_process("metrics", "--json", preexec_fn=lambda: (few_bytes(), os.dup2(out.fileno(), 1)))
+        done = run_process("metrics", "--json", first=FEW_BYTES, stdout=out)
     sentence = f"error: standard output cannot be written ({os.strerror(errno.EFBIG)}); redirect it to another place\n"
     assert (done.returncode, done.stderr) == (2, sentence)
 

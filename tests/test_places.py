@@ -4,19 +4,18 @@ No test names a real device. A terminal of `openpty` stands for devices: nothing
 """
 
 import os
-import resource
 import socket
 import stat
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import confmax
 from confmax.places import check_place, replaces, same_place, write_whole
+from tests.helpers import files_of_at_most
 
 pytestmark = pytest.mark.usefixtures("inside")
 RULE = confmax.DecisionRule.from_weights([1.0, 2.0], classes=["no", "yes"])
@@ -61,17 +60,6 @@ def test_a_name_may_be_as_long_as_names_may_be():
     name = "r" * 250 + ".json"
     RULE.save(name)
     assert names() == [name]
-
-
-@contextmanager
-def files_of_at_most(size):
-    """Let writes beyond ``size`` bytes of a file fail, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_failed_write_names_the_path_and_leaves_the_old_file():

@@ -6,11 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 
 import pytest
 
-from tests.cli_helpers import SOURCE, run, run_process, small
+from tests.cli_helpers import SOURCE, after, run, run_process, small
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.usefixtures("inside")
@@ -22,10 +21,8 @@ SAID = {
 SIGNALS = pytest.mark.parametrize("number", SAID, ids=lambda number: number.name)
 
 
-def obey():
-    """Undo what processes inherit: a shell lets those in its background ignore interruptions, nohup hang-ups."""
-    for number in SAID:
-        signal.signal(number, signal.SIG_DFL)
+# what processes inherit is undone: a shell lets those in its background ignore interruptions, nohup hang-ups
+OBEY = f"import signal\nfor number in {list(map(int, SAID))}: signal.signal(number, signal.SIG_DFL)"
 
 
 # the signal comes at the moment when the new file is there, beside the old one
@@ -54,7 +51,7 @@ def test_a_file_that_is_being_written_is_removed(tmp_path, number):
     out = tmp_path / "out.csv"
     out.write_text("old")
     run("tune", path, "--label", "y", "--metric", "macro_f1", "-o", "rule.json")
-    done = run_process("apply", "rule.json", path, "-o", out, code=AT_REPLACE.format(number), preexec_fn=obey)
+    done = run_process("apply", "rule.json", path, "-o", out, code=AT_REPLACE.format(number), first=OBEY)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number])
     assert out.read_text() == "old"
     assert {each.name for each in tmp_path.iterdir()} == {"out.csv", "rule.json", path.name}
@@ -62,15 +59,15 @@ def test_a_file_that_is_being_written_is_removed(tmp_path, number):
 
 @SIGNALS
 def test_no_callback_swallows_a_signal(number):
-    done = run_process("metrics", code=IN_DESTRUCTOR.format(number), preexec_fn=obey)
+    done = run_process("metrics", code=IN_DESTRUCTOR.format(number), first=OBEY)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_an_ignored_signal_stays_ignored(number):
     """As in the background of a shell, and below nohup."""
-    ignore = partial(signal.signal, number, signal.SIG_IGN)
-    done = run_process("metrics", "--json", code=IN_DESTRUCTOR.format(int(number)), preexec_fn=ignore)
+    ignore = f"import signal\nsignal.signal({int(number)}, signal.SIG_IGN)"
+    done = run_process("metrics", "--json", code=IN_DESTRUCTOR.format(int(number)), first=ignore)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -97,9 +94,7 @@ def test_a_command_ends_whenever_a_signal_comes(tmp_path, number):
     old = new.replace(b"{", b"{ ", 1)
     draw = random.Random(number)
     (tmp_path / "r.json").write_bytes(old)
-    process = subprocess.Popen(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=obey
-    )
+    process = subprocess.Popen(after(OBEY, command), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     # before the package is there, Python itself answers signals
     time.sleep(0.25 + draw.random())
     process.send_signal(number)
