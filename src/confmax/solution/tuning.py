@@ -44,6 +44,7 @@ from confmax.tables.kinds import apart
 from confmax.tables.labels import plain
 from confmax.tables.normalize import divided
 from confmax.tables.several import labels_table
+from confmax.tables.table import calibrating_once
 
 LEAST_OF_MODEL = 0.05  # share of the model in a blend, from which its row sums tell those of the model
 
@@ -306,14 +307,15 @@ def tune_all_rows(task: Task, likely: Sequence[int] | None = None) -> Solution:
     warn_of_names(raw.classes, () if raw.groups is None else raw.groups.names)
     if task.limits is None:
         warn_of_trivial(task.plan.metric)
-    solution = tune(task)
-    asked = task.plan.pos_label
-    positive = solution.rule.positive if asked is None else raw.classes.index(plain(asked))
-    solution = replace(solution, rule=replace(solution.rule, tuned_on=raw.fingerprint(), positive=positive))
-    calibrated = None if solution.calibration is None else solution.calibration.log_loss_after
-    warn(doubt_of_order(raw, likely=likely, calibrated=calibrated))
-    warn_of_unwritten(or_raise(solution, task.plan.on_infeasible))
-    warn_of_surprises(solution, task)
+    with calibrating_once(raw):
+        solution = tune(task)
+        asked = task.plan.pos_label
+        positive = solution.rule.positive if asked is None else raw.classes.index(plain(asked))
+        solution = replace(solution, rule=replace(solution.rule, tuned_on=raw.fingerprint(), positive=positive))
+        calibrated = None if solution.calibration is None else solution.calibration.log_loss_after
+        warn(doubt_of_order(raw, likely=likely, calibrated=calibrated))
+        warn_of_unwritten(or_raise(solution, task.plan.on_infeasible))
+        warn_of_surprises(solution, task)
     return solution
 
 

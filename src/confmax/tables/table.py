@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -416,7 +417,14 @@ class MemoryTable(Checked, Table):
             return raw
         if self.decisions.several:
             return replace(raw, proba=calibrator.transform(raw.proba), calibrator=calibrator, raw=raw, totals=None)
-        found = raw.storage.calibrated(calibrator, raw.proba)
+        # () until rows have been calibrated, None where they are not kept
+        kept = raw.__dict__.get("_last_calibrated")
+        if kept and kept[0] is calibrator:
+            found = kept[1]
+        else:
+            found = raw.storage.calibrated(calibrator, raw.proba)
+            if kept is not None:
+                raw.__dict__["_last_calibrated"] = (calibrator, found)
         return replace(
             raw, storage=found.storage, proba=found.proba, calibrator=calibrator, raw=raw, totals=found.totals
         )
@@ -488,6 +496,10 @@ class MemoryTable(Checked, Table):
 
         As `row_hashes` in all else.
         """
+        return self._unordered_hashes
+
+    @cached_property
+    def _unordered_hashes(self) -> NDArray[np.uint64]:
         if self.unordered is not None:
             return self.unordered
         return self.storage.hashes(self.proba, ordered=False) if self.raw is None else self.raw.unordered_hashes()
@@ -585,3 +597,18 @@ class MemoryTable(Checked, Table):
         # a calibrator may give rows of another storage, and those decide
         found = self if calibrator is None else self.storage.calibrated(calibrator, self.proba)
         return found.storage.decide(found.proba, gains)
+
+
+@contextmanager
+def calibrating_once(table: Table) -> Iterator[None]:
+    """Keep the rows of a ``table`` in memory under the last calibrator that they are read with.
+
+    A search and its report read them alike. They take as much memory as the table, and are kept no longer.
+    """
+    given = getattr(table, "raw", None)
+    raw = table if given is None else given
+    raw.__dict__["_last_calibrated"] = ()
+    try:
+        yield
+    finally:
+        raw.__dict__.pop("_last_calibrated", None)
