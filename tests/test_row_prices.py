@@ -11,8 +11,9 @@ import confmax
 from confmax import metrics
 from confmax.confusion import Confusion, Gains
 from confmax.optimize import Problem, Stationary, Status, ThresholdSearch, row_prices
-from confmax.optimize.row_prices import KnotSearch, RowPrices, Scores, row_bound
+from confmax.optimize.row_prices import KnotSearch, RowPrices, Rows, Scores, row_bound
 from confmax.oracle import CountingOracle, make_oracle, make_table
+from tests.helpers import by_numpy, compiled
 from tests.parts_helpers import cut, labelled
 from tests.witnesses import most_found, tiny_scores
 
@@ -36,6 +37,22 @@ def drawn(n):
     i, j = np.triu_indices(len(subsets), 1)
     steps = np.linspace(0.05, 0.95, 19)[:, None, None]
     return np.concatenate([subsets, ((1 - steps) * subsets[i] + steps * subsets[j]).reshape(-1, n)])
+
+
+@compiled
+@pytest.mark.parametrize("n_prices", [1, 3])
+@pytest.mark.parametrize("n", [1, 15, 700, 9000])
+def test_the_kernel_takes_the_rows_that_numpy_does(n, n_prices):
+    rng = np.random.default_rng(n)
+    rows = Rows(rng.random((3, n)), rng.random((n_prices, n)) - 0.2, rng.random(n) / n, 0.0, np.ones(n, dtype=bool))
+    scores = Scores(np.arange(3), np.full(3, 2.0), np.ones(3), np.array([-0.5, 0.0, -1.0]), np.ones(3))
+    lines = rng.integers(0, 3, 200), rng.random(200), rng.random(200)
+    with by_numpy():
+        expected = rows.taken(scores, *lines)
+    np.testing.assert_allclose(rows.taken(scores, *lines), expected, rtol=1e-12, atol=1e-15)
+    assert (expected[1] > 0.0).any()
+    none = rows.taken(scores, *(each[:0] for each in lines))
+    assert none.shape == (3, 0)
 
 
 @pytest.mark.parametrize("metric", BOUNDED, ids=repr)

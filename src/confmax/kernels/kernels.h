@@ -28,6 +28,7 @@
 #include "products.h"
 #include "matrix_scaling.h"
 #include "interior.h"
+#include "lines.h"
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif

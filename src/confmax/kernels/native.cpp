@@ -98,10 +98,10 @@ struct Word<double> {
 }  // namespace
 
 // every kernel, with what it takes (signature.h); it is compiled for both types of real numbers, of which its first
-// argument chooses. A kernel that is ONCE has no vectors, gains nothing by a wider instruction set, and is compiled for
+// argument chooses, or for doubles alone (D). A kernel that is ONCE has no vectors, gains nothing by a wider instruction set, and is compiled for
 // the narrowest one alone
 // clang-format off
-#define KERNELS(K, ONCE)                                                                                 \
+#define KERNELS(K, D, ONCE)                                                                              \
   K(check, "T[n,K] i:n i:n s d[2] u[K] d![K] b![4] u![n]?")                                              \
   K(tally, "T[K,*] l[n] s d[2] u[K] d![K] b![4] u![n] T[B,1,K] T[B,K] l![*]")                             \
   K(normalise, "T[n,K] i:n i:n s f T![n,K]")                                                             \
@@ -123,11 +123,12 @@ struct Word<double> {
   K(power_sums, "T[n,K] l[n] d[n] i:n i:n f d![3]")                                                      \
   K(vector_sums, "T[n,K] l[n] d[n] i:n i:n d[K] d[K] i d![1] d![2K] d![3,K]|[2K,2K]?")                   \
   K(leave_out, "T[n,K] l[n] d[n] b[n] i:n i:n d[K] d[K] d[1,1]|[2K,2K] f f d![n]")                       \
-  K(times, "d[n,d] i:n i:n d[d,m] d![n,m]")                                                              \
-  K(factor, "d![d,d]")                                                                                   \
-  K(substitute, "d[d,d] d[d,d] d![d,m]")                                                                 \
+  D(times, "d[n,d] i:n i:n d[d,m] d![n,m]")                                                              \
+  D(factor, "d![d,d]")                                                                                   \
+  D(substitute, "d[d,d] d[d,d] d![d,m]")                                                                 \
   K(matrix_sums, "T[n,K] l[n] d[n] i:n i:n d[K,K] d[K] i d![1]|[n] d![K,K+1]? d![*,*]?")                 \
-  K(central_path, "d[A,q] d![q] d![A] d![A] d![n]? d![*]? i i f d![60,q] d![60]")                        \
+  D(central_path, "d[A,q] d![q] d![A] d![A] d![n]? d![*]? i i f d![60,q] d![60]")                        \
+  D(above_lines, "d[B,n] d[*,n] d[n] l[L] d[L] d[L] i:n i:n d![3,L]")                                    \
   ONCE(sparse_structure, "T[e] I[e] I[r] j:r j:r i")                                                     \
   ONCE(sparse_sums, "T[e] I[e] I[r] j:r j:r d![r-1]")                                                    \
   ONCE(sparse_look_up, "T[e] I[e] I[r] j:r j:r I[r-1] T![r-1]")                                          \
@@ -143,6 +144,7 @@ struct Word<double> {
 
 typedef int64_t (*Kernel)(const Slot*);
 #define BOTH(name, _) {name<float>, name<double>},
+#define DOUBLE(name, _) {nullptr, name<double>},
 #define BOTH_NARROW(name, _) BOTH(narrow::name, _)
 
 // processors of x86 without AVX2 are those from before 2013: for them the code is small, and scans take up to twice as
@@ -154,9 +156,11 @@ typedef int64_t (*Kernel)(const Slot*);
 #endif
 #if defined(__x86_64__) && defined(ONLY_WIDE)
 #define BOTH_IF_BUILT(name, _) {nullptr, nullptr},
+#define DOUBLE_IF_BUILT(name, _) {nullptr, nullptr},
 const bool has_narrow = false;
 #else
 #define BOTH_IF_BUILT(name, _) {narrow::name<float>, narrow::name<double>},
+#define DOUBLE_IF_BUILT(name, _) {nullptr, narrow::name<double>},
 const bool has_narrow = true;
 #endif
 #define WIDTH 16
@@ -165,7 +169,7 @@ namespace narrow {
 #include "rows.h"
 #include "sparse.h"
 #include "breakpoints.h"
-const Kernel all[][2] = {KERNELS(BOTH_IF_BUILT, BOTH_NARROW)};
+const Kernel all[][2] = {KERNELS(BOTH_IF_BUILT, DOUBLE_IF_BUILT, BOTH_NARROW)};
 }  // namespace narrow
 #undef FAST
 #undef WIDTH
@@ -175,7 +179,7 @@ const Kernel all[][2] = {KERNELS(BOTH_IF_BUILT, BOTH_NARROW)};
 #define WIDTH 32
 namespace avx2 {
 #include "kernels.h"
-const Kernel all[][2] = {KERNELS(BOTH, BOTH_NARROW)};
+const Kernel all[][2] = {KERNELS(BOTH, DOUBLE, BOTH_NARROW)};
 }  // namespace avx2
 #undef FAST
 #undef WIDTH
@@ -188,7 +192,7 @@ const Kernel all[][2] = {KERNELS(BOTH, BOTH_NARROW)};
 #define WIDTH 64
 namespace avx512 {
 #include "kernels.h"
-const Kernel all[][2] = {KERNELS(BOTH, BOTH_NARROW)};
+const Kernel all[][2] = {KERNELS(BOTH, DOUBLE, BOTH_NARROW)};
 }  // namespace avx512
 #undef FAST
 #undef WIDTH
@@ -240,7 +244,7 @@ bool read(PyObject* from, Slot& slot) {
 
 const char* const signatures[] = {
 #define SIGNATURE(_, signature) signature,
-    KERNELS(SIGNATURE, SIGNATURE)};
+    KERNELS(SIGNATURE, SIGNATURE, SIGNATURE)};
 
 PyObject* run(int kernel, PyObject* const* args, Py_ssize_t n_args) {
   Slot slots[MOST_SLOTS] = {};
@@ -278,17 +282,17 @@ PyObject* run(int kernel, PyObject* const* args, Py_ssize_t n_args) {
 
 enum Number {
 #define NUMBER(name, _) number_of_##name,
-  KERNELS(NUMBER, NUMBER)
+  KERNELS(NUMBER, NUMBER, NUMBER)
 };
 
 #define METHOD(name, _) \
   PyObject* call_##name(PyObject*, PyObject* const* args, Py_ssize_t n) { return run(number_of_##name, args, n); }
-KERNELS(METHOD, METHOD)
+KERNELS(METHOD, METHOD, METHOD)
 
 PyMethodDef methods[] = {
 #define ENTRY(name, _) \
   {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_##name)), METH_FASTCALL, nullptr},
-    KERNELS(ENTRY, ENTRY){nullptr, nullptr, 0, nullptr}};
+    KERNELS(ENTRY, ENTRY, ENTRY){nullptr, nullptr, 0, nullptr}};
 
 int fill(PyObject* module) {
   choose();

@@ -34,7 +34,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from confmax import kernels
 from confmax.confusion import ABSENT, Array, Confusion, Gains
+from confmax.kernels.blocks import over_rows
 from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.optimize.loop import Problem
 from confmax.optimize.rounding import BATCH, BINDS, LITTLE, OF_TOL, SINGLE
@@ -60,6 +62,7 @@ ROUGH = 0.2  # part of the gap that intervals may add between steps
 SETTLED = 0.9  # part of the largest known worth below which a knot needs no better m
 WIDEST = 1.0 / SINGLE  # range of the first m, relative to the rule's own
 FEW_PRICES = BATCH // 8  # of lines times rows: to choose the rows of each line would take longer than to read all
+PART_ROWS = 1 << 12  # of a sum
 TOGETHER = 8  # lines that choose their rows together, or more where there are few rows
 
 
@@ -144,6 +147,8 @@ class Rows:
     def taken(self, scores: Scores, k: Ints, s: Array, m: Array) -> Array:
         """Return hits, share and price (3, L) of the rows that are worth more than their price at (s, m)."""
         a, b = scores.lines(k, s, m)
+        if kernels.native is not None:
+            return self._taken(np.asarray(k, np.int64), a, b)
         if len(k) * len(self.w) <= FEW_PRICES:
             p = self.p[k]
             v = np.broadcast_to(self.v if len(self.v) == 1 else self.v[k], p.shape)
@@ -165,6 +170,17 @@ class Rows:
                     sides = self.w[rows] * np.stack([p[rows], np.ones(len(rows)), v[rows]])
                     out[:, lines] += sides @ over.T
         return out
+
+    def _taken(self, k: NDArray[np.int64], a: Array, b: Array) -> Array:
+        """Return the sums of `taken` by the kernel."""
+
+        def work(_: int, start: int, stop: int) -> Array:
+            out = np.zeros((3, len(k)))
+            kernels.native.above_lines(self.p, self.v, self.w, k, a, b, start, stop, out)
+            return out
+
+        # one part after the other: the order of a sum is a part of the result
+        return np.asarray(sum(over_rows(work, len(self.w), PART_ROWS), start=np.zeros((3, len(k)))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,18 +220,20 @@ class RowPrices:
     def rows(self, table: MemoryTable, total: float) -> Rows:
         """Return what the classes read of the rows of a ``table``, whose weights are parts of a ``total``."""
         P = np.asarray(table.dense("a bound by prices of rows").proba, dtype=np.float64)
-        worth = _scores(self.gain, P)
-        others = np.delete(worth, self.classes, axis=1)
+        columns = np.ascontiguousarray(P.T)
+        worth = _scores(self.gain, P, columns)
+        others = np.delete(np.arange(len(worth)), self.classes)
         # no price lies below what a decision without a score is paid
-        least = others.max(axis=1) if others.shape[1] else np.full(len(P), -np.inf)
+        least = worth[others].max(axis=0) if len(others) else np.full(len(P), -np.inf)
         if self.decisions.positive:
             least = np.maximum(least, 0.0)
-        p = np.ascontiguousarray(P[:, self.classes].T)
+        p = columns if np.array_equal(self.classes, np.arange(len(columns))) else columns[self.classes]
         paid = np.zeros((1, len(P)))
         if self.paid is not None:
-            paid = np.ascontiguousarray(_scores(self.paid, P)[:, self.classes].T)
+            paid = _scores(self.paid, P, columns)[self.classes]
         c = count_of(self.decisions)
-        v = np.maximum(np.partition(worth, worth.shape[1] - c, axis=1)[:, -c], least)
+        last = worth.max(axis=0) if c == 1 else np.partition(worth, len(worth) - c, axis=0)[-c]
+        v = np.maximum(last, least)
         for step in self.steps:
             v = np.maximum(v - step.size * self.lacks(step, p, v - paid), least)
         w = (np.ones(len(P)) if table.weight is None else table.weight) / total
@@ -229,13 +247,13 @@ def count_of(decisions: Decisions) -> int:
     return decisions.most
 
 
-def _scores(gains: Gains, P: Array) -> Array:
-    """Return the scores (n, M) of one gain for rows P (n, K)."""
+def _scores(gains: Gains, P: Array, columns: Array) -> Array:
+    """Return the scores (M, n) of one gain for rows P (n, K), whose transpose are the ``columns``."""
     if gains.full is not None or gains.power:
-        return np.asarray(P @ gains.matrices()[0])
+        return np.ascontiguousarray((P @ gains.matrices()[0]).T)
     ((a,), (b,)) = gains.pair()
-    worth = np.tile(b, (len(P), 1))
-    worth[:, : P.shape[1]] += a * P
+    worth = np.repeat(b[:, None], len(P), axis=1)
+    worth[: len(columns)] += a[:, None] * columns
     return worth
 
 
