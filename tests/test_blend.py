@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 import confmax
 from confmax import metrics
-from confmax.calibration import choice, choose
+from confmax.calibration import choose, families
 from confmax.calibration.blend import _differences, model_share, shares_of_groups
 from confmax.calibration.choice import held_out
 from confmax.oracle import make_table
@@ -73,7 +73,7 @@ def test_a_sample_speaks_for_all_rows(monkeypatch):
     tenth = make_table(table.proba[::10], table.labels[::10], None, range(3))
     assert model_share(tenth) > 3 * model_share(table)
     assert model_share(tenth, 0.1) == pytest.approx(model_share(table), abs=0.05)
-    monkeypatch.setattr(choice, "CHOICE_CELLS", 6000)
+    monkeypatch.setattr(families, "CHOICE_CELLS", 6000)
     honest, fold = held_out(table, choose(table, "temperature"))
     assert honest.n_rows == len(fold) == 2000
     assert honest.raw.n_rows == 2000

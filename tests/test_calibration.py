@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 import confmax
-from confmax.calibration import MatrixScaling, Temperature, VectorScaling, choose, fit, log_loss
+from confmax.calibration import MatrixScaling, Temperature, VectorScaling, choose, families, fit, log_loss
 from confmax.calibration import scaling as solver
 from confmax.calibration.families import first_fit, labelled
 from confmax.oracle import make_table
@@ -435,6 +435,70 @@ def test_many_classes_leave_out_folds():
     P = np.random.default_rng(0).dirichlet(np.ones(130), 400)
     table = make_table(P, np.arange(400) % 130, None, range(130))
     assert set(choose(table).cv_log_loss) == {"none", "temperature", "vector"}
+
+
+@pytest.fixture
+def small_samples(monkeypatch):
+    """Tables of a thousand rows are large, and a sample has some hundred."""
+    for name, value in (("LARGE", 1000), ("SAMPLE_CELLS", 1500), ("SAMPLE_ROWS", 500), ("WHOLE_CLASS", 40)):
+        monkeypatch.setattr(families, name, value)
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_a_sample_has_small_classes_whole_and_classes_of_their_weight():
+    rng = np.random.default_rng(0)
+    y = rng.choice(4, 6000, p=[0.8, 0.19, 0.006, 0.004])
+    weight = rng.integers(0, 3, 6000)
+    table = make_table(rng.dirichlet(np.ones(4), 6000), y, weight, range(4))
+    everything = labelled(table, 0)
+    some = labelled(table, 0, most=families.rows_to_compare(table), by_class=True)
+    rows, of_all = (np.bincount(one.labels, minlength=4) for one in (some, everything))
+    assert (rows[2:] == np.minimum(of_all[2:], 40)).all() and 450 < rows.sum() < 650
+    assert some.part == pytest.approx(some.weight.sum() / everything.weight.sum())
+    shares = [np.bincount(one.labels, one.weight) / one.weight.sum() for one in (some, everything)]
+    np.testing.assert_allclose(*shares, rtol=0.2)  # weights of rows differ within a class
+    # whatever the order of rows and columns
+    order = rng.permutation(6000)
+    turned = make_table(table.proba[order][:, ::-1], 3 - y[order], weight[order], range(4))
+    same = labelled(turned, 0, most=families.rows_to_compare(turned), by_class=True)
+    np.testing.assert_array_equal(np.sort(order[same.place]), some.place)
+    plain = make_table(table.proba, y, None, range(4))
+    some = labelled(plain, 0, most=families.rows_to_compare(plain), by_class=True)
+    np.testing.assert_allclose(np.bincount(some.labels, some.weight) / some.weight.sum(), np.bincount(y) / 6000)
+
+
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("kind", ["temperature", "vector"])
+def test_a_kind_compared_on_a_sample_is_fitted_on_all_rows(kind):
+    P, y = miscalibrated(
+        5000, 3, 0.5 if kind == "temperature" else (0.5, 1.5, 1.0), (0.0, 0.5, -0.5) if kind == "vector" else 0
+    )
+    table = make_table(P, y)
+    found = choose(table, kind)
+    expected = fit(table, kind)
+    if kind == "temperature":
+        assert found.calibrator.temperature == pytest.approx(expected.temperature, rel=1e-5)
+    else:
+        np.testing.assert_allclose(parameters(found.calibrator), parameters(expected), atol=1e-5)
+    assert found.log_loss_after == pytest.approx(log_loss(table.calibrated(expected)), abs=1e-8)
+
+
+def test_losses_on_a_sample_are_those_of_a_fit_on_all_rows(monkeypatch):
+    """A fit of d numbers on m rows loses d / (2 m) nats; that on all rows is what is chosen."""
+    P, y = miscalibrated(40_000, 8, 1, 0)
+    table = make_table(P, y)
+    for name, value in (("LARGE", 1000), ("SAMPLE_CELLS", 8000), ("SAMPLE_ROWS", 1000)):
+        monkeypatch.setattr(families, name, value)
+    some = labelled(table, 0, most=families.rows_to_compare(table), by_class=True)
+    found = first_fit(some, "vector")
+    on_all = first_fit(labelled(table, 0), "vector")
+    # the rows of the sample, under the fit on all rows: what differs is what the fit costs
+    of_all = families.losses_under(some, on_all.calibrator, np.ones(len(some.labels), dtype=bool))
+    expected = float(np.average(found.left_out(some.copies()) - of_all, weights=some.weight))
+    alone = replace(found, rows=replace(some, part=1.0))
+    plain = float(np.average(alone.left_out(some.copies()) - of_all, weights=some.weight))
+    assert plain > 0.004
+    assert abs(expected) < 0.0015
 
 
 def test_a_floor_bounds_confident_mistakes():

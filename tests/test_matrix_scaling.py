@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.metrics import f1_score
 
 import confmax
-from confmax.calibration import MatrixScaling, VectorScaling, choice, choose, families, fit, log_loss, matrix
+from confmax.calibration import MatrixScaling, VectorScaling, choose, families, fit, log_loss, matrix
 from confmax.calibration.families import first_fit, labelled
 from confmax.calibration.matrix import MatrixLoss, fit_matrix, matrix_losses, monotone_margins
 from confmax.calibration.newton import BLOCKS, FULL, NO_SECOND
@@ -231,13 +231,13 @@ def test_the_choice_is_the_one_standard_error_rule_on_five_folds():
 def test_large_tables_are_chosen_on_samples_and_fitted_whole(monkeypatch):
     table = make_table(*confused(4000, 3))
     whole = choose(table, "matrix")
-    monkeypatch.setattr(choice, "CHOICE_CELLS", 6000)
-    monkeypatch.setattr(families, "FEW_CELLS", 3000)
+    for name, most in (("LARGE", 1000), ("SAMPLE_CELLS", 3000), ("SAMPLE_ROWS", 1000)):
+        monkeypatch.setattr(families, name, most)
     sampled = choose(table, "matrix")
     assert sampled.cv_log_loss["matrix"] != whole.cv_log_loss["matrix"]
     everything = labelled(table, 0).at(sampled.calibrator.floor)
     theta = fit_matrix(everything, sampled.strength, identity(3), tol=1e-9)
-    np.testing.assert_allclose(sampled.calibrator.W, theta[:, :3], atol=1e-5)
+    np.testing.assert_allclose(sampled.calibrator.W, theta[:, :3], atol=1e-4)
 
 
 def test_too_many_classes_are_refused_by_name():

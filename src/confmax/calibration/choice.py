@@ -29,8 +29,6 @@ from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
 from confmax.tables.arrays import picked
 from confmax.tables.draws import cross_fit, masks
 
-CHOICE_CELLS = 1 << 22  # what is cross-validated is a sample of at most this many entries of the table
-
 
 @dataclass(frozen=True)
 class Calibration:
@@ -180,13 +178,12 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     if isinstance(kind, Scaling):
         return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
     _need_labels(table, kind)
-    rows = families.labelled(table, seed)
-    sample = rows.take(families.most_rows(rows.proba, CHOICE_CELLS))
+    compared = sample = families.labelled(table, seed, most=families.rows_to_compare(table), by_class=True)
     if word == "matrix" and table.n_classes not in families.TRIED_CLASSES:
         # nothing is compared: losses of the sample that the strength is chosen on are enough to report
-        sample = sample.few()
+        sample = compared.few()
     if word == "given":
-        return _given(table, kind, rows, sample, before)
+        return _given(table, kind, sample, before)
     if word == "auto":
         found, fits, means = _compared(sample)
     else:
@@ -197,24 +194,29 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     if found == "none":
         return Calibration("none", None, before, before, means)
     best = fits[found]
-    if sample is not rows:
+    if compared.part < 1.0 or sample is not compared:
         # only a sample leaves something to be done
-        best = best.again(rows.at(best.rows.floor), curvature=best.curvature if found == "matrix" else None)
+        rows = families.labelled(table, seed, best.rows.floor)
+        best = best.again(rows, curvature=best.curvature, tol=families.FOLD_TOL)
     after = log_loss(table.calibrated(best.calibrator))
     strength = best.strength if found == "matrix" else None
     return Calibration(found, best.calibrator, before, after, means, strength)
 
 
-def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = None) -> tuple[Table, NDArray[np.int64]]:
+def held_out(
+    table: Table, found: Calibration, *, seed: int = 0, given: Any = None, few: bool = False
+) -> tuple[Table, NDArray[np.int64]]:
     """Return the rows that have weight, calibrated by fits on the other folds, and their folds (n,).
 
     The kind that `choose` ``found`` on this table is fitted again without each fold; the seed of `choose` gives the
-    same folds. With more than 4M entries, a sample is returned: the one on which `choose` compares the kinds. ``given``
-    is the caller's calibration, if ``found.kind`` is "given"; one that is ``found`` itself holds the object to fit.
+    same folds. With more than 4M entries, a random sample is returned, and where ``few`` rows are enough, one as large
+    as that on which `choose` compares the kinds. ``given`` is the caller's calibration, if ``found.kind`` is "given";
+    one that is ``found`` itself holds the object to fit.
     """
     scaled = found.calibrator if isinstance(found.calibrator, Scaling) else None
-    rows = families.labelled(table, seed, scaling.FLOOR if scaled is None else scaled.floor)
-    rows = rows.take(families.most_rows(rows.proba, CHOICE_CELLS))
+    floor = scaling.FLOOR if scaled is None else scaled.floor
+    compared = families.rows_to_compare(table) if few else None
+    rows = families.labelled(table, seed, floor, most=compared or families.rows_to_read(table))
     fold = rows.folds()
     out = rows.proba.copy()
     again = None
@@ -314,8 +316,9 @@ def _means(losses: dict[str, Array], rows: Rows) -> dict[str, float]:
     return {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items() if len(losses) > 1}
 
 
-def _given(table: MemoryTable, given: Any, rows: Rows, sample: Rows, before: float | None) -> Calibration:
-    """Return the calibration by a copy of the caller's object."""
+def _given(table: MemoryTable, given: Any, sample: Rows, before: float | None) -> Calibration:
+    """Return the calibration by a copy of the caller's object, which is compared on a sample and fitted on all rows."""
+    rows = sample if sample.part == 1.0 else families.labelled(table, sample.seed, sample.floor)
     losses = {
         "none": _raw(sample),
         "given": families.of_folds(sample, lambda part: _fit_object(given, sample, ~part), sample.folds()),

@@ -39,6 +39,14 @@ CHOICE_TOL = 1e-2  # and where all that is read of them is whether a mean loss i
 FOLDS = 5
 FEW_CELLS = 1 << 19  # floor and strength are chosen on a sample of at most this many entries of the table,
 ROWS_PER_CLASS = 10  # but on at least this many rows per class
+# From `LARGE` rows, or so many entries, on kinds are compared on a sample. To take the simpler of two kinds that differ
+# by less than one standard error on m rows costs about 2 / m nats: a difference of g nats has about the standard error
+# sqrt(2 g / m).
+LARGE = 50_000
+CHOICE_CELLS = 1 << 22
+SAMPLE_CELLS = 1 << 18  # entries of the sample,
+SAMPLE_ROWS = 10_000  # and its rows at least
+WHOLE_CLASS = 300  # rows of a class that the sample takes all of; all classes together fill half of it so at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +55,7 @@ class Rows(scaling.Sample):
 
     Weights are relative. They are scaled to sum to ``(sum w)^2 / sum w^2``, the number of equally weighted rows that
     say as much (Kish): the prior of the fit and the errors of the choice see that number of rows. ``place`` (n,) are
-    their places in the table.
+    their places in the table. ``part`` is how many rows these are of those that the chosen kind is fitted on.
     """
 
     proba: NDArray[Any]
@@ -55,6 +63,7 @@ class Rows(scaling.Sample):
     place: NDArray[np.intp]
     seed: int
     floor: float
+    part: float = 1.0
 
     def folds(self) -> NDArray[np.int64]:
         """Return the fold of every row."""
@@ -101,30 +110,71 @@ class Rows(scaling.Sample):
         return self if floor == self.floor else replace(self, z=scaling.log_table(self.proba, floor), floor=floor)
 
 
-def labelled(table: Table, seed: int, floor: float | None = None) -> Rows:
-    """Return the rows of a labelled table, with folds by a seed, over a floor or the one that suits a temperature."""
+def labelled(
+    table: Table, seed: int, floor: float | None = None, *, most: int | None = None, by_class: bool = False
+) -> Rows:
+    """Return the rows of a labelled table, with folds by a seed, over a floor or the one that suits a temperature.
+
+    If there are more than ``most`` rows, these are a random sample of about so many. ``by_class``, small classes have
+    more than their share of it, and every class weighs as much as in all rows.
+    """
     table = table.dense("the fit of a calibration")
     # hashes of the probabilities in any order: an order of the columns must not move a row to another fold
     labels = table.labels
     hashes = table.unordered_hashes()
     assert labels is not None
-    P = table.proba
+    P: Any = table.proba
+    K = P.shape[1]
     weight = np.ones(table.n_rows) if table.weight is None else table.weight
     place = np.arange(len(P))
     if not weight.all():
-        kept = weight > 0
-        P = P[kept]
-        place = place[kept]
-        labels = labels[kept]
-        weight = weight[kept]
-        hashes = hashes[kept]
-    weight = weight / weight.max()  # no square overflows
-    weight = weight * (weight.sum() / (weight * weight).sum())
+        place = np.flatnonzero(weight > 0)
+        P, labels, weight, hashes = P[place], labels[place], weight[place], hashes[place]
+    weight = _in_rows(weight / weight.max())  # no square overflows
+    part = 1.0
+    if most is not None and most < len(P):
+        total = weight.sum()
+        chosen = _of_every_class(labels, hashes, K, most) if by_class else np.flatnonzero(_smallest(hashes, most))
+        of_class = [np.bincount(each, minlength=K) for each in (labels, labels[chosen])]
+        P, labels, hashes, place, weight = P[chosen], labels[chosen], hashes[chosen], place[chosen], weight[chosen]
+        if by_class:
+            weight = weight * (of_class[0] / of_class[1].clip(1))[labels]
+        weight = _in_rows(weight)
+        part = min(1.0, float(weight.sum() / total))
     if floor is None:
         # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of nine numbers
         few = _smallest(hashes, most_rows(P, FEW_CELLS))
         floor = scaling.best_floor(P[few], labels[few], weight[few])
-    return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, place, seed, floor)
+    return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, place, seed, floor, part)
+
+
+def _in_rows(weight: Array) -> Array:
+    """Return weights (n,) in units of rows."""
+    return weight * (weight.sum() / (weight * weight).sum())
+
+
+def _of_every_class(
+    labels: NDArray[np.int64], hashes: NDArray[np.uint64], n_classes: int, most: int
+) -> NDArray[np.intp]:
+    """Return the places of about ``most`` rows, the smallest hashes of every class; small classes are there whole."""
+    rows = np.bincount(labels, minlength=n_classes)
+    wanted = np.maximum(np.minimum(rows, min(WHOLE_CLASS, most // (2 * n_classes))), -(-rows * most // len(labels)))
+    places = [np.flatnonzero(labels == k) for k in range(n_classes)]
+    kept = [mine[_smallest(hashes[mine], wanted[k])] for k, mine in enumerate(places) if len(mine)]
+    return np.sort(np.concatenate(kept))
+
+
+def rows_to_compare(table: Table) -> int | None:
+    """Return on about how many rows of a table kinds are compared; None if on all."""
+    n, K = table.n_weighted, table.n_classes
+    if n < LARGE and n * K <= CHOICE_CELLS:
+        return None
+    return max(SAMPLE_CELLS // K, SAMPLE_ROWS, ROWS_PER_CLASS * K)
+
+
+def rows_to_read(table: Table) -> int:
+    """Return how many rows of a table are calibrated without themselves at most."""
+    return max(CHOICE_CELLS // table.n_classes, ROWS_PER_CLASS * table.n_classes)
 
 
 def most_rows(P: NDArray[Any], cells: int) -> int:
@@ -175,20 +225,21 @@ class Fit:
         if self.kind == "temperature":
             theta = scaling.one_power(scaling.fit_power(rows, float(self.theta[0, 0]), tol=tol), K)
         elif self.kind == "vector":
-            theta = scaling.fit_vector(rows, self.theta, curvature=curvature, tol=tol)
+            near = None if curvature is None else curvature * rows.weight.sum()
+            theta = scaling.fit_vector(rows, self.theta, curvature=near, tol=tol)
         else:
             theta = fit_matrix(rows, self.strength, self.theta, curvature=curvature, tol=tol)
         return replace(self, rows=rows, theta=theta)
 
     @cached_property
     def curvature(self) -> Array | None:
-        """What begins a fit on nearly the same rows: second derivatives, of a matrix those of the mean loss.
+        """What begins a fit on nearly the same rows: second derivatives of the mean loss.
 
         Those of a matrix are taken on a sample. None for a vector of too many classes.
         """
         K = self.rows.z.shape[1]
         if self.kind == "vector" and K <= scaling.NEWTON_CLASSES:
-            return scaling.derivatives(self.rows, self.theta, FULL)[2]
+            return np.asarray(scaling.derivatives(self.rows, self.theta, FULL)[2] / self.rows.weight.sum())
         if self.kind == "matrix":
             return MatrixLoss(self.rows.few(), self.strength).curvature(self.theta)
         return None
@@ -210,18 +261,33 @@ class Fit:
         """Return every row's loss (n,) under the fit without its copies; None where all rows are copies.
 
         One Newton step leads there from the fit on all rows, but for kinds with so many parameters that a row changes
-        much: a matrix, and very many classes. Their losses are under the fits without one of five folds.
+        much: a matrix, and very many classes. Their losses are under the fits without one of five folds. Losses on a
+        sample are those of `_of_all`.
         """
         if copies.max() == 0:
             return None
         if self.kind == "matrix":
             return self.of_steady_folds() if self.losses is None else self.losses
         losses = scaling.left_out_losses(self.rows, self.theta, copies, common=self.kind == "temperature")
-        return of_folds(self.rows, self.on_others(), self.rows.folds()) if losses is None else losses
+        if losses is None:
+            losses = of_folds(self.rows, self.on_others(), self.rows.folds())
+        return self._of_all(losses)
 
     def of_steady_folds(self, curvature: Array | None = None) -> Array | None:
         """Return every row's loss (n,) under the fits without its fold; None where one fold holds all rows."""
-        return of_folds(self.rows, self.on_others(curvature, CHOICE_TOL), self.rows.steady_folds())
+        return self._of_all(of_folds(self.rows, self.on_others(curvature, CHOICE_TOL), self.rows.steady_folds()))
+
+    def _of_all(self, losses: Array | None) -> Array | None:
+        """Return what the ``losses`` (n,) of left-out rows are about under a fit on all rows, of which these are some.
+
+        By its rows, a fit of d parameters on m of n rows loses d / (2 m) nats more on other rows, and as much less on
+        its own. On all rows it would lose d / (2 n).
+        """
+        part = self.rows.part
+        if losses is None or part == 1.0:
+            return losses
+        inside = losses_under(self.rows, self.calibrator, np.ones(len(losses), dtype=np.bool_))
+        return losses - 0.5 * (1.0 - part) * (losses - inside)
 
 
 def first_fit(rows: Rows, kind: str, simpler: Fit | None = None) -> Fit:

@@ -252,7 +252,9 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
     # on probabilities that were calibrated on the same rows, the model would look better than it is
     honest: Any = labelled
     if fitted is not None:
-        honest = held_out(labelled, fitted, seed=seed, given=calibration)[0]
+        # what is said of a limit, or of one class, may rest on few of the rows
+        few = task.limits is None and k is None
+        honest = held_out(labelled, fitted, seed=seed, given=calibration, few=few)[0]
     if ordered and fitted is not None and k is not None:
         fitted, honest = calibration_of_class(fitted, honest, k, labelled)
     if not is_blend:
