@@ -37,8 +37,11 @@ def objective(theta, rows, strength):
     K = rows.z.shape[1]
     W, b = theta.reshape(K, K + 1)[:, :K], theta.reshape(K, K + 1)[:, K]
     scores = log_softmax(rows.z.astype(float) @ W.T + b, axis=1)
-    away = np.where(np.eye(K) > 0, 1.0, strength) * (W - np.eye(K)) ** 2
-    return -rows.weight @ scores[np.arange(len(rows.labels)), rows.labels] + 0.5 * (away.sum() + b @ b)
+    n = np.maximum([rows.weight[rows.labels == k].sum() for k in range(K)], 1)
+    own = 1 + 10 / n
+    pulls = strength * (1 + 100 / np.minimum.outer(n, n))
+    away = np.where(np.eye(K) > 0, np.diag(own), pulls) * (W - np.eye(K)) ** 2
+    return -rows.weight @ scores[np.arange(len(rows.labels)), rows.labels] + 0.5 * (away.sum() + own @ b**2)
 
 
 def identity(K):

@@ -206,9 +206,8 @@ class Fit:
     def of(cls, calibrator: Scaling, rows: Rows, strength: float) -> Fit:
         """Return what led to a calibrator that was fitted on all rows."""
         W, b = calibrator.parameters(rows.proba.shape[1])
-        return cls(
-            calibrator.kind, rows.at(calibrator.floor), np.c_[W, b] if W.ndim == 2 else np.array([W, b]), strength
-        )
+        theta = np.c_[W, b] if W.ndim == 2 else np.array([W, b])
+        return cls(calibrator.kind, rows.at(calibrator.floor), theta, strength)
 
     @property
     def calibrator(self) -> Scaling:

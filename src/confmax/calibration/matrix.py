@@ -1,8 +1,9 @@
 """Matrix scaling: its penalised log loss and the minimiser.
 
-The scores are ``W x + b`` with logarithms x of the probabilities. The prior is Gaussian: variance one around the
-identity on the diagonal and the offsets, as for vector scaling, and 1 / strength around zero on all other powers. It
-also settles what the labels leave open, as a number added to a column of W changes no probability.
+The scores are ``W x + b`` with logarithms x of the probabilities. The prior is Gaussian: that of vector
+scaling on the diagonal and the offsets, and of variance 1 / strength around zero on all other powers, which is smaller
+for classes of few rows (`prior_precision`). It also settles what the labels leave open, as a number added to a column
+of W changes no probability.
 
 No power may make a class less likely as its own probability grows (`monotone_margins`). The identity lies strictly
 inside of these linear limits.
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from confmax import kernels
 from confmax.calibration.newton import BLOCKS, FULL, NO_SECOND, newton, quasi_newton
-from confmax.calibration.scaling import PRECISION, WIDE_TOL, Sample, in_parts
+from confmax.calibration.scaling import PULL_ROWS, WIDE_TOL, Sample, in_parts
 from confmax.confusion import Array
 from confmax.kernels.products import Positive, in_order, times
 from confmax.kernels.softmax import few_at_a_time, softmax_rows
@@ -60,7 +61,7 @@ class MatrixLoss:
         """
         K = self.n_classes
         value, gradient, bends = self._sums(theta, order)
-        precision = prior_precision(K, self.strength)
+        precision = prior_precision(self.rows, self.strength)
         away = theta.reshape(precision.shape) - np.eye(*precision.shape)
         loss = value + 0.5 * float((precision * away * away).sum())
         slope = gradient + precision * away
@@ -77,7 +78,7 @@ class MatrixLoss:
 
     def with_prior(self, bends: Array) -> Array:
         """Return second derivatives, of either form, where those of the rows' loss are ``bends``."""
-        precision = prior_precision(self.n_classes, self.strength)
+        precision = prior_precision(self.rows, self.strength)
         if bends.ndim == 2:
             return bends + np.diag(precision.reshape(-1))
         return np.asarray(bends + precision[:, :, None] * np.eye(self.n_classes + 1))
@@ -158,11 +159,14 @@ def _all_pairs(bends: Array) -> Array:
     return np.ascontiguousarray(full.reshape(K * (K + 1), K * (K + 1)))
 
 
-def prior_precision(K: int, strength: float) -> Array:
+def prior_precision(rows: Sample, strength: float) -> Array:
     """Return the precisions (K, K + 1) of the prior on ``(W, b)``."""
-    precision = np.full((K, K + 1), strength)
-    precision[:, -1] = PRECISION
-    np.fill_diagonal(precision, PRECISION)
+    own, few = rows.precision, rows.of_class
+    precision = np.empty((len(own), len(own) + 1))
+    # a power of another class pulls rows from the one to the other: the smaller one counts
+    precision[:, :-1] = strength * (1.0 + PULL_ROWS / np.minimum(few[:, None], few))
+    precision[:, -1] = own
+    np.fill_diagonal(precision, own)
     return precision
 
 

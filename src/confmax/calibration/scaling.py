@@ -7,16 +7,18 @@ added in a fixed order, so that the result does not depend on the number of thre
 
 Powers are never negative. Weights are relative: fits and tests use ``(sum w)^2 / sum w^2`` as the number of rows. A
 Gaussian prior of unit variance around the identity keeps every fit finite and unique; it is worth four rows at even
-odds and was not tuned. Newton steps reuse their Hessian while they shrink fast, and Hessians add four rows at a time.
-Without a floor, a few confident mistakes dominate a fit: the accuracy of one overfitted gradient boosting model fell
-from .66 to .57 under vector scaling (`benchmarks/RESULTS.md`, section calibration, has the measured effect).
+odds and was not tuned. It is more precise for classes of few rows (`Sample.precision`), which would move their numbers
+by chance (`benchmarks/RESULTS.md`, section rare classes). Newton steps reuse their Hessian while they shrink fast, and
+Hessians add four rows at a time. Without a floor, a few confident mistakes dominate a fit: the accuracy of one
+overfitted gradient boosting model fell from .66 to .57 under vector scaling (`benchmarks/RESULTS.md`, section
+calibration, has the measured effect).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,10 @@ from confmax.kernels.softmax import few_at_a_time, softmax_rows, write_logs
 FLOOR = 1e-12  # added to every probability, in float32 and float64 alike: a zero has no logarithm
 FLOORS = (FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 1e-1)
 FLOOR_WORTH = 2.0  # nats of the total loss that a higher floor must save
-PRECISION = 1.0  # of the Gaussian prior around the identity, in 1 / nat^2
+PRECISION = 1.0  # of the Gaussian prior, in 1 / nat^2, on what belongs to a class of many rows
+# rows of a class at which the precision is twice as large: on its power and offset, and on powers of other classes
+OWN_ROWS = 10.0
+PULL_ROWS = 100.0
 POWERS = (1e-3, 1e3)  # range of 1 / T
 NEWTON_CLASSES = 128  # with more classes the Hessian costs more than it saves,
 WIDE_TOL = 1e-4  # and steps end where no parameter is off by more than about a hundredth of its standard error
@@ -53,6 +58,16 @@ class Sample:
     z: NDArray[Any]
     labels: NDArray[np.int64]
     weight: Array
+
+    @cached_property
+    def of_class(self) -> Array:
+        """How many rows each class has (K,), at least one."""
+        return np.maximum(np.bincount(self.labels, self.weight, self.z.shape[1]), 1.0)
+
+    @property
+    def precision(self) -> Array:
+        """Precisions (K,) of the prior on the power and the offset of each class: few rows say little of them."""
+        return PRECISION * (1.0 + OWN_ROWS / self.of_class)
 
 
 def in_parts(n: int, work: Callable[[int, int], Any]) -> list[Any]:
@@ -277,11 +292,12 @@ def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, A
     # one part after the other: the order of a sum is a part of the result
     loss, gradient, second = (sum(parts) for parts in zip(*in_parts(len(rows.z), sums), strict=True))
     away = theta - one_power(1.0, K).reshape(-1)
+    precision = np.tile(rows.precision, 2)
     if order == FULL:
-        second = np.triu(second) + np.triu(second, 1).T + PRECISION * np.eye(2 * K)
+        second = np.triu(second) + np.triu(second, 1).T + np.diag(precision)
     elif order == BLOCKS:
-        second[[0, 2]] += PRECISION
-    return float(loss[0]) + 0.5 * PRECISION * float((away * away).sum()), gradient + PRECISION * away, second
+        second[[0, 2]] += precision.reshape(2, K)
+    return float(loss[0]) + 0.5 * float((precision * away * away).sum()), gradient + precision * away, second
 
 
 def _add_slopes(part: _Softmax, order: int, gradient: Array, second: Array) -> None:
