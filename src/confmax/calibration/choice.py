@@ -135,8 +135,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     probabilities and the seed. With 3 to 20 classes, this kind is then compared with matrix scaling on five folds that
     depend on no seed, and kept unless its loss is larger by more than one standard error. A matrix is not tried on
     fewer than 100 rows, whose folds tell too little of so many numbers; weights count as ``(sum w)^2 / sum w^2`` rows.
-    With more than 4M entries the comparison uses a sample of rows, chosen by their hash. The chosen calibrator is
-    always fitted on all rows.
+    From 50,000 rows or 4M entries on, the comparison uses a sample of rows, chosen by their hash, with small classes
+    whole. The chosen calibrator is always fitted on all rows, and losses are those that such a fit would have.
 
     A sparse table is never calibrated. Its zeros are probabilities that were left out. A floor would turn them into a
     dense table of equal values, and the log loss of a row whose true class was left out has no meaning. Calibrate
