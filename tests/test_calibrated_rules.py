@@ -4,12 +4,15 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import confmax
 from confmax import DecisionRule, metrics
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
+from confmax.tables.table import calibrating_once
+from tests.helpers import labels_drawn
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet([1, 1, 1], 500)
@@ -285,3 +288,20 @@ def test_tables_are_calibrated_from_the_raw_rows():
     np.testing.assert_array_equal(twice.proba, Temperature(2.0).transform(P))
     assert twice.raw is table
     assert twice.calibrated(None) is table
+
+
+def test_all_rows_are_calibrated_once(monkeypatch):
+    """For the choice, the search, the class shares and the warnings; afterwards no rows are kept."""
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.ones(3), 3000)
+    y = labels_drawn(softmax(2 * np.log(rows) + [0.5, 0, -0.5], axis=1), rng)
+    read = []
+    scaled = VectorScaling.transform
+    monkeypatch.setattr(VectorScaling, "transform", lambda self, proba: read.append(len(proba)) or scaled(self, proba))
+    found = confmax.maximize("macro_f1", rows, y, calibration="vector")
+    assert found.calibration.kind == "vector" and read.count(3000) == 1
+    table = make_table(rows, y)
+    with calibrating_once(table):
+        one, again = (table.calibrated(found.rule.calibrator) for _ in range(2))
+        assert one.proba is again.proba and one.raw is table
+    assert table.calibrated(found.rule.calibrator).proba is not one.proba

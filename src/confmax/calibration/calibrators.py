@@ -208,7 +208,7 @@ class _OfArrays(Scaling):
 
     def keeping(self, k: int | None) -> Self:
         """Return the calibrator under which class ``k`` keeps its probability, none for None."""
-        return replace(self, kept=k)
+        return self if k == self.kept else replace(self, kept=k)
 
     def reordered(self, index: Sequence[int]) -> Self:
         """Return the calibrator for the columns in the order ``index`` (K,)."""

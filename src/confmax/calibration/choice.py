@@ -201,9 +201,9 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
         best = best.again(
             families.labelled(table, seed, best.rows.floor), curvature=best.curvature, tol=families.FOLD_TOL
         )
-    after = log_loss(table.calibrated(best.calibrator))
-    strength = best.strength if found == "matrix" else None
-    return Calibration(found, best.calibrator, before, after, means, strength)
+    calibrator = best.calibrator
+    after = log_loss(table.calibrated(calibrator))
+    return Calibration(found, calibrator, before, after, means, best.strength if found == "matrix" else None)
 
 
 def held_out(

@@ -35,7 +35,7 @@ STEEP = 1e2  # of the penalty on what breaks the limits; steeper ones delay quas
 # what rounding takes off a margin, and what holds apart limits that coincide
 LEAST_MARGIN = -1e-9
 RIDGE = 1e-10
-SLOW = 0.3  # convergence by an old Hessian, which takes ten gradients, that is still good enough
+SLOW = 0.5  # convergence by an old Hessian, which takes some twenty gradients, that is still good enough
 LOSSES = -1  # the order of what writes the losses of rows
 
 
