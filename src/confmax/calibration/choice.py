@@ -199,7 +199,7 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     if compared.part < 1.0 or sample is not compared:
         # only a sample leaves something to be done
         best = best.again(
-            families.labelled(table, seed, best.rows.floor), curvature=best.curvature, tol=families.FOLD_TOL
+            families.labelled(table, seed, best.rows.floor), curvature=best.curvature, tol=families.ALL_TOL
         )
     calibrator = best.calibrator
     after = log_loss(table.calibrated(calibrator))

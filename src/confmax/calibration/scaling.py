@@ -332,10 +332,14 @@ def best_floor(proba: NDArray[Any], y: NDArray[np.int64], w: Array) -> float:
     power = 1.0
     for floor in FLOORS:
         rows = Sample(log_table(proba, floor), y, w)
-        power = fit_power(rows, power, tol=1e-4)
-        loss, _, _ = _power_derivatives(rows, power)
         # only the lowest floor needs a reason to be left: every other one changes sure rows
         worth = FLOOR_WORTH if found == FLOOR and floor > FLOOR else 0.0
+        loss, slope, bend = _power_derivatives(rows, power)
+        # the best power saves about half as much
+        if loss - slope * slope / bend >= lowest - worth:
+            continue
+        power = fit_power(rows, power, tol=1e-4)
+        loss, _, _ = _power_derivatives(rows, power)
         if loss < lowest - worth:
             lowest = loss
             found = floor
