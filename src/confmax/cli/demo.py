@@ -77,7 +77,9 @@ def demonstrate(progress: Callable[[int, int], Any] | None = None) -> tuple[Deci
         solve = on_some_rows(Plan.checked(metric), table)
         found = []
         for k, rows in enumerate(parts):
-            found.append(solve(rows, {"calibration": calibrations[k]}))
+            # of all rows a single rule, which any export can write
+            single = {"randomized": False} if rows is None else {}
+            found.append(solve(rows, {"calibration": calibrations[k], **single}))
             calibrations[k] = found[-1].calibration
             if progress is not None:
                 progress(next(steps), len(METRICS) * len(parts))
