@@ -75,8 +75,8 @@ def test_a_sample_speaks_for_all_rows(monkeypatch):
     assert model_share(tenth, 0.1) == pytest.approx(model_share(table), abs=0.05)
     monkeypatch.setattr(families, "CHOICE_CELLS", 6000)
     honest, fold = held_out(table, choose(table, "temperature"))
-    assert honest.n_rows == len(fold) == 2000
-    assert honest.raw.n_rows == 2000
+    assert honest.n_rows == len(fold) == honest.raw.n_rows
+    assert 1800 < honest.n_rows < 2200
 
 
 def test_rounding_decides_nothing():

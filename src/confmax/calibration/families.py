@@ -135,11 +135,16 @@ def labelled(
     part = 1.0
     if most is not None and most < len(P):
         total = weight.sum()
-        chosen = _of_every_class(labels, hashes, K, most) if by_class else np.flatnonzero(_smallest(hashes, most))
-        of_class = [np.bincount(each, minlength=K) for each in (labels, labels[chosen])]
-        P, labels, hashes, place, weight = P[chosen], labels[chosen], hashes[chosen], place[chosen], weight[chosen]
+        of_class = _parts_of_classes(labels, K, most) if by_class else np.full(K, most / len(P))
+        # rows of much weight are there, as they decide a fit
+        mean = np.bincount(labels, weight, K) / np.maximum(np.bincount(labels, minlength=K), 1)
+        parts = np.minimum(of_class[labels] * np.maximum(weight / mean[labels], 1.0), 1.0)
+        chosen = _sampled(hashes, labels, parts)
+        of_all = np.bincount(labels, weight, K)
+        P, labels, hashes, place = P[chosen], labels[chosen], hashes[chosen], place[chosen]
+        weight = weight[chosen] / parts[chosen]
         if by_class:
-            weight = weight * (of_class[0] / of_class[1].clip(1))[labels]
+            weight = weight * (of_all / np.maximum(np.bincount(labels, weight, K), scaling.TINY))[labels]
         weight = _in_rows(weight)
         part = min(1.0, float(weight.sum() / total))
     if floor is None:
@@ -154,15 +159,26 @@ def _in_rows(weight: Array) -> Array:
     return weight * (weight.sum() / (weight * weight).sum())
 
 
-def _of_every_class(
-    labels: NDArray[np.int64], hashes: NDArray[np.uint64], n_classes: int, most: int
-) -> NDArray[np.intp]:
-    """Return the places of about ``most`` rows, the smallest hashes of every class; small classes are there whole."""
-    rows = np.bincount(labels, minlength=n_classes)
-    wanted = np.maximum(np.minimum(rows, min(WHOLE_CLASS, most // (2 * n_classes))), -(-rows * most // len(labels)))
-    places = [np.flatnonzero(labels == k) for k in range(n_classes)]
-    kept = [mine[_smallest(hashes[mine], wanted[k])] for k, mine in enumerate(places) if len(mine)]
-    return np.sort(np.concatenate(kept))
+def _parts_of_classes(labels: NDArray[np.int64], n_classes: int, most: int) -> Array:
+    """Return the part (K,) of the rows of each class in a sample of about ``most`` rows; small classes are whole."""
+    rows = np.maximum(np.bincount(labels, minlength=n_classes), 1)
+    return np.minimum(np.maximum(min(WHOLE_CLASS, most // (2 * n_classes)) / rows, most / len(labels)), 1.0)
+
+
+def _sampled(hashes: NDArray[np.uint64], labels: NDArray[np.int64], part: Array) -> NDArray[np.intp]:
+    """Return the places of a sample that holds a ``part`` (n,) of the rows that are like each row, copies included.
+
+    The hash of a row decides, so that its place is no matter. Of its copies, as many are there as their part says.
+    """
+    order = np.lexsort((hashes, labels))
+    ordered, of_class = hashes[order], labels[order]
+    begins = np.append(True, (ordered[1:] != ordered[:-1]) | (of_class[1:] != of_class[:-1]))
+    parts = part[order]
+    until = np.cumsum(parts)
+    # the parts of the copies before a row, and a number that its content draws
+    before = until - parts - np.maximum.accumulate(np.where(begins, until - parts, 0.0))
+    draws = row_draws(ordered, 0)
+    return np.sort(order[np.floor(before + parts + draws) > np.floor(before + draws)])
 
 
 def rows_to_compare(table: Table) -> int | None:
@@ -225,7 +241,7 @@ class Fit:
         if self.kind == "temperature":
             theta = scaling.one_power(scaling.fit_power(rows, float(self.theta[0, 0]), tol=tol), K)
         elif self.kind == "vector":
-            near = None if curvature is None else curvature * rows.weight.sum()
+            near = None if curvature is None else curvature * rows.weight.sum() + scaling.prior(rows)
             theta = scaling.fit_vector(rows, self.theta, curvature=near, tol=tol)
         else:
             theta = fit_matrix(rows, self.strength, self.theta, curvature=curvature, tol=tol)
@@ -233,13 +249,14 @@ class Fit:
 
     @cached_property
     def curvature(self) -> Array | None:
-        """What begins a fit on nearly the same rows: second derivatives of the mean loss.
+        """What begins a fit on nearly the same rows: second derivatives of the mean loss without the prior.
 
         Those of a matrix are taken on a sample. None for a vector of too many classes.
         """
         K = self.rows.z.shape[1]
         if self.kind == "vector" and K <= scaling.NEWTON_CLASSES:
-            return np.asarray(scaling.derivatives(self.rows, self.theta, FULL)[2] / self.rows.weight.sum())
+            of_rows = scaling.derivatives(self.rows, self.theta, FULL)[2] - scaling.prior(self.rows)
+            return np.asarray(of_rows / self.rows.weight.sum())
         if self.kind == "matrix":
             return MatrixLoss(self.rows.few(), self.strength).curvature(self.theta)
         return None

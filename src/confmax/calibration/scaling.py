@@ -294,10 +294,15 @@ def derivatives(rows: Sample, theta: Array, order: int) -> tuple[float, Array, A
     away = theta - one_power(1.0, K).reshape(-1)
     precision = np.tile(rows.precision, 2)
     if order == FULL:
-        second = np.triu(second) + np.triu(second, 1).T + np.diag(precision)
+        second = np.triu(second) + np.triu(second, 1).T + prior(rows)
     elif order == BLOCKS:
         second[[0, 2]] += precision.reshape(2, K)
     return float(loss[0]) + 0.5 * float((precision * away * away).sum()), gradient + precision * away, second
+
+
+def prior(rows: Sample) -> Array:
+    """Return the second derivatives (2K, 2K) of the prior on powers and offsets."""
+    return np.diag(np.tile(rows.precision, 2))
 
 
 def _add_slopes(part: _Softmax, order: int, gradient: Array, second: Array) -> None:
