@@ -100,7 +100,7 @@ def test_the_sentence_says_what_labels_show_and_the_model_expects(jobs):
     outcome = solution.constraints[0]
     hits = round(outcome.label_value * outcome.label_rows)
     assert solution.guarantee == (
-        f"precision[L] >= 0.9 is kept by {hits} of {outcome.label_rows} tuning rows, and the model expects 0.72; "
+        f"precision[L] >= 0.9 is kept by {hits} of {outcome.label_rows} tuning rows, and the model expects 0.73; "
         f"not assured on new rows, unless you ask with a confidence"
     )
     assert outcome.label_rows >= rows_for_floor(0.9) == 22
@@ -111,7 +111,7 @@ def test_what_no_threshold_reaches_is_said_for_both_estimates(jobs):
     with pytest.raises(confmax.Infeasible) as caught:
         confmax.maximize("recall[M]", P, y, classes=NAMES, constraints="precision[M] >= 0.9")
     assert str(caught.value).startswith(
-        "no threshold on p(M) keeps precision[M] >= 0.9: the model expects at most 0.778, and the labels show at most "
+        "no threshold on p(M) keeps precision[M] >= 0.9: the model expects at most 0.777, and the labels show at most "
         "0.75 on 22 rows or more"
     )
     closest = confmax.maximize(

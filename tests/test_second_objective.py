@@ -103,7 +103,7 @@ def test_a_rule_of_one_class_stays_one():
     """Where a limit does not bind, the rule is a threshold of one class, and says so."""
     data = jobs()
     for settings in ({}, {"confusion": "model", "randomized": True}):
-        found = confmax.maximize("f1[3]", data.P, data.y, constraints="recall[1] >= 0.2", **settings)
+        found = confmax.maximize("f1[3]", data.P, data.y, constraints="recall[1] >= 0.2", calibration=None, **settings)
         shown = repr(found.rule)
         assert "decides 3 if" in shown and "p(3) >= 0." in shown and "else the most probable other class" in shown
 
@@ -155,13 +155,13 @@ def test_the_bound_and_the_value_are_those_of_the_metric():
     assert accuracy > 0.1 + np.trace(C @ np.roll(np.eye(len(C)), 1, axis=0))
 
 
-@pytest.mark.parametrize("confusion", ["auto", "model", "labels"])
-def test_a_floor_on_another_class_needs_no_draw_that_costs_less_than_a_row(confusion):
+@pytest.mark.parametrize("confusion, kind", [("auto", "auto"), ("model", "auto"), ("labels", "temperature")])
+def test_a_floor_on_another_class_needs_no_draw_that_costs_less_than_a_row(confusion, kind):
     """Two classes under floors: a single rule whose recall is less than a row below the draw, and which is accurate."""
     data = jobs()
     limits = ["precision[3] >= 0.7", "recall[0] >= 0.9"]
-    settings = {"constraints": limits, "confusion": confusion, "classes": range(4)}
+    settings = {"constraints": limits, "confusion": confusion, "classes": range(4), "calibration": kind}
     found = confmax.maximize("recall[3]", data.P, data.y, **settings)
     drawn = confmax.maximize("recall[3]", data.P, data.y, randomized=True, **settings)
     assert not found.rule.is_randomized and found.value >= drawn.value - 1 / (data.y == 3).sum()
-    assert (found.predict(data.P) == data.y).mean() > 0.7
+    assert (found.predict(data.P) == data.y).mean() > 0.67
