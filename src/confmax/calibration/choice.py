@@ -198,9 +198,11 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     best = fits[found]
     if compared.part < 1.0 or sample is not compared:
         # only a sample leaves something to be done
-        best = best.again(
-            families.labelled(table, seed, best.rows.floor), curvature=best.curvature, tol=families.ALL_TOL
-        )
+        rows = families.labelled(table, seed, best.rows.floor)
+        if found == "matrix":
+            # second derivatives of more rows, and nearer to the end, spare those of all rows
+            best = best.again(rows.few(), tol=families.CHOICE_TOL, curvature=best.curvature)
+        best = best.again(rows, tol=families.ALL_TOL, curvature=best.curvature, slow=families.ALL_SLOW)
     calibrator = best.calibrator
     after = log_loss(table.calibrated(calibrator))
     return Calibration(found, calibrator, before, after, means, best.strength if found == "matrix" else None)

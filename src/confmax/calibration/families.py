@@ -16,6 +16,7 @@ from confmax.calibration.calibrators import MatrixScaling, Scaling, Temperature,
 from confmax.calibration.matrix import (
     MOST_CLASSES,
     NEWTON_CLASSES,
+    SLOW,
     STRENGTHS,
     MatrixLoss,
     fit_matrix,
@@ -34,8 +35,9 @@ TRIED_CLASSES = range(3, NEWTON_CLASSES + 1)  # for which "auto" tries a matrix
 # 99 rows of 17 tables, 91 raised the log loss of test rows, by .13 on average; of 112 on 100 to 1300 rows, 31 did, and
 # the average fell by .026.
 LEAST_ROWS = 100
-ALL_TOL = 1e-4  # nats of the total loss before the last step, where a fit on a sample goes on with all rows,
-FOLD_TOL = 1e-6  # where fits leave out a fold,
+ALL_TOL = 1e-5  # nats of the total loss before the last step, where a fit on a sample goes on with all rows,
+ALL_SLOW = 0.9  # and keeps the second derivatives of the sample: those of all rows take as long as forty steps
+FOLD_TOL = 1e-6  # nats, where fits leave out a fold,
 CHOICE_TOL = 1e-2  # and where all that is read of them is whether a mean loss is within a standard error
 FOLDS = 5
 FEW_CELLS = 1 << 19  # floor and strength are chosen on a sample of at most this many entries of the table,
@@ -47,6 +49,7 @@ LARGE = 50_000
 CHOICE_CELLS = 1 << 22
 SAMPLE_CELLS = 200_000  # entries of the sample,
 SAMPLE_ROWS = 10_000  # and its rows at least
+COPIES_PARTS = 64  # of all hashes, of which one shows whether rows have copies
 WHOLE_CLASS = 300  # rows of a class that the sample takes all of; all classes together fill half of it so at most
 
 
@@ -170,15 +173,24 @@ def _sampled(hashes: NDArray[np.uint64], labels: NDArray[np.int64], part: Array)
 
     The hash of a row decides, so that its place is no matter. Of its copies, as many are there as their part says.
     """
+    draws = row_draws(hashes, 0)
+    if not _have_copies(hashes):
+        return np.flatnonzero(part + draws >= 1.0)
     order = np.lexsort((hashes, labels))
     ordered, of_class = hashes[order], labels[order]
     begins = np.append(True, (ordered[1:] != ordered[:-1]) | (of_class[1:] != of_class[:-1]))
     parts = part[order]
     until = np.cumsum(parts)
     # the parts of the copies before a row, and a number that its content draws
-    before = until - parts - np.maximum.accumulate(np.where(begins, until - parts, 0.0))
-    draws = row_draws(ordered, 0)
-    return np.sort(order[np.floor(before + parts + draws) > np.floor(before + draws)])
+    before = until - parts - np.maximum.accumulate(np.where(begins, until - parts, 0.0)) + draws[order]
+    return np.sort(order[np.floor(before + parts) > np.floor(before)])
+
+
+def _have_copies(hashes: NDArray[np.uint64]) -> bool:
+    """Whether a real share of rows are copies, by those whose hashes fall in one part of all: all copies or none do."""
+    few = hashes[hashes < np.uint64((1 << 64) // COPIES_PARTS)]
+    expected = len(hashes) / COPIES_PARTS
+    return not 0.5 * expected <= len(few) <= 2.0 * expected or len(np.unique(few)) < 0.98 * len(few)
 
 
 def rows_to_compare(table: Table) -> int | None:
@@ -235,7 +247,7 @@ class Fit:
             return VectorScaling(self.theta[0], self.theta[1], self.rows.floor)
         return MatrixScaling(self.theta[:, :-1], self.theta[:, -1], self.rows.floor)
 
-    def again(self, rows: Rows, *, tol: float = 1e-8, curvature: Array | None = None) -> Fit:
+    def again(self, rows: Rows, *, tol: float = 1e-8, curvature: Array | None = None, slow: float = SLOW) -> Fit:
         """Return the fit on other rows over the same floor, beginning with this one."""
         K = rows.z.shape[1]
         if self.kind == "temperature":
@@ -244,7 +256,7 @@ class Fit:
             near = None if curvature is None else curvature * rows.weight.sum() + scaling.prior(rows)
             theta = scaling.fit_vector(rows, self.theta, curvature=near, tol=tol)
         else:
-            theta = fit_matrix(rows, self.strength, self.theta, curvature=curvature, tol=tol)
+            theta = fit_matrix(rows, self.strength, self.theta, curvature=curvature, tol=tol, slow=slow)
         return replace(self, rows=rows, theta=theta)
 
     @cached_property

@@ -206,18 +206,21 @@ def _row_of(limit: int, K: int) -> Array:
     return out.reshape(-1)
 
 
-def fit_matrix(rows: Sample, strength: float, start: Array, *, curvature: Array | None = None, tol: float) -> Array:
+def fit_matrix(
+    rows: Sample, strength: float, start: Array, *, curvature: Array | None = None, tol: float, slow: float = SLOW
+) -> Array:
     """Return the parameters ``(W, b)`` (K, K + 1) of least penalised log loss within the limits, from a ``start``.
 
-    ``curvature`` are second derivatives of the mean log loss nearby (`MatrixLoss.curvature`). ``tol`` is the expected
-    decrease of the total loss, nats, of the last step that is taken; above `NEWTON_CLASSES` classes steps end where no
+    ``curvature`` are second derivatives of the mean log loss nearby (`MatrixLoss.curvature`), which are kept for as
+    long as `newton` says of ``slow``. ``tol`` is the expected decrease of the total loss, nats, of the last step that
+    is taken; above `NEWTON_CLASSES` classes steps end where no
     parameter is off by more than about a hundredth of its standard error.
     """
     loss = MatrixLoss(rows, strength)
     theta = start.reshape(-1)
     if len(start) <= NEWTON_CLASSES:
         near = None if curvature is None else loss.with_prior(curvature * rows.weight.sum())
-        theta = newton(loss, theta, tol, hessian=near, factored=_factored, step_of=_Step(len(start)), slow=SLOW)
+        theta = newton(loss, theta, tol, hessian=near, factored=_factored, step_of=_Step(len(start)), slow=slow)
     else:
         near = loss.curvature(theta) if curvature is None else curvature
         blocks = loss.with_prior(near * rows.weight.sum())
