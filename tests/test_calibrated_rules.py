@@ -11,7 +11,7 @@ from confmax import DecisionRule, metrics
 from confmax.calibration import MatrixScaling, Temperature, VectorScaling
 from confmax.confusion import Gains
 from confmax.oracle import make_oracle, make_table
-from confmax.tables.table import calibrating_once
+from confmax.tables.memory import calibrating_once
 from tests.helpers import labels_drawn
 
 RNG = np.random.default_rng(0)

@@ -59,6 +59,9 @@ def test_vector_scaling_is_scipys_minimum(n, K, newton_classes, monkeypatch):
     best = scipy.optimize.minimize(objective, start, (P, y, w, floor), method="BFGS", options={"gtol": 1e-7})
     assert objective(mine, P, y, w, floor) <= best.fun + 1e-7
     np.testing.assert_allclose(mine, best.x, atol=2e-4)
+    # a constant added to all offsets changes the prior alone
+    rows = np.bincount(y, w, K)
+    assert (1 + 10 / rows) @ mine[K:] == pytest.approx(0, abs=2e-3)
 
 
 def test_temperature_is_scipys_minimum():

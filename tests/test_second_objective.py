@@ -155,8 +155,10 @@ def test_the_bound_and_the_value_are_those_of_the_metric():
     assert accuracy > 0.1 + np.trace(C @ np.roll(np.eye(len(C)), 1, axis=0))
 
 
-@pytest.mark.parametrize("confusion, kind", [("auto", "auto"), ("model", "auto"), ("labels", "temperature")])
-def test_a_floor_on_another_class_needs_no_draw_that_costs_less_than_a_row(confusion, kind):
+@pytest.mark.parametrize(
+    "confusion, kind, accuracy", [("auto", "auto", 0.7), ("model", "auto", 0.7), ("labels", "temperature", 0.67)]
+)
+def test_a_floor_on_another_class_needs_no_draw_that_costs_less_than_a_row(confusion, kind, accuracy):
     """Two classes under floors: a single rule whose recall is less than a row below the draw, and which is accurate."""
     data = jobs()
     limits = ["precision[3] >= 0.7", "recall[0] >= 0.9"]
@@ -164,4 +166,4 @@ def test_a_floor_on_another_class_needs_no_draw_that_costs_less_than_a_row(confu
     found = confmax.maximize("recall[3]", data.P, data.y, **settings)
     drawn = confmax.maximize("recall[3]", data.P, data.y, randomized=True, **settings)
     assert not found.rule.is_randomized and found.value >= drawn.value - 1 / (data.y == 3).sum()
-    assert (found.predict(data.P) == data.y).mean() > 0.67
+    assert (found.predict(data.P) == data.y).mean() > accuracy

@@ -221,7 +221,9 @@ def held_out(
     scaled = found.calibrator if isinstance(found.calibrator, Scaling) else None
     floor = scaling.FLOOR if scaled is None else scaled.floor
     compared = families.rows_to_compare(table) if few else None
-    rows = families.labelled(table, seed, floor, most=compared or families.rows_to_read(table))
+    rows = families.labelled(
+        table, seed, floor, most=compared or families.rows_of(families.CHOICE_CELLS, table.n_classes)
+    )
     fold = rows.folds()
     out = rows.proba.copy()
     again = None

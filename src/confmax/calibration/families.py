@@ -139,11 +139,13 @@ def labelled(
     if most is not None and most < len(P):
         total = weight.sum()
         of_class = _parts_of_classes(labels, K, most) if by_class else np.full(K, most / len(P))
-        # rows of much weight are there, as they decide a fit
-        mean = np.bincount(labels, weight, K) / np.maximum(np.bincount(labels, minlength=K), 1)
-        parts = np.minimum(of_class[labels] * np.maximum(weight / mean[labels], 1.0), 1.0)
-        chosen = _sampled(hashes, labels, parts)
         of_all = np.bincount(labels, weight, K)
+        parts = of_class[labels]
+        if table.weight is not None:
+            # rows of much weight are there, as they decide a fit
+            mean = of_all / np.maximum(np.bincount(labels, minlength=K), 1)
+            parts = np.minimum(parts * np.maximum(weight / mean[labels], 1.0), 1.0)
+        chosen = _sampled(hashes, labels, parts)
         P, labels, hashes, place = P[chosen], labels[chosen], hashes[chosen], place[chosen]
         weight = weight[chosen] / parts[chosen]
         if by_class:
@@ -198,17 +200,17 @@ def rows_to_compare(table: Table) -> int | None:
     n, K = table.n_weighted, table.n_classes
     if n < LARGE and n * K <= CHOICE_CELLS:
         return None
-    return max(SAMPLE_CELLS // K, SAMPLE_ROWS, ROWS_PER_CLASS * K)
+    return max(rows_of(SAMPLE_CELLS, K), SAMPLE_ROWS)
 
 
-def rows_to_read(table: Table) -> int:
-    """Return how many rows of a table are calibrated without themselves at most."""
-    return max(CHOICE_CELLS // table.n_classes, ROWS_PER_CLASS * table.n_classes)
+def rows_of(cells: int, n_classes: int) -> int:
+    """Return how many rows have so many entries, but enough rows per class."""
+    return max(cells // n_classes, ROWS_PER_CLASS * n_classes)
 
 
 def most_rows(P: NDArray[Any], cells: int) -> int:
     """Return on how many rows a choice is made."""
-    return min(len(P), max(cells // P.shape[1], ROWS_PER_CLASS * P.shape[1]))
+    return min(len(P), rows_of(cells, P.shape[1]))
 
 
 def _smallest(hashes: NDArray[np.uint64], n_rows: int) -> NDArray[np.bool_]:
@@ -309,8 +311,8 @@ class Fit:
     def _of_all(self, losses: Array | None) -> Array | None:
         """Return what the ``losses`` (n,) of left-out rows are about under a fit on all rows, of which these are some.
 
-        By its rows, a fit of d parameters on m of n rows loses d / (2 m) nats more on other rows, and as much less on
-        its own. On all rows it would lose d / (2 n).
+        A fit of d parameters on m rows has a mean loss of about d / (2 m) nats more on other rows than the best
+        parameters have, and as much less on its own rows. A fit on all n rows has d / (2 n) more.
         """
         part = self.rows.part
         if losses is None or part == 1.0:

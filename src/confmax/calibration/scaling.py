@@ -357,7 +357,8 @@ def fit_vector(rows: Sample, start: Array, *, curvature: Array | None = None, to
     A negative power would make a class less likely as its own probability grows. Where the minimum has none, it is
     the unconstrained one. Damped Newton steps; above `NEWTON_CLASSES` classes L-BFGS in coordinates that whiten each
     class's pair. The prior makes the minimum unique: adding a constant to b changes no probability, and the prior then
-    prefers ``sum b = 0``. ``curvature`` is a Hessian from nearby to begin with; the rest is as for `fit_power`.
+    prefers that the b, weighted by its precisions, sum to zero. ``curvature`` is a Hessian from nearby to begin with;
+    the rest is as for `fit_power`.
     """
     K = start.shape[1]
     tol = max(tol, WIDE_TOL) if K > NEWTON_CLASSES else tol

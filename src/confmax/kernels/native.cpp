@@ -98,8 +98,8 @@ struct Word<double> {
 }  // namespace
 
 // every kernel, with what it takes (signature.h); it is compiled for both types of real numbers, of which its first
-// argument chooses, or for doubles alone (D). A kernel that is ONCE has no vectors, gains nothing by a wider instruction set, and is compiled for
-// the narrowest one alone
+// argument chooses, or for doubles alone (D). A kernel that is ONCE has no vectors, gains nothing by a wider instruction
+// set, and is compiled for the narrowest one alone
 // clang-format off
 #define KERNELS(K, D, ONCE)                                                                              \
   K(check, "T[n,K] i:n i:n s d[2] u[K] d![K] b![4] u![n]?")                                              \

@@ -42,9 +42,9 @@ from confmax.tables.decisions import decisions_of
 from confmax.tables.draws import RandomState
 from confmax.tables.kinds import apart
 from confmax.tables.labels import plain
+from confmax.tables.memory import calibrating_once
 from confmax.tables.normalize import divided
 from confmax.tables.several import labels_table
-from confmax.tables.table import calibrating_once
 
 LEAST_OF_MODEL = 0.05  # share of the model in a blend, from which its row sums tell those of the model
 

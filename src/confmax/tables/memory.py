@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, final
 
@@ -313,3 +314,18 @@ def refuse_too_few_classes(table: Table) -> NDArray[np.bool_]:
             f"{source} has weight in one class only ({plain(only)!r}); at least two classes are needed to tune a rule"
         )
     return present
+
+
+@contextmanager
+def calibrating_once(table: Table) -> Iterator[None]:
+    """Keep the rows of a ``table`` in memory under the last calibrator that they are read with.
+
+    A search and its report read them alike. They take as much memory as the table, and are kept no longer.
+    """
+    given = getattr(table, "raw", None)
+    raw = table if given is None else given
+    raw.__dict__["_last_calibrated"] = ()
+    try:
+        yield
+    finally:
+        raw.__dict__.pop("_last_calibrated", None)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -597,18 +596,3 @@ class MemoryTable(Checked, Table):
         # a calibrator may give rows of another storage, and those decide
         found = self if calibrator is None else self.storage.calibrated(calibrator, self.proba)
         return found.storage.decide(found.proba, gains)
-
-
-@contextmanager
-def calibrating_once(table: Table) -> Iterator[None]:
-    """Keep the rows of a ``table`` in memory under the last calibrator that they are read with.
-
-    A search and its report read them alike. They take as much memory as the table, and are kept no longer.
-    """
-    given = getattr(table, "raw", None)
-    raw = table if given is None else given
-    raw.__dict__["_last_calibrated"] = ()
-    try:
-        yield
-    finally:
-        raw.__dict__.pop("_last_calibrated", None)
