@@ -215,15 +215,16 @@ def held_out(
 
     The kind that `choose` ``found`` on this table is fitted again without each fold; the seed of `choose` gives the
     same folds. With more than 4M entries, a random sample is returned, and where ``few`` rows are enough, one as large
-    as that on which `choose` compares the kinds. ``given`` is the caller's calibration, if ``found.kind`` is "given";
+    as that on which `choose` compares the kinds (50,000 rows at least where nothing is calibrated). ``given`` is the caller's calibration, if ``found.kind`` is "given";
     one that is ``found`` itself holds the object to fit.
     """
     scaled = found.calibrator if isinstance(found.calibrator, Scaling) else None
     floor = scaling.FLOOR if scaled is None else scaled.floor
-    compared = families.rows_to_compare(table) if few else None
-    rows = families.labelled(
-        table, seed, floor, most=compared or families.rows_of(families.CHOICE_CELLS, table.n_classes)
-    )
+    most = families.rows_to_compare(table) if few else None
+    if most is not None and found.kind == "none":
+        # without fits, rows cost little, and a share of few rows would be chance
+        most = max(most, families.LARGE)
+    rows = families.labelled(table, seed, floor, most=most or families.rows_of(families.CHOICE_CELLS, table.n_classes))
     fold = rows.folds()
     out = rows.proba.copy()
     again = None
