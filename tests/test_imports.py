@@ -55,6 +55,20 @@ def test_tuning_and_deciding_wait_for_numpy_alone(code, tmp_path):
     assert imported(f"import numpy, confmax\n{code}", rule_in(tmp_path)) == ["numpy"]
 
 
+@pytest.mark.parametrize("metric", ["macro_f1", "g_mean"])
+def test_a_plain_tuning_brings_none_of_what_it_does_not_use(metric):
+    unused = (
+        "confmax.export", "confmax.tables.partitioned.", "confmax.tables.groups", "confmax.rule.batch",
+        "confmax.rule.labels", "confmax.solution.labels", "confmax.solution.confidence", "confmax.optimize.paper",
+        "confmax.evaluate.uncertainty", "confmax.constraints.binding", "concurrent.futures", "json", "pathlib",
+    )  # fmt: skip
+    code = "import sys, numpy, numpy.random\nbefore = set(sys.modules)\nimport confmax\n"
+    code += f"confmax.maximize({metric!r}, {PROBA}, {LABELS})\nprint(*set(sys.modules) - before)"
+    env = {**os.environ, "PYTHONPATH": str(Path(confmax.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+    assert [name for name in done.stdout.split() if name.startswith(unused)] == []
+
+
 def test_scoring_waits_for_sparse_matrices(tmp_path):
     code = f"import confmax\nconfmax.score('macro_f1', {PROBA}, {LABELS}, confmax.DecisionRule.load(sys.argv[1]))"
     assert imported(code, rule_in(tmp_path)) == ["numpy", "scipy"]

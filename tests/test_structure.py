@@ -8,9 +8,9 @@ import confmax
 ROOT = Path(confmax.__file__).parent
 # what stands further right may import what stands further left, and nothing else
 ORDER = (
-    "_version places errors confusion kernels theory tables metrics constraints oracle calibration optimize progress "
-    "export rule shift evaluate page populations solution checks report estimators plotting frontiers cli __main__ "
-    "__init__"
+    "_version lazily places errors confusion kernels theory tables metrics constraints oracle calibration optimize "
+    "progress export rule shift evaluate page populations solution checks report estimators plotting frontiers cli "
+    "__main__ __init__"
 ).split()
 MOST_MODULES = 8
 FILES = sorted(ROOT.rglob("*.py"))

@@ -4,10 +4,10 @@ Pass class probabilities and the metric that you are evaluated on. You get the d
 metric, with a bound on how much better any rule could be.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confmax._version import __version__
+from confmax.lazily import names_of
 
 if TYPE_CHECKING:
     from confmax import (
@@ -62,38 +62,29 @@ __all__ = [
     "theory",
 ]
 
-# Compiled code and scikit-learn take longest to import: each name brings what it needs when it is first asked for
-_NAMES = {
-    "Curve": "evaluate",
-    "DecisionRule": "rule",
-    "FixedRuleClassifier": "estimators",
-    "Frontier": "frontiers",
-    "Infeasible": "solution",
-    "InputError": "errors",
-    "LabelRule": "rule",
-    "LabelSolution": "solution",
-    "MetricClassifierCV": "estimators",
-    "MetricMultilabelCV": "estimators",
-    "RuleScorer": "estimators",
-    "Score": "evaluate",
-    "Solution": "solution",
-    "frontier": "frontiers",
-    "make_scorer": "estimators",
-    "maximize": "solution",
-    "open_table": "tables",
-    "score": "evaluate",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'confmax' has no attribute {name!r}")
-    if name not in _NAMES:
-        return import_module(f"confmax.{name}")
-    value = getattr(import_module(f"confmax.{_NAMES[name]}"), name)
-    # the next access finds the name in the module and does not come here
-    globals()[name] = value
-    return value
+# compiled code and scikit-learn take longest to import
+__getattr__ = names_of(
+    __name__,
+    {
+        "calibration": "",
+        "checks": "",
+        "constraints": "",
+        "errors": "InputError",
+        "estimators": "FixedRuleClassifier MetricClassifierCV MetricMultilabelCV RuleScorer make_scorer",
+        "evaluate": "Curve Score score",
+        "frontiers": "Frontier frontier",
+        "metrics": "",
+        "optimize": "",
+        "plotting": "",
+        "populations": "",
+        "report": "",
+        "rule": "DecisionRule LabelRule",
+        "shift": "",
+        "solution": "Infeasible LabelSolution Solution maximize",
+        "tables": "open_table",
+        "theory": "",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -214,9 +214,9 @@ def held_out(
     """Return the rows that have weight, calibrated by fits on the other folds, and their folds (n,).
 
     The kind that `choose` ``found`` on this table is fitted again without each fold; the seed of `choose` gives the
-    same folds. With more than 4M entries, a random sample is returned, and where ``few`` rows are enough, one as large
-    as that on which `choose` compares the kinds (50,000 rows at least where nothing is calibrated). ``given`` is the caller's calibration, if ``found.kind`` is "given";
-    one that is ``found`` itself holds the object to fit.
+    same folds. With more than 4M entries, a random sample is returned. Where ``few`` rows are enough, one as large as
+    that on which `choose` compares the kinds is, with 50,000 rows at least where nothing is calibrated. ``given`` is
+    the caller's calibration, if ``found.kind`` is "given"; one that is ``found`` itself holds the object to fit.
     """
     scaled = found.calibrator if isinstance(found.calibrator, Scaling) else None
     floor = scaling.FLOOR if scaled is None else scaled.floor

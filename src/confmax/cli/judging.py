@@ -25,12 +25,13 @@ from confmax.cli.texts import joined
 from confmax.confusion import Array
 from confmax.constraints import Constraint, Limits, resolve
 from confmax.constraints.outcomes import NONE_DECIDED
-from confmax.evaluate import Estimate, Score, uncertainty
-from confmax.evaluate.decided import Decided
+from confmax.evaluate import uncertainty
+from confmax.evaluate.decided import Decided, decided_by
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.lines import Judged, judge
-from confmax.evaluate.uncertainty import check_bootstrap, decided_by, doubts, gains_of, in_groups, plain_rules
-from confmax.evaluate.verdict import Verdict
+from confmax.evaluate.scores import Score
+from confmax.evaluate.uncertainty import check_bootstrap, doubts, gains_of, in_groups, plain_rules
+from confmax.evaluate.verdict import Estimate, Verdict
 from confmax.evaluate.words import in_words
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned

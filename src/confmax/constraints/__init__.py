@@ -3,15 +3,22 @@
 Every quantity of the catalogue that can be limited is a function here, such as ``recall("VF")``.
 """
 
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING
 
-from confmax.constraints.binding import bind
-from confmax.constraints.grammar import parse, resolve
-from confmax.constraints.labels import bind_labels
-from confmax.constraints.limits import Limits, least_coverage
-from confmax.constraints.outcomes import ConstraintOutcome, GroupValue
-from confmax.constraints.quantities import FUNCTIONS, at_least, at_most, cost, labels_per_row, quantity
-from confmax.constraints.words import Constraint, Quantity
+from confmax.lazily import names_of
+from confmax.metrics.catalogue import limited_names
+
+if TYPE_CHECKING:
+    from confmax.constraints.binding import bind
+    from confmax.constraints.grammar import parse, resolve
+    from confmax.constraints.labels import bind_labels
+    from confmax.constraints.limits import Limits, least_coverage
+    from confmax.constraints.outcomes import ConstraintOutcome, GroupValue
+    from confmax.constraints.quantities import at_least, at_most, cost, labels_per_row, quantity
+    from confmax.constraints.words import Constraint, Quantity
+
+_FUNCTIONS = tuple(chain(*limited_names()))
 
 __all__ = [
     "Constraint",
@@ -29,12 +36,22 @@ __all__ = [
     "parse",
     "quantity",
     "resolve",
-    *FUNCTIONS,
+    *_FUNCTIONS,
 ]
 
+__getattr__ = names_of(
+    __name__,
+    {
+        "binding": "bind",
+        "grammar": "parse resolve",
+        "labels": "bind_labels",
+        "limits": "Limits least_coverage",
+        "outcomes": "ConstraintOutcome GroupValue",
+        "quantities": f"at_least at_most cost labels_per_row quantity {' '.join(_FUNCTIONS)}",
+        "words": "Constraint Quantity",
+    },
+)
 
-def __getattr__(name: str) -> Any:
-    """Return the function that makes a quantity of the catalogue."""
-    if name in FUNCTIONS:
-        return FUNCTIONS[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from confmax.metrics.shares import RATE, Share
 from confmax.metrics.views import without_view
 from confmax.tables import Table, refuse_too_few_classes
 from confmax.tables.labels import plain
-from confmax.tables.partitioned.table import AnyGroups
+
+if TYPE_CHECKING:
+    from confmax.tables.partitioned.table import AnyGroups
 
 MOST_ENTRIES = 1 << 27  # of all rows together: 1 GiB
 SHOWN = 8  # groups in a sentence

@@ -30,7 +30,8 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
-from confmax.evaluate.uncertainty import compare, decided_by
+from confmax.evaluate.decided import decided_by
+from confmax.evaluate.uncertainty import compare
 from confmax.metrics import Metric
 from confmax.metrics.alignment import aligned, in_given_order, refuse_unstated_order, with_positive
 from confmax.rule import DecisionRule

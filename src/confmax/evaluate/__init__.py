@@ -1,10 +1,15 @@
 """The value of rules on labelled rows, and how certain it is."""
 
-from confmax.evaluate.curves import Curve
-from confmax.evaluate.decided import Decided
-from confmax.evaluate.scores import Score
-from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules, score
-from confmax.evaluate.verdict import Difference, Estimate, Rival, Verdict
+from typing import TYPE_CHECKING
+
+from confmax.lazily import names_of
+
+if TYPE_CHECKING:
+    from confmax.evaluate.curves import Curve
+    from confmax.evaluate.decided import Decided
+    from confmax.evaluate.scores import Score
+    from confmax.evaluate.uncertainty import check_bootstrap, compare, doubts, plain_rules, score
+    from confmax.evaluate.verdict import Difference, Estimate, Rival, Verdict
 
 __all__ = [
     "Curve",
@@ -20,3 +25,14 @@ __all__ = [
     "plain_rules",
     "score",
 ]
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "curves": "Curve",
+        "decided": "Decided",
+        "scores": "Score",
+        "uncertainty": "check_bootstrap compare doubts plain_rules score",
+        "verdict": "Difference Estimate Rival Verdict",
+    },
+)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion
 from confmax.constraints.proportions import counted_rows
+from confmax.evaluate.protocols import Decides
 from confmax.metrics.alignment import extra_names
 from confmax.rule.counts import Counts
 from confmax.tables import MemoryTable, Table
@@ -37,6 +38,12 @@ class Decided(NamedTuple):
     n_decisions: int
     abstains: bool = False
     further: tuple[Any, ...] = ()
+
+
+def decided_by(rule: Decides, table: MemoryTable) -> Decided:
+    """Return what a rule decides on the raw probabilities of a ``table``, by the groups of its rows if it has some."""
+    further = tuple(rule.class_names[rule.n_classes :])
+    return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None, further)
 
 
 def rows_decided(decided: Decided, table: MemoryTable) -> Counts:

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array
 from confmax.errors import extended
-from confmax.evaluate.decided import Decided, counts_of
+from confmax.evaluate.decided import Decided, counts_of, decided_by
 from confmax.evaluate.lines import Judged, judge
 from confmax.evaluate.protocols import Tuned, frequent_gain, with_gain
 from confmax.evaluate.seen import was_tuned_on
-from confmax.evaluate.uncertainty import decided_by, gains_of, plain_rules, rules_decide
+from confmax.evaluate.uncertainty import gains_of, plain_rules, rules_decide
 from confmax.metrics import Metric
 from confmax.metrics.decided import as_written
 from confmax.oracle import make_oracle

@@ -15,16 +15,15 @@ from scipy.special import chdtrc
 from confmax.calibration.scaling import FLOOR
 from confmax.calibration.words import one_class, printable
 from confmax.confusion import Array, Confusion
-from confmax.evaluate import Score
 from confmax.evaluate.applicable import PARTS, applicable, of_class
 from confmax.evaluate.confusion_change import ConfusionChange
 from confmax.evaluate.curves import CoverageFigures
-from confmax.evaluate.decided import Decided, counts_of, rows_by_class
+from confmax.evaluate.decided import Decided, counts_of, decided_by, rows_by_class
 from confmax.evaluate.evidence import Evidence
 from confmax.evaluate.limits import LimitFigures
 from confmax.evaluate.protocols import plain_rule
 from confmax.evaluate.rivals import CHOW, PRIOR_ON_AS_MANY, decide_alike, missed_by_each, names_of
-from confmax.evaluate.scores import PLAIN
+from confmax.evaluate.scores import PLAIN, Score
 from confmax.evaluate.studies import studies
 from confmax.evaluate.thresholds import (
     ClassRange,
@@ -37,7 +36,7 @@ from confmax.evaluate.thresholds import (
     threshold_curve,
 )
 from confmax.evaluate.trade_off import TradeOff, trade_off
-from confmax.evaluate.uncertainty import compare, decided_by, in_groups, plain_rules, values_at
+from confmax.evaluate.uncertainty import compare, in_groups, plain_rules, values_at
 from confmax.evaluate.verdict import Difference, Estimate, Verdict, negated, verdict_of
 from confmax.metrics import Metric, get
 from confmax.metrics.alignment import positive_class

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from confmax.calibration import Calibration
 from confmax.calibration.words import with_names
 from confmax.confusion import Array, Confusion, Gains
-from confmax.constraints import ConstraintOutcome
 from confmax.constraints.proportions import refutes, trials
 from confmax.errors import Sentence
 from confmax.metrics import Metric
@@ -20,6 +19,9 @@ from confmax.optimize import Progress, Status
 from confmax.rule import DecisionRule
 from confmax.rule.counts import Counts
 from confmax.tables import MemoryTable
+
+if TYPE_CHECKING:
+    from confmax.constraints import ConstraintOutcome
 
 
 @runtime_checkable

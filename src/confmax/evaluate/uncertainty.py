@@ -24,7 +24,7 @@ from confmax.constraints import Limits, resolve
 from confmax.constraints.binding import judged as judgeable
 from confmax.errors import InputError, Sentence
 from confmax.evaluate.bootstrap import Counter, replicates, tally
-from confmax.evaluate.decided import Decided, rows_decided
+from confmax.evaluate.decided import Decided, decided_by, rows_decided
 from confmax.evaluate.label_scores import score_labels
 from confmax.evaluate.limits import limit_scores
 from confmax.evaluate.lines import Judged, judge
@@ -37,7 +37,8 @@ from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric, with_positive
 from confmax.metrics.catalogue import metric_of, quantity, refusing_parameters
 from confmax.metrics.decided import as_written, of_decided
-from confmax.rule import DecisionRule, LabelRule
+from confmax.rule import DecisionRule
+from confmax.rule.labels import LabelRule
 from confmax.tables import MemoryTable, apply_calibrator, decide, make_table, refuse_elsewhere
 from confmax.tables.columns import find, stated_order, warn
 from confmax.tables.draws import RandomState, as_seed, is_whole
@@ -534,12 +535,6 @@ def _decided(name: str, rule: Decides | Decided | ArrayLike, table: MemoryTable)
     except ValueError as error:
         raise ValueError(f"the decisions of {name!r} are not class labels: {error}") from None
     return Decided(codes[None], np.ones(1), table.n_classes)
-
-
-def decided_by(rule: Decides, table: MemoryTable) -> Decided:
-    """Return what a rule decides on the raw probabilities of a ``table``, by the groups of its rows if it has some."""
-    further = tuple(rule.class_names[rule.n_classes :])
-    return Decided(*rule.decided(table), getattr(rule, "abstain", None) is not None, further)
 
 
 def limits_within(rule: DecisionRule, table: MemoryTable, *, abstains: bool) -> tuple[Limits | None, tuple[str, ...]]:

@@ -15,17 +15,19 @@ from confmax.constraints.binding import judged
 from confmax.constraints.labels import place_of
 from confmax.errors import InputError
 from confmax.evaluate.curves import ROUNDING, Curve, chow_curve, curve_through, in_columns, written
+from confmax.evaluate.decided import decided_by
 from confmax.evaluate.label_scores import compare_labels, decided_labels, limits_on, plain_decisions
 from confmax.evaluate.limits import judged_limits
 from confmax.evaluate.seen import doubt_of_rows
-from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare, decided_by, in_groups, plain_rules
+from confmax.evaluate.uncertainty import aligned_rule, check_bootstrap, compare, in_groups, plain_rules
 from confmax.evaluate.verdict import Estimate
 from confmax.metrics import Metric
 from confmax.metrics.alignment import fit_metric
 from confmax.metrics.decided import as_written, of_decided
 from confmax.plotting import FrontierDisplay
-from confmax.rule import DecisionRule, LabelRule
+from confmax.rule import DecisionRule
 from confmax.rule.html import titled_table
+from confmax.rule.labels import LabelRule
 from confmax.solution.labels import LabelSolution
 from confmax.solution.result import Solution
 from confmax.tables import MemoryTable, apply_calibrator, make_table

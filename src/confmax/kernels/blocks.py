@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import local
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 MANY = 128  # classes beyond which a row is read along itself: turning it would not stay in the inner cache
 LANES = 16  # of the sums along a row
@@ -72,6 +74,9 @@ def run_parts(work: Callable[[int], Any], n_parts: int) -> list[Any]:
         take()
         return made
     if _pool is None:
+        # a table of one part needs none
+        from concurrent.futures import ThreadPoolExecutor
+
         _pool = ThreadPoolExecutor(most_threads(), thread_name_prefix="confmax")
     helpers = [_pool.submit(take) for _ in range(threads - 1)]
     take()

@@ -6,7 +6,6 @@ Tables of costs with names, metrics of one class, and the positive one of two cl
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -90,6 +89,8 @@ def _columns(name: str, classes: Sequence[Any]) -> list[int]:
 def _missing(name: str, label: Any, classes: Sequence[Any]) -> str:
     """Return the sentence for a metric of a class that a table does not have."""
     # names are compared one by one, and of very many classes that would take long
+    import difflib
+
     near = difflib.get_close_matches(str(label), [str(plain(name)) for name in classes[:COMPARED]], cutoff=0.5)
     hint = f"; did you mean {' or '.join(f'{name}[{other}]' for other in near)}?" if near else ""
     return f"{name}[{label}] names a class that the table does not have; its classes are {_listed(classes)}{hint}"

@@ -6,7 +6,6 @@ The rows stand beside the formulas, in `confmax.metrics.recalls`, `confmax.metri
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -299,6 +298,8 @@ def _unknown(name: str, label: str, among: Mapping[str, Metric]) -> ValueError:
         return InputError(*known, "metric")
     is_limited = len(among) > len(_CATALOGUE)
     spellings = [*among, *_ALIASES, *([LABELS_PER_ROW.name] if is_limited else [])]
+    import difflib
+
     near = _with_brackets(name, among) or difflib.get_close_matches(same, spellings, 3)
     near = [same + of_class * (among[same].one_class is not None)] if same in among else near
     *firsts, final = sorted(_QUANTITIES.keys() - _CATALOGUE.keys())
@@ -313,6 +314,8 @@ def _with_brackets(name: str, among: Mapping[str, Metric]) -> list[str]:
     bases = [each for each, metric in among.items() if metric.one_class and name.lower().startswith(f"{each}_")]
     base = max(bases, key=len, default="")
     label = name[len(base) + 1 :]
+    import difflib
+
     if difflib.get_close_matches(name.lower(), {*among, *_ALIASES} - {base}, 1, 0.8):
         return []  # misspelt
     return [f"{base}[{label}]"] if base and label not in ("", "score") and not label.startswith("at_") else []

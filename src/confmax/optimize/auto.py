@@ -10,32 +10,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confmax.metrics import Metric
 from confmax.metrics.structure import Concave, General, Linear, MinOfLinear, Quasiconvex, Ratio, Structure
-from confmax.optimize.class_cuts import ClassThreshold
-from confmax.optimize.column_generation import ColumnGeneration, FullyCorrective, MaxMin
-from confmax.optimize.conditional_gradient import FrankWolfe, Stationary
-from confmax.optimize.coordinate import CoordinateSearch
-from confmax.optimize.fractional import Bisection, Dinkelbach
 from confmax.optimize.loop import Solver, declared
-from confmax.optimize.paper import BayesCG, BruteForce
-from confmax.optimize.threshold import ThresholdSearch
 
-SOLVERS: dict[str, Callable[[], Solver]] = {
-    "frank_wolfe": FrankWolfe,
-    "fully_corrective": FullyCorrective,
-    "bayes_cg": BayesCG,
-    "dinkelbach": Dinkelbach,
-    "bisection": Bisection,
-    "stationary": Stationary,
-    "max_min": MaxMin,
-    "threshold_search": ThresholdSearch,
-    "class_threshold": ClassThreshold,
-    "coordinate_search": CoordinateSearch,
-    "brute_force": BruteForce,
+if TYPE_CHECKING:
+    from confmax.constraints import Limits
+
+# where each solver is: its code is imported when it is needed
+_CLASSES = {
+    "frank_wolfe": "conditional_gradient.FrankWolfe",
+    "fully_corrective": "column_generation.FullyCorrective",
+    "bayes_cg": "paper.BayesCG",
+    "dinkelbach": "fractional.Dinkelbach",
+    "bisection": "fractional.Bisection",
+    "stationary": "conditional_gradient.Stationary",
+    "max_min": "column_generation.MaxMin",
+    "threshold_search": "threshold.ThresholdSearch",
+    "class_threshold": "class_cuts.ClassThreshold",
+    "coordinate_search": "coordinate.CoordinateSearch",
+    "brute_force": "paper.BruteForce",
 }
+_WITHIN_LIMITS = "column_generation.ColumnGeneration"
+
+
+def _made(path: str) -> Solver:
+    """Return the solver of a class of this package, such as "paper.BayesCG"."""
+    module, name = path.split(".")
+    solver: Solver = getattr(import_module(f"confmax.optimize.{module}"), name)()
+    return solver
+
+
+SOLVERS: dict[str, Callable[[], Solver]] = {name: partial(_made, path) for name, path in _CLASSES.items()}
 
 # solvers of earlier versions, with what to use in their place: a script that names one gets a sentence, not a list
 _REMOVED = {
@@ -44,17 +54,17 @@ _REMOVED = {
 
 
 class _Row(NamedTuple):
-    """The solvers of a structure: of two classes, whose rules can be sorted, and of more; by the confusion estimate.
+    """The solvers of a structure, by their names: of two classes, whose rules can be sorted, and of more.
 
     ``blend`` is the solver for blends of more classes, whatever their share of the model; without it a blend counts as
     labels, and as the model where its share is one. Above ``most_classes`` the conditional gradient takes their place.
     """
 
-    two_model: Callable[[], Solver]
-    two_labels: Callable[[], Solver]
-    model: Callable[[], Solver]
-    labels: Callable[[], Solver]
-    blend: Callable[[], Solver] | None = None
+    two_model: str
+    two_labels: str
+    model: str
+    labels: str
+    blend: str | None = None
     most_classes: float = math.inf
 
 
@@ -65,13 +75,29 @@ class _Row(NamedTuple):
 # further in the same time.
 MATRIX_CLASSES = 500  # also where a metric reads the whole matrix of each constant rule
 _TABLE: dict[type[Structure], _Row] = {
-    Linear: _Row(FrankWolfe, ThresholdSearch, FrankWolfe, FrankWolfe),
-    Ratio: _Row(ThresholdSearch, ThresholdSearch, Dinkelbach, Dinkelbach),
-    Quasiconvex: _Row(ThresholdSearch, ThresholdSearch, Stationary, Stationary),
-    General: _Row(Stationary, ThresholdSearch, Stationary, Stationary),
-    Concave: _Row(FullyCorrective, ThresholdSearch, FullyCorrective, FrankWolfe, most_classes=2000),
-    MinOfLinear: _Row(MaxMin, ThresholdSearch, MaxMin, MaxMin, blend=FrankWolfe, most_classes=MATRIX_CLASSES),
+    Linear: _Row("frank_wolfe", "threshold_search", "frank_wolfe", "frank_wolfe"),
+    Ratio: _Row("threshold_search", "threshold_search", "dinkelbach", "dinkelbach"),
+    Quasiconvex: _Row("threshold_search", "threshold_search", "stationary", "stationary"),
+    General: _Row("stationary", "threshold_search", "stationary", "stationary"),
+    Concave: _Row("fully_corrective", "threshold_search", "fully_corrective", "frank_wolfe", most_classes=2000),
+    MinOfLinear: _Row(
+        "max_min", "threshold_search", "max_min", "max_min", blend="frank_wolfe", most_classes=MATRIX_CLASSES
+    ),
 }
+
+
+def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | None:
+    """Return the class that a metric and all limits are about; None where a threshold on it may not be the best rule.
+
+    Both are placed among the K classes of the table. Some limits, such as a ceiling on the precision, are better kept
+    where the probability of the class is small.
+    """
+    if metric.one_class is None or metric.formula.whole or not metric.structure.is_ratio:
+        return None
+    if limits is None:
+        # of two classes the search of thresholds answers this
+        return None if n_classes == 2 else metric.class_place
+    return metric.class_place if limits.only_class == metric.class_place and limits.ask_for_hits else None
 
 
 def choose(
@@ -116,7 +142,7 @@ def choose(
         If ``solver`` is neither a known name nor a solver, or does not take constraints and there are some.
     """
     if isinstance(solver, str) and solver == "auto" and (limited or one_class):
-        return ClassThreshold() if one_class else ColumnGeneration()
+        return SOLVERS["class_threshold"]() if one_class else _made(_WITHIN_LIMITS)
     sorts = not (in_parts or several)
     chosen = _unlimited(solver, metric, n_classes, n_decisions, exact=exact, blended=blended, sorts=sorts)
     if limited and not declared(chosen, "takes_limits"):
@@ -130,20 +156,7 @@ def _unlimited(
     """Return the solver of a metric without limits."""
     if isinstance(solver, str):
         if solver == "auto":
-            row = _TABLE[type(metric.structure)]
-            most = min(row.most_classes, MATRIX_CLASSES) if metric.statistics == "matrix" else row.most_classes
-            if n_classes > most and row.most_classes < math.inf:
-                return FrankWolfe()
-            # the rows of a table in parts cannot be sorted without bringing them together
-            if n_classes == n_decisions == 2 and sorts:
-                # the search is exact for sums of ratios, but not for every metric of which nothing is known
-                known = isinstance(metric.structure, General) and metric.structure.fractions is not None
-                if exact and known and not blended:
-                    return ThresholdSearch()
-                return row.two_model() if exact else row.two_labels()
-            if blended and row.blend is not None:
-                return row.blend()
-            return row.model() if exact else row.labels()
+            solver = _name_for(metric, n_classes, n_decisions, exact=exact, blended=blended, sorts=sorts)
         if solver in _REMOVED:
             raise ValueError(f"solver {solver!r} was removed; {_REMOVED[solver]}")
         if solver not in SOLVERS:
@@ -154,3 +167,21 @@ def _unlimited(
     if isinstance(solver, type) or missing:
         raise ValueError(f"solver must be an instance such as FrankWolfe() or a name; got {solver!r}")
     return solver
+
+
+def _name_for(metric: Metric, n_classes: int, n_decisions: int, *, exact: bool, blended: bool, sorts: bool) -> str:
+    """Return the name of the solver that "auto" takes."""
+    row = _TABLE[type(metric.structure)]
+    most = min(row.most_classes, MATRIX_CLASSES) if metric.statistics == "matrix" else row.most_classes
+    if n_classes > most and row.most_classes < math.inf:
+        return "frank_wolfe"
+    # the rows of a table in parts cannot be sorted without bringing them together
+    if n_classes == n_decisions == 2 and sorts:
+        # the search is exact for sums of ratios, but not for every metric of which nothing is known
+        known = isinstance(metric.structure, General) and metric.structure.fractions is not None
+        if exact and known and not blended:
+            return "threshold_search"
+        return row.two_model if exact else row.two_labels
+    if blended and row.blend is not None:
+        return row.blend
+    return row.model if exact else row.labels

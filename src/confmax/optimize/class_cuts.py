@@ -23,6 +23,7 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.constraints.limits import Limits
 from confmax.metrics import Metric
 from confmax.metrics.structure import LinearFunctions
+from confmax.optimize.auto import class_of
 from confmax.optimize.cuts import Cuts, kept, shown
 from confmax.optimize.estimate import Estimate
 from confmax.optimize.loop import MISSED, Problem, Solver, Status, Step
@@ -32,20 +33,6 @@ from confmax.optimize.threshold import hull_chains
 from confmax.tables import Table
 
 UNSEEN = 2.0**-70  # weight of the other classes beside that of the class: it orders them and changes nothing else
-
-
-def class_of(metric: Metric, limits: Limits | None, n_classes: int) -> int | None:
-    """Return the class that a metric and all limits are about; None where a threshold on it may not be the best rule.
-
-    Both are placed among the K classes of the table. Some limits, such as a ceiling on the precision, are better kept
-    where the probability of the class is small.
-    """
-    if metric.one_class is None or metric.formula.whole or not metric.structure.is_ratio:
-        return None
-    if limits is None:
-        # of two classes the search of thresholds answers this
-        return None if n_classes == 2 else metric.class_place
-    return metric.class_place if limits.only_class == metric.class_place and limits.ask_for_hits else None
 
 
 def of_two_columns(metric: Metric, limits: Limits | None) -> tuple[Metric, Limits | None]:

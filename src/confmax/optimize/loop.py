@@ -7,13 +7,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
-from confmax.constraints.limits import Limits
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.optimize.mixture import Mixture
@@ -21,6 +20,9 @@ from confmax.optimize.rounding import BINDS, DIGITS, HALF_DIGITS, NEGLIGIBLE, SI
 from confmax.oracle import CountingOracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.tables.columns import warn
+
+if TYPE_CHECKING:
+    from confmax.constraints.limits import Limits
 
 # a limit that is missed by no more, which rounding explains, counts as met: of tables in float64, and in float32
 MISSED = NEGLIGIBLE

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains, Layout
-from confmax.constraints.limits import Limits
 from confmax.metrics import Metric
 from confmax.metrics.first_order import FirstOrder
 from confmax.metrics.structure import AffineFunctions
 from confmax.optimize.rounding import BINDS, EXACT, HALF_DIGITS, LEFT_OVER, NEGLIGIBLE, SINGULAR
 from confmax.tables.decisions import ONE, Decisions
+
+if TYPE_CHECKING:
+    from confmax.constraints.limits import Limits
 
 CONSTANT_CELLS = 1 << 24  # of all constant rules together
 MATRICES_CELLS = 1 << 27  # of their matrices

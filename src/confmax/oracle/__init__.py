@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 from confmax.confusion import Confusion, Gains
 from confmax.oracle.numpy import NumpyOracle
 from confmax.tables import MemoryTable, Oracle, Table, decide, make_table
-from confmax.tables.groups import GroupedOracle
 from confmax.tables.kinds import storage_named
-from confmax.tables.partitioned.table import in_parts
 from confmax.tables.table import T
 
 __all__ = ["BACKENDS", "CountingOracle", "Oracle", "Table", "decide", "make_oracle", "make_table", "same_estimate"]
+
+
+def _parts_oracle(table: Table, model_share: float) -> Oracle:
+    from confmax.tables.partitioned.table import in_parts
+
+    return in_parts(table).oracle(model_share)
 
 
 # the code of a kind is loaded with its first table: nobody waits for torch who has no tensors
@@ -25,7 +29,7 @@ BACKENDS: dict[str, Callable[[Table, float], Oracle]] = {
     "array": lambda table, model_share: storage_named("array").oracle(table, model_share),
     "sparse": lambda table, model_share: storage_named("sparse").oracle(table, model_share),
     "torch": lambda table, model_share: storage_named("torch").oracle(table, model_share),
-    "parts": lambda table, model_share: in_parts(table).oracle(model_share),
+    "parts": _parts_oracle,
     # what "array" was called before its scans were compiled in advance
     "numba": lambda table, model_share: storage_named("array").oracle(table, model_share),
 }
@@ -148,6 +152,8 @@ class CountingOracle:
 
         Without groups there is one oracle, with all rows (`read_rows`).
         """
+        from confmax.tables.groups import GroupedOracle
+
         if not isinstance(self.oracle, GroupedOracle):
             return [(self, self.read_rows(what))]
         self.count()

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,9 @@ from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion
 from confmax.errors import InputError
-from confmax.rule.applied import decided_parts
 from confmax.tables.kinds import calibrated_rows, host_rows, refuse_elsewhere
 from confmax.tables.normalize import rows_to_decide
-from confmax.tables.partitioned import is_opened
-from confmax.tables.partitioned.batches import is_stream
-from confmax.tables.partitioned.opening import opened_rows
+from confmax.tables.partitioned import is_opened, is_stream
 
 EXACT_ROWS = 256  # up to which the distribution is computed: benchmarks/RESULTS.md, section "truth: counts"
 EXACT_CELLS = 1 << 18  # rows times classes, up to which it is
@@ -300,6 +296,9 @@ def expected_counts(rule: Any, proba: Any, *, level: float = LEVEL, **how: Any) 
       about 125 of the 150 are ok [116, 133], 69% of about 180 in all [167, 193]; about 55 are missed [45, 65]
       about 95 of the 150 are fraud [85, 105], 79% of about 120 in all [107, 133]; about 25 are missed [17, 34]
     """
+    from confmax.rule.applied import decided_parts
+    from confmax.tables.partitioned.opening import opened_rows
+
     if not (isinstance(level, (int, float, np.number)) and 0.0 < level < 1.0):
         raise InputError(f"`level` is the coverage of the intervals, between 0 and 1; got {level!r}")
     if is_opened(proba) or is_stream(proba):
@@ -366,6 +365,8 @@ def _by_class(col: NDArray[Any], p: Array, K: int) -> Array:
 
 def _corrected(moments: Array, most: Any, level: float) -> NDArray[np.int64]:
     """Return the ends (K, 2) of intervals of numbers of rows, at the ``most`` so many, by their ``moments`` (3, K)."""
+    from statistics import NormalDist
+
     mean, variance, third = moments
     variance = np.maximum(variance, 0.0)
     z = NormalDist().inv_cdf(0.5 + level / 2)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,15 +19,12 @@ from confmax.calibration.thresholds import cuts
 from confmax.calibration.words import describe, with_columns_moved
 from confmax.confusion import Array, Confusion, CostTable, Gains, Layout
 from confmax.errors import InputError
-from confmax.export import to_onnx, to_python, to_sql
+from confmax.lazily import MethodOf
 from confmax.oracle import same_estimate
-from confmax.places import write_whole
-from confmax.rule import applied, file, html, spark
-from confmax.rule.batch import caps_of, decide_batch
+from confmax.rule import file
 from confmax.rule.counts import expected_counts
 from confmax.rule.parts import answer, in_groups, mixed, refuse_other_groups
 from confmax.rule.shares import SourceShares
-from confmax.rule.shifted import shifted_rule
 from confmax.tables import Calibrator, MemoryTable, Oracle, checked_probabilities
 from confmax.tables.columns import narrowed, width
 from confmax.tables.decisions import ONE, Decisions
@@ -36,8 +32,14 @@ from confmax.tables.fingerprints import Fingerprint
 from confmax.tables.kinds import named
 from confmax.tables.memory import TransferredDecisions
 from confmax.tables.normalize import rows_to_decide
-from confmax.tables.partitioned.spark import with_decisions
 from confmax.tables.precision import refuse_unheld
+
+if TYPE_CHECKING:
+    from confmax.export.onnx import to_onnx
+    from confmax.export.python import to_python
+    from confmax.export.sql import to_sql
+    from confmax.rule.applied import predict_batches, write_parquet
+    from confmax.rule.shifted import shifted_rule
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -339,12 +341,14 @@ class DecisionRule:
         ndarray (n,) of int64
             For a tensor, a tensor of int64 on its device, as from ``argmax``; lazy for Dask collections.
         """
-        caps = {} if at_most is None else caps_of(self, at_most)
-        if caps:
-            refuse_other_groups(self, group, group_proba)
-            beside = {"keys": keys, "group": group, "group_proba": group_proba}
-            found: NDArray[np.int64] = decide_batch(self, self._rows(proba, normalize), caps, beside)
-            return found
+        if at_most is not None:
+            from confmax.rule.batch import caps_of, decide_batch
+
+            if caps := caps_of(self, at_most):
+                refuse_other_groups(self, group, group_proba)
+                beside = {"keys": keys, "group": group, "group_proba": group_proba}
+                found: NDArray[np.int64] = decide_batch(self, self._rows(proba, normalize), caps, beside)
+                return found
         decisions: NDArray[np.int64] = self._answered("predict_index", proba, keys, group, group_proba, normalize)
         return decisions
 
@@ -407,6 +411,8 @@ class DecisionRule:
             If columns are missing. Rows that are not probabilities, or whose group the rule does not know, are refused
             when the column is computed.
         """
+        from confmax.tables.partitioned.spark import with_decisions
+
         return with_decisions(self, frame, output, columns=columns, keys=keys, group=group)
 
     def to_spark_thresholds(self) -> list[float]:
@@ -423,6 +429,8 @@ class DecisionRule:
         >>> confmax.DecisionRule.from_weights([1.0, 4.0, 2.0]).to_spark_thresholds()
         [1.0, 0.25, 0.5]
         """
+        from confmax.rule import spark
+
         if self.groups:
             raise spark.inexpressible("with groups, of which each is decided in its own way")
         cut = None if self.is_randomized else cuts(self.gains, self.calibrator)[0]
@@ -606,6 +614,10 @@ class DecisionRule:
         OSError
             If writing fails.
         """
+        from pathlib import Path
+
+        from confmax.places import write_whole
+
         write_whole(Path(path), self.to_json().encode())
 
     @classmethod
@@ -622,13 +634,21 @@ class DecisionRule:
         return file.load(path, cls.from_json)
 
     # functions of a rule as methods, so that each signature and its long docstring stand once
-    to_sql = to_sql
-    to_onnx = to_onnx
-    to_python = to_python
-    shifted = shifted_rule
-    predict_batches = applied.predict_batches
-    write_parquet = applied.write_parquet
     expected_counts = expected_counts
+    if TYPE_CHECKING:
+        to_sql = to_sql
+        to_onnx = to_onnx
+        to_python = to_python
+        shifted = shifted_rule
+        predict_batches = predict_batches
+        write_parquet = write_parquet
+    else:
+        to_sql = MethodOf("confmax.export.sql", "to_sql")
+        to_onnx = MethodOf("confmax.export.onnx", "to_onnx")
+        to_python = MethodOf("confmax.export.python", "to_python")
+        shifted = MethodOf("confmax.rule.shifted", "shifted_rule")
+        predict_batches = MethodOf("confmax.rule.applied", "predict_batches")
+        write_parquet = MethodOf("confmax.rule.applied", "write_parquet")
 
     def __eq__(self, other: object) -> bool:
         """Rules are equal if their files are, but for what these say of the rows of the tuning."""
@@ -647,6 +667,8 @@ class DecisionRule:
         return describe(self)
 
     def _repr_html_(self) -> str:
+        from confmax.rule import html
+
         return html.rule_table(self)
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
 from confmax.calibration import Scaling
 from confmax.calibration.calibrators import SCALINGS
-from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array, CostTable, Gains, Layout
 from confmax.rule.shares import LabelShares, SourceShares
 from confmax.tables.decisions import Decisions, decisions_of
 from confmax.tables.fingerprints import Fingerprint
+
+if TYPE_CHECKING:
+    from confmax.calibration.labels import LabelScaling
 
 T = TypeVar("T")
 
@@ -83,6 +83,8 @@ def dump(rule: Any, calibrator: Any) -> str:
     fields |= groups
     version = max(_SINCE.get(name, 1) for name in fields)
     document = {"format": FORMAT, "version": version, **fields, "atoms": atoms}
+    import json
+
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
@@ -91,6 +93,8 @@ def parse(text: str | bytes) -> dict[str, Any]:
     # before anything is parsed: JSON takes several times the memory of its text
     if len(text) > MAX_BYTES:
         raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
+    import json
+
     try:
         document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
     except KeyError as error:
@@ -176,6 +180,8 @@ def _shares(record: Any, K: int, M: int, *, several: bool) -> SourceShares | Lab
 
 def load(path: str | os.PathLike[str], read: Callable[[bytes], T]) -> T:
     """Return what ``read`` makes of the text of the rule file ``path``; a ValueError that names it if it is none."""
+    from pathlib import Path
+
     try:
         with Path(path).open("rb") as stored:
             # one byte more than a rule may have tells that a file is too large, however large it is
@@ -348,6 +354,8 @@ def refuse_names(names: Sequence[Any], what: str = "class") -> None:
 
 
 def _calibration_of(calibrator: Any) -> dict[str, Any]:
+    from confmax.calibration.labels import LabelScaling
+
     if isinstance(calibrator, Scaling):
         numbers = {name: np.asarray(getattr(calibrator, name)).tolist() for name in calibrator.numbers}
         kept = {} if calibrator.kept is None else {"kept": calibrator.kept}
@@ -361,6 +369,8 @@ def _calibration_of(calibrator: Any) -> dict[str, Any]:
 
 
 def _calibrator(document: Any, K: int, *, several: bool) -> Scaling | LabelScaling:
+    from confmax.calibration.labels import LabelScaling
+
     kind = document.get("kind") if isinstance(document, dict) else None
     if several:
         if kind != LabelScaling.kind or set(document) != {"kind", "a", "c"}:

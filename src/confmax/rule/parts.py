@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from confmax.errors import InputError
 from confmax.tables import MemoryTable, Table
 from confmax.tables.decisions import ONE
 from confmax.tables.draws import given_keys, uniform
-from confmax.tables.groups import Groups, GroupShares, decide_mixed
 from confmax.tables.kinds import (
     Rule,
     calibrated_rows,
@@ -26,6 +25,9 @@ from confmax.tables.kinds import (
     refuse_elsewhere,
     rows_of,
 )
+
+if TYPE_CHECKING:
+    from confmax.tables.groups import Groups, GroupShares
 
 
 def in_groups(rule: Rule, proba: Any, group: Any, keys: Any, what: str) -> Any:
@@ -63,6 +65,8 @@ def groups_of_rows(rule: Rule, group: Any, n: int, proba: Any = None) -> Groups:
 
     ``proba`` is the table of the rows, whose index is compared.
     """
+    from confmax.tables.groups import Groups
+
     groups_given(rule, group)
     return Groups.of(group, n, rule.groups, proba=proba)
 
@@ -165,6 +169,8 @@ def laid_out(rule: Rule, table: Table) -> Table | None:
 
 def mixed(rule: Rule, what: str, proba: Any, group_proba: Any, keys: Any) -> NDArray[Any]:
     """Return what a method of a rule answers by the probabilities of groups (n, G); ``keys`` (n,) fix its draws."""
+    from confmax.tables.groups import decide_mixed
+
     P, shares = mixed_rows(rule, proba, group_proba)
     n = len(P)
     layout = rule.layout
@@ -185,6 +191,8 @@ def mixed(rule: Rule, what: str, proba: Any, group_proba: Any, keys: Any) -> NDA
 
 def mixed_rows(rule: Rule, proba: Any, group_proba: Any) -> tuple[Array, GroupShares]:
     """Return the calibrated probabilities (n, K) of rows in memory in float64, and those of their groups (n, G)."""
+    from confmax.tables.groups import GroupShares
+
     refuse_elsewhere(proba, "rules by the probabilities of groups decide rows in memory; pass them part by part")
     found = calibrated_rows(rule.calibrator, rule.checked(proba))
     P = np.asarray(found.storage.dense(found.proba, "group_proba").proba, dtype=np.float64)

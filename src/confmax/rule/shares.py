@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from confmax.calibration import Scaling
-from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array
+
+if TYPE_CHECKING:
+    from confmax.calibration.labels import LabelScaling
 
 CLOSE = 1e-6  # by which shares may miss the sum of one
 _FIELDS = {"classes", "rows"}
@@ -154,6 +156,8 @@ class LabelShares:
     @classmethod
     def read(cls, record: Any, n_labels: int) -> LabelShares:
         """Return what a rule file holds for so many labels; a ValueError for anything else."""
+        from confmax.calibration.labels import LabelScaling
+
         fields = {"labels", "rows", "decided"}
         if not isinstance(record, dict) or not fields <= set(record) <= fields | {"maps"}:
             raise ValueError("its source shares do not hold labels, rows and decided, perhaps maps, alone")

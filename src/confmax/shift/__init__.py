@@ -7,8 +7,22 @@
 0.0
 """
 
-from confmax.shift.detection import Detection, Promise, detect
-from confmax.shift.labels import LabelShift
-from confmax.shift.priors import PriorShift, estimate_priors
+from typing import TYPE_CHECKING
+
+from confmax.lazily import names_of
+
+if TYPE_CHECKING:
+    from confmax.shift.detection import Detection, Promise, detect
+    from confmax.shift.labels import LabelShift
+    from confmax.shift.priors import PriorShift, estimate_priors
 
 __all__ = ["Detection", "LabelShift", "PriorShift", "Promise", "detect", "estimate_priors"]
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "detection": "Detection Promise detect",
+        "labels": "LabelShift",
+        "priors": "PriorShift estimate_priors",
+    },
+)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from confmax.calibration.shifted import before_shift
 from confmax.confusion import Array
 from confmax.errors import InputError
-from confmax.rule import DecisionRule, LabelRule
+from confmax.rule import DecisionRule
 from confmax.rule.shares import SourceShares
 from confmax.shift.likelihood import worth
 from confmax.tables import MemoryTable, Table, make_table
+
+if TYPE_CHECKING:
+    from confmax.rule.labels import LabelRule
 
 PROBABILITIES = "of an estimator the new rows are estimator.predict_proba(X), and not the features X"
 
@@ -48,6 +51,8 @@ class Source(NamedTuple):
 
 def label_rule_of(source: Any) -> LabelRule | None:
     """Return the rule of several labels per row of a solution, a rule or a fitted estimator; None if it is none."""
+    from confmax.rule.labels import LabelRule
+
     rule = getattr(source, "rule", getattr(source, "rule_", source))
     return rule if isinstance(rule, LabelRule) else None
 
@@ -57,6 +62,8 @@ def source_of(source: Any, tuned_on: Sequence[Any] | None = None, *, of_groups: 
 
     Rules that decide by groups are refused, unless ``of_groups`` says that the shares of all rows are meant.
     """
+    from confmax.rule.labels import LabelRule
+
     rule = getattr(source, "rule", getattr(source, "rule_", source))
     if not isinstance(rule, DecisionRule):
         raise InputError(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from confmax.constraints import Limits, least_coverage
 from confmax.errors import InputError
 from confmax.metrics import Metric
 from confmax.metrics.decided import of_decided
 from confmax.tables import Table
 from confmax.tables.labels import plain
+
+if TYPE_CHECKING:
+    from confmax.constraints import Limits
 
 # what a rule decides where it leaves a row, beside names and beside numbers
 NAME = "abstain"
@@ -72,6 +74,8 @@ def with_abstaining(metric: Metric, table: Table, limits: Limits | None, name: A
                 "use one name",
             )
         return replace(metric, names=(classes, (*classes, name)))
+    from confmax.constraints import least_coverage
+
     least, of_classes = least_coverage(limits, K)
     if metric.formula.is_coverage:
         if limits is None:

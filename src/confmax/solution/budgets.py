@@ -31,8 +31,8 @@ from confmax.optimize.label_thresholds import best_of_labels
 from confmax.optimize.path_query import first_gains
 from confmax.oracle import CountingOracle
 from confmax.rule.labels import LabelRule
-from confmax.solution.infeasible import best_of_closest, infeasibility
 from confmax.solution.label_task import LabelTask
+from confmax.solution.out_of_reach import best_of_closest, infeasibility
 from confmax.solution.plan import is_auto
 from confmax.solution.second_objective import worth_drawing, worth_of_single
 from confmax.tables import Table

@@ -29,7 +29,8 @@ from confmax.confusion import Array, Confusion
 from confmax.constraints import Constraint, Limits
 from confmax.constraints.proportions import chances_of_counts, rows_for_floor, rows_needed, trials
 from confmax.metrics import Metric
-from confmax.optimize.class_cuts import class_of, gains_of_cuts
+from confmax.optimize.auto import class_of
+from confmax.optimize.class_cuts import gains_of_cuts
 from confmax.optimize.cuts import Cuts
 from confmax.optimize.estimate import Estimate, probability_of_class
 from confmax.optimize.given import GivenRule

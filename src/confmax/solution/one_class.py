@@ -22,14 +22,11 @@ from confmax.calibration import Calibration, MatrixScaling, Scaling, VectorScali
 from confmax.calibration.calibrators import kept_class
 from confmax.calibration.choice import held_out
 from confmax.confusion import Confusion, Gains
-from confmax.constraints import Constraint, ConstraintOutcome, Limits
+from confmax.constraints import Constraint, ConstraintOutcome
 from confmax.evaluate.protocols import NOT_ASSURED, Tuned
 from confmax.optimize import Mixture, Outcome, Problem, Status
-from confmax.optimize.class_cuts import (
-    class_of,
-    gains_of_cuts,
-    thresholds_beside,
-)
+from confmax.optimize.auto import class_of
+from confmax.optimize.class_cuts import gains_of_cuts, thresholds_beside
 from confmax.optimize.cuts import Cuts, kept
 from confmax.optimize.estimate import Estimate, right_beside, two_columns
 from confmax.optimize.loop import MISSED
@@ -138,7 +135,7 @@ def kept_on_labels(problem: Problem, outcome: Outcome, solution: Tuned) -> OnLab
     """
     limits = problem.limits
     table = problem.oracle.table
-    assert isinstance(limits, Limits)
+    assert limits is not None
     about = [one for one in limits.constraints if one.metric.class_place is not None]
     k = replace(limits, constraints=tuple(about)).only_class
     abstains = problem.n_decisions != table.n_classes
@@ -202,7 +199,7 @@ def _best_threshold(
     The limits ``about`` the class ``k`` are those of one class; ``others`` of them hold on the estimate, too.
     """
     limits = problem.limits
-    assert isinstance(limits, Limits)
+    assert limits is not None
     oracle = CountingOracle(table.oracle(0.0), counter=problem.oracle, barred=problem.oracle.barred)
     on_labels = replace(problem, oracle=oracle, limits=replace(limits, kept_by_none=False), certify=False, sample=None)
     cuts = Cuts.of(Estimate.alike(table.in_memory(), 0.0).one_class(k))
@@ -245,7 +242,7 @@ def expected_by_model(problem: Problem, S: Confusion, kept: Sequence[ConstraintO
     ``S`` is the rule's confusion on the model, ``kept`` what became of the limits on the labels.
     """
     limits = problem.limits
-    assert isinstance(limits, Limits)
+    assert limits is not None
     values = limits.values(S)
     slacks = limits.untested.slacks(S)
     said = []

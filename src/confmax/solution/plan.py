@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from confmax.calibration import check_calibration
 from confmax.confusion import ABSENT, Array
-from confmax.constraints import Constraint, Limits, bind
-from confmax.constraints import resolve as resolve_constraints
-from confmax.constraints.across import ALL_ROWS
-from confmax.constraints.smallest import is_tested
 from confmax.constraints.texts import metric_text, number_text
 from confmax.errors import InputError
 from confmax.metrics import Metric, resolve
@@ -26,11 +22,13 @@ from confmax.metrics.alignment import fit_metric
 from confmax.metrics.catalogue import shares_of_rows
 from confmax.metrics.shares import RATE
 from confmax.optimize import Progress
-from confmax.optimize.class_cuts import ClassThreshold
 from confmax.progress import Bar
 from confmax.solution.abstaining import abstain_name, with_abstaining
 from confmax.tables import Table
 from confmax.tables.draws import RandomState, as_seed, is_whole
+
+if TYPE_CHECKING:
+    from confmax.constraints import Constraint, Limits
 
 CONFUSIONS = ("auto", "model", "labels", "blend")
 
@@ -102,7 +100,11 @@ class Plan:
         """
         plan = cls(resolve(metric), random_state=as_seed(random_state), **settings)
         plan._check_settings()
-        wanted = resolve_constraints(constraints)
+        wanted: tuple[Constraint, ...] = ()
+        if constraints is not None and not (isinstance(constraints, tuple) and not constraints):
+            from confmax.constraints import resolve as resolve_constraints
+
+            wanted = resolve_constraints(constraints)
         if plan.on_infeasible not in ("raise", "closest"):
             raise ValueError(f"on_infeasible is 'raise' or 'closest'; got {plan.on_infeasible!r}")
         if plan.confidence is not None:
@@ -129,7 +131,11 @@ class Plan:
     def takes_threshold(self) -> bool:
         """Whether the solver may be that of thresholds on one class."""
         solver = self.solver
-        return isinstance(solver, ClassThreshold) or is_auto(solver) or solver == "class_threshold"
+        if is_auto(solver) or isinstance(solver, str):
+            return is_auto(solver) or solver == "class_threshold"
+        from confmax.optimize.class_cuts import ClassThreshold
+
+        return isinstance(solver, ClassThreshold)
 
     def but(self, **settings: Any) -> Plan:
         """Return the plan with other ``settings``, which are not checked again."""
@@ -154,15 +160,19 @@ class Plan:
         K = table.n_classes
         name = abstain_name(self.abstain, table.classes, metric.names and metric.names[1])
         self._refuse_further(() if name is None else (name,), ((metric.names and metric.names[1]) or ())[K:])
-        limits = bind(
-            self.constraints,
-            table,
-            explicit=explicit,
-            pos_label=self.pos_label,
-            n_decisions=metric.n_decisions(K) if name is None else K + 1,
-            abstains=name is not None,
-            barred=self._absent(table),
-        )
+        limits = None
+        if self.constraints:
+            from confmax.constraints import bind
+
+            limits = bind(
+                self.constraints,
+                table,
+                explicit=explicit,
+                pos_label=self.pos_label,
+                n_decisions=metric.n_decisions(K) if name is None else K + 1,
+                abstains=name is not None,
+                barred=self._absent(table),
+            )
         metric = with_abstaining(metric, table, limits, name)
         if limits is not None:
             # a rule that leaves every row undecided is no answer
@@ -171,6 +181,8 @@ class Plan:
 
     def _refuse_further(self, abstaining: Sequence[Any], further: Sequence[Any]) -> None:
         """Refuse a limit on a decision beside the classes: to abstain, or one ``further`` of a table of costs."""
+        from confmax.constraints.across import ALL_ROWS
+
         for one in self.constraints:
             label = str(one.metric.label)
             if label in map(str, (*abstaining, *further)):
@@ -224,6 +236,8 @@ def absent_of(table: Table) -> tuple[int, ...]:
 
 def check_confidence(confidence: Any, wanted: Sequence[Constraint]) -> None:
     """Raise a ValueError for a ``confidence``, or constraints, that no rows can assure."""
+    from confmax.constraints.smallest import is_tested
+
     if not (isinstance(confidence, (float, np.floating)) and 0.5 <= confidence < 1.0):
         raise InputError(f"`confidence` is a number from 0.5 to below 1, such as 0.9; got {confidence!r}")
     if not wanted:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confmax.calibration.words import MISSES, with_names
 from confmax.confusion import Array
-from confmax.constraints import ConstraintOutcome
-from confmax.constraints.outcomes import MOST_ROWS, Blocking
 from confmax.errors import Sentence
 from confmax.evaluate.protocols import (
     NO_LABEL,
@@ -26,7 +24,10 @@ from confmax.evaluate.protocols import (
 )
 from confmax.metrics import Metric
 from confmax.optimize import Status
-from confmax.rule.html import solution_table
+
+if TYPE_CHECKING:
+    from confmax.constraints import ConstraintOutcome
+    from confmax.constraints.outcomes import Blocking
 
 EXACT = 1e-12  # a gap of rounding size
 FOLDS_ONLY = "; this is about rows that the models of the folds decide, not about the final model"
@@ -392,6 +393,8 @@ class Solution(Tuned):
         return self.metric.shown(self.value) if self.metric.is_cost else None
 
     def _repr_html_(self) -> str:
+        from confmax.rule.html import solution_table
+
         return solution_table(self)
 
     def __repr__(self) -> str:
@@ -468,6 +471,8 @@ def _assurance(confidence: float, kept: tuple[ConstraintOutcome, ...], *, apart:
 
 def _blocked(blocking: Sequence[Blocking], *, apart: bool) -> str:
     """Return in words which classes and groups fail their tests, those first that need most rows."""
+    from confmax.constraints.outcomes import MOST_ROWS
+
     known = sorted(blocking, key=lambda one: -(one.rows_needed or np.inf))
     each = []
     for one in known[:SHOWN]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from confmax.calibration import Calibration
 from confmax.calibration.thresholds import abstaining_class_cuts
 from confmax.confusion import MAX_MATRIX_CLASSES, Confusion
-from confmax.constraints import ConstraintOutcome, Limits
-from confmax.constraints.outcomes import on_labels, outcomes, without_slack
 from confmax.constraints.proportions import counted_rows, interval, trials
 from confmax.evaluate.decided import in_rows
 from confmax.metrics.alignment import class_asked_about, extra_names
@@ -19,18 +17,19 @@ from confmax.metrics.decided import as_written
 from confmax.metrics.user import refuse_infinite
 from confmax.metrics.views import view, without_view
 from confmax.optimize import Mixture, Outcome, Problem, Status
-from confmax.optimize.along import with_rule
 from confmax.oracle import make_oracle
 from confmax.oracle.ties import with_ties_broken
 from confmax.rule import DecisionRule
 from confmax.rule.counts import Counts
-from confmax.solution.infeasible import infeasibility
 from confmax.solution.plan import Task
 from confmax.solution.result import Solution
 from confmax.solution.second_objective import RANDOMIZED_ABOVE, decided_for_accuracy, worth_drawing
 from confmax.solution.side_by_side import parts_of_rule
 from confmax.tables import Table
 from confmax.tables.precision import held
+
+if TYPE_CHECKING:
+    from confmax.constraints import ConstraintOutcome, Limits
 
 
 class Evaluated(NamedTuple):
@@ -114,10 +113,13 @@ def _within_limits(
 
     ``counted`` is the confusion of the rule on the labels.
     """
+
     limits = problem.limits
     if limits is None:
         return (), None
-    assert isinstance(limits, Limits)
+    from confmax.constraints.outcomes import on_labels, outcomes, without_slack
+
+    assert limits is not None
     table = problem.oracle.table
     layout = table.layout
     feasible = problem.shortfall(best.statistics) == 0.0
@@ -134,6 +136,8 @@ def _within_limits(
         kept = on_labels(kept, limits, counted, n_labelled, table.classes)
     if feasible:
         return kept, None
+    from confmax.solution.out_of_reach import infeasibility
+
     drawn = problem.shortfall(outcome.mixture.confusion) == 0.0
     return kept, infeasibility(problem, status, kept, drawn=drawn)
 
@@ -146,6 +150,8 @@ def refitted(solution: Solution, limits: Limits | None, out_of_fold: Table) -> S
     matrix = few or "matrix" in (metric.statistics, limits and limits.statistics)
     S = solution.rule.evaluate(make_oracle(out_of_fold, "labels"), matrix=matrix)
     if limits is not None:
+        from confmax.constraints.outcomes import on_labels
+
         kept = on_labels(kept, limits, S, counted_rows(out_of_fold), out_of_fold.classes)
     value = float(view(metric, out_of_fold.layout).values(S))
     counts = _counts(solution.rule, S, out_of_fold)
@@ -224,6 +230,8 @@ def _with_accurate_single(problem: Problem, outcome: Outcome, worth: float) -> O
     far = problem.value(outcome.mixture.confusion) - problem.value(single.confusion) > worth > RANDOMIZED_ABOVE
     if not far or problem.shortfall(single.confusion) > 0.0:
         return outcome
+    from confmax.optimize.along import with_rule
+
     found = decided_for_accuracy(problem, outcome, single, draws=False, rows=False, dear=False)
     return with_rule(problem, outcome, found)
 
@@ -235,9 +243,10 @@ def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
     this excess and the ``loss`` are then within the intervals that so many rows give. Who asks for counts of labels
     alone takes them as they are.
     """
+
     limits = problem.limits
     n = counted_rows(problem.oracle.table) if problem.oracle.is_blend else None
-    if not isinstance(limits, Limits) or limits.only_class is None or n is None:
+    if limits is None or limits.only_class is None or n is None:
         return False
     if not all(metric.formula.is_share for metric in (problem.metric, *(one.metric for one in limits.constraints))):
         return False
@@ -256,6 +265,7 @@ def _too_few_to_draw(problem: Problem, outcome: Outcome, loss: float) -> bool:
 
 def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Evaluated:
     """Build the rule of a mixture that decides on ``table``, and evaluate it."""
+
     metric = problem.metric
     (gains, weights) = mixture.gathered()
     gains = problem.oracle.allowed(with_ties_broken(gains, table.layout))
@@ -265,7 +275,7 @@ def evaluated(problem: Problem, table: Table, mixture: Mixture, seed: int) -> Ev
     classes = table.in_memory().classes
     n_decisions = gains.n_decisions if layout is None else layout.n_decisions
     names = names or (*classes, *extra_names(classes, n_decisions))
-    kept = problem.limits.stored if isinstance(problem.limits, Limits) else ()
+    kept = problem.limits.stored if problem.limits is not None else ()
     # a rule refuses coefficients that float64 cannot hold beside the largest; a division by a tiny share makes them
     parts = {**parts_of_rule(table), "cost_table": metric.cost_table}
     if len(classes) == 2:

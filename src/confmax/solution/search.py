@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,34 +33,23 @@ from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import LEAST_SHARE, model_share, shares_of_groups
 from confmax.calibration.choice import held_out
 from confmax.confusion import Array, Confusion, Gains
-from confmax.constraints import Limits
-from confmax.constraints.outcomes import on_model
 from confmax.metrics import Metric
 from confmax.optimize import Mixture, Outcome, Problem, Solver, Status
 from confmax.optimize.abstaining import first_rules
-from confmax.optimize.class_cuts import ClassThreshold, class_of, with_thresholds
-from confmax.optimize.estimate import Estimate, two_columns
+from confmax.optimize.auto import class_of
 from confmax.optimize.loop import MISSED, WarmStart, declared
-from confmax.optimize.path_query import first_gains
-from confmax.optimize.threshold import Thresholds
 from confmax.optimize.warm import with_rules_of_sample
 from confmax.oracle import CountingOracle, make_oracle
-from confmax.solution.infeasible import best_of_closest
-from confmax.solution.one_class import (
-    calibration_of_class,
-    expected_by_model,
-    for_raw_order,
-    kept_on_labels,
-    uncalibrated,
-)
 from confmax.solution.plan import Task, is_auto
 from confmax.solution.result import Solution, has_bound
 from confmax.solution.returned import best_rule, evaluated, refitted, solution_of
 from confmax.solution.second_objective import worth_of_single
 from confmax.solution.side_by_side import as_solved
 from confmax.tables import MemoryTable, Table
-from confmax.tables.groups import Groups
 from confmax.tables.memory import TransferredDecisions
+
+if TYPE_CHECKING:
+    from confmax.constraints import Limits
 
 # confusion="auto" where there are labels: benchmarks/RESULTS.md, sections confusion and limits: estimates
 WITH_LABELS = "blend"
@@ -100,6 +89,8 @@ class Prepared:
 
     def sorting_once(self) -> Prepared:
         """Return the same for many searches: where thresholds are searched, the rows are sorted once for all."""
+        from confmax.optimize.class_cuts import ClassThreshold
+
         method = self.method
         return replace(self, method=replace(method, known={})) if isinstance(method, ClassThreshold) else self
 
@@ -142,9 +133,15 @@ class Prepared:
             wants_single=wants_single and task.limits is not None and (plan.randomized is not True or not on_model),
         )
         problem = replace(problem, worth=worth_of_single(problem, plan.randomized))
-        if task.one_class is None and task.abstain is None:
-            problem = with_thresholds(problem)
-        return problem
+        return problem if task.limits is None else self._beside_thresholds(problem)
+
+    def _beside_thresholds(self, problem: Problem) -> Problem:
+        """Return a problem with limits that starts with thresholds on one class, too, where all limits are about it."""
+        if self.task.one_class is not None or self.task.abstain is not None:
+            return problem
+        from confmax.optimize.class_cuts import with_thresholds
+
+        return with_thresholds(problem)
 
     def run(self, problem: Problem) -> Outcome:
         """Return the outcome of the solver; where no rule keeps all limits, with the best of the closest rules."""
@@ -156,7 +153,11 @@ class Prepared:
 
     def closest(self, problem: Problem, outcome: Outcome) -> Outcome:
         """Return an outcome of `run_once` as `run` does."""
-        return best_of_closest(problem, outcome, self.method) if self.task.one_class is None else outcome
+        if problem.limits is None or self.task.one_class is not None:
+            return outcome
+        from confmax.solution.out_of_reach import best_of_closest
+
+        return best_of_closest(problem, outcome, self.method)
 
     def missed_by(self, problem: Problem) -> tuple[str, ...]:
         """Return the rules to compare with that miss a limit on the estimate, whatever a test says of them."""
@@ -256,14 +257,23 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
         few = task.limits is None and k is None
         honest = held_out(labelled, fitted, seed=seed, given=calibration, few=few)[0]
     if ordered and fitted is not None and k is not None:
+        from confmax.solution.one_class import calibration_of_class
+
         fitted, honest = calibration_of_class(fitted, honest, k, labelled)
     if not is_blend:
         return fitted, None
     part = 1.0 if honest is raw else min(1.0, honest.n_weighted / raw.n_weighted)
     limits = task.limits
-    if limits is not None and limits.speak_of_groups and isinstance(honest.groups, Groups):
-        return fitted, shares_of_groups(honest, part)
-    return fitted, model_share(honest if k is None else two_columns(honest, k), part, levels=limits is not None)
+    if limits is not None and limits.speak_of_groups:
+        from confmax.tables.groups import Groups
+
+        if isinstance(honest.groups, Groups):
+            return fitted, shares_of_groups(honest, part)
+    if k is not None:
+        from confmax.optimize.estimate import two_columns
+
+        honest = two_columns(honest, k)
+    return fitted, model_share(honest, part, levels=limits is not None)
 
 
 def _believed(task: Task, share: Any) -> tuple[Task, Any]:
@@ -279,6 +289,9 @@ def _believed(task: Task, share: Any) -> tuple[Task, Any]:
     counts = np.asarray(share) >= LEAST_SHARE
     if not (task.raw.is_whole and counts.ndim):
         return task, share * counts
+    from confmax.optimize.estimate import Estimate
+    from confmax.optimize.threshold import Thresholds
+
     raw = task.raw.in_memory()
     tested = []
     for g, part in enumerate(raw.groups.beside(raw).parts):
@@ -324,9 +337,12 @@ def _starts(
     priors = _priors(table)
     sample = None if limited else optimize.warm_start(method, metric, oracle, n_decisions, task.plan.tol)
     more = first_rules(metric, priors[0]) if sample is None else sample.rules
-    around = first_gains(table.n_rows, table.n_classes, n_decisions) if limited and oracle.exact else None
-    if around is not None:
-        more = around if more is None else Gains.concatenate([more, around])
+    if limited and oracle.exact:
+        from confmax.optimize.path_query import first_gains
+
+        around = first_gains(table.n_rows, table.n_classes, n_decisions)
+        if around is not None:
+            more = around if more is None else Gains.concatenate([more, around])
     starts = optimize.baselines(oracle, priors, n_decisions, matrix=matrix, more=more)
     plain = starts[: 1 + len(priors)]
     if table is not raw:
@@ -359,6 +375,8 @@ def _as_labels_say(
     labelled: MemoryTable,
 ) -> Solution:
     """Return the rule of one class that keeps the limits on the labels, where there is none on the blend."""
+    from confmax.solution.one_class import expected_by_model, for_raw_order, kept_on_labels, uncalibrated
+
     found = kept_on_labels(problem, outcome, solution)
     if found is None:
         return solution
@@ -419,6 +437,8 @@ def with_model_bound(
     statistics = solution.rule.evaluate(oracle, matrix="matrix" in (metric.statistics, limits and limits.statistics))
     value = float(metric.values(statistics))
     if limits is not None:
+        from confmax.constraints.outcomes import on_model
+
         solution = replace(solution, constraints=on_model(solution.constraints, limits, statistics, rounding=MISSED))
     upper = None
     # of two classes the search of thresholds knows the best value of every metric whose best rule is a threshold

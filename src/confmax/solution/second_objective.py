@@ -12,23 +12,24 @@ A metric that cannot be limited from below, such as macro F1, cannot be such a f
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array, Confusion, Gains
-from confmax.constraints import Constraint, Limits
 from confmax.constraints.proportions import counted_rows, trials
 from confmax.metrics import Metric, get
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
 from confmax.metrics.limited import ratio_of
 from confmax.metrics.structure import AffineFunctions, Linear
 from confmax.metrics.views import view, without_view
-from confmax.optimize.column_generation import ColumnGeneration
 from confmax.optimize.loop import Outcome, Problem, Status, run
 from confmax.optimize.mixture import Mixture
 from confmax.oracle.ties import never_told_apart
+
+if TYPE_CHECKING:
+    from confmax.constraints import Limits
 
 # accuracy for which another rule is taken, and where labels are a part of the estimate
 WORTH = 2e-6
@@ -85,6 +86,8 @@ def decided_for_accuracy(
         worth=np.inf,
     )
     second = replace(second, starts=(chosen, *_first_rules(second, outcome, gain), *problem.singles))
+    from confmax.optimize.column_generation import ColumnGeneration
+
     found = run(ColumnGeneration(), second)
     best = second.best([second.start, found.mixture if draws else found.single])
     bound = outcome.upper_bound if draws and outcome.status is Status.CONVERGED else None
@@ -124,7 +127,7 @@ def _paid_by_room(problem: Problem, second: Problem, found: Outcome, limits: Lim
     if found.prices is None:
         return 0.0
     S = found.mixture.confusion
-    place = len(problem.limits.constraints) if isinstance(problem.limits, Limits) else 0
+    place = len(problem.limits.constraints) if problem.limits is not None else 0
     price = float((found.prices * limits.scales(S))[limits.owner(len(S.rows)) == place].sum())
     best = problem.value(second.starts[0].confusion) if bound is None else bound
     return price * (best - limits.constraints[place].limit)
@@ -151,6 +154,8 @@ def _with_floor(
 
     It is not below ``least``.
     """
+    from confmax.constraints import Constraint, Limits
+
     value = problem.value(chosen.confusion)
     floor = value - room
     if draws and outcome.status is Status.CONVERGED and outcome.upper_bound is not None:
@@ -182,7 +187,7 @@ def _with_floor(
             more = [Constraint(get("accuracy"), ">=", 0.0)]
     if problem.limits is None:
         return Limits(tuple(more), layout)
-    assert isinstance(problem.limits, Limits)
+    assert problem.limits is not None
     return replace(problem.limits, constraints=(*problem.limits.constraints, *more))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,11 +42,28 @@ from confmax.solution.labels import ESTIMATES, LabelSolution
 from confmax.solution.plan import absent_of, is_auto
 from confmax.solution.surprises import warn_of_names, warn_of_refuted, warn_of_unwritten
 from confmax.tables import MemoryTable, Table
-from confmax.tables.columns import warn
-from confmax.tables.several import dense_table
+from confmax.tables.columns import columns_of, warn
+from confmax.tables.decisions import Decisions
+from confmax.tables.kinds import apart
+from confmax.tables.several import dense_table, labels_table
 
 TOGETHER = 10.0  # true rows that the common threshold counts as
 TO_MODEL = 20.0  # true rows that the model's thresholds count as
+
+
+def maximize_labels(
+    metric: Any,
+    decisions: Decisions,
+    proba: Any,
+    beside: Mapping[str, Any],
+    classes: Sequence[Any] | None,
+    **settings: Any,
+) -> LabelSolution:
+    """Return what `confmax.maximize` does for several labels: y and weights lie ``beside`` the rows."""
+    plan = LabelPlan.checked(metric, decisions, **settings)
+    proba, named = apart(proba, beside, classes, settings["confusion"])
+    table = labels_table(decisions, proba, **named, classes=classes, stated=classes is not None)
+    return tune_all_label_rows(replace(plan, columns=columns_of(proba, table, table.classes)), table)
 
 
 def tune(plan: LabelPlan, table: Table) -> LabelSolution:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confmax.calibration import Calibration
 from confmax.confusion import MAX_MATRIX_CLASSES, Array, Confusion, Layout
-from confmax.constraints import Constraint, Limits
 from confmax.errors import InputError
-from confmax.evaluate.decided import counts_of
-from confmax.evaluate.uncertainty import decided_by
+from confmax.evaluate.decided import counts_of, decided_by
 from confmax.metrics.decided import as_written
 from confmax.metrics.views import view
 from confmax.oracle import make_oracle
@@ -24,7 +22,9 @@ from confmax.solution.result import Solution
 from confmax.tables import MemoryTable, Table
 from confmax.tables.columns import warn
 from confmax.tables.draws import uniform
-from confmax.tables.groups import Groups, GroupShares
+
+if TYPE_CHECKING:
+    from confmax.constraints import Constraint, Limits
 
 FEW = 30  # rows of a class in a group, below which its recall says little
 
@@ -42,6 +42,8 @@ def with_groups(
     """
     check_groups(group, group_proba, wanted)
     if group_proba is not None:
+        from confmax.tables.groups import GroupShares
+
         _refuse_parts(table, "group_proba")
         return replace(table.in_memory(), groups=GroupShares.of(group_proba, table.n_rows))
     if table.groups is not None:
@@ -50,6 +52,8 @@ def with_groups(
         return table
     if group is None:
         return table
+    from confmax.tables.groups import Groups
+
     _refuse_parts(table, "group")
     return replace(table.in_memory(), groups=Groups.of(group, table.n_rows, proba=proba))
 
@@ -80,6 +84,8 @@ def warn_of_groups(task: Task) -> None:
     groups = raw.groups
     if groups is None or limits is None:
         return
+    from confmax.tables.groups import GroupShares
+
     about = [one for one in limits.constraints if one.of_groups]
     alone = [one for one in about if one.across.equalises and one.metric.one_class == "alone"]
     if len({k for one in alone for k in one.metric.divided_by(raw.n_classes)}) > 1:
@@ -186,6 +192,8 @@ def _confusion(labels: NDArray[np.int64], decided: NDArray[np.int64], K: int, M:
 
 def refuse_shared_rows(table: Table, limits: Limits) -> None:
     """Refuse, by a ValueError, to test limits on rows whose groups are not known."""
+    from confmax.tables.groups import GroupShares
+
     if isinstance(table.groups, GroupShares):
         text = next(one.text for one in limits.constraints if one.of_groups)
         what = f"`confidence` counts the rows of each group for {text!r}, and group_proba= does not tell them"

@@ -9,13 +9,12 @@ They do not repeat another warning or an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from confmax.calibration.words import with_names
 from confmax.confusion import Confusion, Gains
-from confmax.constraints import Limits
 from confmax.constraints.proportions import rows_for_floor
 from confmax.evaluate.protocols import Tuned, refuted
 from confmax.metrics.decided import as_written
@@ -30,6 +29,9 @@ from confmax.solution.side_by_side import statistics_on_labels
 from confmax.tables import Table
 from confmax.tables.columns import warn
 from confmax.tables.labels import plain
+
+if TYPE_CHECKING:
+    from confmax.constraints import Limits
 
 FEWER = 0.5  # of the rows that argmax decides rightly: a rule of use seldom falls below
 SURE = FEWER + 0.1  # of all rows, with room for the difference between the labels and the estimate that tuned the rule

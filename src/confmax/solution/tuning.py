@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,14 +26,10 @@ from confmax.optimize import Progress, Status
 from confmax.progress import bar_for, beside
 from confmax.rule import DecisionRule
 from confmax.shift.source import shares_of
-from confmax.solution.confidence import tune_with_confidence
 from confmax.solution.infeasible import or_raise
-from confmax.solution.label_task import LabelPlan
-from confmax.solution.labels import LabelSolution
 from confmax.solution.plan import Plan, Task, absent_of, is_auto
 from confmax.solution.result import Solution
 from confmax.solution.search import search
-from confmax.solution.several import tune_all_label_rows
 from confmax.solution.side_by_side import check_groups, counted_on_labels, warn_of_groups, with_groups
 from confmax.solution.surprises import warn_of_draws, warn_of_names, warn_of_surprises, warn_of_unwritten
 from confmax.tables import MemoryTable, Table, make_table
@@ -44,7 +40,9 @@ from confmax.tables.kinds import apart
 from confmax.tables.labels import plain
 from confmax.tables.memory import calibrating_once
 from confmax.tables.normalize import divided
-from confmax.tables.several import labels_table
+
+if TYPE_CHECKING:
+    from confmax.solution.labels import LabelSolution
 
 LEAST_OF_MODEL = 0.05  # share of the model in a blend, from which its row sums tell those of the model
 
@@ -248,11 +246,10 @@ def maximize(
     rows: dict[str, Any] = {"group": group, "group_proba": group_proba, "normalize": normalize}
     chosen = decisions_of(decisions)
     if chosen.several:
-        labels = LabelPlan.checked(metric, chosen, **settings, **rows, shrinkage=shrinkage)
-        proba, named = apart(proba, {"y": y, "sample_weight": sample_weight}, classes, confusion)
-        table = labels_table(chosen, proba, **named, classes=classes, stated=classes is not None)
-        labels = replace(labels, columns=columns_of(proba, table, table.classes))
-        return tune_all_label_rows(labels, table)
+        from confmax.solution.several import maximize_labels
+
+        given = {"y": y, "sample_weight": sample_weight}
+        return maximize_labels(metric, chosen, proba, given, classes, shrinkage=shrinkage, **settings, **rows)
     if not is_auto(shrinkage):
         raise InputError("`shrinkage` is of several labels per row", "pass `decisions=`, or leave it out")
     plan = Plan.checked(metric, **settings)
@@ -348,7 +345,12 @@ def tune(task: Task) -> Solution:
     with bar_for(plan.progress, f"tuning for {printable(repr(plan.metric))}", "passes") as bar:
         if bar is not None:
             task = task.but(plan=plan.but(callback=beside(bar, plan.callback), progress=False))
-        solution = search(task) if plan.confidence is None else tune_with_confidence(task)
+        if plan.confidence is None:
+            solution = search(task)
+        else:
+            from confmax.solution.confidence import tune_with_confidence
+
+            solution = tune_with_confidence(task)
         if bar is not None:
             bar.solved(solution.n_passes, solution.value)
         return _with_shares(solution, plan, task.raw)

@@ -297,4 +297,4 @@ def quietly(tune: Callable[[Part], Fitted]) -> Callable[[Part], Fitted]:
 
 def masks(fold: NDArray[np.integer]) -> list[NDArray[np.bool_]]:
     """Return the rows of every fold, as masks (n,), from the folds (n,) of the rows."""
-    return [fold == k for k in np.unique(fold)]
+    return [fold == k for k in np.flatnonzero(np.bincount(fold))]

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from confmax.confusion import Array, Gains, Layout
 from confmax.errors import InputError
-from confmax.places import shown
 from confmax.tables.decisions import Decisions
 from confmax.tables.table import Calibrator, Checked, Storage, T, Table
 
@@ -539,6 +538,8 @@ def refuse_name(proba: Any) -> None:
     """Refuse, by a ValueError, the name of a file in the place of probabilities ``proba``."""
     # labels and weights are columns of the same file, and only `open_table` has names for them
     if isinstance(proba, (str, os.PathLike)):
+        from confmax.places import shown
+
         raise ValueError(
             f"proba is a name ({shown(os.fspath(proba))!r:.80}), not a table of probabilities; pass "
             f"confmax.open_table(name), with label= and weight= instead of y and sample_weight"

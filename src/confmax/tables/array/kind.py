@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from confmax import kernels
 from confmax.confusion import Array, Gains
 from confmax.tables import arrays
-from confmax.tables.array.label_rows import checked_matrix
-from confmax.tables.array.labels import LabelsOracle, decide_labels
 from confmax.tables.array.oracle import ArrayOracle, decide, decide_drawn, decide_unchecked
 from confmax.tables.columns import column_names, holds_lists, in_class_order, rows_of_lists, without_columns
 from confmax.tables.decisions import Decisions
@@ -91,15 +89,21 @@ class Arrays(MemoryKind):
         return decide_drawn(features(proba, gains.power), gains, weights, words=coefficients(seed), keys=keys)[0]
 
     def check_labels(self, proba: Any, *, order: Any = None) -> Checked:
+        from confmax.tables.array.label_rows import checked_matrix
+
         return Checked(self, *checked_matrix(proba, order))
 
     def with_entries(self, proba: Any, change: Any) -> NDArray[Any]:
         return np.asarray(change(np.asarray(proba), slice(None)))
 
     def decide_labels(self, proba: NDArray[Any], gains: Gains, decisions: Decisions) -> NDArray[np.uint8]:
+        from confmax.tables.array.labels import decide_labels
+
         return decide_labels(proba, gains, decisions)
 
     def oracle(self, table: Table, model_share: float) -> Oracle:
+        from confmax.tables.array.labels import LabelsOracle
+
         if table.decisions.several:
             return LabelsOracle(table.dense("backend='array'"), model_share)
         return ArrayOracle(table.dense("backend='array'"), model_share)

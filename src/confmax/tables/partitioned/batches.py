@@ -27,6 +27,7 @@ import numpy as np
 from confmax.places import shown_in
 from confmax.tables.arrays import as_array
 from confmax.tables.columns import frame_columns
+from confmax.tables.partitioned import streams_as
 from confmax.tables.partitioned.arrow import refuse_further, short
 from confmax.tables.partitioned.parts import refuse_missing
 
@@ -119,27 +120,6 @@ def _reading(what: str, way_out: str = "") -> Iterator[None]:
 # --- the protocols ---------------------------------------------------------------------------------------------------
 
 
-def _protocol(given: Any) -> Callable[[Any, str], Stream] | None:
-    """Return what makes a stream of a value, and what a person calls it; None for values that do not stream."""
-    # the type is asked: a column of a frame may have any name
-    kind = type(given)
-    if hasattr(kind, "collect_batches"):
-        return _of_lazy_frame
-    if hasattr(kind, "scanner"):
-        return _of_dataset
-    if hasattr(kind, "__arrow_c_stream__"):
-        return _of_arrow
-    return _of_function if callable(given) and not isinstance(given, type) and not hasattr(kind, "__array__") else None
-
-
-def is_stream(values: Any) -> bool:
-    """Whether ``values`` have rows that stream: by a protocol, and not as a table in memory, which is an array too.
-
-    So are iterators, which are refused.
-    """
-    return hasattr(values, "__next__") or (not hasattr(values, "__array__") and _protocol(values) is not None)
-
-
 def stream_of(given: Any, *, spool: bool = False, columns: Sequence[str] | None = None) -> Stream | None:
     """Return the stream of text or Arrow files, or of an object whose rows come as Arrow batches; None for the rest.
 
@@ -165,10 +145,11 @@ def _stream_of(given: Any, *, spool: bool) -> Stream | None:
                 f"names of files, {SPOOL}"
             )
         return _spooled(_batches_of(given, what), what)
-    protocol = _protocol(given)
+    protocol = streams_as(given)
     if protocol is None:
         return None
-    stream = protocol(given, what)
+    makers = {"collect_batches": _of_lazy_frame, "scanner": _of_dataset, "__arrow_c_stream__": _of_arrow}
+    stream = makers.get(protocol, _of_function)(given, what)
     return spooled(stream) if spool else stream
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from confmax.errors import InputError
 from confmax.places import shown
 from confmax.tables.kinds import refuse_name
-from confmax.tables.partitioned import arrow, batches, files, is_dask, is_opened, is_spark, streams
+from confmax.tables.partitioned import arrow, batches, files, is_dask, is_opened, is_spark, is_stream, streams
 from confmax.tables.partitioned.locations import Location, files_of, key_columns
 from confmax.tables.partitioned.parts import RowsRead, refuse_missing
 from confmax.tables.partitioned.spark import frame_source
@@ -146,7 +146,7 @@ def opened_rows(table: Any) -> Any:
     refuse_name(table)
     if is_opened(table):
         return table
-    if not batches.is_stream(table):
+    if not is_stream(table):
         raise InputError(
             "these rows are no parts of a table", "pass them to predict, or a table from confmax.open_table"
         )
