@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confmax.confusion import Array
+from confmax.kernels.blocks import over_rows
 from confmax.kernels.label_bins import EDGE, LOGIT, binned, mapped
 from confmax.tables import MemoryTable, Table
 from confmax.tables.several import with_entries
@@ -27,7 +28,8 @@ CELLS = 1 << 19  # bins of all labels, where these are many
 ROUNDS = 60
 HALVED = 30  # times that a step is halved
 LEAST = 1e-3  # slope: a map rises
-CLOSE = 1e-10  # change of the likelihood at which a fit ends
+BLOCK = 1 << 15  # bins that are read together
+CLOSE = 1e-12  # change of the likelihood at which a fit ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,17 +106,18 @@ def fit(table: Table, strength: float = STRENGTH) -> LabelScaling | None:
     True
     """
     sets = _sets(table)
-    flat_z, flat_true, flat_every = (_flat([one[k] for one in sets]) for k in (1, 2, 3))
-    common = _fitted(flat_z, flat_true, flat_every, np.array([[1.0, 0.0]]), None)
+    flat = _flat(sets)
+    common = _fitted(flat, np.array([[1.0, 0.0]]), None)
     if not common[0, 0] > LEAST:
         return None
-    positives = float(flat_true.sum())
-    information = _curvature(common, flat_z, flat_every)[0]
+    positives = float(flat.true.sum())
+    information = _likely(common, (*flat[1:], common), None).curvature[0]
     prior = strength / max(positives, 1.0) * information
     every = np.repeat(common, table.n_classes, axis=0)
-    for labels, z, true, weight in sets:
+    for bins in sets:
+        labels = bins.labels
         start = np.repeat(common, len(labels), axis=0)
-        maps = _fitted(z, true, weight, start, prior)
+        maps = _fitted(bins, start, prior)
         # a label whose own map falls has too few rows to say so
         every[labels] = np.where((maps[:, :1] > LEAST) & np.isfinite(maps).all(axis=1, keepdims=True), maps, start)
     return LabelScaling(every[:, 0], every[:, 1])
@@ -165,9 +168,11 @@ class Bins(NamedTuple):
     every: Array
 
 
-def _flat(parts: Sequence[Any]) -> Array:
-    """Return numbers of many bins as those of one set (1, bins)."""
-    return np.concatenate([np.zeros(0), *(part.ravel() for part in parts)])[None]
+def _flat(sets: Sequence[Bins]) -> Bins:
+    """Return the bins of all labels that hold rows as those of one label."""
+    some = [one.every.ravel() > 0.0 for one in sets]
+    parts = [np.concatenate([one[k].ravel()[there] for one, there in zip(sets, some, strict=True)]) for k in (1, 2, 3)]
+    return Bins(np.zeros(1, np.intp), *(part[None] for part in parts))
 
 
 def _logit(p: NDArray[Any]) -> Array:
@@ -256,52 +261,77 @@ def _stored(table: MemoryTable) -> Iterator[Bins]:
         yield Bins(some, *out)
 
 
-def _fitted(z: Array, true: Array, every: Array, maps: Array, prior: Array | None) -> Array:
+class _Likely(NamedTuple):
+    """The logarithms of the likelihoods (B,) of B maps, their slopes (B, 2), and minus their curvatures (B, 2, 2)."""
+
+    value: Array
+    slope: Array
+    curvature: Array
+
+    def only(self, some: NDArray[np.bool_]) -> _Likely:
+        """Return those of some maps."""
+        return _Likely(*(part[some] for part in self))
+
+
+def _fitted(bins: Bins, maps: Array, prior: Array | None) -> Array:
     """Return the likeliest maps (B, 2) of B sets of bins, by Newton's method from ``maps``, with a ``prior`` (2, 2)."""
-    centre = maps.copy()
-    value = _likelihood(maps, z, true, every, centre, prior)
+    sets = (bins.z, bins.true, bins.every, maps)
+    # few sets at a time stay in the cache
+    chunk = max(1, BLOCK // max(1, bins.z.shape[1]))
+    found = over_rows(lambda _, start, stop: _newton([one[start:stop] for one in sets], prior), len(maps), chunk)
+    return np.concatenate(found)
+
+
+def _newton(sets: list[Array], prior: Array | None) -> Array:
+    """Return what `_fitted` does for ``sets`` of bins: z, true, every (B, bins), and where it begins (B, 2)."""
+    maps = sets[-1].copy()
+    at = _likely(maps, sets, prior)
+    # the sets whose maps still move: the others are not read again
+    left = np.arange(len(maps))
+
+    def keep(some: NDArray[np.bool_]) -> None:
+        nonlocal left, sets, at
+        if not some.all():
+            left, sets, at = left[some], [one[some] for one in sets], at.only(some)
+
     for _ in range(ROUNDS):
-        p = _sigmoid(maps[:, :1] * z + maps[:, 1:])
-        error = true - every * p
-        slope = np.stack([(error * z).sum(axis=1), error.sum(axis=1)], axis=1)
-        curvature = _curvature(maps, z, every)
-        if prior is not None:
-            slope -= (maps - centre) @ prior
-            curvature = curvature + prior
         # of separable rows the likelihood has no end: what is added keeps the step finite
-        step = np.linalg.solve(curvature + 1e-9 * np.eye(2), slope[..., None])[..., 0]
+        step = np.linalg.solve(at.curvature + 1e-9 * np.eye(2), at.slope[..., None])[..., 0]
         # what a step adds to a quadratic function, of which nothing is left at the end
-        gain = 0.5 * (slope * step).sum(axis=1)
-        if (gain <= CLOSE * (1.0 + np.abs(value))).all():
+        moves = 0.5 * (at.slope * step).sum(axis=1) > CLOSE * (1.0 + np.abs(at.value))
+        step = step[moves]
+        keep(moves)
+        if not len(left):
             break
-        moved, best = maps, value
         for _ in range(HALVED):
-            trial = maps + step
-            reached = _likelihood(trial, z, true, every, centre, prior)
-            better = reached > best
-            moved, best = np.where(better[:, None], trial, moved), np.where(better, reached, best)
-            step = np.where(better[:, None], 0.0, step / 2.0)
-            if not step.any() or better.all():
+            tried = _likely(maps[left] + step, sets, prior)
+            better = tried.value > at.value
+            if better.all():
                 break
-        if (best == value).all():
-            break
-        maps, value = moved, best
+            step[~better] /= 2.0
+        maps[left[better]] += step[better]
+        at = tried
+        # what no step improves is at its end
+        keep(better)
     return maps
 
 
-def _likelihood(maps: Array, z: Array, true: Array, every: Array, centre: Array, prior: Array | None) -> Array:
-    """Return the logarithms of the likelihoods (B,) of ``maps`` (B, 2)."""
+def _likely(maps: Array, sets: Sequence[Array], prior: Array | None) -> _Likely:
+    """Return how likely ``maps`` (B, 2) are, by the ``sets`` of `_newton`."""
+    z, true, every, centre = sets
     x = maps[:, :1] * z + maps[:, 1:]
-    value = (true * x - every * (np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))).sum(axis=1)
+    small = np.exp(-np.abs(x))
+    value = (true * x - every * (np.maximum(x, 0.0) + np.log1p(small))).sum(axis=1)
+    p = np.where(x < 0.0, small, 1.0) / (1.0 + small)
+    error = true - every * p
+    w = every * p * (1.0 - p)
+    wz = w * z
+    slope = np.stack([(error * z).sum(axis=1), error.sum(axis=1)], axis=1)
+    both = wz.sum(axis=1)
+    curvature = np.stack([np.stack([(wz * z).sum(axis=1), both], 1), np.stack([both, w.sum(axis=1)], 1)], 1)
     if prior is not None:
         away = maps - centre
         value = value - 0.5 * np.einsum("bi,ij,bj->b", away, prior, away)
-    return np.asarray(value)
-
-
-def _curvature(maps: Array, z: Array, every: Array) -> Array:
-    """Return minus the second derivatives (B, 2, 2) of the logarithms of the likelihoods."""
-    p = _sigmoid(maps[:, :1] * z + maps[:, 1:])
-    w = every * p * (1.0 - p)
-    both = (w * z).sum(axis=1)
-    return np.stack([np.stack([(w * z * z).sum(axis=1), both], 1), np.stack([both, w.sum(axis=1)], 1)], 1)
+        slope = slope - away @ prior
+        curvature = curvature + prior
+    return _Likely(np.asarray(value), slope, curvature)
