@@ -8,8 +8,19 @@ import pytest
 import confmax
 from confmax import metrics
 from confmax.confusion import Confusion
-from confmax.optimize import BayesCG, BruteForce, FrankWolfe, FullyCorrective, MaxMin, Status, ThresholdSearch, warm
+from confmax.optimize import (
+    BayesCG,
+    BruteForce,
+    FrankWolfe,
+    FullyCorrective,
+    MaxMin,
+    Status,
+    ThresholdSearch,
+    threshold,
+    warm,
+)
 from confmax.optimize.conditional_gradient import line_search, line_searches, open_loop
+from confmax.optimize.estimate import Estimate
 from confmax.oracle import make_oracle, make_table
 from tests.helpers import all_deterministic_confusions, confusion_of, hull_of, most_over_hull, population
 from tests.parts_helpers import cut
@@ -88,6 +99,21 @@ def test_threshold_search_is_globally_optimal_on_the_model(name):
         solution = confmax.maximize(name, P, sample_weight=weight, solver=ThresholdSearch())
         assert solution.value == pytest.approx(best, abs=1e-12)
         assert solution.gap == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["f1", "f_beta", "jaccard", "precision", "npv", "cohen_kappa", "micro_f1"])
+def test_thresholds_turned_round_are_left_out_where_right_decisions_pay(name):
+    rng = np.random.default_rng(3)
+    metric = metrics.get(name)
+    for seed in range(30):
+        P = rng.dirichlet(rng.uniform(0.2, 2.0, 2), 40)
+        rows = make_table(P).column_sums(np.full(40, 1 / 40))
+        assert threshold._rises(metric.as_ratios(rows, 2))
+        cuts = threshold.Thresholds.of(Estimate.alike(make_table(P), 1.0), matrix=False).confusions
+        turned = threshold._turned_round(cuts)
+        assert np.nanmax(metric.values(turned)) <= np.nanmax(metric.values(cuts)) + 1e-12, seed
+    errors = metrics.get("linear", gain=[[0.0, 1.0], [1.0, 0.0]])
+    assert not threshold._rises(errors.as_ratios(rows, 2))
 
 
 def test_threshold_search_claims_nothing_for_metrics_that_reward_errors():

@@ -208,10 +208,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     return Calibration(found, calibrator, before, after, means, best.strength if found == "matrix" else None)
 
 
-def held_out(
-    table: Table, found: Calibration, *, seed: int = 0, given: Any = None, few: bool = False
-) -> tuple[Table, NDArray[np.int64]]:
-    """Return the rows that have weight, calibrated by fits on the other folds, and their folds (n,).
+def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = None, few: bool = False) -> Table:
+    """Return the rows that have weight, calibrated by fits on the other folds.
 
     The kind that `choose` ``found`` on this table is fitted again without each fold; the seed of `choose` gives the
     same folds. With more than 4M entries, a random sample is returned. Where ``few`` rows are enough, one as large as
@@ -225,26 +223,29 @@ def held_out(
         # without fits, rows cost little, and a share of few rows would be chance
         most = max(most, families.LARGE)
     rows = families.labelled(table, seed, floor, most=most or families.rows_of(families.CHOICE_CELLS, table.n_classes))
-    fold = rows.folds()
-    out = rows.proba.copy()
     again = None
     if found.kind in families.KINDS and scaled is not None:
         again = Fit.of(scaled, rows, found.strength or math.inf).on_others()
 
     def fitted(part: NDArray[np.bool_]) -> Any:
-        if again is not None and scaled is not None and not part.all():
-            return again(part).keeping(scaled.kept)
-        # no fold changes a calibrator that was passed fitted, and one that holds all rows leaves none to fit on
-        if found.kind == "none" or scaled is not None or part.all():
+        # a fold that holds all rows leaves none to fit on
+        if part.all():
             return found.calibrator
+        if again is not None and scaled is not None:
+            return again(part).keeping(scaled.kept)
         return _fit_object(found.calibrator if given is found else given, rows, ~part)
 
-    for part, calibrator in cross_fit(fitted, masks(fold)):
-        out[part] = apply_calibrator(calibrator, rows.proba[part])
+    if again is None and (found.kind == "none" or scaled is not None):
+        # no fold changes what is not fitted
+        out = apply_calibrator(found.calibrator, rows.proba)
+    else:
+        out = rows.proba.copy()
+        for part, calibrator in cross_fit(fitted, masks(rows.folds())):
+            out[part] = apply_calibrator(calibrator, rows.proba[part])
     given_rows = table.dense("the fit of a calibration")
     raw = given_rows.with_rows(rows.proba, rows.labels, rows.weight)
     groups = None if given_rows.groups is None else given_rows.groups.take(rows.place)
-    return replace(raw, proba=out, raw=raw, groups=groups), fold
+    return replace(raw, proba=out, raw=raw, groups=groups)
 
 
 def log_loss(table: Table) -> float | None:

@@ -129,12 +129,13 @@ def labelled(
     assert labels is not None
     P: Any = table.proba
     K = P.shape[1]
-    weight = np.ones(table.n_rows) if table.weight is None else table.weight
     place = np.arange(len(P))
-    if not weight.all():
-        place = np.flatnonzero(weight > 0)
-        P, labels, weight, hashes = P[place], labels[place], weight[place], hashes[place]
-    weight = _in_rows(weight / weight.max())  # no square overflows
+    weight = np.ones(len(P))
+    if table.weight is not None:
+        place = np.flatnonzero(table.weight > 0)
+        weight = table.weight[place]
+        weight = _in_rows(weight / weight.max())  # no square overflows
+        P, labels, hashes = P[place], labels[place], hashes[place]
     part = 1.0
     if most is not None and most < len(P):
         total = weight.sum()

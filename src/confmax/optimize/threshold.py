@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from confmax import kernels
 from confmax.confusion import Array, Confusion, Gains
+from confmax.kernels.blocks import over_rows
 from confmax.metrics import Metric
 from confmax.metrics.ratios import NEGLIGIBLE, Ratios
 from confmax.optimize.conditional_gradient import line_searches
@@ -33,6 +34,7 @@ SLOPE = SOLVED  # a gradient that promises less than this promises nothing
 MOST_EDGES = 256  # edges with the best ends, which are looked at inside
 SEARCHED = 8  # edges that are searched to the last digit
 INSIDE = 9  # points on each of the others
+CHUNK = 1 << 14  # thresholds that are compared together: they stay in the cache
 ROUNDS = 11  # of a grid of 65 points: the interval shrinks below 1e-16
 
 
@@ -83,8 +85,8 @@ class ThresholdSearch(Solver):
         parts = problem.ratios()
         if problem.oracle.exact and not problem.metric.structure.may_draw:
             # such a metric is largest at a vertex of the attainable set: a threshold, or one turned round
-            both = (confusions, _turned_round(confusions))
-            bound = max(problem.value(rule.confusion), *(_largest(problem.metric, terms) for terms in both))
+            vertices = [confusions] if _rises(parts) else [confusions, _turned_round(confusions)]
+            bound = max(problem.value(rule.confusion), *(_largest(problem.metric, terms) for terms in vertices))
         elif problem.oracle.exact and parts is not None:
             bound = max(best_drawn(parts, problem.metric, confusions)[3], problem.value(rule.confusion))
         return None, Step(rule, (rule,) if mixed is None else (rule, mixed), bound, Status.OPTIMAL)
@@ -92,6 +94,10 @@ class ThresholdSearch(Solver):
 
 def _largest(metric: Metric, confusions: Confusion) -> float:
     """Return the largest value of a batch, with what rounding may add where that is more than negligible."""
+    return max(over_rows(lambda _, start, stop: _largest_of(metric, confusions[start:stop]), len(confusions), CHUNK))
+
+
+def _largest_of(metric: Metric, confusions: Confusion) -> float:
     doubts = np.nan_to_num(metric.rounding(confusions), nan=0.0, posinf=np.inf)
     highest = metric.values(confusions) + np.where(doubts > NEGLIGIBLE, doubts, 0.0)
     # a value that is nothing but rounding bounds nothing
@@ -207,6 +213,20 @@ def _between(metric: Metric, first_rule: Mixture, second_rule: Mixture) -> Mixtu
     pair = Confusion.stack([first_rule.confusion, second_rule.confusion])
     _, _, share = best_edge(metric, pair, metric.values(pair))
     return first_rule.toward(second_rule, share)
+
+
+def _rises(parts: Ratios | None) -> bool:
+    """Whether a sum of ratios falls nowhere where more of the decided rows are right.
+
+    Then no threshold turned round is better than the draw between two thresholds that decides as many rows.
+    """
+    if parts is None or not parts.is_reduced or (parts.weights < 0.0).any():
+        return False
+    (hits, decided), (below, _) = parts.top.pair(), parts.bottom.pair()
+    # a smaller denominator makes a negative ratio smaller
+    positive = (parts.top_constant >= 0.0) & (decided >= 0.0).all(axis=1)
+    falls = np.where(positive, (below <= 0.0).all(axis=1), (below == 0.0).all(axis=1))
+    return bool((hits >= 0.0).all() and falls.all())
 
 
 def _turned_round(confusions: Confusion) -> Confusion:

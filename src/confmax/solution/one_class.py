@@ -73,7 +73,7 @@ def for_raw_order(fitted: Calibration | None, labelled: MemoryTable, k: int, see
     if isinstance(fitted.calibrator, Scaling):
         # in the calibration of an earlier solution another class may keep its probability
         fitted = replace(fitted, calibrator=fitted.calibrator.keeping(None))
-    return _beside(fitted, held_out(labelled, fitted, seed=seed)[0].in_memory(), k, labelled)
+    return _beside(fitted, held_out(labelled, fitted, seed=seed).in_memory(), k, labelled)
 
 
 def _beside(fitted: Calibration, left_out: MemoryTable, k: int, labelled: MemoryTable) -> Calibration:

@@ -255,7 +255,7 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
     if fitted is not None:
         # what is said of a limit, or of one class, may rest on few of the rows
         few = task.limits is None and k is None
-        honest = held_out(labelled, fitted, seed=seed, given=calibration, few=few)[0]
+        honest = held_out(labelled, fitted, seed=seed, given=calibration, few=few)
     if ordered and fitted is not None and k is not None:
         from confmax.solution.one_class import calibration_of_class
 
