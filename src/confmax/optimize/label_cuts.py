@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from confmax.calibration.labels import LabelScaling
 from confmax.confusion import Array, Gains
+from confmax.kernels.blocks import run_parts
 from confmax.kernels.label_bins import BUCKETS, EDGES, GIVEN, MAPPED, Binned, binned, bucket_of, mapped, rows_in
 from confmax.kernels.order import stable_order
 from confmax.optimize.cuts import EQUAL, best_of_each
@@ -31,7 +32,8 @@ from confmax.tables.precision import gain_coefficients, is_wide
 from confmax.tables.table import T
 
 FEW = 1 << 12  # rows that are sorted as fast as they are counted
-BATCH = (1 << 21) // BUCKETS // TOGETHER * TOGETHER  # labels whose bins are held together
+BATCH = TOGETHER  # labels whose bins are compared together: they stay in the cache,
+MOST_KEPT = (1 << 21) // BUCKETS  # and whose bins are kept
 CELLS = 3 << 19  # bins of all labels that come back of a part: those of 511 labels, 50 MB
 MOST = 1 << 22  # rows of all parts that are told apart
 DIGITS = 8  # bits of a float32 that are left out where there are more
@@ -162,6 +164,11 @@ class LabelBins:
         size = BATCH if self.table.is_whole else L
         return (range(first, min(first + size, L)) for first in range(0, L, size))
 
+    def each_batch(self, work: Callable[[range], T]) -> list[T]:
+        """Return what ``work`` makes of each of the `batches`, on threads."""
+        batches = list(self.batches())
+        return run_parts(lambda k: work(batches[k]), len(batches))
+
     def map_of(self, label: int) -> tuple[Array, Array] | None:
         """Return the map of one label."""
         maps = self.maps
@@ -178,7 +185,7 @@ class LabelBins:
         if found is None:
             found = reduce(_added, self.over_parts(partial(_sums, labels, by, self.step)))
             # of very many labels they are counted again
-            if len(labels) == self.table.n_classes:
+            if self.table.n_classes <= MOST_KEPT or len(labels) == self.table.n_classes:
                 self.known[labels, by] = found
         return found
 
@@ -195,14 +202,17 @@ class LabelBins:
         Those of all labels are sorted ``together``, as if of one.
         """
         by = self.key(by)
-        found: list[Sorted] = []
         digits = 0
         if not self.table.is_whole and sum(self.sums(labels, by).rows[some].sum() for labels, some in wanted) > MOST:
             digits = DIGITS
-        for labels, some in wanted:
+
+        def cut(k: int) -> list[Sorted]:
+            labels, some = wanted[k]
             work = partial(_cut, labels, some, by, self.step, share, together, digits, self.table.weight_total)
             # where none is wanted no part is read
-            found += self.over_parts(work) if some.any() else [NO_ENTRIES]
+            return list(self.over_parts(work)) if some.any() else [NO_ENTRIES]
+
+        found = [part for parts in run_parts(cut, len(wanted)) for part in parts]
         return Sorted.joined(found).counted_together(digits)
 
     def above(self, gains: Gains) -> tuple[Array, Array, Array] | None:
@@ -326,7 +336,8 @@ def _above(a: Array, b: Array, bins: LabelBins) -> Array:
     # a rounded score has the right sign where a probability is not next to the threshold
     near = bucket_of(np.clip(threshold, 0.0, 1.0))
     out = np.zeros((3, *a.shape))
-    for labels in bins.batches():
+
+    def add(labels: range) -> None:
         sums = bins.sums(labels)[1:]
         doubtful = np.abs(np.arange(BUCKETS) - near[:, labels, None]) <= 1
         entries = bins.entries(labels, doubtful.any(axis=0))
@@ -339,6 +350,8 @@ def _above(a: Array, b: Array, bins: LabelBins) -> Array:
             for total, every, part in zip(out, sums, parts, strict=True):
                 surely = [row[: max(edge - 1, 0)].sum() for row, edge in zip(every, edges, strict=True)]
                 total[g, labels] = surely + np.bincount(k[decided], part[decided], len(labels))
+
+    bins.each_batch(add)
     return out
 
 
@@ -347,7 +360,8 @@ def _ends(high: float, bins: LabelBins) -> tuple[Array, Array]:
     most, least = np.full(bins.table.n_classes, -np.inf), np.full(bins.table.n_classes, np.inf)
     place = bucket_of(np.array([high]))[0]
     edges = np.arange(BUCKETS + 1)
-    for labels in bins.batches():
+
+    def add(labels: range) -> None:
         some = bins.sums(labels, MAPPED).rows > 0.0
         inside = some & (edges[:-1] == place)
         near = np.broadcast_to((edges == place) | (edges == place + 1), (len(labels), BUCKETS + 1))
@@ -356,6 +370,8 @@ def _ends(high: float, bins: LabelBins) -> tuple[Array, Array]:
         label = entries.label + labels.start
         np.minimum.at(least, label[decided], entries.p[decided])
         np.maximum.at(most, label[~decided], entries.p[~decided])
+
+    bins.each_batch(add)
     return most, least
 
 

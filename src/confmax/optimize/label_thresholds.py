@@ -89,13 +89,10 @@ def best_per_label(metric: Metric, estimate: Estimate) -> LabelThresholds:
         return of_stored(metric, estimate, estimate.stored)
     rows = estimate.rows
     shares = shares_of(metric, rows)
-    cuts = []
     edges = estimate.bins.edges
-    together = np.zeros(len(edges))
-    for labels in estimate.bins.batches():
-        found = cuts_of(estimate, labels, partial(_scores_at, metric, rows[labels]))
-        together += found.at_all(shares[labels])
-        cuts.append(found)
+    batches = list(estimate.bins.batches())
+    cuts = estimate.bins.each_batch(lambda labels: cuts_of(estimate, labels, partial(_scores_at, metric, rows[labels])))
+    together = sum(cut.at_all(shares[labels]) for labels, cut in zip(batches, cuts, strict=True))
     low, high, hits, decided, beyond = (np.concatenate(parts) for parts in list(zip(*cuts, strict=True))[:5])
     statistics = Confusion(rows, hits, decided)
     most = float(metric.values(statistics)) + float(shares @ beyond)
@@ -153,11 +150,13 @@ def common_cut(estimate: Estimate, labels: list[int], values: Callable[[Array, A
         return cuts._replace(low=np.maximum(cuts.low, stored.lowest.max()))
     bins = estimate.bins
     counted = np.isin(np.arange(estimate.table.n_classes), labels)
-    sums = np.zeros((3, 1, len(bins.edges) - 1))
-    for batch in bins.batches():
+
+    def added(batch: range) -> Array:
         made = bins.sums(batch, MAPPED)
         parts = blended(estimate.share[batch, None], made.value, made.true), made.weight, made.rows
-        sums[:, 0] += [counted[batch] @ part for part in parts]
+        return np.stack([counted[batch] @ part for part in parts])
+
+    sums = np.sum(bins.each_batch(added), axis=0)[:, None]
 
     def take(wanted: NDArray[np.bool_]) -> Sorted:
         some = [(batch, wanted & counted[batch, None]) for batch in bins.batches()]
@@ -281,11 +280,14 @@ def most_at(estimate: Estimate, labels: list[int], gain: float, price: float) ->
     """
     L = estimate.table.n_classes
     counted = np.isin(np.arange(L), labels)
-    sums = np.zeros(3)
-    for batch in estimate.bins.batches() if estimate.stored is None else [range(L)]:
+
+    def added(batch: range) -> list[float]:
         cuts = cuts_of(estimate, batch, lambda t, q, _: gain * t - price * q)
-        sums += [counted[batch] @ part for part in (cuts.hits, cuts.decided, cuts.beyond)]
-    return float(sums[0]), float(sums[1]), float(sums[2])
+        return [float(counted[batch] @ part) for part in (cuts.hits, cuts.decided, cuts.beyond)]
+
+    sums = estimate.bins.each_batch(added) if estimate.stored is None else [added(range(L))]
+    hits, decided, beyond = map(sum, zip(*sums, strict=True))
+    return hits, decided, beyond
 
 
 def counted_in(metric: Metric, n_labels: int) -> list[int]:

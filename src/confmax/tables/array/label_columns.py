@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from confmax.kernels.blocks import run_parts
 from confmax.kernels.label_bins import turned
 
-TOGETHER = 8  # labels that are turned together: a square of the kernel
+SQUARE = 8  # labels that the kernel turns together: a cache line of each row
+TOGETHER = 32  # labels that are turned one behind the other, while a row's are near,
+TURNED = 1 << 22  # of so many entries at most
 BYTE = 255
 MOST_KEPT = 1 << 24  # entries of a table whose columns are kept
 
@@ -37,28 +39,32 @@ class LabelColumns:
         self.proba = np.ascontiguousarray(proba)
         self.labels = None if labels is None else np.ascontiguousarray(labels)
         self.kept: dict[int, NDArray[Any]] = {}
+        # a power of two, so that groups end where those of `TOGETHER` labels do
+        fits = TURNED // (SQUARE * max(1, len(proba)))
+        self.size = min(TOGETHER, SQUARE << max(0, fits.bit_length() - 1))
 
     def of(self, group: int) -> NDArray[Any]:
         """Return the numbers (m, n) of the labels of one ``group``."""
         found = self.kept.get(group)
         if found is None:
-            first = group * TOGETHER
-            found = turned(self.proba, self.labels, first, min(TOGETHER, self.proba.shape[1] - first))
+            first = group * self.size
+            found = turned(self.proba, self.labels, first, min(self.size, self.proba.shape[1] - first))
             if self.proba.size <= MOST_KEPT:
                 self.kept[group] = found
         return found
 
     def of_label(self, label: int) -> NDArray[Any]:
         """Return the numbers (n,) of one ``label``."""
-        numbers: NDArray[Any] = self.of(label // TOGETHER)[label % TOGETHER]
+        numbers: NDArray[Any] = self.of(label // self.size)[label % self.size]
         return numbers
 
     def each(self, work: Callable[[int, NDArray[Any]], Any], first: int, last: int) -> list[Any]:
         """Return what ``work(label, numbers)`` makes of labels, the ``first`` of a group to ``last``, on threads."""
+        size = self.size
 
         def of_group(part: int) -> list[Any]:
-            group = first // TOGETHER + part
-            numbers = self.of(group)[: last - group * TOGETHER]
-            return [work(group * TOGETHER + k, column) for k, column in enumerate(numbers)]
+            group = first // size + part
+            numbers = self.of(group)[: last - group * size]
+            return [work(group * size + k, column) for k, column in enumerate(numbers)]
 
-        return [made for part in run_parts(of_group, -(-(last - first) // TOGETHER)) for made in part]
+        return [made for part in run_parts(of_group, -(-(last - first) // size)) for made in part]
