@@ -59,12 +59,13 @@ class LabelColumns:
         return numbers
 
     def each(self, work: Callable[[int, NDArray[Any]], Any], first: int, last: int) -> list[Any]:
-        """Return what ``work(label, numbers)`` makes of labels, the ``first`` of a group to ``last``, on threads."""
-        size = self.size
+        """Return what ``work(label, numbers)`` makes of the labels from ``first`` to before ``last``, on threads."""
+        groups = range(first // self.size, -(-last // self.size))
 
         def of_group(part: int) -> list[Any]:
-            group = first // size + part
-            numbers = self.of(group)[: last - group * size]
-            return [work(group * size + k, column) for k, column in enumerate(numbers)]
+            start = groups[part] * self.size
+            labels = range(max(first, start), min(last, start + self.size))
+            numbers = self.of(groups[part])
+            return [work(label, numbers[label - start]) for label in labels]
 
-        return [made for part in run_parts(of_group, -(-(last - first) // size)) for made in part]
+        return [made for part in run_parts(of_group, len(groups)) for made in part]
