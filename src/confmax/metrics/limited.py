@@ -166,7 +166,7 @@ class Fractions:
                 nothing |= ROUNDING * (S.diagonal @ a + S.columns @ b + constants) >= D
             vacuous[..., places] = nothing & ratios
             values[..., places] = np.divide(N, D, out=np.zeros(D.shape), where=~nothing)
-        for k in np.setdiff1d(np.arange(len(self.metrics)), places).tolist():
+        for k in self._apart:
             metric = self.metrics[k]
             values[..., k] = metric.values(S)
             if metric.structure.is_ratio and not metric.structure.is_linear:
@@ -176,6 +176,11 @@ class Fractions:
     @cached_property
     def _parts(self) -> dict[int, Ratios]:
         return {}
+
+    @cached_property
+    def _apart(self) -> list[int]:
+        """Which metrics are no single ratios in diagonal and decisions."""
+        return np.setdiff1d(np.arange(len(self.metrics)), self._together[0]).tolist()
 
     @cached_property
     def _together(self) -> tuple[NDArray[np.intp], NDArray[np.bool_], Coefficients, Coefficients]:
