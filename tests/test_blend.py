@@ -136,3 +136,22 @@ def test_the_value_is_that_of_the_average_confusion(name, kind):
 def test_a_blend_needs_labels():
     with pytest.raises(ValueError, match="confusion='blend' needs y, the true classes; pass y, or use confusion='mod"):
         confmax.maximize("g_mean", [[0.5, 0.5]], confusion="blend")
+
+
+def test_a_calibration_that_is_used_again_knows_the_share_of_the_model():
+    rng = np.random.default_rng(8)
+    P = rng.dirichlet(np.ones(3), 400)
+    y = labels_drawn(softmax(1.5 * np.log(P), axis=1), rng)
+    first = confmax.maximize("macro_f1", P, y, random_state=1)
+    alone = confmax.maximize("g_mean", P, y, random_state=1)
+    again = confmax.maximize("g_mean", P, y, random_state=1, calibration=first.calibration)
+    assert again.model_share == alone.model_share == first.model_share
+    assert again.rule == alone.rule
+    # other rows, another seed, and another calibrator have shares of their own
+    part = confmax.maximize("g_mean", P[:200], y[:200], random_state=1, calibration=first.calibration)
+    weighted = confmax.maximize(
+        "g_mean", P, y, sample_weight=1.0 + (y == 0), random_state=1, calibration=first.calibration
+    )
+    assert part.model_share != first.model_share != weighted.model_share
+    assert len(first.calibration.shares) == 2
+    assert replace(first.calibration, calibrator=None).shares == {}

@@ -50,6 +50,8 @@ class Calibration:
     for_counts : object or None
         The calibrator that was fitted for all classes, where ``calibrator`` leaves a class its probability or is None,
         because a rule reads the order of the rows alone. What is true of rows is expected by it.
+    shares : dict
+        Shares of the model in blends that were measured with it, by the fingerprint of the rows and the seed.
     """
 
     kind: str
@@ -59,6 +61,7 @@ class Calibration:
     cv_log_loss: dict[str, float] = field(default_factory=dict)
     strength: float | None = None
     for_counts: Calibrator | None = None
+    shares: dict[tuple[Any, int], float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def cv_log_loss_before(self) -> float | None:

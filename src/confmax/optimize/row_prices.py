@@ -89,7 +89,7 @@ class Scores:
         used = (a != 0.0) | (c != 0.0) | (d[:, :K] != 0.0)
         k = used.argmax(axis=1)
         coefficients = np.arange(len(k))
-        alone = (used.sum(axis=1) == 1).all() and len(np.unique(k)) == len(k) and not d[:, K:].any()
+        alone = (used.sum(axis=1) == 1).all() and np.bincount(k).max(initial=0) <= 1 and not d[:, K:].any()
         top = a[coefficients, k]
         hits = c[coefficients, k]
         decisions = d[coefficients, k]

@@ -32,6 +32,7 @@ from confmax.calibration import Calibration
 from confmax.calibration import choose as choose_calibration
 from confmax.calibration.blend import LEAST_SHARE, model_share, shares_of_groups
 from confmax.calibration.choice import held_out
+from confmax.calibration.families import LARGE
 from confmax.confusion import Array, Confusion, Gains
 from confmax.metrics import Metric
 from confmax.optimize import Mixture, Outcome, Problem, Solver, Status
@@ -238,7 +239,8 @@ def _of_one_class(task: Task) -> Task:
 def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, Any]:
     """Return the calibration, and the share of the model in a blend, of groups a share for each (G,).
 
-    Both are those of one class where the metric and the limits read one class alone.
+    Both are those of one class where the metric and the limits read one class alone. Else the share is the same for all
+    metrics: a calibration that is used again for the same rows knows it.
     """
     raw = task.raw
     k = task.one_class
@@ -250,11 +252,16 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
     ordered = k is not None and changes and is_auto(calibration)
     if labelled.labels is None or not (ordered or (is_blend and raw.has_labels)):
         return fitted, None
+    # what is said of a limit, or of one class, may rest on few of the rows
+    few = task.limits is None and k is None
+    key = None
+    if few and fitted is not None and labelled is raw and labelled.weight is None and labelled.n_rows < LARGE:
+        key = labelled.fingerprint(), seed
+        if key in fitted.shares:
+            return fitted, fitted.shares[key]
     # on probabilities that were calibrated on the same rows, the model would look better than it is
     honest: Any = labelled
     if fitted is not None:
-        # what is said of a limit, or of one class, may rest on few of the rows
-        few = task.limits is None and k is None
         honest = held_out(labelled, fitted, seed=seed, given=calibration, few=few)
     if ordered and fitted is not None and k is not None:
         from confmax.solution.one_class import calibration_of_class
@@ -273,7 +280,10 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
         from confmax.optimize.estimate import two_columns
 
         honest = two_columns(honest, k)
-    return fitted, model_share(honest, part, levels=limits is not None)
+    share = model_share(honest, part, levels=limits is not None)
+    if key is not None and fitted is not None:
+        fitted.shares[key] = share
+    return fitted, share
 
 
 def _believed(task: Task, share: Any) -> tuple[Task, Any]:

@@ -21,7 +21,7 @@ from confmax.confusion import Array, Confusion, Gains
 from confmax.constraints.proportions import counted_rows, trials
 from confmax.metrics import Metric, get
 from confmax.metrics.first_order import TINY, FirstOrder, Formula
-from confmax.metrics.limited import ratio_of
+from confmax.metrics.limited import ratio_of, refusal
 from confmax.metrics.structure import AffineFunctions, Linear
 from confmax.metrics.views import view, without_view
 from confmax.optimize.loop import Outcome, Problem, Status, run
@@ -154,6 +154,9 @@ def _with_floor(
 
     It is not below ``least``.
     """
+    metric = without_view(problem.metric)
+    if refusal(metric, True, "") is not None:
+        return None
     from confmax.constraints import Constraint, Limits
 
     value = problem.value(chosen.confusion)
@@ -162,7 +165,6 @@ def _with_floor(
         # what the bound leaves of the tolerance
         floor = min(max(floor, outcome.upper_bound - problem.tol), value)
     floor = max(floor, min(least, value))
-    metric = without_view(problem.metric)
     layout = problem.oracle.table.layout
     try:
         more = [Constraint(metric, ">=", max(floor, metric.range[0]))]

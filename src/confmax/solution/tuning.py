@@ -319,7 +319,8 @@ def tune_all_rows(task: Task, likely: Sequence[int] | None = None) -> Solution:
 def on_some_rows(plan: Plan, table: MemoryTable) -> Callable[[Any, Mapping[str, Any]], Solution]:
     """Return a function of rows (n,) of a table with labels and of settings: what the plan finds on them with these.
 
-    None are all rows. `maximize` finds the same on these rows, if it is given all classes in the order of the columns.
+    None are all rows. `maximize` finds the same rule on these rows, if it is given all classes in the order of the
+    columns. What the model says of a rule is computed for that of all rows alone.
     """
     plan = plan.but(metric=with_positive(plan.metric, table.classes, plan.pos_label), absent=absent_of(table))
     by_group = any(one.of_groups for one in plan.constraints)
@@ -328,7 +329,7 @@ def on_some_rows(plan: Plan, table: MemoryTable) -> Callable[[Any, Mapping[str, 
         part = table if rows is None else table.take(rows)
         # a group without rows has no rule
         groups = part.groups.present() if by_group and part.groups is not None else None
-        return tune_all_rows(plan.but(**settings).on(replace(part, groups=groups)))
+        return tune_all_rows(plan.but(prove=rows is None, **settings).on(replace(part, groups=groups)))
 
     return solve
 
