@@ -31,7 +31,7 @@ from confmax.confusion import ABSENT, Array, Confusion, Gains, Layout
 from confmax.metrics import Metric
 from confmax.metrics.ratios import Ratios
 from confmax.metrics.structure import AffineFunctions, LinearFunctions, PowerMean, Statistics, affine
-from confmax.optimize.coordinate import Bound, Coordinate, Kind, Merit, Scored, breakpoints_of, moved, working_gain
+from confmax.optimize.coordinate import Bound, Coordinate, Kind, Merit, Scored, all_breakpoints, moved, working_gain
 from confmax.optimize.loop import MISSED, Incumbent, Problem, Step, best_answer
 from confmax.optimize.rounding import BEST, BINDS, DIGITS, PER_PASS
 from confmax.tables import MemoryTable
@@ -274,12 +274,11 @@ def _better_in(
     improving = []
     reached = []
     scored = Scored.of(oracle, rows, mine)
-    for coordinate in _coordinates(problem, mine, alike):
-        line = breakpoints_of(compared, scored, coordinate, bound, above)
-        best = np.empty(0) if line is None else line.best(above, PER_LINE)
-        if line is not None and len(best):
-            improving.append(moved(mine, coordinate, best))
-            reached.append((float(line.values.max()), coordinate, best[:1]))
+    for line in all_breakpoints(compared, scored, _coordinates(problem, mine, alike), bound, above):
+        best = line.best(above, PER_LINE)
+        if len(best):
+            improving.append(moved(mine, line.coordinate, best))
+            reached.append((float(line.values.max()), line.coordinate, best[:1]))
     improving += _together(mine, reached)
     if layout is not None:
         improving = [_beside(layout, gain, group, better) for better in improving]

@@ -13,7 +13,7 @@ as closely as it can, and small tables do not support so close a fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -298,49 +298,97 @@ def breakpoints_of(
     O(n log n + n K) for metrics of the statistics, n K^2 more for the matrix. Scores are those of the oracle, in the
     table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
     """
-    j = coordinate.decision
-    best, rival = scored.rivals(j)
-    wins_ties = (j > rival) & (rival >= 0)
-    points, slack = _row_breakpoints(coordinate.kind, scored.x[:, j], scored.a[j], scored.b[j], best, wins_ties)
-    order = stable_order(points)
-    points = points[order]
-    slack = slack[order]
-    always = int(np.searchsorted(points, -np.inf, side="right"))
-    finite = int(np.searchsorted(points, np.inf, side="left"))
-    # rows before `always` and from `finite` on are decided alike at every coefficient
-    if finite == always:
-        return None
-    inner = points[always:finite]
-    # between breakpoints that rounding may exchange there is no cut: the oracle could decide either row differently
-    apart = np.flatnonzero(inner[1:] - inner[:-1] > np.maximum(slack[always : finite - 1], slack[always + 1 : finite]))
-    stops = np.concatenate([[always], always + apart + 1, [finite]])
-    bottom = 0.0 if coordinate.kind == "weight" else -np.inf
-    low = np.concatenate([[bottom], inner[apart], inner[-1:]])
-    high = np.concatenate([inner[:1], inner[apart + 1], [np.inf]])
-    walk = _Walk(scored, j, order, rival, metric.statistics == "matrix")
-    index = np.arange(len(stops)) if bound is None else _hopeful(walk, stops, bound, above)
-    values = np.full(len(stops), -BEYOND)
-    if len(index):
-        found = [np.broadcast_to(metric.values(S), len(S)) for S in walk.confusions(stops[index])]
-        values[index] = np.nan_to_num(np.concatenate(found), nan=-BEYOND, posinf=BEYOND, neginf=-BEYOND)
-    return Breakpoints(coordinate, low, high, values)
+    return next(all_breakpoints(metric, scored, [coordinate], bound, above), None)
 
 
-def _hopeful(walk: _Walk, stops: NDArray[np.intp], bound: Bound, above: float) -> NDArray[np.intp]:
-    """Return which of the ``stops`` (T,) may have a value ``above``.
+def all_breakpoints(
+    metric: Merit, scored: Scored, coordinates: Iterable[Coordinate], bound: Bound | None, above: float
+) -> Iterator[Breakpoints]:
+    """Yield `breakpoints_of` each of several coefficients that changes a decision; few of them are valued together."""
+    matrix = metric.statistics == "matrix"
+    lines = [line for each in coordinates if (line := _Line.of(scored, each, matrix)) is not None]
+    most = _at_once(len(scored.oracle.rows), scored.gain.n_decisions, matrix)
+    begin = 0
+    for end in range(1, len(lines) + 1):
+        if end == len(lines) or sum(len(line.stops) for line in lines[begin : end + 1]) > most:
+            yield from _valued(metric, lines[begin:end], bound, above)
+            begin = end
 
-    Along the coefficient every statistic rises or falls all the way, so between two stops it lies between theirs.
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """The intervals of one coefficient: between ``low`` and ``high`` (T,) the rows before each of ``stops`` (T,) go."""
+
+    coordinate: Coordinate
+    low: Array
+    high: Array
+    stops: NDArray[np.intp]
+    walk: _Walk
+
+    @classmethod
+    def of(cls, scored: Scored, coordinate: Coordinate, matrix: bool) -> _Line | None:
+        """Return the intervals of one coefficient; None if it changes no decision."""
+        j = coordinate.decision
+        best, rival = scored.rivals(j)
+        wins_ties = (j > rival) & (rival >= 0)
+        points, slack = _row_breakpoints(coordinate.kind, scored.x[:, j], scored.a[j], scored.b[j], best, wins_ties)
+        order = stable_order(points)
+        points = points[order]
+        slack = slack[order]
+        always = int(np.searchsorted(points, -np.inf, side="right"))
+        finite = int(np.searchsorted(points, np.inf, side="left"))
+        # rows before `always` and from `finite` on are decided alike at every coefficient
+        if finite == always:
+            return None
+        inner = points[always:finite]
+        # between breakpoints that rounding may exchange there is no cut: the oracle could decide either row differently
+        reach = np.maximum(slack[always : finite - 1], slack[always + 1 : finite])
+        apart = np.flatnonzero(inner[1:] - inner[:-1] > reach)
+        stops = np.concatenate([[always], always + apart + 1, [finite]])
+        bottom = 0.0 if coordinate.kind == "weight" else -np.inf
+        low = np.concatenate([[bottom], inner[apart], inner[-1:]])
+        high = np.concatenate([inner[:1], inner[apart + 1], [np.inf]])
+        return cls(coordinate, low, high, stops, _Walk(scored, j, order, rival, matrix))
+
+
+def _valued(metric: Merit, lines: list[_Line], bound: Bound | None, above: float) -> Iterator[Breakpoints]:
+    """Yield the breakpoints of ``lines``, with the values of the metric."""
+    picked = [np.arange(len(line.stops)) for line in lines] if bound is None else _hopeful(lines, bound, above)
+    parts = [S for line, index in zip(lines, picked, strict=True) for S in line.walk.confusions(line.stops[index])]
+    if len(lines) > 1 and parts:
+        parts = [Confusion.concatenate(parts)]
+    found = np.concatenate([np.zeros(0), *(np.broadcast_to(metric.values(S), len(S)) for S in parts)])
+    found = np.nan_to_num(found, nan=-BEYOND, posinf=BEYOND, neginf=-BEYOND)
+    ends = np.cumsum([len(index) for index in picked])
+    for line, index, reached in zip(lines, picked, np.split(found, ends[:-1]), strict=True):
+        values = np.full(len(line.stops), -BEYOND)
+        values[index] = reached
+        yield Breakpoints(line.coordinate, line.low, line.high, values)
+
+
+def _hopeful(lines: list[_Line], bound: Bound, above: float) -> list[NDArray[np.intp]]:
+    """Return which of the stops (T,) of each line may have a value ``above``.
+
+    Along a coefficient every statistic rises or falls all the way, so between two stops it lies between theirs.
     """
-    ends = np.append(np.arange(0, len(stops) - 1, STRETCH), len(stops) - 1)
-    S = Confusion.concatenate(list(walk.confusions(stops[ends])))
-    first = S[:-1]
-    last = S[1:]
-    low, high = (
-        Confusion(S.rows, pick(first.diagonal, last.diagonal), pick(first.columns, last.columns))
-        for pick in (np.minimum, np.maximum)
-    )
-    hopeful = bound(low, high) >= above
-    return np.flatnonzero(np.append(np.repeat(hopeful, np.diff(ends)), hopeful[-1]))
+    ends = [np.append(np.arange(0, len(line.stops) - 1, STRETCH), len(line.stops) - 1) for line in lines]
+    low: list[Confusion] = []
+    high: list[Confusion] = []
+    for line, at in zip(lines, ends, strict=True):
+        S = Confusion.concatenate(list(line.walk.confusions(line.stops[at])))
+        first, last = S[:-1], S[1:]
+        for found, pick in ((low, np.minimum), (high, np.maximum)):
+            found.append(Confusion(S.rows, pick(first.diagonal, last.diagonal), pick(first.columns, last.columns)))
+    hopeful = bound(Confusion.concatenate(low), Confusion.concatenate(high)) >= above
+    parts = np.split(hopeful, np.cumsum([len(at) - 1 for at in ends])[:-1])
+    return [
+        np.flatnonzero(np.append(np.repeat(part, np.diff(at)), part[-1])) for part, at in zip(parts, ends, strict=True)
+    ]
+
+
+def _at_once(n_classes: int, n_decisions: int, matrix: bool) -> int:
+    """Return how many confusions are held at once."""
+    return max(1, BATCH // (n_classes * n_decisions if matrix else n_classes + n_decisions))
 
 
 def working_gain(gain: Gains, dtype: np.dtype[Any]) -> Gains:
@@ -435,7 +483,7 @@ class _Walk:
         M = self.scored.gain.n_decisions
         shapes = ((K,), (M,), (K, M) if self.matrix else (0, 0))
         sums = tuple(np.zeros(shape) for shape in shapes)
-        size = max(1, BATCH // (K * M if self.matrix else K + M))
+        size = _at_once(K, M, self.matrix)
         done = -1
         for first in range(0, len(stops), size):
             here = stops[first : first + size]
