@@ -61,6 +61,7 @@ INTERNAL = {
     "confmax.page": ("writing", "label_page"),
     "confmax.optimize.masters": (),
     "confmax.tables.array": (),
+    "confmax.tables.partitioned": ("opening",),
     "confmax.tables.sparse": (),
     "confmax.tables.tensor": (),
 }

@@ -69,6 +69,15 @@ def test_a_plain_tuning_brings_none_of_what_it_does_not_use(metric):
     assert [name for name in done.stdout.split() if name.startswith(unused)] == []
 
 
+@pytest.mark.parametrize(
+    "package", ["", ".optimize", ".shift", ".evaluate", ".rule", ".solution", ".tables", ".constraints"]
+)
+def test_packages_show_and_give_all_names_before_anything_uses_them(package):
+    code = f"import importlib\npackage = importlib.import_module('confmax{package}')\n"
+    code += "assert dir(package) == sorted(package.__all__)\nall(getattr(package, name) for name in package.__all__)"
+    imported(code)
+
+
 def test_scoring_waits_for_sparse_matrices(tmp_path):
     code = f"import confmax\nconfmax.score('macro_f1', {PROBA}, {LABELS}, confmax.DecisionRule.load(sys.argv[1]))"
     assert imported(code, rule_in(tmp_path)) == ["numpy", "scipy"]

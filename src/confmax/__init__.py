@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 # compiled code and scikit-learn take longest to import
-__getattr__ = names_of(
+__getattr__, __dir__ = names_of(
     __name__,
     {
         "calibration": "",
@@ -85,7 +85,3 @@ __getattr__ = names_of(
         "theory": "",
     },
 )
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

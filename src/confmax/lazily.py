@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 
-def names_of(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a ``package``: its ``modules``, and the names beside each, which it defines."""
+def names_of(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a ``package``: its ``modules``, and the names that each defines."""
     where = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
@@ -23,7 +23,7 @@ def names_of(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return get
+    return get, lambda: sorted(sys.modules[package].__all__)
 
 
 class MethodOf:

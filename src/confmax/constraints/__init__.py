@@ -39,7 +39,7 @@ __all__ = [
     *_FUNCTIONS,
 ]
 
-__getattr__ = names_of(
+__getattr__, __dir__ = names_of(
     __name__,
     {
         "binding": "bind",
@@ -51,7 +51,3 @@ __getattr__ = names_of(
         "words": "Constraint Quantity",
     },
 )
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -26,7 +26,7 @@ __all__ = [
     "score",
 ]
 
-__getattr__ = names_of(
+__getattr__, __dir__ = names_of(
     __name__,
     {
         "curves": "Curve",

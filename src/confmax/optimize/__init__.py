@@ -44,7 +44,7 @@ __all__ = [
     "warm_start",
 ]
 
-__getattr__ = names_of(
+__getattr__, __dir__ = names_of(
     __name__,
     {
         "auto": "SOLVERS choose",

@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 __all__ = ["DecisionRule", "LabelRule"]
 
 # rules of several labels are imported with the first of them
-__getattr__ = names_of(__name__, {"labels": "LabelRule"})
+__getattr__, __dir__ = names_of(__name__, {"labels": "LabelRule"})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Detection", "LabelShift", "PriorShift", "Promise", "detect", "estimate_priors"]
 
-__getattr__ = names_of(
+__getattr__, __dir__ = names_of(
     __name__,
     {
         "detection": "Detection Promise detect",

@@ -26,4 +26,4 @@ __all__ = [
 ]
 
 # solutions of several labels are imported with the first of them
-__getattr__ = names_of(__name__, {"labels": "LabelSolution"})
+__getattr__, __dir__ = names_of(__name__, {"labels": "LabelSolution"})

@@ -33,4 +33,4 @@ __all__ = [
 ]
 
 # rows in memory do not wait for the code of files
-__getattr__ = names_of(__name__, {"partitioned.opening": "open_table"})
+__getattr__, __dir__ = names_of(__name__, {"partitioned.opening": "open_table"})
