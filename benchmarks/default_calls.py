@@ -7,6 +7,7 @@ first has its probabilities, the second is off by powers and offsets of classes,
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 from scipy.special import softmax
@@ -61,6 +62,20 @@ def timed(metric, P, y, repeats):
     return timing.alternate(calls, repeats, lambda: timing.fresh(P)), last["solution"]
 
 
+def corners(quick):
+    """Yield calls that took seconds once: micro F1 of many labels, coverage within a floor on the accuracy."""
+    rng = np.random.default_rng(0)
+    n, L = (500, 20) if quick else (20_000, 300)
+    P = rng.beta(0.2, 12.0, (n, L))
+    Y = (rng.random(P.shape) < P).astype(np.int8)
+    yield f"micro F1, {n:,} x {L} labels", partial(solve, "micro_f1", P, Y, decisions="any")
+    for K in (2, 8):
+        P = rng.dirichlet(np.full(K, 0.3), 400)
+        y = (P.cumsum(axis=1) < rng.random((400, 1))).sum(axis=1).clip(max=K - 1)
+        limit = {"abstain": True, "constraints": "accuracy >= 0.9"}
+        yield f"coverage, accuracy >= 0.9, 400 x {K}", partial(solve, "coverage", P, y, **limit)
+
+
 @benchmark("default-calls", section="speed: default calls")
 def default_calls(quick=False):
     """Compare default calls with one pass of NumPy, on one thread, and say what they are worth on new rows."""
@@ -82,6 +97,10 @@ def default_calls(quick=False):
             beyond = 1e3 * (np.median(times["call"]) - np.median(times["table"]))
             cost = timing.ratio(times["call"], times["NumPy"])
             others.append([f"{timing.short(many)} x {K}", metric, f"{beyond:.3g}", timing.shown(cost)])
+        slow = []
+        for name, call in corners(quick):
+            times = timing.alternate({"call": lambda _, call=call: call()}, repeats, lambda: None)["call"]
+            slow.append([name, f"{np.median(times):.2f}"])
     head = ["table", "metric", "call, ms", "call / NumPy pass", "target", "calibration", "new rows", "log loss there"]
     return [
         f"`confmax.maximize(metric, P, y)` at 200k x 20, float32, one thread, over one NumPy pass `(P * a + b)."
@@ -90,4 +109,6 @@ def default_calls(quick=False):
         markdown(head, rows, words=2),
         "On two threads, calibrated tables: milliseconds beyond `make_table`, and passes.",
         markdown(["table", "metric", "ms beyond the table", "call / NumPy pass"], others, words=2),
+        "Seconds of other calls, on two threads.",
+        markdown(["call", "seconds"], slow),
     ]
