@@ -138,6 +138,7 @@ def test_a_blend_needs_labels():
         confmax.maximize("g_mean", [[0.5, 0.5]], confusion="blend")
 
 
+@pytest.mark.filterwarnings("ignore:the log loss of the probabilities")
 def test_a_calibration_that_is_used_again_knows_the_share_of_the_model():
     rng = np.random.default_rng(8)
     P = rng.dirichlet(np.ones(3), 400)
@@ -153,5 +154,13 @@ def test_a_calibration_that_is_used_again_knows_the_share_of_the_model():
         "g_mean", P, y, sample_weight=1.0 + (y == 0), random_state=1, calibration=first.calibration
     )
     assert part.model_share != first.model_share != weighted.model_share
-    assert len(first.calibration.shares) == 2
+    # the same contents in another order of the columns, and under other names
+    for columns, names in (([2, 1, 0], [0, 1, 2]), ([0, 1, 2], [1, 0, 2])):
+        given = {"classes": names, "random_state": 1}
+        reused, fresh = (
+            confmax.maximize("macro_f1", P[:, columns], y, calibration=each, **given)
+            for each in (first.calibration, replace(first.calibration))
+        )
+        assert reused.model_share == fresh.model_share < first.model_share
+    assert len(first.calibration.shares) == 4
     assert replace(first.calibration, calibrator=None).shares == {}

@@ -494,6 +494,33 @@ def test_a_kind_compared_on_a_sample_is_fitted_on_all_rows(kind):
     assert found.log_loss_after == pytest.approx(log_loss(table.calibrated(expected)), abs=1e-8)
 
 
+@pytest.mark.usefixtures("small_samples")
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.48])
+def test_a_sample_holds_its_part_of_what_many_rows_have_in_common(share):
+    """Rows that are certain of any class have one hash: a sample by hashes alone would hold none of them."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(3), 6000)
+    y = labels_drawn(P, rng)
+    sure = rng.random(6000) < share
+    said = rng.integers(0, 3, 6000)
+    P[sure] = np.eye(3)[said[sure]]
+    y = np.where(sure, (said + (rng.random(6000) < 0.1)) % 3, y)
+    table = make_table(P, y)
+    some = labelled(table, 0, most=families.rows_to_compare(table), by_class=True)
+    of_sample = np.average((some.proba == 1.0).any(axis=1), weights=some.weight)
+    assert of_sample == pytest.approx(share, abs=0.05 if share > 0.1 else 0.02)
+    found = choose(table)
+    # the class of some row has the probability zero: raw probabilities are no candidate
+    assert found.kind != "none"
+    assert found.cv_log_loss_before == pytest.approx(log_loss(table), abs=0.2)
+    # copies count by what they say and weigh, not by their places
+    weight = np.where(sure, rng.pareto(2.0, 6000), 1.0)
+    order = rng.permutation(6000)
+    heavy, moved = (choose(make_table(P[k], y[k], weight[k])) for k in (np.arange(6000), order))
+    assert moved.kind == heavy.kind
+    assert moved.cv_log_loss == pytest.approx(heavy.cv_log_loss, rel=1e-9)
+
+
 def test_losses_on_a_sample_are_those_of_a_fit_on_all_rows(monkeypatch):
     """A fit of d numbers on m rows loses d / (2 m) nats; that on all rows is what is chosen."""
     for name, value in (("LARGE", 1000), ("SAMPLE_CELLS", 8000), ("SAMPLE_ROWS", 1000)):

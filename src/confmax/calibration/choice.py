@@ -26,7 +26,6 @@ from confmax.calibration.calibrators import Scaling
 from confmax.calibration.families import Fit, Rows
 from confmax.confusion import Array
 from confmax.tables import Calibrator, MemoryTable, Table, apply_calibrator
-from confmax.tables.arrays import picked
 from confmax.tables.draws import cross_fit, masks
 
 
@@ -51,7 +50,7 @@ class Calibration:
         The calibrator that was fitted for all classes, where ``calibrator`` leaves a class its probability or is None,
         because a rule reads the order of the rows alone. What is true of rows is expected by it.
     shares : dict
-        Shares of the model in blends that were measured with it, by the fingerprint of the rows and the seed.
+        Shares of the model in blends that were measured with it, by what tells the rows from others, and the seed.
     """
 
     kind: str
@@ -179,7 +178,8 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
             "a sparse table cannot be calibrated, because its zeros are probabilities that were left out; calibrate "
             "before you drop the small probabilities, or pass calibration=None"
         )
-    before = log_loss(table)
+    p = None if table.labels is None else table.probability_of(table.labels)
+    before = None if p is None else _mean_loss(table, p)
     if isinstance(kind, Scaling):
         return Calibration("given", kind, before, log_loss(table.calibrated(kind)))
     _need_labels(table, kind)
@@ -190,7 +190,11 @@ def choose(table: Table, kind: Any = "auto", *, seed: int = 0) -> Calibration | 
     if word == "given":
         return _given(table, kind, sample, before)
     if word == "auto":
-        found, fits, means = _compared(sample)
+        assert p is not None
+        # the loss of a class of probability zero is infinite; cut at 27.6 nats, few such rows would make its standard
+        # error so large that raw probabilities pass
+        zeros = bool((p[table.weight > 0.0] if table.weight is not None else p).min() == 0.0)
+        found, fits, means = _compared(sample, zeros)
     else:
         found = word
         fits = {word: families.first_fit(sample, word)}
@@ -271,7 +275,12 @@ def log_loss(table: Table) -> float | None:
     table = table.in_memory()
     if table.labels is None:
         return None
-    return float(np.average(scaling.losses_of(table.probability_of(table.labels)), weights=table.weight))
+    return _mean_loss(table, table.probability_of(table.labels))
+
+
+def _mean_loss(table: MemoryTable, p: NDArray[Any]) -> float:
+    """Return the log loss of a table whose rows give their classes the probabilities ``p`` (n,)."""
+    return float(np.average(scaling.losses_of(p), weights=table.weight))
 
 
 def check_calibration(kind: Any) -> None:
@@ -293,8 +302,11 @@ def _need_labels(table: MemoryTable, kind: Any) -> None:
         raise ValueError(f"calibration={shown} is fitted on labels, but there are none; pass y, or calibration=None")
 
 
-def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
-    """Return the kind that "auto" takes, the fits of all kinds and the means of their losses."""
+def _compared(sample: Rows, zeros: bool) -> tuple[str, dict[str, Fit], dict[str, float]]:
+    """Return the kind that "auto" takes, the fits of all kinds and the means of their losses.
+
+    ``zeros`` says whether some row gives its class the probability zero.
+    """
     losses: dict[str, Array | None] = {"none": _raw(sample)}
     copies = sample.copies()
     fits = {}
@@ -302,9 +314,6 @@ def _compared(sample: Rows) -> tuple[str, dict[str, Fit], dict[str, float]]:
         fits[kind] = families.first_fit(sample, kind)
         losses[kind] = fits[kind].left_out(copies)
     known = {kind: loss for kind, loss in losses.items() if loss is not None}
-    # the loss of a class of probability zero is infinite; cut at 27.6 nats, few such rows would make its standard error
-    # so large that raw probabilities pass
-    zeros = bool((picked(sample.proba, sample.labels) == 0.0).any())
     possible = {kind: loss for kind, loss in known.items() if kind != "none" or not zeros}
     found = _simplest(possible or known, sample, copies)
     if sample.proba.shape[1] in families.TRIED_CLASSES and float(sample.weight.sum()) >= families.LEAST_ROWS:

@@ -49,7 +49,9 @@ LARGE = 50_000
 CHOICE_CELLS = 1 << 22
 SAMPLE_CELLS = 200_000  # entries of the sample,
 SAMPLE_ROWS = 10_000  # and its rows at least
-COPIES_PARTS = 64  # of all hashes, of which one shows whether rows have copies
+COPIES_PARTS = 64  # of all hashes, of which one shows whether a real share of the rows have copies
+CROWD_BITS = 16  # of a hash: where more rows agree in them
+CROWD = 8.0  # standard deviations of chance, and this number, above the usual one, some row has many copies
 WHOLE_CLASS = 300  # rows of a class that the sample takes all of; all classes together fill half of it so at most
 
 
@@ -88,13 +90,13 @@ class Rows(scaling.Sample):
         return np.asarray(np.unique(keys, return_inverse=True)[1].reshape(-1))
 
     def take(self, n_rows: int) -> Rows:
-        """Return about ``n_rows`` rows: those with the smallest hashes."""
+        """Return about ``n_rows`` rows."""
         if n_rows >= len(self.labels):
             return self
-        return self.only(_smallest(self.hashes, n_rows))
+        return self.only(_some(self.proba, self.labels, self.hashes, self.weight, n_rows))
 
-    def only(self, kept: NDArray[np.bool_]) -> Rows:
-        """Return the rows of a mask (n,)."""
+    def only(self, kept: NDArray[Any]) -> Rows:
+        """Return the rows of a mask (n,), or at places."""
         return replace(
             self,
             proba=self.proba[kept],
@@ -146,7 +148,7 @@ def labelled(
             # rows of much weight are there, as they decide a fit
             mean = of_all / np.maximum(np.bincount(labels, minlength=K), 1)
             parts = np.minimum(parts * np.maximum(weight / mean[labels], 1.0), 1.0)
-        chosen = _sampled(hashes, labels, parts)
+        chosen = _sampled(P, labels, hashes, weight, parts)
         P, labels, hashes, place = P[chosen], labels[chosen], hashes[chosen], place[chosen]
         weight = weight[chosen] / parts[chosen]
         if by_class:
@@ -155,7 +157,7 @@ def labelled(
         part = min(1.0, float(weight.sum() / total))
     if floor is None:
         # the floor is chosen on a smaller sample than the kind, and by all folds together: it is one of nine numbers
-        few = _smallest(hashes, most_rows(P, FEW_CELLS))
+        few = _some(P, labels, hashes, weight, most_rows(P, FEW_CELLS))
         floor = scaling.best_floor(P[few], labels[few], weight[few])
     return Rows(scaling.log_table(P, floor), labels, weight, P, hashes, place, seed, floor, part)
 
@@ -171,29 +173,38 @@ def _parts_of_classes(labels: NDArray[np.int64], n_classes: int, most: int) -> A
     return np.minimum(np.maximum(min(WHOLE_CLASS, most // (2 * n_classes)) / rows, most / len(labels)), 1.0)
 
 
-def _sampled(hashes: NDArray[np.uint64], labels: NDArray[np.int64], part: Array) -> NDArray[np.intp]:
+def _sampled(P: NDArray[Any], labels: NDArray[np.int64], hashes: NDArray[np.uint64], weight: Array, part: Array) -> Any:
     """Return the places of a sample that holds a ``part`` (n,) of the rows that are like each row, copies included.
 
-    The hash of a row decides, so that its place is no matter. Of its copies, as many are there as their part says.
+    The hash of a row decides, so that its place is no matter. Of its copies, as many are there as their part says: by
+    hashes alone a sample would hold all of them or none.
     """
     draws = row_draws(hashes, 0)
-    if not _have_copies(hashes):
-        return np.flatnonzero(part + draws >= 1.0)
-    order = np.lexsort((hashes, labels))
-    ordered, of_class = hashes[order], labels[order]
-    begins = np.append(True, (ordered[1:] != ordered[:-1]) | (of_class[1:] != of_class[:-1]))
-    parts = part[order]
-    until = np.cumsum(parts)
-    # the parts of the copies before a row, and a number that its content draws
-    before = until - parts - np.maximum.accumulate(np.where(begins, until - parts, 0.0)) + draws[order]
-    return np.sort(order[np.floor(before + parts) > np.floor(before)])
+    chosen = part + draws >= 1.0
+    some = _copies(hashes)
+    if len(some):
+        # rows whose entries are others in another order have the same hash, and what they say of their class differs
+        keys = (weight[some], picked(P[some], labels[some]), hashes[some], labels[some])
+        order = some[np.lexsort(keys)]
+        ordered, of_class = hashes[order], labels[order]
+        begins = np.append(True, (ordered[1:] != ordered[:-1]) | (of_class[1:] != of_class[:-1]))
+        parts = part[order]
+        until = np.cumsum(parts)
+        # the parts of the copies before a row, and a number that its content draws
+        before = until - parts - np.maximum.accumulate(np.where(begins, until - parts, 0.0)) + draws[order]
+        chosen[order] = np.floor(before + parts) > np.floor(before)
+    return np.flatnonzero(chosen)
 
 
-def _have_copies(hashes: NDArray[np.uint64]) -> bool:
-    """Whether a real share of rows are copies, by those whose hashes fall in one part of all: all copies or none do."""
+def _copies(hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Return the places of rows that may have copies: all if a real share has, else those of very common content."""
     few = hashes[hashes < np.uint64((1 << 64) // COPIES_PARTS)]
-    expected = len(hashes) / COPIES_PARTS
-    return not 0.5 * expected <= len(few) <= 2.0 * expected or len(np.unique(few)) < 0.98 * len(few)
+    if len(np.unique(few)) < 0.98 * len(few):
+        return np.arange(len(hashes))
+    place = (hashes >> np.uint64(64 - CROWD_BITS)).astype(np.intp)
+    usual = len(hashes) / (1 << CROWD_BITS)
+    crowded = np.bincount(place, minlength=1 << CROWD_BITS) > usual + CROWD * (1.0 + math.sqrt(usual))
+    return np.flatnonzero(crowded[place]) if crowded.any() else np.empty(0, np.intp)
 
 
 def rows_to_compare(table: Table) -> int | None:
@@ -214,8 +225,13 @@ def most_rows(P: NDArray[Any], cells: int) -> int:
     return min(len(P), rows_of(cells, P.shape[1]))
 
 
-def _smallest(hashes: NDArray[np.uint64], n_rows: int) -> NDArray[np.bool_]:
-    """Return which rows (n,) have the smallest hashes: about ``n_rows``, equal rows all or none."""
+def _some(
+    P: NDArray[Any], labels: NDArray[np.int64], hashes: NDArray[np.uint64], weight: Array, n_rows: int
+) -> NDArray[Any]:
+    """Return which rows have the smallest hashes: about ``n_rows``, of copies of a row their part."""
+    if n_rows < len(hashes) and len(_copies(hashes)):
+        places: NDArray[Any] = _sampled(P, labels, hashes, weight, np.full(len(hashes), n_rows / len(hashes)))
+        return places
     return np.asarray(hashes <= np.partition(hashes, n_rows - 1)[n_rows - 1])
 
 

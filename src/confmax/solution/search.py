@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -194,7 +195,7 @@ def search(task: Task) -> Solution:
 def prepare(task: Task) -> Prepared:
     """Return a task as its solver sees it: calibrated, with an estimate of the confusion and starting rules."""
     plan = task.plan
-    prescribed = getattr(plan.solver, "settings", {})
+    prescribed = {} if isinstance(plan.solver, type) else getattr(plan.solver, "settings", {})
     # what the solver prescribes, where the plan leaves it open
     plan = plan.but(**{name: value for name, value in prescribed.items() if is_auto(getattr(plan, name))})
     is_default = is_auto(plan.confusion)
@@ -256,7 +257,7 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
     few = task.limits is None and k is None
     key = None
     if few and fitted is not None and labelled is raw and labelled.weight is None and labelled.n_rows < LARGE:
-        key = labelled.fingerprint(), seed
+        key = _key_of(labelled), seed
         if key in fitted.shares:
             return fitted, fitted.shares[key]
     # on probabilities that were calibrated on the same rows, the model would look better than it is
@@ -284,6 +285,12 @@ def _estimate(task: Task, labelled: MemoryTable) -> tuple[Calibration | None, An
     if key is not None and fitted is not None:
         fitted.shares[key] = share
     return fitted, share
+
+
+def _key_of(table: MemoryTable) -> bytes:
+    """Return what tells labelled rows from all others: their content and order, columns, classes and precision."""
+    about = f"{table.dtype} {[str(name) for name in table.classes]}".encode()
+    return blake2b(about + table.row_hashes().tobytes() + np.asarray(table.labels).tobytes()).digest()
 
 
 def _believed(task: Task, share: Any) -> tuple[Task, Any]:
