@@ -244,7 +244,7 @@ def held_out(table: Table, found: Calibration, *, seed: int = 0, given: Any = No
 
     if again is None and (found.kind == "none" or scaled is not None):
         # no fold changes what is not fitted
-        out = apply_calibrator(found.calibrator, rows.proba)
+        out = np.ascontiguousarray(apply_calibrator(found.calibrator, rows.proba))
     else:
         out = rows.proba.copy()
         for part, calibrator in cross_fit(fitted, masks(rows.folds())):

@@ -14,7 +14,7 @@ import numpy as np
 
 from confmax.confusion import ABSENT, Array, Confusion, Gains
 from confmax.metrics import Metric
-from confmax.metrics.ratios import Ratios
+from confmax.metrics.ratios import ROUNDING, Ratios
 from confmax.optimize.mixture import Mixture
 from confmax.optimize.rounding import BINDS, DIGITS, HALF_DIGITS, NEGLIGIBLE, SINGLE
 from confmax.oracle import CountingOracle
@@ -456,9 +456,13 @@ class Incumbent:
         rounding = HALF_DIGITS if self.problem.oracle.table.dtype == np.float64 else 2.0 * BINDS
         if self.bound >= self.value - rounding * max(1.0, abs(self.value)):
             return
-        doubt = np.nan_to_num(self.problem.metric.rounding(self.mixture.confusion), nan=0.0, posinf=np.inf)
+        S = self.mixture.confusion
+        doubt = float(np.nan_to_num(self.problem.metric.rounding(S), nan=0.0, posinf=np.inf))
+        # beside zero a mean of recalls rises so steeply that its derivative says little of it
+        least = Confusion(S.rows, np.maximum(S.diagonal - ROUNDING, 0.0), S.columns, S.matrix)
+        doubt = max(doubt, self.value - self.problem.value(least))
         # within the doubt the statistics do not hold the value any better: nothing is wrong, and nothing is proved
-        if self.bound < self.value - 2.0 * float(doubt):
+        if self.bound < self.value - 2.0 * doubt:
             warn(
                 f"{self.problem.metric.name} reached {self.value:.9g}, above the bound {self.bound:.9g} that its "
                 f"declared structure {str(self.problem.metric.structure)!r} implies: the declaration is wrong, no gap "
