@@ -179,7 +179,8 @@ def _sampled(P: NDArray[Any], labels: NDArray[np.int64], hashes: NDArray[np.uint
     The hash of a row decides, so that its place is no matter. Of its copies, as many are there as their part says: by
     hashes alone a sample would hold all of them or none.
     """
-    draws = row_draws(hashes, 0)
+    # folds are drawn from hashes in another way, so that the sample says nothing of them
+    draws = hashes * 2.0**-64
     chosen = part + draws >= 1.0
     some = _copies(hashes)
     if len(some):
