@@ -147,7 +147,8 @@ def score(
     is ever absent. A metric that is not defined for a rule with more decisions than classes is NaN.
 
     The metrics of a rule that abstains are those of the rows that it decides, except for "coverage", "rate" and tables
-    of costs, which speak of all rows; argmax and p/prior decide all rows.
+    of costs, which speak of all rows; argmax and p/prior decide all rows. Of equal probabilities they decide the last
+    class, where ``predict`` of scikit-learn decides the first.
 
     Examples
     --------

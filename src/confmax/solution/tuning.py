@@ -194,7 +194,9 @@ def maximize(
     Solution
         The rule and what is proved about it. On the estimate used, it is never worse than ``argmax(p)`` and
         ``argmax(p / prior)`` among the classes that some row has, on raw and on calibrated probabilities; only a solver
-        with ``returns="last"`` may return a worse rule.
+        with ``returns="last"`` may return a worse rule. Of equal probabilities all rules decide the last class, these
+        two included. NumPy and scikit-learn take the first: the ``predict`` of a model with many ties, such as a forest
+        of few trees, is another rule.
 
     Raises
     ------
