@@ -173,7 +173,9 @@ def _parts_of_classes(labels: NDArray[np.int64], n_classes: int, most: int) -> A
     return np.minimum(np.maximum(min(WHOLE_CLASS, most // (2 * n_classes)) / rows, most / len(labels)), 1.0)
 
 
-def _sampled(P: NDArray[Any], labels: NDArray[np.int64], hashes: NDArray[np.uint64], weight: Array, part: Array) -> Any:
+def _sampled(
+    P: NDArray[Any], labels: NDArray[np.int64], hashes: NDArray[np.uint64], weight: Array, part: Array
+) -> NDArray[np.intp]:
     """Return the places of a sample that holds a ``part`` (n,) of the rows that are like each row, copies included.
 
     The hash of a row decides, so that its place is no matter. Of its copies, as many are there as their part says: by
@@ -229,10 +231,9 @@ def most_rows(P: NDArray[Any], cells: int) -> int:
 def _some(
     P: NDArray[Any], labels: NDArray[np.int64], hashes: NDArray[np.uint64], weight: Array, n_rows: int
 ) -> NDArray[Any]:
-    """Return which rows have the smallest hashes: about ``n_rows``, of copies of a row their part."""
+    """Return the places, or a mask, of about ``n_rows``: the smallest hashes, or where rows have copies a sample."""
     if n_rows < len(hashes) and len(_copies(hashes)):
-        places: NDArray[Any] = _sampled(P, labels, hashes, weight, np.full(len(hashes), n_rows / len(hashes)))
-        return places
+        return _sampled(P, labels, hashes, weight, np.full(len(hashes), n_rows / len(hashes)))
     return np.asarray(hashes <= np.partition(hashes, n_rows - 1)[n_rows - 1])
 
 

@@ -281,30 +281,27 @@ Bound = Callable[[Confusion, Confusion], Array]
 def breakpoints(metric: Merit, oracle: CountingOracle, gain: Gains, coordinate: Coordinate) -> Breakpoints | None:
     """Return every way to set one coefficient of a gain; None if it changes no decision. This counts as a pass.
 
-    ``gain`` is a batch of one, as `working_gain` returns it; all else is as for `breakpoints_of`.
+    ``gain`` is a batch of one, as `working_gain` returns it; all else is as for `all_breakpoints`.
     """
     rows = oracle.read_rows("the search of one coefficient")
-    return breakpoints_of(metric, Scored.of(oracle, rows, gain), coordinate)
-
-
-def breakpoints_of(
-    metric: Merit, scored: Scored, coordinate: Coordinate, bound: Bound | None = None, above: float = -np.inf
-) -> Breakpoints | None:
-    """Return every way to set one coefficient of the gain of ``scored`` rows; None if it changes no decision.
-
-    ``metric`` is evaluated on the labels or, for an exact oracle, on the model confusion. With a ``bound`` on it,
-    intervals that cannot exceed ``above`` have the value ``-BEYOND``.
-
-    O(n log n + n K) for metrics of the statistics, n K^2 more for the matrix. Scores are those of the oracle, in the
-    table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
-    """
-    return next(all_breakpoints(metric, scored, [coordinate], bound, above), None)
+    return next(all_breakpoints(metric, Scored.of(oracle, rows, gain), [coordinate]), None)
 
 
 def all_breakpoints(
-    metric: Merit, scored: Scored, coordinates: Iterable[Coordinate], bound: Bound | None, above: float
+    metric: Merit,
+    scored: Scored,
+    coordinates: Iterable[Coordinate],
+    bound: Bound | None = None,
+    above: float = -np.inf,
 ) -> Iterator[Breakpoints]:
-    """Yield `breakpoints_of` each of several coefficients that changes a decision; few of them are valued together."""
+    """Yield every way to set each coefficient, of those that change a decision, of the gain of ``scored`` rows.
+
+    ``metric`` is evaluated on the labels or, for an exact oracle, on the model confusion. With a ``bound`` on it,
+    intervals that cannot exceed ``above`` have the value ``-BEYOND``. As many coefficients as fit are valued together.
+
+    O(n log n + n K) each for metrics of the statistics, n K^2 more for the matrix. Scores are those of the oracle, in
+    the table's dtype; breakpoints that differ by rounding of that dtype are one. Weights are positive.
+    """
     matrix = metric.statistics == "matrix"
     lines = [line for each in coordinates if (line := _Line.of(scored, each, matrix)) is not None]
     most = _at_once(len(scored.oracle.rows), scored.gain.n_decisions, matrix)
