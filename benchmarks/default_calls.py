@@ -105,7 +105,8 @@ def default_calls(quick=False):
     return [
         f"`confmax.maximize(metric, P, y)` at 200k x 20, float32, one thread, over one NumPy pass `(P * a + b)."
         f"argmax(1)` with `bincount`: median (range) of {repeats} alternating repeats on fresh copies; value and log "
-        f"loss on 200,000 new rows. Targets: {MOST}. {timing.machine()}",
+        f"loss on 200,000 new rows. Targets: {MOST}. Where two kinds of calibration are nearly as good, chance "
+        f"decides which is taken. {timing.machine()}",
         markdown(head, rows, words=2),
         "On two threads, calibrated tables: milliseconds beyond `make_table`, and passes.",
         markdown(["table", "metric", "ms beyond the table", "call / NumPy pass"], others, words=2),
