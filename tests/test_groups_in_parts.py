@@ -204,7 +204,7 @@ def test_groups_that_cannot_be_used_are_refused():
         (source, {}, "group changes the rule only through constraints that speak of groups"),
         (source, {"constraints": "recall[a] >= 0.5"}, "only through constraints that speak of groups"),
         (source, {"constraints": LIMITS[0], "group": group}, "brings the group of each row; pass group= to open_table"),
-        (source, {"constraints": LIMITS[0], "confidence": 0.9}, "read in parts"),
+        (source, {"constraints": LIMITS[0], "confidence": 0.9}, "their weights are not equal"),
         (cut(P, y, weight, at=AT), {"constraints": LIMITS[0]}, "speaks of groups, and there are none"),
         (
             cut(P, y, weight, at=AT),

@@ -1,11 +1,14 @@
 """Tables in parts: the same answer as one table in memory, whatever the parts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import confmax
+from confmax.calibration import VectorScaling
 from confmax.confusion import Gains
 from confmax.optimize import CoordinateSearch, ThresholdSearch
 from confmax.oracle import make_oracle, make_table
@@ -154,3 +157,55 @@ def test_what_needs_all_rows_in_memory_says_so():
     # the way out
     found = rule.evaluate(make_oracle(make_table(parts), "labels"))
     np.testing.assert_allclose(found.diagonal, rule.evaluate(make_oracle(make_table(P, y), "labels")).diagonal)
+
+
+def test_chosen_rows_are_a_table_of_their_own(monkeypatch):
+    """Its sums, sample and scans are those of the rows in memory, for every division and under a calibration."""
+    monkeypatch.setattr("confmax.tables.partitioned.table.SAMPLE_CELLS", 900)
+    for name in ("SAMPLE_ROWS", "ROWS_PER_CLASS"):
+        monkeypatch.setattr(f"confmax.tables.partitioned.table.{name}", 10)
+    P, y, w = labelled(2000, 3)
+    w += 0.5
+    mask = np.random.default_rng(0).random(2000) < 0.4
+    mask[600:900] = False
+    scale = VectorScaling([0.8, 1.2, 1.0], [0.0, 0.3, -0.2], 1e-3)
+    gains = GAINS["offsets"](3, np.random.default_rng(1))
+    here = make_table(P[mask], y[mask], w[mask])
+    samples = []
+    for at in ((1000,), (600, 900), (1, 1, 700, 1999)):
+        there = make_table(cut(P, y, w, at=at)).calibrated(scale).rows_where(mask)
+        assert there.calibrator is None and there.classes == here.classes
+        assert (there.n_rows, there.n_weighted) == (mask.sum(), mask.sum())
+        assert there.weight_total == pytest.approx(here.weight_total)
+        np.testing.assert_allclose(there.label_weight(), here.label_weight())
+        np.testing.assert_allclose(there.mean_probability(), here.mean_probability())
+        for one, other in ((there, here), (there.calibrated(scale), here.calibrated(scale))):
+            np.testing.assert_allclose(one.mean_probability(), other.mean_probability())
+            found, wanted = (make_oracle(rows, "labels").maximize(gains) for rows in (one, other))
+            np.testing.assert_allclose(found.columns, wanted.columns, rtol=1e-12, atol=1e-15)
+        samples.append(there.in_memory())
+    for sample in samples:
+        assert 200 < sample.n_rows < 400
+        np.testing.assert_array_equal(sample.proba, samples[0].proba)
+        assert set(sample.proba[:, 0]) <= set(P[mask, 0])
+    empty = there.rows_where(np.zeros(mask.sum(), bool))
+    assert empty.n_rows == 0 and empty.is_whole
+
+
+def test_rows_that_come_in_another_order_are_refused():
+    """They would be told apart by their places."""
+    P, y, _ = labelled(400, 3)
+    source = cut(P, y, at=(100,))
+    chosen = make_table(source).rows_where(np.arange(400) < 250)
+    first, last = source.parts
+    turned = replace(first, proba=first.proba[::-1], labels=first.labels[::-1])
+    moved = replace(chosen, source=replace(chosen.source, parts=(turned, last)))
+    with pytest.raises(ValueError, match="came in another order than in the pass before; write them to a file"):
+        list(moved.over_parts(type))
+    # whole parts may change their places
+    swapped = replace(chosen, source=replace(chosen.source, parts=(last, first)))
+    assert sum(swapped.over_parts(rows_of)) == 250
+
+
+def rows_of(part):
+    return part.n_rows

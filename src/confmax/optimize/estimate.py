@@ -294,6 +294,21 @@ def probability_of_class(table: MemoryTable, k: int) -> NDArray[Any]:
     return np.where(p < SMALLEST, p.dtype.type(0), p)
 
 
+def class_on_labels(table: Table, k: int) -> Column:
+    """Return class ``k`` against the rest of all rows by their labels, gathered from all parts: `Estimate.one_class`.
+
+    InputError if rows in parts are too many to be sorted.
+    """
+    p, true, weight, right = table.gathered(partial(_class_of_part, k), f"the test of every threshold on {k!r}")
+    return Column(p, np.stack([~true, true]).astype(np.float64), weight / weight.sum(), right.astype(np.float64))
+
+
+def _class_of_part(k: int, part: MemoryTable) -> tuple[NDArray[Any], ...]:
+    assert part.labels is not None
+    weight = np.ones(part.n_rows) if part.weight is None else part.weight
+    return probability_of_class(part, k), part.labels == k, weight, right_beside(part, k, 0.0) > 0.0
+
+
 def two_columns(table: MemoryTable, k: int) -> MemoryTable:
     """Return the rows of a table with two columns, ``1 - p`` and ``p`` of the class ``k``."""
     p = probability_of_class(table, k)

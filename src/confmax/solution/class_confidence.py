@@ -13,6 +13,8 @@ rows that it decides as the class, its *count*.
   the negative predictive value is one on the precision of "not the class": the same sequences count the other rows.
 * Several limits must all pass, each at the whole error (Berger, 1982).
 
+Of rows in parts the probability of the class, and whether a row has it, are brought to one place.
+
 The promise is one for independent rows. Copies of rows break it, and a warning says where rows look like copies.
 """
 
@@ -32,13 +34,13 @@ from confmax.metrics import Metric
 from confmax.optimize.auto import class_of
 from confmax.optimize.class_cuts import gains_of_cuts
 from confmax.optimize.cuts import Cuts
-from confmax.optimize.estimate import Estimate, probability_of_class
+from confmax.optimize.estimate import class_on_labels, probability_of_class
 from confmax.optimize.given import GivenRule
 from confmax.solution.one_class import for_raw_order
 from confmax.solution.plan import Plan, Task
 from confmax.solution.result import Solution
 from confmax.solution.search import search
-from confmax.tables import MemoryTable
+from confmax.tables import Table
 from confmax.tables.columns import warn
 
 # where sequences of tests start: parts of the sum of the probabilities, and the least count that passes with so many
@@ -80,14 +82,15 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
     threshold passes, or rows look like copies.
     """
     plan = task.plan
-    table = task.raw.in_memory()
+    table = task.raw
     limits = task.limits
     confidence = plan.confidence
     seed = plan.random_state
     assert limits is not None and confidence is not None
-    cuts = Cuts.of(Estimate.alike(table, 0.0).one_class(k))
+    column = class_on_labels(table, k)
+    cuts = Cuts.of(column)
     within = limits.of_class(1, 2)
-    tests = _Tests(cuts, within, float(probability_of_class(table, k).sum()), 1.0 - confidence)
+    tests = _Tests(cuts, within, float(column.key.sum()), 1.0 - confidence)
     passed = np.logical_and.reduce([tests.passed(one) for one in within.constraints])
     assured = bool(passed.any())
     index = cuts.among(passed).best(_values(task.metric, cuts, k), 0.0) if assured else tests.nearest()
@@ -95,7 +98,7 @@ def threshold_with_confidence(task: Task, k: int) -> Solution:
     given = Plan(
         plan.metric,
         confusion="labels",
-        calibration=for_raw_order(choose(table, plan.calibration, seed=seed), table, k, seed),
+        calibration=for_raw_order(choose(table, plan.calibration, seed=seed), table.in_memory(), k, seed),
         solver=GivenRule(gains),
         randomized=False,
         random_state=seed,
@@ -240,11 +243,15 @@ def _least_count(limit: float, error: float, most: int) -> int:
     return int(counts[int(np.argmax(passes))]) if passes.any() else most
 
 
-def _warn_of_copies(table: MemoryTable) -> None:
-    """Warn where equal rows have equal labels more often than their probabilities say, as copies of rows do."""
-    assert table.labels is not None
+def _warn_of_copies(whole: Table) -> None:
+    """Warn where equal rows have equal labels more often than their probabilities say, as copies of rows do.
+
+    Of a table in parts these are the rows of its sample, which has all copies of a row or none.
+    """
+    table = whole.in_memory()
     keys = table.row_hashes()
     labels = table.labels
+    assert labels is not None
     order = np.lexsort((labels, keys))
     pairs = np.flatnonzero(keys[order][1:] == keys[order][:-1])
     if not len(pairs):
@@ -257,7 +264,8 @@ def _warn_of_copies(table: MemoryTable) -> None:
     expected = float((1.0 - same).sum())
     differing = int((labels[first] != labels[second]).sum())
     if expected >= LEAST_PAIRS and differing <= FEW_EXPECTED * expected:
+        repeats = round(len(pairs) * whole.n_rows / table.n_rows)
         warn(
-            f"{len(pairs):,} rows repeat the probabilities of another row, and their labels agree more often than "
+            f"{repeats:,} rows repeat the probabilities of another row, and their labels agree more often than "
             f"those of independent rows; confidence= counts every row, so leave copies out"
         )

@@ -18,9 +18,9 @@ All of this is fixed by the rows that tune, and by how many rows there are.
 A rule draws only where that was asked for. What is tested is what `DecisionRule.predict` makes of a row: the draws of
 one seed are a function of the row, and equal rows are decided alike. So such a rule is a single one, too.
 
-Rows are split by a hash of their content, their label and the number of equal rows before them, so the order of the
-rows does not matter. Classes are not balanced between the parts: stratifying would hide variation that both halves
-share.
+Rows are split by a hash of their content, their label and the number of equal rows before them, so neither the order of
+the rows nor their division into parts matters. Classes are not balanced between the two sides: stratifying would hide
+variation that both share.
 
 Searches within limits that are tightened less and less: each starts from the rules of those before it.
 
@@ -57,7 +57,8 @@ from confmax.solution.result import Solution
 from confmax.solution.returned import evaluated, solution_of
 from confmax.solution.search import Prepared, prepare
 from confmax.solution.side_by_side import counted_as_predicted, refuse_shared_rows, without_errors
-from confmax.tables import MemoryTable
+from confmax.tables import MemoryTable, Table
+from confmax.tables.array.kind import ARRAYS
 from confmax.tables.columns import warn
 from confmax.tables.draws import FOLDS, row_keys, uniform
 from confmax.tables.groups import Groups
@@ -83,9 +84,9 @@ def tune_with_confidence(task: Task) -> Solution:
     """
     assert task.limits is not None
     _check_rows(task, task.limits)
-    table = task.raw.in_memory()
-    if table.weight is not None:
-        task = task.but(raw=table.take(table.weight > 0.0))
+    if task.raw.n_weighted < task.raw.n_rows:
+        (counts,) = task.raw.gathered(_have_weight, "`confidence`")
+        task = task.but(raw=task.raw.rows_where(counts))
     assert task.limits is not None
     k = class_to_test(task.metric, task.limits, task.raw.n_classes)
     if k is not None and _is_of_a_threshold(task):
@@ -96,7 +97,7 @@ def tune_with_confidence(task: Task) -> Solution:
     apart = Separated.of(task.limits, task.raw.classes)
     limits = apart.limits
     tuning, side = _split(task.but(limits=limits))
-    sizes = _sizes(limits, tuning.raw.in_memory(), side.n_rows)
+    sizes = _sizes(limits, tuning.raw, side.n_rows)
     searches = Searches(tuning, len(STEPS))
 
     @cache
@@ -145,8 +146,6 @@ def _check_rows(task: Task, limits: Limits) -> None:
     raw = task.raw
     if not raw.has_labels:
         raise ValueError("confidence tests the constraints on labels, and there are none; pass y")
-    if not raw.is_whole:
-        raise InputError("`confidence` splits the rows by chance, and these are read in parts", "pass `proba=array`")
     if counted_rows(raw) is None:
         raise InputError(UNEQUAL)
     if task.out_of_fold is not None:
@@ -233,19 +232,36 @@ def _has_room(limits: Limits, solution: Solution) -> bool:
 # --- the split --------------------------------------------------------------------------------------------------------
 
 
-def _split(task: Task) -> tuple[Task, MemoryTable]:
-    """Return the task on the rows that tune, and the rows that test."""
-    table = task.raw.in_memory()
+def _split(task: Task) -> tuple[Task, Table]:
+    """Return the task on the rows that tune, and the rows that test: the same ones for every division into parts."""
+    table = task.raw
     limits = task.limits
     confidence = task.plan.confidence
     assert limits is not None and confidence is not None
-    keys = row_keys(table)
     share = _share_tested(limits, table, confidence)
-    groups = None if limits.layout is None else table.groups
-    test = _is_tested(table, keys, task.plan.random_state, share, groups)
+    hashes, labels, codes = table.gathered(_names_of_rows, "the split of `confidence`")
+    # what tells rows apart is all that the split reads
+    rows = MemoryTable(
+        ARRAYS, np.empty((len(labels), 0)), hashes=hashes, labels=labels, weight=None, classes=table.classes
+    )
+    groups = None if limits.layout is None else Groups(table.groups.names, codes)
+    keys = row_keys(rows, None if groups is None else codes)
+    test = _is_tested(rows, keys, task.plan.random_state, share, groups)
     # a bound on the rules that keep tightened limits is none on those that are wanted
-    tuning = task.but(plan=task.plan.but(prove=False), raw=table.take(~test))
-    return tuning, table.take(test)
+    tuning = task.but(plan=task.plan.but(prove=False), raw=table.rows_where(~test))
+    return tuning, table.rows_where(test)
+
+
+def _names_of_rows(part: MemoryTable) -> tuple[NDArray[Any], ...]:
+    """Return the hash of every row (n,) of a part, its label and its group."""
+    assert part.labels is not None
+    codes = np.zeros(part.n_rows, np.int32) if part.groups is None else part.groups.codes
+    return part.row_hashes(), part.labels.astype(np.int32), codes.astype(np.int32)
+
+
+def _have_weight(part: MemoryTable) -> tuple[NDArray[np.bool_]]:
+    """Return which rows (n,) of a part have weight."""
+    return (np.ones(part.n_rows, np.bool_) if part.weight is None else part.weight > 0.0,)
 
 
 def _is_tested(
@@ -279,7 +295,7 @@ def _test_every_group(groups: Groups, draws: Array, test: NDArray[np.bool_]) -> 
             test[mine[np.argmin(draws[mine])]] = True
 
 
-def _share_tested(limits: Limits, table: MemoryTable, confidence: float) -> float:
+def _share_tested(limits: Limits, table: Table, confidence: float) -> float:
     """Return the share of the rows that test: half of them, or more where so few show no limit."""
     S = without_errors(table, limits.layout)
     share = TESTED
@@ -296,7 +312,7 @@ def _share_tested(limits: Limits, table: MemoryTable, confidence: float) -> floa
 # --- the path and its tests -------------------------------------------------------------------------------------------
 
 
-def _sizes(limits: Limits, tuning: MemoryTable, n_tested: int) -> list[list[float]]:
+def _sizes(limits: Limits, tuning: Table, n_tested: int) -> list[list[float]]:
     """Return of about how many of the rows that test every value of every limit is a share.
 
     The labels of the rows that tune say so, since those that test have no part in the path.
@@ -315,7 +331,7 @@ def _tightened(limits: Limits, step: float, sizes: Sequence[Sequence[float]]) ->
     return replace(limits, constraints=tuple(map(moved, limits.constraints, sizes)))
 
 
-def _tested(found: Solution, task: Task, apart: Separated, side: MemoryTable) -> Solution:
+def _tested(found: Solution, task: Task, apart: Separated, side: Table) -> Solution:
     """Return a solution with what the test rows say of its rule and of the limits that are wanted.
 
     The solution is one within the limits ``apart``, which are tightened there.

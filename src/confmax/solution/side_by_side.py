@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,7 +151,7 @@ def statistics_on_labels(solution: Solution, raw: Table) -> Confusion:
     return counted_on_labels(solution.rule, raw)
 
 
-def without_errors(table: MemoryTable, layout: Layout | None) -> Confusion:
+def without_errors(table: Table, layout: Layout | None) -> Confusion:
     """Return the confusion of the rule without errors on labelled rows; of groups side by side."""
     rows = table.label_weight() if layout is None else table.groups.beside(table).label_weight()
     decisions = np.zeros(len(rows) if layout is None else layout.all_decisions)
@@ -158,36 +159,49 @@ def without_errors(table: MemoryTable, layout: Layout | None) -> Confusion:
     return Confusion(rows, rows, decisions, np.eye(len(rows), len(decisions)) * rows[:, None])
 
 
-def counted_as_predicted(rule: DecisionRule, table: MemoryTable) -> Confusion:
+def counted_as_predicted(rule: DecisionRule, table: Table) -> Confusion:
     """Return the confusion of what `DecisionRule.predict` decides on labelled rows; of groups side by side.
 
     A rule that draws decides equal rows alike: it is one function of a row.
     """
-    groups = table.groups
-    labels = table.labels
-    assert labels is not None
-    decisions, shares, M = rule.decided(table)
-    atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, table.row_hashes()), "right")
-    decided = decisions[atom, np.arange(table.n_rows)]
+    counts = reduce(lambda one, other: list(map(np.add, one, other)), table.over_parts(partial(_counts, rule)))
+    sizes = counts[0].sum(axis=1)
+    n = np.maximum(sizes, 1)
+    groups = [_confusion(n[g], *(each[g] for each in counts)) for g in range(len(n))]
     if rule.layout is None:
-        return _confusion(labels, decided, table.n_classes, M)
-    parts = []
-    for g in range(len(groups)):
-        mine = groups.codes == g
-        part = _confusion(labels[mine], decided[mine], table.n_classes, M)
-        parts.append(replace(Confusion.stack([part]), rows=part.rows))
-    sizes = np.bincount(groups.codes, minlength=len(groups)) / max(table.n_rows, 1)
-    return rule.layout.joined(parts, sizes)[0]
+        return groups[0]
+    parts = [replace(Confusion.stack([group]), rows=group.rows) for group in groups]
+    return rule.layout.joined(parts, sizes / max(table.n_rows, 1))[0]
 
 
-def _confusion(labels: NDArray[np.int64], decided: NDArray[np.int64], K: int, M: int) -> Confusion:
-    """Return the confusion of decisions on labels."""
-    n = max(len(labels), 1)
-    met: Array = np.bincount(labels[decided == labels], minlength=K) / n
-    matrix = None
+def _counts(rule: DecisionRule, part: MemoryTable) -> list[NDArray[np.int64]]:
+    """Return how many rows of each of G groups have a class, are decided rightly, and get a decision.
+
+    These are (G, K), (G, K) and (G, M); with few classes also how many of a class get a decision (G, K, M). Where the
+    rule does not decide by groups, all rows are one.
+    """
+    labels = part.labels
+    assert labels is not None
+    decisions, shares, M = rule.decided(part)
+    atom = np.searchsorted(np.cumsum(shares)[:-1], uniform(rule.seed, part.row_hashes()), "right")
+    decided = decisions[atom, np.arange(part.n_rows)]
+    G, group = (1, 0) if rule.layout is None else (len(part.groups), part.groups.codes)
+    K = part.n_classes
+
+    def counted(code: NDArray[np.integer], *shape: int) -> NDArray[np.int64]:
+        return np.bincount(code, minlength=int(np.prod(shape))).reshape(shape)
+
+    right = decided == labels
+    out = [counted(group * K + labels, G, K), counted((group * K + labels)[right], G, K)]
+    out.append(counted(group * M + decided, G, M))
     if K <= MAX_MATRIX_CLASSES:
-        matrix = np.bincount(labels * M + decided, minlength=K * M).reshape(K, M) / n
-    return Confusion(np.bincount(labels, minlength=K) / n, met, np.bincount(decided, minlength=M) / n, matrix)
+        out.append(counted((group * K + labels) * M + decided, G, K, M))
+    return out
+
+
+def _confusion(n: int, labels: Array, met: Array, decided: Array, matrix: Array | None = None) -> Confusion:
+    """Return the confusion of counts of ``n`` rows."""
+    return Confusion(labels / n, met / n, decided / n, None if matrix is None else matrix / n)
 
 
 def refuse_shared_rows(table: Table, limits: Limits) -> None:

@@ -124,10 +124,10 @@ def maximize(
         sequences of tests of `precision` or `npv` share the error. Else about half of the rows tune, and the others
         only test: of rules with more and less room to spare, the best one is returned before the first that fails a
         test. Every class and group has room by its own number of rows. If no rule passes, a warning says which need
-        how many rows. This needs labels, equal weights, and
-        constraints on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`, or on `min_recall`: every
-        class is then tested. A callback gets the number of the search in `Progress`. The rule draws only if that is
-        asked for (``randomized``).
+        how many rows. Rows in parts are split alike for every division into parts, and may be 2^25 of them. This needs
+        labels, equal weights, and constraints on shares of rows, such as `recall`, `precision`, `rate` and `accuracy`,
+        or on `min_recall`: every class is then tested. A callback gets the number of the search in `Progress`. The rule
+        draws only if that is asked for (``randomized``).
     abstain : bool, str or int
         Whether the rule may leave rows undecided, and what it returns for them: True for "abstain" beside names and -1
         beside integers, or a name. The metric and the constraints are then those of the rows that are decided, except

@@ -233,11 +233,14 @@ def label_folds_to_judge(table: MemoryTable, n_folds: int, seed: int) -> NDArray
     return dealt_labels(Y, np.full(n_folds, 1.0 / n_folds), order)[where].astype(np.int64)
 
 
-def row_keys(table: MemoryTable) -> NDArray[np.uint64]:
-    """Return a key of every row (n,), other ones for equal rows, that do not depend on the order of the rows."""
+def row_keys(table: MemoryTable, groups: NDArray[np.integer] | None = None) -> NDArray[np.uint64]:
+    """Return a key of every row (n,), other ones for equal rows, that do not depend on the order of the rows.
+
+    Of rows whose ``groups`` (n,) count, those of equal content and label differ by their group, too.
+    """
     assert table.labels is not None
     content = table.row_hashes()
-    order = np.lexsort((table.labels, content))
+    order = np.lexsort((table.labels, content) if groups is None else (groups, table.labels, content))
     starts = np.append(True, content[order][1:] != content[order][:-1])
     place = np.arange(len(order))
     number = np.empty(len(order), dtype=np.uint64)

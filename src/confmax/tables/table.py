@@ -155,6 +155,17 @@ class Table(Protocol):
         """Yield what ``work`` returns for the table of every part that has weight; rows in memory are one part."""
         yield work(self.in_memory())
 
+    def gathered(self, work: Callable[[MemoryTable], tuple[NDArray[Any], ...]], what: str) -> list[NDArray[Any]]:
+        """Return the arrays (n,) of what ``work`` gives for the rows (n,) of every part, in the order of the parts.
+
+        ``what`` needs a number or two of every row in one place. InputError if rows in parts are too many for that.
+        """
+        return [np.concatenate(each) for each in zip(*self.over_parts(work), strict=True)]
+
+    def rows_where(self, mask: NDArray[np.bool_]) -> Table:
+        """Return the table of the raw rows that a ``mask`` (n,) chooses, in the order of the parts of `over_parts`."""
+        return self.in_memory().calibrated(None).take(mask)
+
     def oracle(self, model_share: Any) -> Oracle:
         """Return the oracle over these rows, for a confusion with this ``model_share``.
 

@@ -7,9 +7,10 @@ a bad row again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -355,6 +356,34 @@ def _distinct_of(part: Part) -> tuple[dict[Any, int], list[Any]]:
     with naming(part.name):
         labels = {} if part.labels is None else counted(given_labels(part.labels))
         return labels, [] if part.group is None else distinct_groups(part.group)
+
+
+def name_of_rows(table: MemoryTable) -> tuple[bytes, int]:
+    """Return what tells the rows of a labelled part, in their order, from those of other parts, and their number.
+
+    Parts are told by what is in them, because a source that reads them anew in every pass gives them no number.
+    """
+    digest = blake2b(table.row_hashes().tobytes(), digest_size=16)
+    for values in (table.labels, None if table.groups is None else table.groups.codes):
+        digest.update(b"" if values is None else values.tobytes())
+    return digest.digest(), table.n_rows
+
+
+def chosen(checked: CheckedPart, *, masks: Mapping[bytes, NDArray[np.uint8]], fraction: float) -> CheckedPart:
+    """Return some rows of a part that has weight, by the packed mask of its `name_of_rows`; ``fraction`` for a sample.
+
+    A ValueError for rows that no mask is of.
+    """
+    table = checked.table
+    if table is None or (table.weight is not None and not table.weight.any()):
+        return CheckedPart(None, fraction)
+    name, n = name_of_rows(table)
+    if name not in masks:
+        raise InputError(
+            "the rows of `proba` came in another order than in the pass before", "write them to a file, and open that"
+        )
+    mask = np.unpackbits(masks[name], count=n).astype(np.bool_)
+    return replace(checked, table=table.take(mask) if mask.any() else None, fraction=fraction)
 
 
 def ordered(parts: tuple[MemoryTable, ...]) -> MemoryTable:

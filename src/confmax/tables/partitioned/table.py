@@ -40,6 +40,8 @@ MOST_ROWS = 1 << 19  # it has no more rows than this, however few classes there 
 # and no fewer than these, however many
 SAMPLE_ROWS = 20_000
 ROWS_PER_CLASS = 50
+# of which a few numbers each are brought to one place: to sort so many takes up to 5 GiB there
+MOST_GATHERED = 1 << 25
 
 
 class InParts(Table):
@@ -48,6 +50,14 @@ class InParts(Table):
     def oracle(self, model_share: Any) -> Oracle:
         """Return the oracle that scans every part where it lies."""
         return PartsOracle(self, model_share)
+
+    def gathered(self, work: Callable[[MemoryTable], tuple[NDArray[Any], ...]], what: str) -> list[NDArray[Any]]:
+        if self.n_rows > MOST_GATHERED:
+            raise InputError(
+                f"{what} compares all rows, and of {self.n_rows:,} rows in parts that is more than one place holds",
+                f"pass at most {MOST_GATHERED:,} rows, such as a sample of them",
+            )
+        return super().gathered(work, what)
 
     def counted_by(self, oracle: Oracle, gains: Gains, *, matrix: bool) -> Confusion:
         """Return the confusions of decisions on this calibration of the rows, by another one's truth."""
@@ -130,9 +140,40 @@ class PartitionedTable(InParts):
         content = sum(self.source.run(_content)) % (1 << 64)
         return content == known.content
 
+    def rows_where(self, mask: NDArray[np.bool_]) -> Table:
+        """Return the table of the raw rows that a ``mask`` (n,) chooses; of none an empty one, in memory.
+
+        An InputError if two parts hold the same rows in the same order, and not the same of them are chosen.
+        """
+        raw = self.calibrated(None)
+        n = int(mask.sum())
+        if n == 0:
+            return raw.sample.take(np.empty(0, np.intp))
+        names, sizes = zip(*raw.over_parts(parts.name_of_rows), strict=True)
+        masks: dict[bytes, NDArray[np.uint8]] = {}
+        for name, part in zip(names, np.split(mask, np.cumsum(sizes)[:-1]), strict=True):
+            bits = np.packbits(part)
+            if not np.array_equal(masks.setdefault(name, bits), bits):
+                raise InputError(
+                    "two parts of `proba` hold the same rows, and no split of the rows can tell them apart",
+                    "leave copies out, or join small parts",
+                )
+        fraction = min(1.0, sample_rows(self.n_classes, has_labels=self.has_labels) / n)
+        source = self.source.kept(partial(parts.chosen, masks=masks, fraction=fraction))
+        known = _summary(source)
+        if not self.source.holds:
+            source = self.source.kept(partial(parts.chosen, masks=masks, fraction=0.0))
+        return replace(raw, source=source, known=replace(known, sample=()), sample=parts.ordered(known.sample))
+
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
         found = self.source.run(partial(_on_table, work, self.calibrator, self.decisions, self.known.unit))
         return (each for each in found if each is not None)
+
+
+def sample_rows(n_classes: int, *, has_labels: bool) -> int:
+    """Return how many rows the sample of a table of one class per row has."""
+    cells = SAMPLE_CELLS if has_labels else SAMPLE_CELLS_UNLABELLED
+    return max(min(cells // n_classes, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * n_classes)
 
 
 def partitioned_table(source: parts.Source, classes: Sequence[Any] | None, *, stated: bool = True) -> PartitionedTable:
@@ -164,9 +205,7 @@ class Unchecked:
     @property
     def wanted(self) -> int:
         """How many rows a sample has."""
-        cells = SAMPLE_CELLS if self.source.has_labels else SAMPLE_CELLS_UNLABELLED
-        K = self.source.n_classes
-        return max(min(cells // K, MOST_ROWS), SAMPLE_ROWS, ROWS_PER_CLASS * K)
+        return sample_rows(self.source.n_classes, has_labels=self.source.has_labels)
 
     @property
     def fits(self) -> bool:
@@ -443,6 +482,9 @@ class GroupedParts(InParts, SideBySide):
         if self.calibrator is not None:
             totals = np.sum(list(self.over_parts(_totals_by_group)), axis=0)
         return np.asarray(totals / self.whole.known.weight)
+
+    def rows_where(self, mask: NDArray[np.bool_]) -> Table:
+        return self.whole.rows_where(mask)
 
     def in_one_place(self) -> Table:
         sample = self.in_memory()
