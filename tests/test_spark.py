@@ -592,3 +592,18 @@ def test_thresholds_make_spark_ml_decide_alike(spark, n_classes):
         assert isinstance(scored.agg(F.count("label")).head()[0], int)
         scored.unpersist()
     df.unpersist()
+
+
+def test_chosen_rows_are_held_and_tested_with_confidence(spark):
+    P, y, _ = labelled(600, 3)
+    names = np.array(["a", "b", "c"])[y]
+    df = frame_of(spark, columns_of(P) | {"truth": names}, at=(0, 250))
+    mask = np.arange(600) % 3 > 0
+    chosen = make_table(df, "truth", classes=["a", "b", "c"]).rows_where(mask)
+    here = make_table(P[mask], names[mask], classes=["a", "b", "c"])
+    gains = GAINS["offsets"](3, np.random.default_rng(1))
+    assert_same_statistics(*(make_oracle(table, "labels").maximize(gains) for table in (chosen, here)))
+    settings = {"constraints": "recall[b] >= 0.5", "confidence": 0.9, "classes": ["a", "b", "c"], "calibration": None}
+    there = confmax.maximize("recall[b]", df, "truth", **settings)
+    assert there.constraints[0].assured
+    np.testing.assert_array_equal(there.predict(P), confmax.maximize("recall[b]", P, names, **settings).predict(P))

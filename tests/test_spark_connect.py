@@ -21,6 +21,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import confmax
+from confmax.confusion import Gains
+from confmax.oracle import make_oracle, make_table
 
 session = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 rng = np.random.default_rng(0)
@@ -43,6 +45,10 @@ opened = confmax.open_table(
 )
 found = confmax.maximize("macro_f1", opened, decisions="any")
 assert abs(found.value - confmax.maximize("macro_f1", P, P > 0.4, decisions="any").value) < 1e-12
+chosen = make_table(frame, "y").rows_where(np.arange(3000) < 2000)
+counted = make_oracle(chosen, "labels").maximize(Gains.reduced(np.ones((1, 3))))
+assert chosen.n_rows == 2000 and abs(counted.columns.sum() - 1.0) < 1e-12
+assert 2000.0 * counted.columns == pytest.approx(np.round(2000.0 * counted.columns))
 with pytest.raises(ValueError, match=r"partition \\d: row \\d+ of proba sums to"):
     confmax.maximize("macro_f1", session.createDataFrame(table.assign(a=2.0)), y="y")
 session.stop()

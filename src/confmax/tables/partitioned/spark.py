@@ -112,16 +112,8 @@ class SparkSource:
 
         It is made when it is first used, and let go with the last reference to it.
         """
-        from pyspark import StorageLevel
-
         made = self._mapped(step, labels_only=False)
-        if is_connect(self.frame):
-            source: Any = HeldFrame(held := made.persist(StorageLevel.MEMORY_AND_DISK))
-        else:
-            # objects of the JVM, which are arrays of bytes: what it serialised itself it would copy in every pass
-            source = HeldParts(held := made.map(_opened).persist(StorageLevel.MEMORY_AND_DISK_DESER))
-        weakref.finalize(source, _let_go, held).atexit = False
-        return source
+        return HeldFrame.of(made) if is_connect(self.frame) else HeldParts.of(made.map(_opened))
 
     def _mapped(self, work: Callable[[Any], Any], *, labels_only: bool) -> Any:
         """Return the RDD of what ``work`` makes of each partition, whose plan fixes the size of batches; or a frame."""
@@ -153,6 +145,21 @@ class HeldParts:
 
     held: Any
 
+    holds = True
+
+    @classmethod
+    def of(cls, made: Any) -> HeldParts:
+        """Return the source of an RDD, which is let go with the last reference to the source."""
+        from pyspark import StorageLevel
+
+        # objects of the JVM, which are arrays of bytes: what it serialised itself it would copy in every pass
+        source = cls(held := made.persist(StorageLevel.MEMORY_AND_DISK_DESER))
+        weakref.finalize(source, _let_go, held).atexit = False
+        return source
+
+    def kept(self, step: Callable[[Any], Any]) -> HeldParts:
+        return self.of(self.held.map(partial(_on_held, step)))
+
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         found = self.held.map(partial(_on_held, work)).collect()
         parts.refuse_first(found)
@@ -164,6 +171,20 @@ class HeldFrame:
     """What was made of every partition, a row of bytes each, in a frame of Spark Connect that its server holds."""
 
     held: Any
+
+    holds = True
+
+    @classmethod
+    def of(cls, made: Any) -> HeldFrame:
+        """Return the source of a frame, which is let go with the last reference to the source."""
+        from pyspark import StorageLevel
+
+        source = cls(held := made.persist(StorageLevel.MEMORY_AND_DISK))
+        weakref.finalize(source, _let_go, held).atexit = False
+        return source
+
+    def kept(self, step: Callable[[Any], Any]) -> HeldFrame:
+        return self.of(self.held.mapInArrow(partial(_on_held_rows, partial(_as_made, step)), "made binary"))
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         found = _made(self.held.mapInArrow(partial(_on_held_rows, work), "made binary"))
@@ -388,6 +409,11 @@ def _on_held_rows(work: Callable[[Any], Any], batches: Iterator[Any]) -> Iterato
             made = pickle.loads(row.as_buffer())
             found = _on_held(work, made if isinstance(made, parts.Refused) else made[0])
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(found)], pa.binary())], ["made"])
+
+
+def _as_made(step: Callable[[Any], T], part: Any) -> tuple[T, int]:
+    """Return what a ``step`` makes of a held part as a partition gives it, with a number of rows that nobody reads."""
+    return step(part), 0
 
 
 def _on_held(work: Callable[[Any], Any], part: Any) -> Any:
