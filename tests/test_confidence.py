@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 from functools import cache, partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -657,3 +658,36 @@ def test_limits_are_violated_in_truth_no_more_often_than_the_level():
         missed.append((share * p)[decided].sum() / (share * p).sum() < 0.7)
     # 4 of 20 are expected at most; more than 7 have a chance of .03 where the level is exhausted
     assert 1 <= np.sum(missed) <= 7
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("place", ["files", "dask", "stream"])
+def test_rows_of_every_place_are_split_and_tested_alike(place, tmp_path):
+    """The source holds what is made of its parts, or makes it anew in every pass."""
+    P, y, group = repeating(distinct=N)
+    at = [0, 200, N]
+    if place == "dask":
+        da = pytest.importorskip("dask.array")
+        rows = [da.from_array(each, chunks=(200, *each.shape[1:])) for each in (P, y)]
+        by_group = {"group": da.from_array(group, chunks=200)}
+    elif place == "files":
+        pd = pytest.importorskip("pandas")
+        pytest.importorskip("pyarrow")
+        frame = pd.DataFrame(P, columns=list("012")).assign(truth=y, site=group)
+        for low, high in pairwise(at):
+            frame.iloc[low:high].to_parquet(tmp_path / f"{low}.parquet")
+        opened = partial(confmax.open_table, f"{tmp_path}/*.parquet", columns=list("012"), label="truth")
+        rows, by_group = [opened()], None
+    else:
+        # a function of chunks brings no groups
+        rows, by_group = [lambda: ((P[low:high], y[low:high]) for low, high in pairwise(at))], {}
+    limit = "min(recall[1] | group) >= 0.4" if by_group != {} else "recall[1] >= 0.4"
+    there = make_table(opened(group="site")) if by_group is None else make_table(*rows, classes=range(3), **by_group)
+    here = make_table(P, y).in_memory()
+    here = here if by_group == {} else replace(here, groups=Groups.of(group, N))
+    for one, other in zip(halves(there, limit), halves(here, limit), strict=True):
+        np.testing.assert_array_equal(one, other)
+    metric, limits, confusion = QUESTIONS[3]
+    settings = {"constraints": limits, "confidence": 0.9, "classes": range(3), "confusion": confusion}
+    found = confmax.maximize(metric, *rows, **settings)
+    assert_alike(found, found.predict(P), *answer.__wrapped__(3, (200,)))

@@ -228,13 +228,17 @@ def test_a_confidence_that_cannot_be_had_is_a_mistake(tmp_path, given, message):
     assert message in ended[1]
 
 
-def test_rows_that_are_read_in_parts_have_no_confidence(tmp_path):
+def test_rows_that_are_read_in_parts_have_a_confidence(tmp_path):
     rng = np.random.default_rng(0)
-    np.save(tmp_path / "p.npy", rng.dirichlet([1.0, 1.0], 50))
-    np.save(tmp_path / "y.npy", rng.integers(0, 2, 50))
-    arguments = ("--label", tmp_path / "y.npy", "--metric", "accuracy", "--subject-to", "recall[1] >= 0.2")
-    ended = run("tune", tmp_path / "p.npy", *arguments, "--confidence", "0.9", code=2)
-    assert "read in parts; pass --in-parts no" in ended[1]
+    P = rng.dirichlet([1.0, 1.0], 50)
+    y = (rng.random(50) < P[:, 1]).astype(int)
+    np.save(tmp_path / "p.npy", P)
+    np.save(tmp_path / "y.npy", y)
+    arguments = ("--label", tmp_path / "y.npy", "--metric", "accuracy", "--subject-to", "recall[1] >= 0.2", "--json")
+    document = json.loads(run("tune", tmp_path / "p.npy", *arguments, "--confidence", "0.9")[0])
+    expected = confmax.maximize("accuracy", P, y, constraints="recall[1] >= 0.2", confidence=0.9)
+    assert document["tested_on"] == "all rows" and document["constraints"][0]["assured"] is True
+    assert document["constraints"][0]["on_labels"] == pytest.approx(expected.constraints[0].label_value)
 
 
 def test_score_says_which_limit_a_file_cannot_judge_and_judges_the_others(table, tmp_path):

@@ -36,7 +36,6 @@ from confmax.places import shown_in
 _OPTIONS = {"y": "label", "cost": "costs", "sample_weight": "weight", "keys": "key", "order_known": "classes"}
 _WORDS = {
     "proba": "the table of probabilities",
-    "proba=array": "--in-parts no",
     "tuned_on=(proba, y)": "--tuned-on and --tuned-label",
     "new_proba=": "FILE",
     "source": "RULE",
