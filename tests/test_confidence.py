@@ -634,9 +634,9 @@ def test_what_has_no_confidence_in_parts_is_refused(monkeypatch):
         with pytest.raises(ValueError, match=sentence):
             confmax.maximize("accuracy", source, constraints=given, confidence=0.9, classes=range(3))
     monkeypatch.setattr("confmax.tables.partitioned.table.MOST_GATHERED", N - 1)
-    for given, what in ((limits, "the split of confidence"), ("recall[1] >= 0.5", "the test of every threshold")):
+    for given, what in ((limits, "the split of confidence"), ("recall[1] >= 0.5", "the test of every threshold on 1")):
         metric = "accuracy" if given is limits else "recall[1]"
-        with pytest.raises(ValueError, match=rf"{what}.* compares all rows, .* 480 rows in parts .* at most 479"):
+        with pytest.raises(ValueError, match=rf"{what}.* compares all rows .* 480 of them in parts; pass at most 479"):
             confmax.maximize(metric, cut(P, y, at=(9,)), constraints=given, confidence=0.9)
     # rows in memory are in one place
     assert confmax.maximize("recall[1]", P, y, constraints="recall[1] >= 0.5", confidence=0.9).feasible

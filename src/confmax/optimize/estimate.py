@@ -299,7 +299,8 @@ def class_on_labels(table: Table, k: int) -> Column:
 
     InputError if rows in parts are too many to be sorted.
     """
-    p, true, weight, right = table.gathered(partial(_class_of_part, k), f"the test of every threshold on {k!r}")
+    what = f"the test of every threshold on {table.classes[k]!r}"
+    p, true, weight, right = table.gathered(partial(_class_of_part, k), what)
     return Column(p, np.stack([~true, true]).astype(np.float64), weight / weight.sum(), right.astype(np.float64))
 
 

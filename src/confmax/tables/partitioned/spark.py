@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
@@ -140,56 +140,51 @@ class SparkSource:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldParts:
+class Held:
     """What was made of every partition, where it is held."""
 
     held: Any
 
     holds = True
+    level: ClassVar[str]
 
     @classmethod
-    def of(cls, made: Any) -> HeldParts:
-        """Return the source of an RDD, which is let go with the last reference to the source."""
+    def of(cls, made: Any) -> Self:
+        """Return the source of an RDD or a frame, which is let go with the last reference to the source."""
         from pyspark import StorageLevel
 
-        # objects of the JVM, which are arrays of bytes: what it serialised itself it would copy in every pass
-        source = cls(held := made.persist(StorageLevel.MEMORY_AND_DISK_DESER))
+        source = cls(held := made.persist(getattr(StorageLevel, cls.level)))
         weakref.finalize(source, _let_go, held).atexit = False
         return source
 
-    def kept(self, step: Callable[[Any], Any]) -> HeldParts:
-        return self.of(self.held.map(partial(_on_held, step)))
+
+class HeldParts(Held):
+    """An RDD of what was made of every partition."""
+
+    # objects of the JVM, which are arrays of bytes: what it serialised itself it would copy in every pass
+    level = "MEMORY_AND_DISK_DESER"
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         found = self.held.map(partial(_on_held, work)).collect()
         parts.refuse_first(found)
         yield from found
 
+    def kept(self, step: Callable[[Any], Any]) -> HeldParts:
+        return self.of(self.held.map(partial(_on_held, step)))
 
-@dataclass(frozen=True, eq=False)
-class HeldFrame:
-    """What was made of every partition, a row of bytes each, in a frame of Spark Connect that its server holds."""
 
-    held: Any
+class HeldFrame(Held):
+    """A frame of Spark Connect, which its server holds: what was made of every partition is a row of bytes."""
 
-    holds = True
-
-    @classmethod
-    def of(cls, made: Any) -> HeldFrame:
-        """Return the source of a frame, which is let go with the last reference to the source."""
-        from pyspark import StorageLevel
-
-        source = cls(held := made.persist(StorageLevel.MEMORY_AND_DISK))
-        weakref.finalize(source, _let_go, held).atexit = False
-        return source
-
-    def kept(self, step: Callable[[Any], Any]) -> HeldFrame:
-        return self.of(self.held.mapInArrow(partial(_on_held_rows, partial(_as_made, step)), "made binary"))
+    level = "MEMORY_AND_DISK"
 
     def run(self, work: Callable[[Any], T], *, labels_only: bool = False) -> Iterator[T]:
         found = _made(self.held.mapInArrow(partial(_on_held_rows, work), "made binary"))
         parts.refuse_first(found)
         yield from found
+
+    def kept(self, step: Callable[[Any], Any]) -> HeldFrame:
+        return self.of(self.held.mapInArrow(partial(_on_held_rows, partial(_as_made, step)), "made binary"))
 
 
 def _made(rows: Any) -> list[Any]:

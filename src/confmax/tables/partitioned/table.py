@@ -54,8 +54,8 @@ class InParts(Table):
     def gathered(self, work: Callable[[MemoryTable], tuple[NDArray[Any], ...]], what: str) -> list[NDArray[Any]]:
         if self.n_rows > MOST_GATHERED:
             raise InputError(
-                f"{what} compares all rows, and of {self.n_rows:,} rows in parts that is more than one place holds",
-                f"pass at most {MOST_GATHERED:,} rows, such as a sample of them",
+                f"{what} compares all rows in one place, and there are {self.n_rows:,} of them in parts",
+                f"pass at most {MOST_GATHERED:,} rows, such as a sample in an array",
             )
         return super().gathered(work, what)
 
@@ -149,7 +149,7 @@ class PartitionedTable(InParts):
         n = int(mask.sum())
         if n == 0:
             return raw.sample.take(np.empty(0, np.intp))
-        names, sizes = zip(*raw.over_parts(parts.name_of_rows), strict=True)
+        names, sizes = zip(*raw._names_of_parts, strict=True)
         masks: dict[bytes, NDArray[np.uint8]] = {}
         for name, part in zip(names, np.split(mask, np.cumsum(sizes)[:-1]), strict=True):
             bits = np.packbits(part)
@@ -164,6 +164,11 @@ class PartitionedTable(InParts):
         if not self.source.holds:
             source = self.source.kept(partial(parts.chosen, masks=masks, fraction=0.0))
         return replace(raw, source=source, known=replace(known, sample=()), sample=parts.ordered(known.sample))
+
+    @cached_property
+    def _names_of_parts(self) -> list[tuple[bytes, int]]:
+        # read once, so that what is chosen and what is left are not told apart by two orders of the parts
+        return list(self.over_parts(parts.name_of_rows))
 
     def over_parts(self, work: Callable[[MemoryTable], T]) -> Iterator[T]:
         found = self.source.run(partial(_on_table, work, self.calibrator, self.decisions, self.known.unit))
